@@ -27,7 +27,7 @@ def first_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"type": "context_built", "run": "r1", "chars": 4500, "items": [item]},
         {"type": "tool_called", "run": "r1", "tool": "g_query", "chars": 1500, "arguments": {"limit": 5}},
         {"type": "run_finished", "run": "r1", "outcome": "submitted", "answer": "three kilns"},
-        {"type": "run_judged", "run": "r1", "purpose": "learning", "success": True,
+        {"type": "run_judged", "run": "r1", "purpose": "learning", "verdict": "success",
          "judge": "checks", "judge_version": "1", "kind": "check"},
     ]  # fmt: skip
     (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))

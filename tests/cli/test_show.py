@@ -58,8 +58,8 @@ def test_show_tells_everything_about_an_item(place: Path) -> None:
 def test_show_tells_everything_about_a_run(place: Path) -> None:
     """Task, verdicts, leakage with red flags, timeline, all as it was then."""
     shown = run("show", "notes", "r1", "--json", cwd=place).json
-    assert shown["run"]["task"] == RUN["task"] and shown["run"]["success"] == 1
-    assert [event["success"] for event in shown["judgments"]] == [True]
+    assert shown["run"]["task"] == RUN["task"] and shown["run"]["verdict"] == "success"
+    assert [event["verdict"] for event in shown["judgments"]] == ["success"]
     assert shown["leakage"]["total_chars_returned"] == 1500
     assert {flag["flag"] for flag in shown["red_flags"]} == {"single_return", "context_size"}
     assert [event["seq"] for event in shown["timeline"]] == [5, 6, 7, 8, 9]

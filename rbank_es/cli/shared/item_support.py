@@ -1,0 +1,264 @@
+"""What an item stands on: the verdicts that its extractions relied on, the words of people, and what would end it.
+
+It is computed by the fold itself, over the events that concern the item, so that no second rule says what stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from rbank_es.bank import Bank
+from rbank_es.cli.shared.judgments import JUDGMENT_TYPES
+from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.state import Pair, State, fold
+from rbank_es.state.bank_state import PairState
+
+ITEM_TYPES = frozenset(
+    {
+        "consolidation_proposed",
+        "context_built",
+        "correction_completed",
+        "decision_undone",
+        "items_linked",
+        "memories_admitted",
+        "memories_consolidated",
+        "memories_extracted",
+        "memories_forgotten",
+        "memories_read",
+        "memories_restored",
+        "memories_retracted",
+        "memories_retrieved",
+        "memory_proposed",
+        "policy_set",
+    }
+)
+"""Types of events that can concern an item, judgments of its runs apart."""
+
+_FOLDED_ONLY = frozenset({"correction_completed", "policy_set"})
+"""Of these, those that name no item; the fold needs them."""
+
+CONTRADICTS = "contradicts"
+
+
+class Relied(Struct, frozen=True, kw_only=True):
+    """A verdict that an extraction relied on, the one that stands `now` (None for none), and whether it `holds`."""
+
+    run: str
+    verdict: str
+    now: str | None
+    holds: bool
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """A candidate with an item's id: its extraction, what that relied on, and whether it carries the item.
+
+    `landed` is the item on which the decision in force puts it, None if it puts it nowhere. `aside` are the verdicts
+    because of which a person set the extraction aside.
+    """
+
+    extraction: str
+    candidate: int
+    seq: int
+    kind: str
+    proposed: bool
+    relied: tuple[Relied, ...]
+    aside: tuple[Relied, ...]
+    stands: bool
+    undone: bool
+    landed: str | None
+    carries: bool
+
+
+class ItemAct(Struct, frozen=True, kw_only=True):
+    """What a person did to an item, at a position: rejected, withdrawn, vouched or admitted."""
+
+    act: str
+    seq: int
+    by: str | None
+    why: Any
+
+
+class ItemSupport(Struct, frozen=True, kw_only=True):
+    """What an item stands on, and what would end it, in a sentence; `history` are the events that concern it."""
+
+    grounds: tuple[Ground, ...]
+    acts: tuple[ItemAct, ...]
+    vouched: bool
+    domains: tuple[str, ...]
+    superseded_by: tuple[str, ...]
+    contradicts: tuple[str, ...]
+    ends: str
+    history: tuple[Event, ...]
+
+
+def support_of(bank: Bank, name: str, position: int) -> ItemSupport:
+    """Return what an item of the bank stands on at a position."""
+    state, history = _folded(bank, name, position)
+    record, entry = state.records.get(name), state.items.get(name)
+    pairs = record.pairs if record is not None else ()
+    grounds = tuple(_ground(state, pair, name) for pair in pairs)
+    return ItemSupport(
+        grounds=grounds,
+        acts=tuple(_acts(history, name)),
+        vouched=entry is not None and entry.vouched,
+        domains=entry.domains if entry is not None else (),
+        superseded_by=entry.superseded_by if entry is not None else (),
+        contradicts=tuple(dict.fromkeys(_contradicting(history, name))),
+        ends=_ends(grounds, entry.state if entry is not None else "", vouched=entry is not None and entry.vouched),
+        history=tuple(event for event in history if event.__struct_config__.tag not in _FOLDED_ONLY),
+    )
+
+
+def _folded(bank: Bank, name: str, position: int) -> tuple[State, list[Event]]:
+    """Return the state as far as it concerns an item, and the events that concern it, in order."""
+    kept: dict[int, Event] = {}
+    extractions: set[str] = set()
+    others: list[Event] = []
+    for event in bank.events(point=position, types=ITEM_TYPES):
+        if names_item(event, name) or event.__struct_config__.tag in _FOLDED_ONLY:
+            kept[event.seq] = event
+            extractions |= _extractions(event, name)
+        elif getattr(event, "extraction", None) or getattr(event, "extractions", ()):
+            others.append(event)
+    # What was undone or set aside names an extraction only.
+    kept |= {event.seq: event for event in others if _concerns(event, extractions)}
+    found = {seq: event for seq, event in _words(bank, extractions, position)}
+    runs = {each.run for event in found.values() for each in event.relied}
+    runs |= {event.run for event in kept.values() if getattr(event, "how", None) == "tainted"}  # type: ignore[attr-defined]
+    judged = {event.seq: event for run in runs if run for event in bank.events(point=position, run=run, types=JUDGMENT_TYPES)}
+    state = fold([event for _, event in sorted((kept | found | judged).items())], position=position)
+    return state, [event for _, event in sorted((kept | judged).items())]
+
+
+def _words(bank: Bank, extractions: Iterable[str], position: int) -> Iterator[tuple[int, MemoriesExtracted]]:
+    """Yield the extractions with these ids, with their texts, as the fold needs them."""
+    for id in extractions:
+        seq = bank.log.seq_of_id(id)
+        if seq is None or seq > position:
+            continue
+        for event in bank.events(after=seq - 1, point=seq, resolve=True):
+            if isinstance(event, MemoriesExtracted):
+                yield seq, event
+
+
+def _extractions(event: Any, name: str) -> set[str]:
+    """Return the ids of the extractions by which an event concerns an item."""
+    if isinstance(event, MemoriesExtracted):
+        return {event.id}
+    if isinstance(event, MemoriesConsolidated):
+        named = (each for each in event.decisions if name in (each.item, *each.targets))
+        return {each.extraction or event.extraction or "" for each in named} - {""}
+    return set()
+
+
+def _concerns(event: Any, extractions: set[str]) -> bool:
+    return getattr(event, "extraction", None) in extractions or bool(
+        extractions.intersection(getattr(event, "extractions", ()))
+    )
+
+
+def names_item(event: Event, name: str) -> bool:
+    """Return whether an event names an item: as candidate, in a decision, as injected, found, read, linked or ended."""
+    return name in _items_named(event)
+
+
+def _items_named(event: Any) -> Iterator[str]:
+    for field in ("ids", "items", "targets"):
+        yield from getattr(event, field, ())
+    for field in ("source", "target"):
+        yield getattr(event, field, "")
+    for head in (*getattr(event, "heads", ()), *([event.head] if hasattr(event, "head") else ())):
+        yield head.id
+    yield from (hit.id for hit in getattr(event, "hits", ()))
+    for decision in getattr(event, "decisions", ()):
+        yield from (decision.item, *decision.targets)
+
+
+# ---------------------------------------------------------------- grounds and acts
+
+
+def _ground(state: State, pair: Pair, name: str) -> Ground:
+    extraction, known = state.extractions[pair[0]], state.pairs[pair]
+    landed = _landed(known)
+    return Ground(
+        extraction=pair[0],
+        candidate=pair[1],
+        seq=extraction.seq,
+        kind=extraction.kind,
+        proposed=extraction.proposed,
+        relied=tuple(_relied(state, run, verdict) for run, verdict in extraction.relied),
+        aside=tuple(_relied(state, run, verdict) for run, verdict in extraction.aside),
+        stands=extraction.stands,
+        undone=known.undone,
+        landed=landed,
+        carries=extraction.stands and not known.undone and landed == name,
+    )
+
+
+def _landed(known: PairState) -> str | None:
+    if known.action == "discard":
+        return None
+    return known.targets[0] if known.action == "skip" and known.targets else known.item
+
+
+def _relied(state: State, run: str, verdict: str) -> Relied:
+    found = state.verdicts.get((run, "learning"))
+    now = None if found is None else found.verdict
+    return Relied(run=run, verdict=verdict, now=now, holds=now in (None, verdict))
+
+
+_ACTS = {"memories_admitted": "admitted", "memories_restored": "vouched"}
+
+
+def _acts(history: Iterable[Any], name: str) -> Iterator[ItemAct]:
+    """Yield what people did to an item; returns that follow from verdicts are none."""
+    for event in history:
+        tag, how = event.__struct_config__.tag, getattr(event, "how", "")
+        if tag not in (*_ACTS, "memories_retracted") or how in ("supported", "tainted") or name not in event.ids:
+            continue
+        yield ItemAct(act=_ACTS.get(tag, how), seq=event.seq, by=event.by, why=event.why)
+
+
+def _contradicting(history: Iterable[Any], name: str) -> Iterator[str]:
+    for event in history:
+        if getattr(event, "how", "") == CONTRADICTS:
+            yield from {event.source, event.target} - {name}
+        for decision in getattr(event, "decisions", ()):
+            named = (decision.item, *decision.targets)
+            if decision.reason == CONTRADICTS and name in named:
+                yield from (each for each in named if each != name)
+
+
+# ---------------------------------------------------------------- what would end it
+
+
+def _ends(grounds: Iterable[Ground], state: str, *, vouched: bool) -> str:
+    if state not in ("active", "pending"):
+        return ""
+    if vouched:
+        return "no verdict ends it, because a person vouched for it: only reject, retract, or a later decision does"
+    carrying = [each for each in grounds if each.carries]
+    if any(not each.relied for each in carrying):
+        return "no verdict ends it, because it was not drawn from a judged run: only reject, retract or undo does"
+    ends = list(dict.fromkeys(map(_end_of, carrying)))
+    if len(ends) == 1:
+        return f"it ends if {ends[0]}"
+    return f"it ends if all of these happen: {'; '.join(ends)}" if ends else ""
+
+
+def _end_of(ground: Ground) -> str:
+    """Return in words the change of verdicts by which an extraction ceases to stand."""
+    named = {verdict: [each.run for each in ground.relied if each.verdict == verdict and each.holds] for verdict in ("success", "failure")}
+    if ground.kind == "contrastive":
+        sides = [f"{_one_of(runs)} {'is' if len(runs) == 1 else 'are all'} judged otherwise" for runs in named.values() if runs]
+        return " or ".join(sides)
+    if ground.kind == "pattern":
+        return f"fewer than two of {', '.join(named['success'])} are a success"
+    return " or ".join(f"{each.run} is no longer a {each.verdict}" for each in ground.relied)
+
+
+def _one_of(runs: list[str]) -> str:
+    return ", ".join(runs)
