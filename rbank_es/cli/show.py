@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -13,7 +13,9 @@ from rbank_es.bank import Bank
 from rbank_es.bank.ids import events_beginning, not_in_bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.event_sentences import summary
+from rbank_es.cli.shared.event_sentences import summary, text_of
+from rbank_es.cli.shared.item_support import Ground, ItemSupport, support_of
+from rbank_es.cli.shared.judgments import judgments_of, print_judgments
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -25,8 +27,10 @@ from rbank_es.cli.shared.output import (
     format_cell,
     format_time,
     safe_block,
+    safe_line,
     styled,
 )
+from rbank_es.cli.shared.run_lessons import LearnedItem, given_to, learned_from
 from rbank_es.errors import AmbiguousId, BadInput
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
@@ -36,23 +40,6 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 KINDS = ("item", "run", "event")
-ITEM_TYPES = frozenset(
-    {
-        "context_built",
-        "decision_undone",
-        "items_linked",
-        "memories_consolidated",
-        "memories_extracted",
-        "memories_forgotten",
-        "memories_read",
-        "memories_restored",
-        "memories_retracted",
-        "memories_retrieved",
-        "memory_proposed",
-    }
-)
-"""Types of events that can name an item."""
-
 WORDS = {
     "desc": "description",
     "src": "source",
@@ -79,9 +66,10 @@ class Moment(NamedTuple):
 def show(bank: str, thing: str, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
 
-    An item is shown with its text, state, support, uses, wins, and history: its origin, the decisions about it, the
-    runs that used it. A run is shown with its task, verdicts, leakage and timeline. Any beginning of an id will do that
-    no other id has. Where THING is ambiguous, write item:ID, run:ID or event:ID.
+    An item is shown with its text, state, uses, wins, the verdicts that it rests on and what would end it, the runs
+    that used it, and its history. A run is shown with its task, its verdicts and which of them stands, what was given
+    to it and learned from it, its leakage and timeline. Any beginning of an id will do that no other id has. Where
+    THING is ambiguous, write item:ID, run:ID or event:ID.
     """
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
@@ -89,6 +77,8 @@ def show(bank: str, thing: str, as_json: bool) -> None:
         kind, name = _found(then, thing)
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
         if as_json:
+            if "judgments" in facts:
+                facts |= {"judgments": [each.as_dict() for each in facts["judgments"]]}
             echo_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
         else:
             {"item": _print_item, "run": _print_run, "event": _print_event}[kind](facts)
@@ -147,19 +137,17 @@ def _position_of(then: Moment, name: str) -> int | None:
 
 
 def item_facts(then: Moment, name: str) -> dict[str, Any]:
-    """Return an item's row, its text, its uses and provenance, and the events that name it, oldest first."""
+    """Return an item's row, its uses, what it stands on, and the events that concern it, oldest first."""
     row = then.view.item(name)
     assert row is not None
     tags = msgspec.json.decode(row["tags"]) if isinstance(row["tags"], str) and row["tags"] else []
-    runs = [
-        edge["target"] for edge in then.view.rows("lineage_edges", source_kind="item", source=name, relation="used_in")
-    ]
-    used_in = [_use(then.view, run) for run in runs]
-    history = [event for event in then.bank.events(point=then.position, types=ITEM_TYPES) if names_item(event, name)]
+    edges = then.view.rows("lineage_edges", source_kind="item", source=name, relation="used_in")
+    support, history = support_of(then.bank, name, then.position)
     return {
-        "item": row | {"tags": tags},
-        "used_in": used_in,
-        "provenance": _provenance(then, history, name),
+        "item": row | {"tags": tags, "domains": support.domains},
+        "used_in": [_use(then.view, edge["target"]) for edge in edges],
+        "provenance": [_origin(then.view, event) for event in _extractions(history, name)],
+        "support": support,
         "history": history,
     }
 
@@ -169,43 +157,25 @@ def _use(view: View, run: str) -> dict[str, Any]:
     return {"run": run, "task": row.get("task"), "outcome": row.get("outcome"), "verdict": row.get("verdict")}
 
 
-def names_item(event: Event, name: str) -> bool:
-    """Return whether an event names an item: as candidate, in a decision, as injected, found, read, linked or ended."""
-    return name in _items_named(event)
+def _extractions(history: Iterable[Event], name: str) -> list[MemoriesExtracted]:
+    """Return the extractions of an item in its own words, in order."""
+    drawn = (event for event in history if isinstance(event, MemoriesExtracted))
+    return [event for event in drawn if any(head.id == name for head in event.heads)]
 
 
-def _items_named(event: Any) -> Iterator[str]:
-    for field in ("ids", "items", "ends", "revives"):
-        yield from getattr(event, field, ())
-    for field in ("source", "target"):
-        yield getattr(event, field, "")
-    for head in (*getattr(event, "heads", ()), *([event.head] if hasattr(event, "head") else ())):
-        yield head.id
-    yield from (hit.id for hit in getattr(event, "hits", ()))
-    for decision in getattr(event, "decisions", ()):
-        yield from (decision.item, *decision.targets)
-
-
-def _provenance(then: Moment, history: list[Event], name: str) -> list[dict[str, Any]]:
-    """Return each extraction of the item, with its source runs and their verdicts."""
-    chain = []
-    for event in history:
-        if isinstance(event, MemoriesExtracted) and any(head.id == name for head in event.heads):
-            origin = {
-                "kind": event.kind,
-                "extractor": event.extractor,
-                "judgments": [each.judgment for each in event.relied if each.judgment],
-            }
-            runs = [_use(then.view, run) for run in event.runs]
-            chain.append({"extraction": event.id, "seq": event.seq} | origin | {"runs": runs})
-    return chain
+def _origin(view: View, event: MemoriesExtracted) -> dict[str, Any]:
+    """Return one extraction of an item, with its source runs and their verdicts."""
+    runs = [_use(view, run) for run in event.runs]
+    facts = {"extraction": event.id, "seq": event.seq, "kind": event.kind, "extractor": event.extractor}
+    return facts | {"judgments": [each.judgment for each in event.relied if each.judgment], "runs": runs}
 
 
 def _print_item(facts: dict[str, Any]) -> None:
     row = facts["item"]
     echo(styled(safe_block(row["title"] or "[erased]"), "bold"))
-    plain = ("id", "state", "src", "polarity", "role", "scope", "domain", "support", "uses", "wins")
-    named = {name: row[name] for name in plain} | {"tags": ", ".join(row["tags"])}
+    plain = ("id", "state", "src", "polarity", "role", "scope", "support", "uses", "wins")
+    domains = {"domain": ", ".join(row["domains"]) or row["domain"]}
+    named = {name: row[name] for name in plain} | domains | {"tags": ", ".join(row["tags"])}
     echo_fields(_readable(named | {"born at": row["born_seq"], "ended at": row["ended_seq"]}))
     if row["erased"]:
         echo("\nits text was erased")
@@ -214,17 +184,45 @@ def _print_item(facts: dict[str, Any]) -> None:
             echo_heading(WORDS.get(name, name))
             echo(safe_block(row[name]))
     _print_hidden(row)
-    echo_heading("origin")
-    origins: list[list[Cell]] = []
-    for step in facts["provenance"]:
-        for run in step["runs"] or [{}]:
-            names = (run.get("run"), run.get("task"), run.get("verdict"))
-            origins.append([step["seq"], step["extraction"], step["kind"], *names])
-    echo_table(["seq", "extraction", "kind", "from run", "task", "verdict"], origins, flexible=["task", "from run"])
+    _print_support(facts["support"], facts["provenance"])
     echo_heading("used in")
     uses = [[run["run"], run["outcome"], run["verdict"], run["task"]] for run in facts["used_in"]]
     echo_table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
     _print_timeline("history", facts["history"], with_run=True)
+
+
+def _print_support(support: ItemSupport, provenance: list[dict[str, Any]]) -> None:
+    echo_heading("rests on")
+    tasks = {run["run"]: run["task"] for step in provenance for run in step["runs"]}
+    rows: list[list[Cell]] = []
+    for ground in support.grounds:
+        for relied in ground.relied or (None,):
+            verdict = (relied.run, relied.verdict, relied.now or "not judged") if relied else (None, None, None)
+            task = tasks.get(relied.run) if relied else None
+            rows.append([ground.seq, ground.kind, *verdict, _effect(ground), task])
+    headers = ["seq", "kind", "from run", "relied on", "verdict now", "effect", "task"]
+    echo_table(headers, rows, flexible=["task", "from run"])
+    for act in support.acts:
+        words = safe_line(text_of(act.why))
+        echo(f"{act.act} by {act.by or 'somebody'} at position {act.seq:,}{f': {words}' if words else ''}")
+    if support.superseded_by:
+        echo(f"superseded by {', '.join(support.superseded_by)}")
+    if support.contradicts:
+        echo(f"contradicts {', '.join(support.contradicts)}")
+    if support.ends:
+        echo(support.ends)
+
+
+def _effect(ground: Ground) -> str:
+    """Return in a few words what a candidate does for its item."""
+    if ground.undone:
+        return "undone"
+    if not ground.stands:
+        runs = ", ".join(each.run for each in ground.aside if each.now == each.verdict)
+        return f"set aside because of {runs}" if runs else "no longer stands"
+    if ground.carries:
+        return "carries it"
+    return f"supports {ground.landed}" if ground.landed else "discarded"
 
 
 def _print_hidden(row: dict[str, Any]) -> None:
@@ -239,7 +237,7 @@ def _readable(values: dict[str, Any]) -> dict[str, Any]:
     return {WORDS.get(name, name).replace("_", " "): value for name, value in values.items()}
 
 
-def _print_timeline(title: str, events: list[Event], *, with_run: bool) -> None:
+def _print_timeline(title: str, events: Iterable[Event], *, with_run: bool) -> None:
     echo_heading(title)
     rows: list[list[Cell]] = []
     for event in events:
@@ -253,12 +251,14 @@ def _print_timeline(title: str, events: list[Event], *, with_run: bool) -> None:
 
 
 def run_facts(then: Moment, name: str) -> dict[str, Any]:
-    """Return a run's row, its judgments, its leakage in total and by tool, its red flags, and all its events."""
+    """Return a run's row, what it was given and taught, its judgments, its leakage, its red flags, and its events."""
     timeline = list(then.bank.events(point=then.position, run=name))
     leakage = then.view.rows("leakage_by_run", run=name)
     return {
         "run": then.view.run(name),
-        "judgments": [event for event in timeline if type_of(event) in ("run_judged", "judgment_overruled")],
+        "judgments": judgments_of(then.bank, name, then.position),
+        "given": given_to(then.view, timeline),
+        "learned": learned_from(then.bank, then.view, name),
         "leakage": leakage[0] if leakage else None,
         "leakage_by_tool": then.view.rows("leakage_by_run_and_tool", run=name),
         "red_flags": then.view.rows("red_flags", run=name),
@@ -277,13 +277,23 @@ def _print_run(facts: dict[str, Any]) -> None:
         if row[name]:
             echo_heading(name)
             echo(safe_block(row[name]))
-    echo_heading("verdicts")
-    rows: list[list[Cell]] = []
-    for event in facts["judgments"]:
-        rows.append([event.seq, event.purpose, event.verdict, event.judge, summary(event)])
-    echo_table(["seq", "purpose", "verdict", "judge", "summary"], rows, flexible=["summary"], none="not judged")
+    print_judgments(facts["judgments"])
+    echo_heading("given to it")
+    given: list[list[Cell]] = [[each.item, each.state or "unknown", each.how, each.title] for each in facts["given"]]
+    echo_table(["item", "state now", "how", "title"], given, flexible=["title"], none="no item")
+    echo_heading("learned from it")
+    learned: list[list[Cell]] = [
+        [each.seq, each.kind, each.item, _present(each), each.title or "[erased]"] for each in facts["learned"]
+    ]
+    echo_table(["seq", "kind", "item", "state now", "title"], learned, flexible=["title"], none="nothing")
     _print_leakage(facts)
     _print_timeline("timeline", facts["timeline"], with_run=False)
+
+
+def _present(learned: LearnedItem) -> str:
+    """Return what became of a candidate: the state of its item, or the item that it supports."""
+    others = [id for id in learned.landed if id != learned.item]
+    return f"supports {', '.join(others)}" if others else learned.state or "discarded"
 
 
 def _print_leakage(facts: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.judgments import JUDGMENT_TYPES
-from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted, type_of
 from rbank_es.state import Pair, State, fold
 from rbank_es.state.bank_state import PairState
 
@@ -63,7 +63,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     candidate: int
     seq: int
     kind: str
-    proposed: bool
+    pending: bool
     relied: tuple[Relied, ...]
     aside: tuple[Relied, ...]
     stands: bool
@@ -82,7 +82,7 @@ class ItemAct(Struct, frozen=True, kw_only=True):
 
 
 class ItemSupport(Struct, frozen=True, kw_only=True):
-    """What an item stands on, and what would end it, in a sentence; `history` are the events that concern it."""
+    """What an item stands on, and what would end it, in a sentence (`ends`; empty if it has ended)."""
 
     grounds: tuple[Ground, ...]
     acts: tuple[ItemAct, ...]
@@ -91,16 +91,15 @@ class ItemSupport(Struct, frozen=True, kw_only=True):
     superseded_by: tuple[str, ...]
     contradicts: tuple[str, ...]
     ends: str
-    history: tuple[Event, ...]
 
 
-def support_of(bank: Bank, name: str, position: int) -> ItemSupport:
-    """Return what an item of the bank stands on at a position."""
+def support_of(bank: Bank, name: str, position: int) -> tuple[ItemSupport, list[Event]]:
+    """Return what an item of the bank stands on at a position, and the events that concern it, oldest first."""
     state, history = _folded(bank, name, position)
     record, entry = state.records.get(name), state.items.get(name)
     pairs = record.pairs if record is not None else ()
     grounds = tuple(_ground(state, pair, name) for pair in pairs)
-    return ItemSupport(
+    support = ItemSupport(
         grounds=grounds,
         acts=tuple(_acts(history, name)),
         vouched=entry is not None and entry.vouched,
@@ -108,8 +107,8 @@ def support_of(bank: Bank, name: str, position: int) -> ItemSupport:
         superseded_by=entry.superseded_by if entry is not None else (),
         contradicts=tuple(dict.fromkeys(_contradicting(history, name))),
         ends=_ends(grounds, entry.state if entry is not None else "", vouched=entry is not None and entry.vouched),
-        history=tuple(event for event in history if event.__struct_config__.tag not in _FOLDED_ONLY),
     )
+    return support, [event for event in history if type_of(event) not in _FOLDED_ONLY]
 
 
 def _folded(bank: Bank, name: str, position: int) -> tuple[State, list[Event]]:
@@ -118,7 +117,7 @@ def _folded(bank: Bank, name: str, position: int) -> tuple[State, list[Event]]:
     extractions: set[str] = set()
     others: list[Event] = []
     for event in bank.events(point=position, types=ITEM_TYPES):
-        if names_item(event, name) or event.__struct_config__.tag in _FOLDED_ONLY:
+        if names_item(event, name) or type_of(event) in _FOLDED_ONLY:
             kept[event.seq] = event
             extractions |= _extractions(event, name)
         elif getattr(event, "extraction", None) or getattr(event, "extractions", ()):
@@ -127,8 +126,8 @@ def _folded(bank: Bank, name: str, position: int) -> tuple[State, list[Event]]:
     kept |= {event.seq: event for event in others if _concerns(event, extractions)}
     found = {seq: event for seq, event in _words(bank, extractions, position)}
     runs = {each.run for event in found.values() for each in event.relied}
-    runs |= {event.run for event in kept.values() if getattr(event, "how", None) == "tainted"}  # type: ignore[attr-defined]
-    judged = {event.seq: event for run in runs if run for event in bank.events(point=position, run=run, types=JUDGMENT_TYPES)}
+    runs |= {event.run for event in kept.values() if isinstance(event, MemoriesRetracted) and event.run}
+    judged = {event.seq: event for run in runs for event in bank.events(point=position, run=run, types=JUDGMENT_TYPES)}
     state = fold([event for _, event in sorted((kept | found | judged).items())], position=position)
     return state, [event for _, event in sorted((kept | judged).items())]
 
@@ -188,7 +187,7 @@ def _ground(state: State, pair: Pair, name: str) -> Ground:
         candidate=pair[1],
         seq=extraction.seq,
         kind=extraction.kind,
-        proposed=extraction.proposed,
+        pending=extraction.pending,
         relied=tuple(_relied(state, run, verdict) for run, verdict in extraction.relied),
         aside=tuple(_relied(state, run, verdict) for run, verdict in extraction.aside),
         stands=extraction.stands,
@@ -216,7 +215,7 @@ _ACTS = {"memories_admitted": "admitted", "memories_restored": "vouched"}
 def _acts(history: Iterable[Any], name: str) -> Iterator[ItemAct]:
     """Yield what people did to an item; returns that follow from verdicts are none."""
     for event in history:
-        tag, how = event.__struct_config__.tag, getattr(event, "how", "")
+        tag, how = type_of(event), getattr(event, "how", "")
         if tag not in (*_ACTS, "memories_retracted") or how in ("supported", "tainted") or name not in event.ids:
             continue
         yield ItemAct(act=_ACTS.get(tag, how), seq=event.seq, by=event.by, why=event.why)
@@ -251,14 +250,13 @@ def _ends(grounds: Iterable[Ground], state: str, *, vouched: bool) -> str:
 
 def _end_of(ground: Ground) -> str:
     """Return in words the change of verdicts by which an extraction ceases to stand."""
-    named = {verdict: [each.run for each in ground.relied if each.verdict == verdict and each.holds] for verdict in ("success", "failure")}
+    holding = [each for each in ground.relied if each.holds]
     if ground.kind == "contrastive":
-        sides = [f"{_one_of(runs)} {'is' if len(runs) == 1 else 'are all'} judged otherwise" for runs in named.values() if runs]
-        return " or ".join(sides)
+        return " or ".join(
+            f"none of {', '.join(runs)} is a {verdict} any more"
+            for verdict in ("success", "failure")
+            if (runs := [each.run for each in holding if each.verdict == verdict])
+        )
     if ground.kind == "pattern":
-        return f"fewer than two of {', '.join(named['success'])} are a success"
-    return " or ".join(f"{each.run} is no longer a {each.verdict}" for each in ground.relied)
-
-
-def _one_of(runs: list[str]) -> str:
-    return ", ".join(runs)
+        return f"fewer than two of {', '.join(each.run for each in holding)} are successes"
+    return " or ".join(f"{each.run} is no longer a {each.verdict}" for each in holding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rbank_es.bank import Bank
@@ -63,21 +63,14 @@ def _before(policies: list[Event], event: Event) -> list[Event]:
     return [each for each in policies if isinstance(each, PolicySet) and each.seq < event.seq]
 
 
-def judge_in_words(event: RunJudged | JudgmentOverruled) -> str:
-    """Return who gave a judgment: the person's name, else the judge with its version."""
-    if isinstance(event, JudgmentOverruled) and event.by:
-        return event.by
-    return f"{event.judge}-{event.judge_version}"
-
-
-def print_judgments(judged: list[RankedJudgment]) -> None:
+def print_judgments(judged: Sequence[RankedJudgment]) -> None:
     """Print all judgments of a run, in order, each with its authority and whether it stands."""
     echo_heading("verdicts")
     rows: list[list[Cell]] = []
-    for each in judged:
-        why = text_of(getattr(each.event, "why", "")) or text_of(each.event.reason)
-        by, authority = judge_in_words(each.event), AUTHORITIES[each.rank]
-        stands = "stands" if each.stands else ""
-        rows.append([each.event.seq, each.event.purpose, each.event.verdict, by, authority, stands, why])
-    headers = ["seq", "purpose", "verdict", "judge", "authority", "", "reason"]
+    for event, rank, stands in judged:
+        by, why = f"{event.judge}-{event.judge_version}", event.reason
+        if isinstance(event, JudgmentOverruled):
+            by, why = event.by, event.why or event.reason
+        rows.append([event.seq, event.purpose, event.verdict, by, AUTHORITIES[rank], stands, text_of(why)])
+    headers = ["seq", "purpose", "verdict", "judge", "authority", "stands", "reason"]
     echo_table(headers, rows, flexible=["reason", "judge"], none="not judged")

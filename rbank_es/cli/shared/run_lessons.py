@@ -1,0 +1,84 @@
+"""What a run was given, and what was learned from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from rbank_es.bank import Bank
+from rbank_es.cli.shared.event_sentences import titled
+from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, MemoriesRead
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
+
+
+class GivenItem(Struct, frozen=True, kw_only=True):
+    """An item that a run was given in full: in its context, or by a tool at a position. `state` is the present one."""
+
+    item: str
+    title: str
+    state: str | None
+    how: str
+    seq: int
+
+
+class LearnedItem(Struct, frozen=True, kw_only=True):
+    """A candidate that was drawn from a run. `landed`: it counts for items now, in its own words or theirs."""
+
+    extraction: str
+    seq: int
+    kind: str
+    item: str
+    title: str
+    state: str | None
+    landed: tuple[str, ...]
+
+
+def given_to(view: View, timeline: Iterable[Event]) -> list[GivenItem]:
+    """Return the items that a run was given, each once, in order; `timeline` are its events."""
+    found: dict[str, GivenItem] = {}
+    for event in timeline:
+        for id, how in _given(event):
+            if id not in found:
+                row = view.item(id) or {}
+                title, state = row.get("title") or "", row.get("state")
+                found[id] = GivenItem(item=id, title=title, state=state, how=how, seq=event.seq)
+    return list(found.values())
+
+
+def _given(event: Event) -> Iterator[tuple[str, str]]:
+    if isinstance(event, ContextBuilt):
+        yield from ((id, "in its context") for id in event.items)
+    elif isinstance(event, MemoriesRead) and event.how == "get":
+        yield from ((id, "read by a tool") for id in event.ids)
+
+
+def learned_from(bank: Bank, view: View, run: str) -> list[LearnedItem]:
+    """Return the candidates that were drawn from a run, alone or with others, in order of extraction."""
+    edges = view.rows("lineage_edges", source_kind="run", source=run, relation="drawn_from")
+    made: list[LearnedItem] = []
+    for seq in sorted({edge["seq"] for edge in edges}):
+        for event in bank.events(after=seq - 1, point=seq):
+            if isinstance(event, MemoriesExtracted):
+                made += _candidates(view, event)
+    return made
+
+
+def _candidates(view: View, event: MemoriesExtracted) -> Iterator[LearnedItem]:
+    edges = view.rows("lineage_edges", source_kind="extraction", source=event.id)
+    targets = tuple(dict.fromkeys(edge["target"] for edge in edges if edge["relation"] in ("born_as", "supports")))
+    own = {head.id for head in event.heads}
+    for head, words in zip(event.heads, event.candidates, strict=False):
+        row = view.item(head.id) or {}
+        yield LearnedItem(
+            extraction=event.id,
+            seq=event.seq,
+            kind=event.kind,
+            item=head.id,
+            title=row.get("title") or titled(words),
+            state=row.get("state"),
+            landed=tuple(id for id in targets if id == head.id) or tuple(id for id in targets if id not in own),
+        )
