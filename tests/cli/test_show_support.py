@@ -1,0 +1,163 @@
+"""`show` of what a verdict taught: what an item rests on, what would end it, and what a run was given and taught."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.events import (
+    DecisionUndone,
+    Event,
+    ItemsLinked,
+    JudgmentOverruled,
+    MemoriesAdmitted,
+    MemoriesRestored,
+    MemoriesRetracted,
+)
+from rbank_es.events.items import Item
+from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, judged, learned, misled_bank, ran
+from tests.cli_runner import run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that each test has a bank of."""
+    folder = tmp_path_factory.mktemp("misled")
+    misled_bank(folder / "logs" / "misled").close()
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def append(place: Path, *events: Event) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.append(events)
+
+
+def overruled(verdict: Any = "failure", kind: Any = "human") -> JudgmentOverruled:
+    return JudgmentOverruled(
+        run="wrong", purpose="learning", verdict=verdict, judge="expert", judge_version="1", kind=kind, by="ann",
+        reason="It is Cormorant Rock.", why="The judge took the light for the tower.",
+    )  # fmt: skip
+
+
+def shown(place: Path, thing: str) -> Any:
+    return run("show", "misled", thing, "--json", cwd=place).json
+
+
+def test_an_item_names_the_verdicts_that_it_rests_on_and_what_would_end_it(place: Path) -> None:
+    """One candidate in its own words carries it; a twin that supports it doesn't."""
+    support = shown(place, HEIGHT.id)["support"]
+    assert support["ends"] == "it ends if wrong is no longer a success"
+    [ground] = support["grounds"]
+    assert ground["relied"] == [{"run": "wrong", "verdict": "success", "now": "success", "holds": True}]
+    assert ground["carries"] and ground["landed"] == HEIGHT.id
+    said = run("show", "misled", HEIGHT.id, cwd=place).out
+    assert "carries it" in said and "it ends if wrong is no longer a success" in said
+
+
+def test_an_item_that_lost_its_verdict_says_which_and_nothing_of_an_end(place: Path) -> None:
+    append(place, overruled())
+    facts = shown(place, HEIGHT.id)
+    assert facts["support"]["ends"] == ""
+    [ground] = facts["support"]["grounds"]
+    assert (ground["stands"], ground["relied"][0]["now"], ground["relied"][0]["holds"]) == (False, "failure", False)
+    assert "no longer stands" in run("show", "misled", HEIGHT.id, cwd=place).out
+    assert "judgment_overruled" in {event["type"] for event in facts["history"]}
+    earlier = run("show", "misled@HEAD~1", HEIGHT.id, "--json", cwd=place).json
+    assert earlier["support"]["grounds"][0]["stands"]
+
+
+def test_an_item_of_two_runs_ends_only_if_both_verdicts_change(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.append([*ran("again"), judged("again", "success")])
+        learned(bank, HEIGHT, ("again", "success"))
+    ends = shown(place, HEIGHT.id)["support"]["ends"]
+    assert ends == "it ends if all of these happen: wrong is no longer a success; again is no longer a success"
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdicts", "ends"),
+    [
+        ("contrastive", ("success", "failure"), "none of a is a success any more or none of b is a failure any more"),
+        ("pattern", ("success", "success"), "fewer than two of a, b are successes"),
+        ("success", (), "no verdict ends it, because it was not drawn from a judged run"),
+    ],
+)
+def test_an_end_follows_from_the_kind_of_the_extraction(kind: Any, verdicts: Any, ends: str, tmp_path: Path) -> None:
+    item = Item.make("Look at one instance first", "Describe one thing before you ask for many.")
+    with Bank.create(tmp_path / "logs" / "misled") as bank:
+        for name, verdict in zip("ab", verdicts, strict=False):
+            bank.append([*ran(name), judged(name, verdict)])
+        learned(bank, item, *zip("ab", verdicts, strict=False), kind=kind)
+    assert ends in shown(tmp_path, item.id)["support"]["ends"]
+
+
+def test_an_item_says_who_vouched_for_it_and_that_no_verdict_ends_it(place: Path) -> None:
+    append(place, overruled(), MemoriesRestored(ids=(HEIGHT.id,), by="bo", why="It helps with lightships."))
+    support = shown(place, HEIGHT.id)["support"]
+    assert support["vouched"] and "no verdict ends it, because a person vouched for it" in support["ends"]
+    assert [(act["act"], act["by"]) for act in support["acts"]] == [("vouched", "bo")]
+    assert "vouched by bo at position" in run("show", "misled", HEIGHT.id, cwd=place).out
+
+
+def test_what_people_did_to_an_item_is_named_in_order(place: Path) -> None:
+    append(
+        place,
+        MemoriesRetracted(ids=(WARNING.id,), by="ann"),
+        MemoriesRestored(ids=(WARNING.id,), by="bo"),
+        MemoriesAdmitted(ids=(WARNING.id,), by="cy"),
+        MemoriesRetracted(ids=(WARNING.id,), how="rejected", by="di"),
+    )
+    support = shown(place, WARNING.id)["support"]
+    assert [act["act"] for act in support["acts"]] == ["withdrawn", "vouched", "admitted", "rejected"]
+
+
+def test_a_decision_that_was_undone_and_an_extraction_that_was_set_aside_say_so(place: Path) -> None:
+    drawn = shown(place, WARNING.id)["support"]["grounds"][0]["extraction"]
+    tainted = shown(place, SORTED.id)["support"]["grounds"][0]["extraction"]
+    append(
+        place,
+        overruled(),
+        DecisionUndone(extraction=drawn, candidate=0, by="ann"),
+        MemoriesRetracted(how="tainted", extractions=(tainted,), run="wrong", verdict="failure", by="ann"),
+    )
+    assert "undone" in run("show", "misled", WARNING.id, cwd=place).out
+    assert "set aside because of wrong" in run("show", "misled", SORTED.id, cwd=place).out
+
+
+def test_an_item_names_what_contradicts_it(place: Path) -> None:
+    append(place, ItemsLinked(source=WARNING.id, target=HEIGHT.id, how="contradicts", by="ann"))
+    for one, other in ((HEIGHT, WARNING), (WARNING, HEIGHT)):
+        assert shown(place, one.id)["support"]["contradicts"] == [other.id]
+
+
+def test_a_run_names_what_it_was_given_and_what_it_taught(place: Path) -> None:
+    facts = shown(place, "misled")
+    assert [(each["item"], each["how"]) for each in facts["given"]] == [(HEIGHT.id, "in its context")]
+    assert [(each["item"], each["state"]) for each in facts["learned"]] == [(WARNING.id, "active")]
+    twin = shown(place, "well")["learned"]
+    assert [(each["item"], each["landed"]) for each in twin] == [(TWIN.id, [HEIGHT.id])]
+    said = run("show", "misled", "well", cwd=place).out
+    assert f"supports {HEIGHT.id}" in said and "no item" in said
+
+
+def test_a_run_names_every_judgment_with_its_authority_and_which_one_stands(place: Path) -> None:
+    """A weaker judgment that comes later is shown, and does not stand."""
+    append(place, overruled(), judged("wrong", "success"), judged("wrong", "success", "gold"))
+    rows = [(each["verdict"], each["authority"], each["stands"]) for each in shown(place, "wrong")["judgments"]]
+    assert rows == [
+        ("success", "a model", False),
+        ("failure", "a person", True),
+        ("success", "a model", False),
+        ("success", "doesn't count", False),
+    ]
+    assert "a person" in run("show", "misled", "wrong", cwd=place).out
