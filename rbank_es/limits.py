@@ -143,6 +143,14 @@ EXPORT_NAME_CHARS = 200
 # 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions.
 CONSOLIDATION_TRIES = 50
 CONSOLIDATION_WAIT_S = 2.0
+# Decisions or ids in one event of a correction, and their bytes as JSON: the event fits into a line with its envelope.
+CORRECTION_ROWS = NAMES
+CORRECTION_ROW_BYTES = LINE_BYTES // 2
+# Causes that the end of a correction names: a bank that nobody corrected for years may have more.
+CORRECTION_CAUSES = 1_000
+# Events and bytes of one group of a correction, half of any group: what is over goes ahead of it in parts.
+CORRECTION_GROUP_EVENTS = GROUP_EVENTS // 2
+CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
 # Ids that an error names: more would scroll its advice away.
 IDS_NAMED = 6
 # Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.acts import BankActs
 from rbank_es.bank.locator import locate, resolve_point
 from rbank_es.errors import (
     BadInput,
@@ -79,7 +80,7 @@ class Verified(msgspec.Struct, frozen=True):
     retrievals: RetrievalCheck | None = None
 
 
-class Bank:
+class Bank(BankActs):
     """One bank, for use as a context manager. Threads may share it; processes open the same place each."""
 
     def __init__(self, log: EventLog, name: str) -> None:
@@ -449,7 +450,7 @@ class Bank:
         if self._models is not None:
             self._models.close()
             self._models = None
-        self._latest = None
+        self._latest = self._corrector = None
         self.log.close()
 
     def __enter__(self) -> Bank:

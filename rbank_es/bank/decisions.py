@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
+from rbank_es.bank.reconciler import Reconciler, fits
+from rbank_es.errors import BadPolicy, DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import Candidate, Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
 from rbank_es.events.codec import event_types
 from rbank_es.events.items import Item, ItemHead, ItemText
@@ -36,6 +37,8 @@ UNSUPPORTED = "unsupported"
 
 CONSOLIDATED, FORGOTTEN = "consolidated", "forgotten"
 """What the ids of the events that follow an extraction are derived with."""
+
+DUE_ADVICE = "complete the correction with `correct` first, which may take several groups"
 
 Made = TypeVar("Made")
 
@@ -142,6 +145,7 @@ class Latest(ProcessCache):
     def __init__(self, log: EventLog) -> None:
         super().__init__()
         self._log, self._revision = log, 0
+        self.reconciler = Reconciler(log)
         self.forget()
 
     def forget(self) -> None:
@@ -170,7 +174,8 @@ class Latest(ProcessCache):
         except BaseException:
             self.forget()  # it stopped half-way
             raise
-        if changed or self._live.state.policies is not before.policies:
+        after = self._live.state
+        if changed or after.policies is not before.policies or after.due is not before.due:
             self._revision += 1
 
 
@@ -223,7 +228,11 @@ def append_decided(log: EventLog, latest: Latest, events: Sequence[Event]) -> Ap
         with latest.at(position) as basis:
             # Usually only runs of others were recorded in between, and the same candidates get the same decisions.
             if made is None or made[0] != basis.revision:
-                made = basis.revision, Decider(basis.state, basis.known).decided(given)
+                # What is due comes first: decisions among items that have no support any more would be made again.
+                due = latest.reconciler.events(basis.state)
+                if not fits(due):
+                    raise LimitExceeded("events due before", len(due), limits.CORRECTION_GROUP_EVENTS, DUE_ADVICE)
+                made = basis.revision, Decider(basis.state, basis.known).decided([*due, *given])
             decided_at = basis.state.position
         return log.append(made[1], expected=decided_at)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -13,7 +13,43 @@ from rbank_es.errors import AmbiguousId, NotInBank
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
-    from rbank_es.projections.view import View
+    from rbank_es.state import State
+
+
+class Named(Protocol):
+    """What knows the ids of runs and items: a view, or a state."""
+
+    @property
+    def position(self) -> int:
+        """The position as of which it knows them."""
+        ...
+
+    def ids(self, kind: str, beginning: str, at_most: int) -> list[str]:
+        """Return the ids of a kind that begin so, in order."""
+        ...
+
+
+class StateIds:
+    """The ids of the runs and items of a state, whether or not a run began."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @property
+    def position(self) -> int:
+        """The position of the state."""
+        return self._state.position
+
+    def ids(self, kind: str, beginning: str, at_most: int) -> list[str]:
+        """Return the ids of a kind that begin so, in order."""
+        state = self._state
+        if kind == "item":
+            known = {id for id, record in state.records.items() if record.pairs and id.startswith(beginning)}
+        else:
+            judged = {run for run, _ in state.verdicts}
+            known = {run for run in (*state.runs, *judged, *state.relying) if run.startswith(beginning)}
+        return sorted(known)[:at_most]
+
 
 _UUID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.ASCII)
 
@@ -28,7 +64,7 @@ class _StoredEvent(msgspec.Struct):
 _STORED_EVENT = msgspec.json.Decoder(_StoredEvent)
 
 
-def whole_id(view: View, kind: str, given: str) -> str:
+def whole_id(view: Named, kind: str, given: str) -> str:
     """Return the id of the run or item (`kind`) that is `given`, or that alone begins so, as of the view's position.
 
     Raises `NotInBank`, with the nearest ids, and `AmbiguousId`, with those that begin so.
@@ -41,7 +77,7 @@ def whole_id(view: View, kind: str, given: str) -> str:
     raise not_in_bank(view, given, [kind])
 
 
-def not_in_bank(view: View, given: str, kinds: Sequence[str]) -> NotInBank:
+def not_in_bank(view: Named, given: str, kinds: Sequence[str]) -> NotInBank:
     """Return the error for an id that begins none of the kinds' ids, with the nearest of those."""
     import difflib  # imported here, because only those who mistype need it
 

@@ -38,12 +38,13 @@ class CandidateState(Struct, frozen=True, kw_only=True, gc=False):
 class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
     """An extraction, and whether it stands: whether its candidates count.
 
-    `relied` are the verdicts on runs that it relied on, `aside` those because of which it was set aside. `size` is the
-    number of its candidates.
+    `runs` are those that it was drawn from, `relied` the verdicts on runs that it relied on, `aside` those because of
+    which it was set aside. `size` is the number of its candidates.
     """
 
     seq: int
     kind: str
+    runs: tuple[str, ...] = ()
     relied: tuple[tuple[str, VerdictValue], ...] = ()
     aside: tuple[tuple[str, VerdictValue], ...] = ()
     pending: bool = False
@@ -215,9 +216,9 @@ class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `relying` is run to the
-    extractions that rely on a verdict on it; `proposals` are those of models, the latest for each candidate. `due` is
-    what no completed correction has looked at. `prepared` are parts of corrections that aren't completed. `records` and
-    `run_records` are kept for the continuation of the fold.
+    extractions that were drawn from it, or rely on a verdict on it; `proposals` are those of models, the latest for
+    each candidate. `due` is what no completed correction has looked at. `prepared` are parts of corrections that aren't
+    completed. `records` and `run_records` are kept for the continuation of the fold.
     """
 
     position: int = 0

@@ -40,7 +40,6 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.state.bank_state import (
-    ItemState,
     RegisteredOntology,
     RunEnd,
     RunRecord,
@@ -132,24 +131,10 @@ class _Work(MemoryFacts):
 
     def put(self, id: str, standing: Standing, seq: int) -> None:
         """Take what became of an item."""
-        old, state = self.items.get(id), standing.state
-        if old is None and state == "unsupported":
+        old = self.items.get(id)
+        if old is None and standing.state == "unsupported":
             return
-        birth = self.candidates[standing.birth]
-        ended = None if state in ("active", "pending") else seq
-        self.items[id] = ItemState(
-            item=birth.item,
-            state=state,
-            born_seq=seq if old is None else old.born_seq,
-            ended_seq=old.ended_seq if old is not None and old.state == state else ended,
-            support=len(standing.landed),
-            extraction=standing.birth[0],
-            erased=birth.erased,
-            rank=standing.rank,
-            domains=standing.domains if standing.domains != ("",) else (),
-            vouched=standing.vouched,
-            superseded_by=tuple(self.pairs[pair].item for pair in standing.by),
-        )
+        self.items[id] = self.entry(standing, old, seq)
         self.changed.add(id)
 
     def take(self, events: Iterable[Event], last: int) -> int:

@@ -41,6 +41,7 @@ from rbank_es.state.bank_state import (
     Due,
     ExtractionState,
     ItemRecord,
+    ItemState,
     Pair,
     PairState,
     Proposal,
@@ -82,6 +83,24 @@ class MemoryFacts(ABC):
     @abstractmethod
     def put(self, id: str, standing: Standing, seq: int) -> None:
         """Take what became of an item at a position; an id that never was anything but unsupported is no item."""
+
+    def entry(self, standing: Standing, old: ItemState | None, seq: int) -> ItemState:
+        """Return an item as it is after a position, given what became of it and its entry before."""
+        birth, state = self.candidates[standing.birth], standing.state
+        ended = None if state in ("active", "pending") else seq
+        return ItemState(
+            item=birth.item,
+            state=state,
+            born_seq=seq if old is None else old.born_seq,
+            ended_seq=old.ended_seq if old is not None and old.state == state else ended,
+            support=len(standing.landed),
+            extraction=standing.birth[0],
+            erased=birth.erased,
+            rank=standing.rank,
+            domains=standing.domains if standing.domains != ("",) else (),
+            vouched=standing.vouched,
+            superseded_by=tuple(self.pairs[pair].item for pair in standing.by),
+        )
 
     def verdict_of(self, run: str) -> VerdictValue | None:
         """Return the standing verdict for learning of a run."""
@@ -219,18 +238,21 @@ def _memories_extracted(memory: MemoryFacts, event: MemoriesExtracted) -> None:
     made = ExtractionState(
         seq=event.seq,
         kind=event.kind,
+        runs=event.runs,
         relied=tuple((each.run, each.verdict) for each in event.relied),
         pending=event.pending,
         size=len(both),
     )
     memory.extractions[event.id] = replace(made, stands=stands(made, memory.verdict_of))
-    for run in dict.fromkeys(run for run, _ in made.relied):
+    for run in dict.fromkeys((*made.runs, *(run for run, _ in made.relied))):
         memory.relying[run] = (*memory.relying.get(run, ()), event.id)
 
 
 def _consolidation_proposed(memory: MemoryFacts, event: ConsolidationProposed) -> None:
-    made = Proposal(action=event.action, targets=event.targets)
-    memory.proposals[event.extraction, event.candidate] = made
+    pair = (event.extraction, event.candidate)
+    # One that comes after the decision came too late: it must not change what a correction decides.
+    if pair not in memory.pairs:
+        memory.proposals[pair] = Proposal(action=event.action, targets=event.targets)
 
 
 def _memories_consolidated(memory: MemoryFacts, event: MemoriesConsolidated) -> None:

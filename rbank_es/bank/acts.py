@@ -1,0 +1,398 @@
+"""Acts of people on what a bank learned: verdicts, ends and returns of items, learning and forgetting by hand.
+
+Each act is one group: what the person did, what follows from it by the law of correction, and `correction_completed`.
+An act that changes nothing appends nothing. Ids may be given by any unambiguous beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rbank_es.bank.ids import StateIds, whole_id
+from rbank_es.errors import BadInput, NotInBank
+from rbank_es.events import (
+    DecisionUndone,
+    Event,
+    JudgmentOverruled,
+    MemoriesAdmitted,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRestored,
+    MemoriesRetracted,
+    Reliance,
+)
+from rbank_es.events.items import Item, Polarity, Source
+from rbank_es.events.memory_events import Action
+from rbank_es.events.run_events import VerdictValue
+
+# Imported where they are used, as in `Bank`: an append needs none of them.
+if TYPE_CHECKING:
+    from rbank_es.bank.correction import Correction, VerdictChange
+    from rbank_es.bank.corrector import Corrector
+    from rbank_es.bank.decisions import Latest
+    from rbank_es.log import EventLog
+    from rbank_es.state import ItemStatus, Pair, State
+
+BY_HAND = "by-hand-1"
+"""The label of what a person decided: no policy would decide it again."""
+
+SOMEBODY = "somebody"
+"""The name of a person who gave none."""
+
+
+class Ruling(NamedTuple):
+    """A person's verdict on a run, and the reason."""
+
+    run: str
+    verdict: VerdictValue
+    reason: str
+    by: str | None = None
+
+
+class Remembered(Struct, frozen=True, kw_only=True):
+    """What became of an item that somebody wrote down.
+
+    `state` is that of the item of this id, None if there is none; `action`, `targets` and `reason` are the decision
+    (an item that nearly repeats another supports that one, its target). `because` says in words why it was not added,
+    empty if it was. `forgotten` are items that the bank gave up to make room. `seq` is the position of the decision.
+    """
+
+    item: str
+    state: ItemStatus | None
+    action: Action
+    targets: tuple[str, ...]
+    reason: str
+    because: str
+    forgotten: tuple[str, ...]
+    extraction: str
+    seq: int
+
+
+class BankActs:
+    """The part of `Bank` by which people correct what it learned."""
+
+    log: EventLog
+    _corrector: Corrector | None = None
+
+    @property
+    def latest(self) -> Latest:
+        """The state at the head, as decisions take it."""
+        raise NotImplementedError
+
+    @property
+    def corrector(self) -> Corrector:
+        """Corrections of this bank."""
+        from rbank_es.bank.corrector import Corrector
+
+        if self._corrector is None:
+            self._corrector = Corrector(self.log, self.latest)
+        return self._corrector
+
+    # ---------------------------------------------------------------- verdicts
+
+    def overrule(
+        self,
+        run: str,
+        verdict: VerdictValue,
+        *,
+        reason: str,
+        by: str | None = None,
+        influence: bool = False,
+        dry_run: bool = False,
+    ) -> Correction:
+        """Give a person's verdict on a run, which no judge outranks, and correct what was learned from it.
+
+        With `influence`, extractions from runs that had been given items which left are set aside too, while this
+        verdict stands. A verdict that a person gave already appends nothing.
+        Raises `NotInBank` and `AmbiguousId` for the run, `BadInput` without a reason.
+        """
+        return self._overrule([Ruling(run, verdict, reason, by)], influence, dry_run)
+
+    def overrule_many(self, rulings: Iterable[Ruling], *, dry_run: bool = False) -> Correction:
+        """Give many verdicts in one correction. Raises as `overrule`, then nothing was appended; `BadInput` if two
+        differ about a run."""
+        return self._overrule(list(rulings), False, dry_run)
+
+    def _overrule(self, given: Sequence[Ruling], influence: bool, dry_run: bool) -> Correction:
+        from rbank_es.bank.correction import VerdictChange, verdict_on
+        from rbank_es.bank.corrector import Influence
+
+        rulings = self._resolved(given)
+        changes: list[VerdictChange] = []
+
+        def act(state: State) -> list[Event]:
+            changes[:] = [
+                VerdictChange(run=each.run, before=verdict_on(state, each.run), after=each.verdict, given=each.verdict)
+                for each in rulings
+            ]
+            return [self._judgment(state, each) for each in rulings if not _given_already(state, each)]
+
+        tainting = Influence(rulings[0].run, rulings[0].verdict, rulings[0].by) if influence else None
+        runs = [each.run for each in rulings]
+        made = self.corrector.correct(act, influence=tainting, runs=runs, dry_run=dry_run)
+        return replace(made, verdicts=tuple(changes))
+
+    def _resolved(self, given: Sequence[Ruling]) -> list[Ruling]:
+        """Return rulings with whole ids of runs, each run once."""
+        found: dict[str, Ruling] = {}
+        for each in given:
+            ruling = each._replace(run=self._whole("run", each.run), reason=_words("a reason", each.reason))
+            known = found.setdefault(ruling.run, ruling)
+            if known.verdict != ruling.verdict:
+                raise BadInput(f"two verdicts on run {ruling.run!r}: {known.verdict} and {ruling.verdict}; give one")
+        return list(found.values())
+
+    def _judgment(self, state: State, ruling: Ruling) -> JudgmentOverruled:
+        standing = state.verdicts.get((ruling.run, "learning"))
+        return JudgmentOverruled(
+            run=ruling.run,
+            purpose="learning",
+            verdict=ruling.verdict,
+            judge="human",
+            judge_version="1",
+            kind="human",
+            by=ruling.by or SOMEBODY,
+            judgment=None if standing is None else self._event(standing.seq).id,
+            reason=ruling.reason,
+        )
+
+    def _event(self, seq: int) -> Event:
+        return next(self.log.read(after=seq - 1, upto=seq))
+
+    def correct(self, *, dry_run: bool = False) -> Correction:
+        """Complete what is due: after verdicts and acts that came by `append`, by import or from judges."""
+        return self.corrector.correct(lambda state: [], dry_run=dry_run)
+
+    # ---------------------------------------------------------------- items
+
+    def reject(self, item: str, *, because: str, by: str | None = None, dry_run: bool = False) -> Correction:
+        """Condemn the words of an item: it leaves, and so does, now and later, whatever nearly repeats it."""
+        why = _words("a reason", because)
+
+        def act(state: State) -> list[Event]:
+            id = _item(state, item)
+            known = _state_of(state, id) == "rejected"
+            return [] if known else [MemoriesRetracted(ids=(id,), how="rejected", by=by, why=why)]
+
+        return self.corrector.correct(act, dry_run=dry_run)
+
+    def retract(self, item: str, *, because: str, by: str | None = None, dry_run: bool = False) -> Correction:
+        """End one item; what nearly repeats it stays, and may come. Raises `BadInput` if it is rejected already."""
+        why = _words("a reason", because)
+
+        def act(state: State) -> list[Event]:
+            id = _item(state, item)
+            if _state_of(state, id) == "rejected":
+                raise BadInput(f"item {id!r} is rejected, which bars its words too; retracting it would lift that")
+            known = _state_of(state, id) == "withdrawn"
+            return [] if known else [MemoriesRetracted(ids=(id,), how="withdrawn", by=by, why=why)]
+
+        return self.corrector.correct(act, dry_run=dry_run)
+
+    def restore(
+        self, item: str, *, because: str, by: str | None = None, even_rejected: bool = False, dry_run: bool = False
+    ) -> Correction:
+        """Vouch for an item: it is active from here on, with or without support.
+
+        Raises `BadInput` for a rejected one without `even_rejected`, which lifts the bar on its words.
+        """
+        why = _words("a reason", because)
+
+        def act(state: State) -> list[Event]:
+            id = _item(state, item)
+            if _state_of(state, id) == "rejected" and not even_rejected:
+                raise BadInput(f"item {id!r} is rejected; to lift that for its near duplicates too, say so")
+            known = _state_of(state, id) == "active"
+            return [] if known else [MemoriesRestored(ids=(id,), how="vouched", by=by, why=why)]
+
+        return self.corrector.correct(act, dry_run=dry_run)
+
+    def admit(self, item: str, *, because: str = "", by: str | None = None, dry_run: bool = False) -> Correction:
+        """Admit a pending item: it is active while its support stands. Raises `BadInput` for one that has ended."""
+
+        def act(state: State) -> list[Event]:
+            id = _item(state, item)
+            was = _state_of(state, id)
+            if was not in ("pending", "active"):
+                raise BadInput(f"item {id!r} is {was}, not pending; restore it to vouch for it")
+            return [] if was == "active" else [MemoriesAdmitted(ids=(id,), by=by, why=because)]
+
+        return self.corrector.correct(act, dry_run=dry_run)
+
+    def undo(
+        self, seq: int, candidate: int, *, because: str, by: str | None = None, dry_run: bool = False
+    ) -> Correction:
+        """Let a candidate count as never extracted.
+
+        `seq` is the position of its extraction or of the decision about it; or of an earlier undoing, which is taken
+        back. Raises `NotInBank` if there is no such decision.
+        """
+        why = _words("a reason", because)
+        pair, lifted = self._decision_at(seq, candidate)
+
+        def act(state: State) -> list[Event]:
+            if pair not in state.pairs:
+                raise NotInBank(f"candidate {candidate} at {seq}", state.position, kind="decision")
+            if state.pairs[pair].undone is not lifted:
+                return []
+            return [DecisionUndone(extraction=pair[0], candidate=pair[1], lifted=lifted, by=by, why=why)]
+
+        return self.corrector.correct(act, dry_run=dry_run)
+
+    def _decision_at(self, seq: int, candidate: int) -> tuple[Pair, bool]:
+        """Return the candidate that a person means, and whether its undoing is to be taken back."""
+        position = self.log.position()
+        event = self._event(seq) if 1 <= seq <= position else None
+        if isinstance(event, DecisionUndone) and event.candidate == candidate:
+            return (event.extraction, candidate), not event.lifted
+        if isinstance(event, MemoriesExtracted):
+            return (event.id, candidate), False
+        if isinstance(event, MemoriesConsolidated):
+            named = [each.extraction or event.extraction for each in event.decisions if each.candidate == candidate]
+            if len(set(named)) == 1 and named[0] is not None:
+                return (named[0], candidate), False
+            if named:
+                raise BadInput(
+                    f"the event at position {seq:,} decides about candidate {candidate} of {len(set(named)):,} "
+                    "extractions; give the position of the extraction instead"
+                )
+        advice = "give the position of an extraction, of the decisions about it, or of an undoing"
+        raise NotInBank(f"candidate {candidate} at {seq}", position, kind="decision", advice=advice)
+
+    # ---------------------------------------------------------------- by hand
+
+    def remember(
+        self,
+        title: str,
+        content: str,
+        *,
+        src: Source = "seed",
+        desc: str = "",
+        polarity: Polarity | None = None,
+        domain: str | None = None,
+        tags: tuple[str, ...] = (),
+        runs: Sequence[str] = (),
+        kind: Literal["manual", "success", "failure"] = "manual",
+        reason: str = "",
+    ) -> Remembered:
+        """Let the policies of the bank decide about one item; return what became of it.
+
+        `runs` are those that it was drawn from: it rests on their verdicts, and leaves the bank if these change.
+        Raises `NotInBank` and `AmbiguousId` for a run, `BadInput` for one that is undecided.
+        """
+        from rbank_es.bank.decisions import append_decided
+
+        item = Item.make(_words("a title", title), content, src, desc=desc, polarity=polarity, tags=tags, domain=domain)
+        sources = tuple(dict.fromkeys(self._whole("run", run) for run in runs))
+        extracted = MemoriesExtracted(
+            kind=kind,
+            runs=sources,
+            relied=self._relied(sources),
+            heads=(item.head,),
+            candidates=(item.text,),
+            reason=reason,
+        )
+        appended = append_decided(self.log, self.latest, [extracted])
+        return self._remembered(item, appended.events)
+
+    def _relied(self, runs: Iterable[str]) -> tuple[Reliance, ...]:
+        with self.latest.at(self.log.position()) as basis:
+            standing = {run: basis.state.verdicts.get((run, "learning")) for run in runs}
+        for run, verdict in standing.items():
+            if verdict is not None and verdict.verdict == "undecided":
+                raise BadInput(f"run {run!r} is undecided, so nothing is learned from it; overrule that first")
+        return tuple(
+            Reliance(run=run, verdict=verdict.verdict, judgment=self._event(verdict.seq).id)
+            for run, verdict in standing.items()
+            if verdict is not None
+        )
+
+    def _remembered(self, item: Item, events: Iterable[Event]) -> Remembered:
+        group = list(events)
+        [extracted] = [each for each in group if isinstance(each, MemoriesExtracted)]
+        [decided] = [each for each in group if isinstance(each, MemoriesConsolidated) and not each.again]
+        [decision] = decided.decisions
+        gone = (each.ids for each in group if isinstance(each, MemoriesForgotten) and each.correction is None)
+        with self.latest.at(self.log.position()) as basis:
+            entry = basis.state.items.get(item.id)
+            because = "" if decision.action == "add" else self._because(item, decision.reason, decision.targets)
+        return Remembered(
+            item=item.id,
+            state=None if entry is None else entry.state,
+            action=decision.action,
+            targets=decision.targets,
+            reason=decision.reason,
+            because=because,
+            forgotten=tuple(id for ids in gone for id in ids),
+            extraction=extracted.id,
+            seq=decided.seq,
+        )
+
+    def _because(self, item: Item, reason: str, targets: Sequence[str]) -> str:
+        """Return in words why an item was not added; for words that somebody ended, who did it and why."""
+        if reason not in ("rejected", "withdrawn"):
+            return f"{reason}: it supports {', '.join(targets)}" if targets else reason
+        from rbank_es.policies.consolidation import find_rejected
+
+        with self.latest.at(self.log.position()) as basis:
+            acts = {id: record.acts for id, record in basis.state.records.items() if record.acts}
+            ended = item.id
+            if not any(act == reason for _, act in acts.get(item.id, ())):
+                # Bars have names of their own: id, extraction, index.
+                bar = find_rejected(item, basis.known)
+                ended = item.id if bar is None else bar.id.rsplit(" ", 2)[0]
+        seq = max((seq for seq, act in acts.get(ended, ()) if act == reason), default=0)
+        if not seq:
+            return reason
+        [event] = self.log.read(after=seq - 1, upto=seq, types=("memories_retracted",), resolve=("memories_retracted",))
+        assert isinstance(event, MemoriesRetracted)
+        words = f": {event.why}" if isinstance(event.why, str) and event.why else ""
+        verb = {"rejected": "rejected", "withdrawn": "withdrew"}[reason]
+        return f"{event.by or SOMEBODY} {verb} {ended} at position {seq:,}{words}"
+
+    def forget(self, item: str, *, because: str = "") -> ItemStatus:
+        """Forget an active item, as a policy would; return its state then. Another candidate with its words revives it.
+
+        Raises `NotInBank`, `AmbiguousId`; `BadInput` if the item is not active.
+        """
+        with self.latest.at(self.log.position()) as basis:
+            id = _item(basis.state, item)
+            was = _state_of(basis.state, id)
+            pending = self.latest.reconciler.events(basis.state)
+            at = basis.state.position
+        if was != "active":
+            raise BadInput(f"item {id!r} is {was}, not active; there is nothing to forget")
+        self.log.append([*pending, MemoriesForgotten(ids=(id,), policy=BY_HAND, why=because)], expected=at)
+        return "forgotten"
+
+    # ---------------------------------------------------------------- ids
+
+    def _whole(self, kind: Literal["run", "item"], given: str) -> str:
+        with self.latest.at(self.log.position()) as basis:
+            return whole_id(StateIds(basis.state), kind, given)
+
+
+def _item(state: State, given: str) -> str:
+    return whole_id(StateIds(state), "item", given)
+
+
+def _state_of(state: State, id: str) -> ItemStatus:
+    entry = state.items.get(id)
+    return "unsupported" if entry is None else entry.state
+
+
+def _given_already(state: State, ruling: Ruling) -> bool:
+    """Return whether a person gave this verdict, and it stands."""
+    standing = state.verdicts.get((ruling.run, "learning"))
+    return standing is not None and standing.kind == "human" and standing.verdict == ruling.verdict
+
+
+def _words(what: str, given: str) -> str:
+    if not given.strip():
+        raise BadInput(f"{what} is missing; those who read the log later need it")
+    return given

@@ -1,0 +1,248 @@
+"""The canonical bank: every decision about a candidate that counts, made again in order.
+
+Verdicts, rejections, undone decisions and extractions that were set aside count as they are now; policies, other acts
+of people and uses as they were at each decision. A decision that can't be made again is kept as it was first recorded,
+as far as its targets exist: one by hand, by an unknown policy, or about erased words.
+
+    refold     decides about everything
+    work list  decides about what may differ since the last correction; equal to the refold, and used instead of it
+               where nothing was ever forgotten
+
+Pure: no log, no clock, no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.bank.timeline import Timeline
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRestored
+from rbank_es.events.items import Item
+from rbank_es.policies.consolidation import REJECTED, find_rejected
+from rbank_es.policies.known_items import KnownItems
+from rbank_es.state import BIRTHS, ItemState, Pair, State
+from rbank_es.state.bank_state import Order, PairState
+from rbank_es.state.memory import MemoryFacts
+from rbank_es.state.validity import LATEST, Standing, standing_of
+
+RULE = 1
+"""The version of the law of correction, which `correction_completed` records."""
+
+KEPT, ERASED, UNSUPPORTED = "kept", "erased", "unsupported"
+"""Codes of reasons: added though its targets are gone; its words are gone; its extraction didn't stand."""
+
+Progress = Callable[[int, int], None]
+
+
+class Canon(NamedTuple):
+    """What differs in the canonical bank: decisions, in order of rank, and items that are forgotten there, or not."""
+
+    decisions: tuple[tuple[Pair, Decision], ...] = ()
+    forgotten: tuple[str, ...] = ()
+    remembered: tuple[str, ...] = ()
+    decided: int = 0
+    """The number of decisions that were made again to find out."""
+
+    def __bool__(self) -> bool:
+        return bool(self.decisions or self.forgotten or self.remembered)
+
+
+def refold(state: State, timeline: Timeline, progress: Progress | None = None) -> Canon:
+    """Return what differs between a bank and its canonical form, by making all of its decisions again.
+
+    `progress` is called with the number of candidates done and their total.
+    """
+    work = _Refold(state, timeline)
+    work.run(progress)
+    standing = sorted((known.order, pair) for pair, known in state.pairs.items() if counts(state, pair))
+    changed = [(pair, work.made[pair]) for _, pair in standing if effect(work.made[pair]) != effect(state.pairs[pair])]
+    there = [id for id, entry in work.items.items() if entry.state != "unsupported"]
+    flags = {id: (work.records[id].forgotten, state.records[id].forgotten) for id in there}
+    gone = tuple(id for id, (now, was) in flags.items() if now and not was)
+    back = tuple(id for id, (now, was) in flags.items() if was and not now)
+    return Canon(tuple(changed), gone, back, len(work.made))
+
+
+def counts(state: State | MemoryFacts, pair: Pair) -> bool:
+    """Return whether a candidate that was decided on counts."""
+    return state.extractions[pair[0]].stands and not state.pairs[pair].undone
+
+
+def effect(decided: Decision | PairState) -> tuple[str, tuple[str, ...]]:
+    """Return what a decision does; reasons and similarities don't matter."""
+    return decided.action, decided.targets
+
+
+def parts_of(canon: Canon, correction: str) -> list[Event]:
+    """Return the events that lead to the canonical bank, as parts of a correction; each fits into a line of the log."""
+    label = f"canonical-{RULE}"
+    rows = [replace(decision, extraction=pair[0]) for pair, decision in canon.decisions]
+    events: list[Event] = [
+        MemoriesConsolidated(again=True, correction=correction, policy=label, decisions=some) for some in _chunks(rows)
+    ]
+    events += [MemoriesForgotten(ids=some, policy=label, correction=correction) for some in _chunks(canon.forgotten)]
+    events += [MemoriesRestored(ids=some, how="supported", correction=correction) for some in _chunks(canon.remembered)]
+    return events
+
+
+Row = TypeVar("Row")
+
+
+def _chunks(rows: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
+    """Yield rows in order, in pieces of at most `limits.CORRECTION_ROWS` and `limits.CORRECTION_ROW_BYTES` as JSON."""
+    some, size = list[Row](), 0
+    for row in rows:
+        row_bytes = len(msgspec.json.encode(row)) + 1
+        if some and (size + row_bytes > limits.CORRECTION_ROW_BYTES or len(some) == limits.CORRECTION_ROWS):
+            yield tuple(some)
+            some, size = [], 0
+        some.append(row)
+        size += row_bytes
+    if some:
+        yield tuple(some)
+
+
+class Redecider(MemoryFacts):
+    """A bank whose decisions are made again, one after the other, each among the items as they were before it."""
+
+    def __init__(self, state: State, timeline: Timeline) -> None:
+        super().__init__(state, dict)
+        self.items: dict[str, ItemState] = {}
+        self.made: dict[Pair, Decision] = {}
+        self.timeline = timeline
+        self.seen = State(
+            items=self.items,
+            extractions=self.extractions,
+            candidates=self.candidates,
+            pairs=self.pairs,
+            records=self.records,
+            proposals=self.proposals,
+        )
+
+    def put(self, id: str, standing: Standing, seq: int) -> None:
+        """Take what became of an item."""
+        old = self.items.get(id)
+        if old is not None or standing.state != "unsupported":
+            self.items[id] = self.entry(standing, old, seq)
+
+    def settle_before(self, ids: Iterable[str], order: Order) -> list[str]:
+        """Derive the states of items before an order; return the ids of those that are items."""
+        found = []
+        for id in ids:
+            record = self.records.get(id)
+            made = None if record is None else standing_of(id, record, self.pairs, self.extractions, order)
+            if made is not None:
+                self.put(id, made, order[0])
+            if id in self.items:
+                found.append(id)
+        return found
+
+    def redecide(self, pair: Pair, known: KnownItems) -> Decision:
+        """Return the decision about a candidate among known items: the policy's, or what is kept of the recorded."""
+        recorded, candidate = self.pairs[pair], self.candidates[pair]
+        policy = self.timeline.consolidation(recorded.order[0])
+        wordless = candidate.erased or any(self._has_erased(id) for id in recorded.first.targets)
+        if policy is None or policy.label != recorded.policy or wordless:
+            return self._kept(recorded, candidate.item, candidate.erased, known)
+        return policy.decide(pair[1], candidate.item, known, self.proposals.get(pair))
+
+    def _has_erased(self, id: str) -> bool:
+        record = self.records.get(id)
+        return record is not None and any(self.candidates[pair].erased for pair in record.pairs)
+
+    def _kept(self, recorded: PairState, item: Item, erased: bool, known: KnownItems) -> Decision:
+        first, own = recorded.first, known.entry(item.id)
+        discard = Decision(candidate=first.candidate, action="discard", item=item.id)
+        rejected = own is not None and own.state == "rejected"
+        if rejected or (not erased and find_rejected(item, known) is not None):
+            return replace(discard, reason=REJECTED)
+        if first.action == "discard" and first.reason not in (UNSUPPORTED, REJECTED):
+            return first
+        entries = ((id, known.entry(id)) for id in first.targets)
+        targets = tuple(id for id, entry in entries if entry is not None and entry.state != "unsupported")
+        # Later records are never looked at: else a bank would depend on the history of its corrections.
+        if first.action == "add" or (targets and first.action != "discard"):
+            return replace(first, targets=targets)
+        if erased:
+            return replace(discard, reason=ERASED)
+        return Decision(candidate=first.candidate, action="add", item=item.id, reason=KEPT)
+
+
+Step = tuple[int, int, int, Callable[[int], None]]
+
+
+class _Refold(Redecider):
+    """All decisions of a bank, made again from the first one on, with what people did and forgot between them."""
+
+    def __init__(self, state: State, timeline: Timeline) -> None:
+        undecided = {pair: replace(known, action="discard", targets=()) for pair, known in state.pairs.items()}
+        records = {id: replace(record, landed=(), enders=(), forgotten=False) for id, record in state.records.items()}
+        super().__init__(replace(state, pairs=undecided, records=records), timeline)
+        self._known = KnownItems()
+        self._final = state
+        # What is rejected is barred from the start.
+        self.items |= {id: entry for id, entry in state.items.items() if entry.state == "rejected"}
+        self._known.update(self.seen, list(self.items))
+
+    def run(self, progress: Progress | None) -> None:
+        """Make all decisions, in order."""
+        steps, total = self._steps(), len(self.pairs)
+        for number, (seq, _, _, step) in enumerate(steps):
+            if progress is not None and number % 100 == 0:
+                progress(len(self.made), total)
+            step(seq)
+
+    def _steps(self) -> list[Step]:
+        """Return what happened: position, place at this position, number, and the function that does it again."""
+        acts = sorted((seq, id, act) for id, record in self.records.items() for seq, act in record.acts)
+        steps: list[Step] = [
+            (seq, 0, number, partial(self._act, id, act)) for number, (seq, id, act) in enumerate(acts)
+        ]
+        for event in self.timeline.forgotten_by_hand():
+            steps.append((event.seq, 0, 0, partial(self._forget, event.ids)))
+        for pair, known in self.pairs.items():
+            steps.append((known.order[0], 1, known.order[1], partial(self._decide, pair)))
+        for seq in {known.order[0] for known in self.pairs.values()}:
+            steps.append((seq, 2, 0, self._overflow))
+        return sorted(steps, key=lambda step: step[:3])
+
+    def _settle(self, ids: Iterable[str], order: Order) -> None:
+        self._known.update(self.seen, self.settle_before(ids, order))
+
+    def _act(self, id: str, act: str, seq: int) -> None:
+        if act == "vouched":
+            self.records[id] = replace(self.records[id], forgotten=False)
+        self._settle([id], (seq, 0))
+
+    def _decide(self, pair: Pair, seq: int) -> None:
+        if not counts(self, pair):
+            return
+        decision = self.made[pair] = self.redecide(pair, self._known)
+        ids = self.decide(pair, decision, seq, "")
+        if decision.action in BIRTHS and self.records[decision.item].forgotten:
+            self.records[decision.item] = replace(self.records[decision.item], forgotten=False)
+        self._settle(ids, (seq, pair[1] + 1))
+
+    def _forget(self, ids: Iterable[str], seq: int) -> None:
+        live = [id for id in ids if (entry := self.items.get(id)) is not None and entry.state == "active"]
+        for id in live:
+            self.records[id] = replace(self.records[id], forgotten=True)
+        self._settle(live, (seq, LATEST[0]))
+
+    def _overflow(self, seq: int) -> None:
+        policy = self.timeline.forgetting(seq)
+        if policy is not None and policy.overflows(self._known.active):
+            self._forget(policy.to_forget(self._as_of(seq)), seq)
+
+    def _as_of(self, seq: int) -> State:
+        """Return the state at a position as a forgetting policy needs it, with verdicts as they are now."""
+        uses = {item: {run: at for run, at in runs.items() if at <= seq} for item, runs in self._final.uses.items()}
+        judged = self.timeline.judged
+        verdicts = {key: verdict for key, verdict in self.verdicts.items() if judged.get(key[0], seq + 1) <= seq}
+        return replace(self.seen, position=seq, uses=uses, verdicts=verdicts)

@@ -1,0 +1,169 @@
+"""The corrector: one group that holds an act of a person, what follows from it by the law of correction, and its end.
+
+Optimistic, as all decisions are: computed from the state at a position, appended there, and computed again if another
+writer was faster. What doesn't fit into one group goes ahead of it in parts of the same correction: they count from its
+end on, and never if it doesn't come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.bank.canonical import Canon, parts_of
+from rbank_es.bank.correction import (
+    Correction,
+    item_changes,
+    misled_runs,
+    pairs_of,
+    stays,
+    tainted_extractions,
+    tainted_items,
+    to_extract,
+    usage_changes,
+)
+from rbank_es.bank.decisions import Basis, Latest, optimistically
+from rbank_es.bank.reconciler import completed, fits, groups
+from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
+from rbank_es.events.run_events import VerdictValue
+from rbank_es.log import ANY, EventLog
+from rbank_es.state import LiveState, State
+
+
+class Influence(NamedTuple):
+    """The verdict because of which tainted extractions are set aside, and who does it."""
+
+    run: str
+    verdict: VerdictValue
+    by: str | None
+
+
+Act = Callable[[State], Sequence[Event]]
+"""Returns the events by which a person acts on a bank in a state; none if there is nothing to do."""
+
+
+class Corrector:
+    """Corrections of one log."""
+
+    def __init__(self, log: EventLog, latest: Latest) -> None:
+        self._log, self._latest = log, latest
+
+    def correct(
+        self, act: Act, *, influence: Influence | None = None, runs: Sequence[str] = (), dry_run: bool = False
+    ) -> Correction:
+        """Append an act with what follows from it; return what it did, or with `dry_run` what it would do.
+
+        `runs` are those on which it gives a verdict. Raises `PositionConflict` if other writers were faster
+        `limits.CONSOLIDATION_TRIES` times, and what `act` and `EventLog.append` raise.
+        """
+        prepared: tuple[str, Canon] | None = None
+
+        def try_once(position: int) -> Correction:
+            nonlocal prepared
+            with self._latest.at(position) as basis:
+                plan = self._plan(basis, act, influence, runs)
+                at = basis.state.position
+            if plan is None or dry_run:
+                return Correction() if plan is None else plan.report
+            if fits(plan.group):
+                events = plan.group
+            else:
+                if prepared is None or prepared[1] != plan.canon:
+                    prepared = plan.correction, plan.canon
+                    self._prepare(plan)
+                    return try_once(self._log.position())
+                events = plan.last_of(prepared[0])
+            appended = self._log.append(events, expected=at)
+            correction = prepared[0] if events is not plan.group and prepared else plan.correction
+            return replace(plan.report, correction=correction, first=appended.first, last=appended.last)
+
+        return optimistically(self._log, try_once, limits.CONSOLIDATION_TRIES)
+
+    def _prepare(self, plan: _Plan) -> None:
+        """Append the parts of a correction in groups of their own; nobody sees their effect before it is completed."""
+        for group in groups(plan.parts):
+            self._log.append(group, expected=ANY)
+
+    def _plan(self, basis: Basis, act: Act, influence: Influence | None, runs: Sequence[str]) -> _Plan | None:
+        before = basis.state
+        acts = [each if each.id else replace(each, id=self._log.new_id()) for each in act(before)]
+        if not acts and influence is None and not before.due:
+            return None
+        trial, changed = LiveState(before), set[str]()
+        changed |= trial.advance(_stamped(acts, before.position))
+        correction = self._log.new_id()
+        while True:
+            canon = self._latest.reconciler.canon(trial.state, before)
+            parts = parts_of(canon, correction)
+            after = LiveState(trial.state)
+            done = [*parts, completed(correction, trial.state, {})]
+            changed_after = changed | after.advance(_stamped(done, trial.state.position))
+            left = _left(before, after.state, changed_after, runs)
+            misled = misled_runs(after.state, left)
+            tainted = tainted_extractions(after.state, misled)
+            if influence is None or not tainted:
+                break
+            aside = _set_aside(tainted, influence, self._log.new_id())
+            acts.append(aside)
+            changed |= trial.advance(_stamped([aside], trial.state.position))
+        if not acts and not before.due:
+            return None
+        items = item_changes(before, after.state, changed_after)
+        counted: dict[str, int] = {}
+        for change in items:
+            counted[change.after] = counted.get(change.after, 0) + 1
+        report = Correction(
+            items=items,
+            usage=usage_changes(before, after.state, runs),
+            misled=misled,
+            tainted=tainted_items(after.state, tainted),
+            aside=tuple(id for each in acts if isinstance(each, MemoriesRetracted) for id in each.extractions),
+            stays=stays(after.state, trial.state.due.pairs),
+            to_extract=to_extract(after.state, runs),
+            decided=len(canon.decisions),
+        )
+        return _Plan(correction, canon, acts, parts, completed(correction, trial.state, counted), report)
+
+
+class _Plan(NamedTuple):
+    """A correction before it is appended."""
+
+    correction: str
+    canon: Canon
+    acts: list[Event]
+    parts: list[Event]
+    completed: CorrectionCompleted
+    report: Correction
+
+    @property
+    def group(self) -> list[Event]:
+        """All events, as one group."""
+        return [*self.acts, *self.parts, self.completed]
+
+    def last_of(self, correction: str) -> list[Event]:
+        """Return the last group of a correction whose parts are in the log already."""
+        return [*self.acts, replace(self.completed, correction=correction)]
+
+
+def _stamped(events: Iterable[Event], position: int) -> Iterator[Event]:
+    return (replace(event, seq=seq) for seq, event in enumerate(events, position + 1))
+
+
+def _left(before: State, after: State, changed: Iterable[str], runs: Iterable[str]) -> set[str]:
+    """Return the items that left the active bank, now or earlier because of the verdicts on some runs."""
+    left = {id for id in changed if id in before.items and before.items[id].state == "active"}
+    for run in runs:
+        for extraction in after.relying.get(run, ()):
+            if not after.extractions[extraction].stands:
+                left.update(after.pairs[pair].item for pair in pairs_of(after, extraction))
+    return {id for id in left if (entry := after.items.get(id)) is not None and entry.state != "active"}
+
+
+def _set_aside(tainted: Iterable[str], influence: Influence, id: str) -> MemoriesRetracted:
+    extractions = tuple(tainted)[: limits.NAMES]
+    return MemoriesRetracted(
+        id=id, how="tainted", extractions=extractions, run=influence.run, verdict=influence.verdict, by=influence.by
+    )

@@ -1,0 +1,84 @@
+"""The reconciler: what is due in a bank, kept ready between corrections, and the events that complete it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank.canonical import RULE, Canon, Progress, parts_of, refold
+from rbank_es.bank.timeline import TIMELINE_TYPES, Timeline
+from rbank_es.bank.work_list import CandidateIndex, canonical
+from rbank_es.events import CorrectionCompleted, Event
+from rbank_es.log import EventLog
+from rbank_es.state import State
+
+
+class Reconciler:
+    """What is due in one log. It keeps what it read, so that the next correction reads only what is new."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._forget()
+
+    def _forget(self) -> None:
+        self._timeline, self._index, self._epoch = Timeline(), CandidateIndex(), self._log.erasures()
+
+    def canon(self, state: State, basis: State | None = None) -> Canon:
+        """Return what is due in a state: that of the log, or one that goes on from it (then `basis` is the log's)."""
+        if not state.due:
+            return Canon()
+        recorded = basis or state
+        self._catch_up(recorded.position)
+        if not state.due.whole and not self._timeline.forgets:
+            self._index.take(recorded)
+        return canonical(state, self._timeline, self._index)
+
+    def refold(self, state: State, progress: Progress | None = None) -> Canon:
+        """Return what differs between the bank and its canonical form, by making all decisions again."""
+        self._catch_up(state.position)
+        return refold(state, self._timeline, progress)
+
+    def _catch_up(self, position: int) -> None:
+        if self._log.erasures() != self._epoch:  # the index may hold words that are erased now
+            self._forget()
+        if self._timeline.position < position:
+            since = self._log.read(after=self._timeline.position, upto=position, types=TIMELINE_TYPES)
+            self._timeline.take(since, position)
+
+    def events(self, state: State) -> list[Event]:
+        """Return the events that complete what is due in the log's state; a writer appends them before its own."""
+        if not state.due:
+            return []
+        canon, correction = self.canon(state), self._log.new_id()
+        return [*parts_of(canon, correction), completed(correction, state, {"decisions": len(canon.decisions)})]
+
+
+def completed(correction: str, state: State, counts: Mapping[str, int]) -> CorrectionCompleted:
+    """Return the event that completes a correction of what is due in a state."""
+    causes = tuple(cause for cause in state.due.causes if cause)[: limits.CORRECTION_CAUSES]
+    return CorrectionCompleted(correction=correction, rule=RULE, causes=causes, counts=dict(counts))
+
+
+def fits(group: Sequence[Event]) -> bool:
+    """Return whether events are few and small enough for one group, with room for what the log adds."""
+    if len(group) > limits.CORRECTION_GROUP_EVENTS:
+        return False
+    return sum(len(msgspec.json.encode(event)) for event in group) <= limits.CORRECTION_GROUP_BYTES
+
+
+def groups(parts: Iterable[Event]) -> Iterator[list[Event]]:
+    """Yield the parts of a correction in order, in groups that fit."""
+    group: list[Event] = []
+    size = 0
+    for part in parts:
+        part_bytes = len(msgspec.json.encode(part))
+        full = len(group) == limits.CORRECTION_GROUP_EVENTS or size + part_bytes > limits.CORRECTION_GROUP_BYTES
+        if group and full:
+            yield group
+            group, size = [], 0
+        group.append(part)
+        size += part_bytes
+    if group:
+        yield group

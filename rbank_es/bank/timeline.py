@@ -1,0 +1,106 @@
+"""The timeline of a bank as far as decisions depend on it: by position, policies in force and what was forgotten."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rbank_es.errors import BadPolicy
+from rbank_es.events import (
+    Event,
+    JudgmentOverruled,
+    MemoriesForgotten,
+    PolicyChoice,
+    PolicySet,
+    RunJudged,
+    type_of,
+)
+from rbank_es.events.bank_events import PolicyKind
+from rbank_es.policies import Append, ConsolidationPolicy, Dedup, ForgettingPolicy, Merge, Never, Policy, governing
+from rbank_es.policies.consolidation import BAR_CONTENT_MIN
+from rbank_es.state.validity import authority
+
+TIMELINE_TYPES = frozenset(type_of(each) for each in (PolicySet, MemoriesForgotten, RunJudged, JudgmentOverruled))
+"""The types of events that a timeline reads."""
+
+
+class Timeline:
+    """What making decisions again needs of the log beside the final state. It goes on with the log."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.judged: dict[str, int] = {}
+        """Run to the position of its first judgment that counts for learning."""
+        self._set_at: list[int] = []
+        self._policies: list[Mapping[str, PolicyChoice]] = [{}]
+        self._resolved: dict[tuple[int, PolicyKind], Policy | None] = {}
+        self._forgotten: list[MemoriesForgotten] = []
+
+    def take(self, events: Iterable[Event], position: int) -> None:
+        """Go on with the events of `TIMELINE_TYPES` up to a position."""
+        for event in events:
+            if isinstance(event, PolicySet):
+                self._set_at.append(event.seq)
+                self._policies.append({choice.kind: choice for choice in event.policies})
+            elif isinstance(event, MemoriesForgotten):
+                if event.correction is None:
+                    self._forgotten.append(event)
+            elif isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning":
+                self._judge(event)
+        self.position = position
+
+    def _judge(self, event: RunJudged | JudgmentOverruled) -> None:
+        judging = self._policies[-1].get("judging")
+        supervised = judging is not None and judging.settings.get("supervised") is True
+        if authority(event.kind, event.verdict, sure=event.sure, supervised=supervised) is not None:
+            self.judged.setdefault(event.run, event.seq)
+
+    def consolidation(self, seq: int) -> ConsolidationPolicy | None:
+        """Return the consolidation policy in force at a position; None if it is unknown here."""
+        found = self._policy("consolidation", bisect_right(self._set_at, seq))
+        return found if isinstance(found, ConsolidationPolicy) else None
+
+    def forgetting(self, seq: int) -> ForgettingPolicy | None:
+        """Return the forgetting policy in force at a position; None if it is unknown here."""
+        found = self._policy("forgetting", bisect_right(self._set_at, seq))
+        return found if isinstance(found, ForgettingPolicy) else None
+
+    def _policy(self, kind: PolicyKind, index: int) -> Policy | None:
+        if (index, kind) not in self._resolved:
+            try:
+                self._resolved[index, kind] = governing(kind, self._policies[index].get(kind))
+            except BadPolicy:
+                self._resolved[index, kind] = None
+        return self._resolved[index, kind]
+
+    def _each(self, kind: PolicyKind) -> list[Policy | None]:
+        return [self._policy(kind, index) for index in range(len(self._policies))]
+
+    def forgotten_by_hand(self) -> Iterator[MemoriesForgotten]:
+        """Yield the events of forgetting that the policy in force didn't make: they hold where they are."""
+        for event in self._forgotten:
+            policy = self.forgetting(event.seq)
+            if policy is None or policy.label != event.policy:
+                yield event
+
+    @property
+    def forgets(self) -> bool:
+        """Whether anything was forgotten so far, or a policy could have done so."""
+        return bool(self._forgotten) or any(not isinstance(policy, Never) for policy in self._each("forgetting"))
+
+    def unlike_anywhere(self) -> tuple[int, int] | None:
+        """Return the similarity of contents, as a fraction, below which no decision so far took notice of an item.
+
+        None where such a bound isn't known: a policy of another package, or one that compares titles only.
+        """
+        least = BAR_CONTENT_MIN
+        for policy in self._each("consolidation"):
+            given: Any = BAR_CONTENT_MIN
+            if isinstance(policy, Dedup) and type(policy) in (Dedup, Merge):
+                given = policy.content_min
+            elif policy is not None and type(policy) is not Append:
+                return None
+            if given[0] * least[1] < least[0] * given[1]:
+                least = given
+        return least if least[0] else None

@@ -1,0 +1,154 @@
+"""The work list: the canonical bank from what is due, without making every decision again.
+
+A decision depends on whether its candidate counts, on what is rejected, and on the lives, before its rank, of the items
+that it may meet: those of its own id, those that its proposal or its first record names, and those with similar words.
+So a decision that changes can only touch later ones that may meet the items that it concerns. Decisions are made again
+in the order of their ranks, each once at most, among those few items only.
+
+Equal to the refold where nothing was ever forgotten; under a bound, one item more or less changes what is forgotten.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from msgspec.structs import replace
+
+from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, refold
+from rbank_es.bank.timeline import Timeline
+from rbank_es.events.items import Item
+from rbank_es.policies.known_items import KnownItems, Peers, distinct_words
+from rbank_es.state import Pair, State
+from rbank_es.state.bank_state import Order
+from rbank_es.state.memory import ENDS
+
+
+class CandidateIndex:
+    """All candidates by their words and by the items that they name; it goes on with the bank."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._decided = 0
+        self._words: defaultdict[str, Peers] = defaultdict(Peers)
+        self._naming: defaultdict[str, set[Pair]] = defaultdict(set)
+
+    def take(self, state: State) -> None:
+        """Take the candidates that came since the last time. Begin anew after an erasure."""
+        for pair, known in islice(state.candidates.items(), self._done, None):
+            if not known.erased:
+                # By a name of its own, because candidates with one id may differ in words.
+                name = f"{pair[1]} {pair[0]}"
+                self._words[known.item.polarity].add(replace(known.item, id=name), ((0, 0), name))
+        self._done = len(state.candidates)
+        for pair, decided in islice(state.pairs.items(), self._decided, None):
+            proposal = state.proposals.get(pair)
+            for target in {*decided.first.targets, *(() if proposal is None else proposal.targets)}:
+                self._naming[target].add(pair)
+        self._decided = len(state.pairs)
+
+    def like(self, item: Item, content_min: tuple[int, int]) -> Iterator[Pair]:
+        """Yield the candidates of the same polarity whose contents may be so similar; few others."""
+        for peer in self._words[item.polarity].like(distinct_words(item.content), content_min):
+            index, _, extraction = peer.item.id.partition(" ")
+            yield extraction, int(index)
+
+    def naming(self, id: str) -> Iterable[Pair]:
+        """Return the candidates whose proposal or first decision names an item."""
+        return self._naming.get(id, ())
+
+
+def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress: Progress | None = None) -> Canon:
+    """Return what differs between a bank and its canonical form, as far as its last correction is right.
+
+    `timeline` and `index` are of that bank, up to its last candidate. `progress` is called as by `refold`.
+    """
+    if not state.due:
+        return Canon()
+    content_min = timeline.unlike_anywhere()
+    if state.due.whole or timeline.forgets or content_min is None:
+        return refold(state, timeline, progress)
+    return _WorkList(state, timeline, index, content_min).run()
+
+
+class _WorkList(Redecider):
+    """The decisions that may differ, by rank."""
+
+    def __init__(self, state: State, timeline: Timeline, index: CandidateIndex, content_min: tuple[int, int]) -> None:
+        super().__init__(state, timeline)
+        self._before, self._index, self._content_min = state, index, content_min
+        self._heap: list[tuple[Order, Pair]] = []
+        self._queued: set[Pair] = set()
+
+    def run(self) -> Canon:
+        """Make all decisions again that may differ; return those that do."""
+        due = self._before.due
+        self._push(due.pairs, (0, 0))
+        self._push((pair for pair in self._meeting(due.items) if counts(self, pair)), (0, 0))
+        changed = []
+        while self._heap:
+            order, pair = heapq.heappop(self._heap)
+            ids, differs = self.touched(pair), False
+            if counts(self, pair):
+                decision = self.made[pair] = self.redecide(pair, self._known_before(pair, order))
+                differs = effect(decision) != effect(self.pairs[pair])
+                if differs:
+                    changed.append((pair, decision))
+                    ids = self.decide(pair, decision, order[0], "")
+            if differs or pair in due.pairs:
+                self._push((each for each in self._meeting(ids) if counts(self, each)), order)
+        return Canon(decisions=tuple(changed), decided=len(self.made))
+
+    def _push(self, pairs: Iterable[Pair], after: Order) -> None:
+        for pair in pairs:
+            known = self.pairs.get(pair)
+            if known is not None and known.order > after and pair not in self._queued:
+                self._queued.add(pair)
+                heapq.heappush(self._heap, (known.order, pair))
+
+    def _meeting(self, ids: Iterable[str]) -> set[Pair]:
+        """Return the candidates whose decisions may depend on the lives of items."""
+        found = set[Pair]()
+        for id in self._with_replaced(ids):
+            record = self.records.get(id)
+            found.update(self._index.naming(id))
+            if record is None:
+                continue
+            found.update(record.pairs, record.landed, record.enders)
+            for pair in record.pairs:
+                if not self.candidates[pair].erased:
+                    found.update(self._index.like(self.candidates[pair].item, self._content_min))
+        return {pair for pair in found if pair in self.pairs}
+
+    def _with_replaced(self, ids: Iterable[str]) -> set[str]:
+        """Return the items with those in whose place they came: a candidate of such a one goes to its heir."""
+        found = set(ids)
+        records = [record for id in found if (record := self.records.get(id)) is not None]
+        for pair in (pair for record in records for pair in record.pairs):
+            if self.pairs[pair].action in ENDS:
+                found.update(self.pairs[pair].targets)
+        return found
+
+    def _known_before(self, pair: Pair, order: Order) -> KnownItems:
+        """Return the items that a decision may meet, as they were before its order."""
+        item, proposal = self.candidates[pair].item, self.proposals.get(pair)
+        ids = {item.id, *self.pairs[pair].first.targets, *(() if proposal is None else proposal.targets)}
+        if not self.candidates[pair].erased:
+            ids.update(self.candidates[each].item.id for each in self._index.like(item, self._content_min))
+        self.items.clear()
+        found = self._settle(ids, order)
+        own = self.items.get(item.id)
+        if own is not None:
+            found += self._settle(own.superseded_by, order)
+        known = KnownItems()
+        known.update(self.seen, dict.fromkeys(found))
+        return known
+
+    def _settle(self, ids: Iterable[str], order: Order) -> list[str]:
+        rejected = {
+            id: entry for id in ids if (entry := self._before.items.get(id)) is not None and entry.state == "rejected"
+        }
+        self.items.update(rejected)
+        return [*rejected, *self.settle_before((id for id in ids if id not in rejected), order)]

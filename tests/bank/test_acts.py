@@ -1,0 +1,291 @@
+"""Acts of people: verdicts that no judge outranks, ends and returns of items, and what each of them brings about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.bank.acts import Remembered, Ruling
+from rbank_es.bank.correction import Correction
+from rbank_es.errors import AmbiguousId, BadInput, NotInBank
+from rbank_es.events import ContextBuilt, MemoriesConsolidated, RunJudged, RunStarted
+from rbank_es.events.run_events import JudgeKind, VerdictValue
+from rbank_es.state import active
+from rbank_es.state.digests import state_digests
+
+WORDS = "one two three four five six seven eight"
+"""Contents that begin so, with one word more or less, are near duplicates."""
+
+
+def began(bank: Bank, run: str, verdict: VerdictValue | None = "success", kind: JudgeKind = "lm") -> str:
+    """Record a run, judged unless told otherwise."""
+    bank.append(RunStarted(run=run))
+    if verdict is not None:
+        judged(bank, run, verdict, kind)
+    return run
+
+
+def judged(bank: Bank, run: str, verdict: VerdictValue, kind: JudgeKind = "lm") -> None:
+    """Record a judgment, as a judge does: nothing else is appended."""
+    bank.append(RunJudged(run=run, purpose="learning", verdict=verdict, judge="j", judge_version="1", kind=kind))
+
+
+def learn(bank: Bank, run: str | None, content: str, title: str = "Ask for its classes first") -> Remembered:
+    """Learn an item from a run."""
+    return bank.remember(title, content, src="success", runs=() if run is None else (run,))
+
+
+def given(bank: Bank, run: str, *items: str) -> None:
+    """Record that a run was given items."""
+    bank.append(ContextBuilt(run=began(bank, run, None), items=items, chars=1))
+
+
+def states(bank: Bank) -> dict[str, tuple[str, int]]:
+    """Every item with its state and support; those without support left out."""
+    entries = bank.state().items.items()
+    return {id: (entry.state, entry.support) for id, entry in entries if entry.state != "unsupported"}
+
+
+@pytest.fixture
+def bank() -> Bank:
+    """A bank with an item, A, that two near duplicates support; the first of these, B, isn't near to the second, C."""
+    made = Bank.create("memory:")
+    for run in ("r1", "r2", "r3"):
+        began(made, run)
+    return made
+
+
+@pytest.fixture
+def abc(bank: Bank) -> tuple[str, str, str]:
+    """A, near to B; B, near to C; A isn't near to C."""
+    a = learn(bank, "r1", WORDS)
+    b = learn(bank, "r2", "one two three four five six seven")
+    c = learn(bank, "r3", "one two three four five six")
+    return a.item, b.item, c.item
+
+
+def test_what_rested_on_an_overruled_verdict_leaves_and_its_duplicates_are_born(
+    bank: Bank, abc: tuple[str, str, str]
+) -> None:
+    a, b, _ = abc
+    before = bank.position
+    made = bank.overrule("r1", "failure", reason="it counted twice", by="ann")
+    assert states(bank) == {b: ("active", 2)}
+    assert [(each.id, each.before, each.after) for each in made.items] == sorted(
+        [(a, "active", "unsupported"), (b, None, "active")]
+    )
+    assert (made.first, made.last) == (before + 1, bank.position) and made.decided == 2
+    assert [(each.before, each.after) for each in made.verdicts] == [("success", "failure")]
+    assert list(active(bank.state(before))) == [a] and list(active(bank.state())) == [b]
+
+
+def test_overruling_back_restores_the_digests(bank: Bank, abc: tuple[str, str, str]) -> None:
+    before = state_digests(bank.state())
+    bank.overrule("r1", "failure", reason="wrong")
+    assert state_digests(bank.state()).items != before.items
+    bank.overrule("r1", "success", reason="right after all")
+    after = state_digests(bank.state())
+    assert (after.items, after.usage) == (before.items, before.usage)
+
+
+def test_the_same_verdict_of_a_person_twice_appends_nothing(bank: Bank, abc: tuple[str, str, str]) -> None:
+    bank.overrule("r1", "failure", reason="wrong")
+    position = bank.position
+    again = bank.overrule("r1", "failure", reason="wrong, I said")
+    assert again.correction == "" and bank.position == position
+    assert [(each.before, each.after) for each in again.verdicts] == [("failure", "failure")]
+
+
+def test_no_judge_brings_back_what_a_person_overruled(bank: Bank, abc: tuple[str, str, str]) -> None:
+    bank.overrule("r1", "failure", reason="wrong")
+    held = states(bank)
+    judged(bank, "r1", "success", "lm")
+    assert states(bank) == held and bank.correct() == Correction()
+
+
+def test_a_dry_run_tells_the_same_and_appends_nothing(bank: Bank, abc: tuple[str, str, str]) -> None:
+    position = bank.position
+    told = bank.overrule("r1", "failure", reason="wrong", dry_run=True)
+    assert bank.position == position and told.correction == ""
+    done = bank.overrule("r1", "failure", reason="wrong")
+    assert (told.items, told.usage, told.misled, told.decided) == (done.items, done.usage, done.misled, done.decided)
+
+
+def test_a_verdict_that_came_by_append_acts_at_once_and_correct_completes_it(
+    bank: Bank, abc: tuple[str, str, str]
+) -> None:
+    _, b, c = abc
+    judged(bank, "r1", "failure", "human")
+    assert states(bank) == {}
+    assert [each.id for each in bank.correct().came] == [b]
+    assert states(bank) == {b: ("active", 2)}
+    assert bank.correct() == Correction()
+
+
+def test_a_writer_completes_what_is_due_before_it_learns(bank: Bank, abc: tuple[str, str, str]) -> None:
+    _, b, _ = abc
+    judged(bank, "r1", "failure", "human")
+    assert learn(bank, None, "one two three four five six seven nine").targets == (b,)
+    assert bank.correct() == Correction()
+
+
+def test_runs_that_were_misled_and_what_was_drawn_from_them_are_named_and_set_aside_if_asked(bank: Bank) -> None:
+    a = learn(bank, "r1", WORDS).item
+    given(bank, "r4", a)
+    judged(bank, "r4", "success")
+    d = learn(bank, "r4", "nine ten eleven twelve", "Something else").item
+    given(bank, "r5", d)
+    judged(bank, "r5", "success")
+    e = learn(bank, "r5", "thirteen fourteen fifteen", "A third thing").item
+    made = bank.overrule("r1", "failure", reason="wrong")
+    assert [(each.run, each.items) for each in made.misled] == [("r4", (a,))]
+    assert [(each.id, each.run) for each in made.tainted] == [(d, "r4")]
+    assert states(bank) == {d: ("active", 1), e: ("active", 1)}
+    # The same again, now with what it influenced: of both generations.
+    wide = bank.overrule("r1", "failure", reason="wrong", influence=True)
+    assert states(bank) == {} and {each.id for each in wide.left} == {d, e} and len(wide.aside) == 2
+    bank.overrule("r1", "success", reason="right after all")
+    assert states(bank) == {id: ("active", 1) for id in (a, d, e)}
+
+
+def test_wins_are_counted_again(bank: Bank) -> None:
+    a = learn(bank, "r1", WORDS).item
+    given(bank, "r4", a)
+    judged(bank, "r4", "success")
+    [change] = bank.overrule("r4", "failure", reason="wrong").usage
+    assert (change.id, change.uses, change.wins_before, change.wins_after) == (a, 1, 1, 0)
+
+
+def test_many_verdicts_are_one_correction(bank: Bank, abc: tuple[str, str, str]) -> None:
+    made = bank.overrule_many([Ruling("r1", "failure", "wrong"), Ruling("r2", "undecided", "nobody knows")])
+    assert states(bank) == {abc[2]: ("active", 1)} and len(made.verdicts) == 2
+    position = bank.position
+    with pytest.raises(BadInput, match="two verdicts on run 'r3'"):
+        bank.overrule_many([Ruling("r3", "failure", "a"), Ruling("r3", "success", "b")])
+    with pytest.raises(NotInBank):
+        bank.overrule_many([Ruling("r3", "failure", "a"), Ruling("r9", "success", "b")])
+    assert bank.position == position
+
+
+def test_runs_from_which_nothing_was_drawn_under_the_right_verdict_are_named(
+    bank: Bank, abc: tuple[str, str, str]
+) -> None:
+    assert bank.overrule("r1", "failure", reason="wrong").to_extract == ("r1",)
+    learn(bank, "r1", "a guardrail about something", "Never do that")
+    assert bank.overrule("r1", "undecided", reason="nobody knows").to_extract == ()
+
+
+# ---------------------------------------------------------------- items
+
+
+def test_rejected_words_leave_with_their_near_duplicates_and_do_not_come_back(
+    bank: Bank, abc: tuple[str, str, str]
+) -> None:
+    a, b, _ = abc
+    made = bank.reject(a, because="it is wrong", by="eve")
+    assert a in {each.id for each in made.items if each.after == "rejected"}
+    again = learn(bank, None, WORDS.upper().replace(" ", ", "), "Other title")
+    assert (again.action, again.reason) == ("discard", "rejected")
+    assert again.because.startswith(f"eve rejected {a}") and again.because.endswith("it is wrong")
+    assert b not in states(bank)
+    assert bank.reject(a, because="it is wrong").correction == ""
+
+
+def test_restore_exempts_one_near_duplicate_of_what_is_rejected(bank: Bank, abc: tuple[str, str, str]) -> None:
+    a, b, _ = abc
+    bank.reject(a, because="it is wrong")
+    bank.restore(b, because="this one is right", by="ann")
+    assert states(bank)[b][0] == "active" and states(bank)[a][0] == "rejected"
+    with pytest.raises(BadInput, match="is rejected"):
+        bank.restore(a, because="why not")
+    bank.restore(a, because="it was right", even_rejected=True)
+    assert states(bank)[a][0] == "active"
+
+
+def test_a_retracted_item_ends_and_its_twins_are_free(bank: Bank, abc: tuple[str, str, str]) -> None:
+    a, _, _ = abc
+    bank.retract(a, because="too long")
+    assert states(bank)[a][0] == "withdrawn"
+    twin = learn(bank, None, f"{WORDS} nine")
+    assert (twin.action, twin.state) == ("add", "active")
+    same = learn(bank, None, WORDS)
+    assert same.reason == "withdrawn" and same.because.startswith(f"somebody withdrew {a}")
+    assert same.because.endswith("too long")
+
+
+def test_retracting_what_is_rejected_is_refused(bank: Bank, abc: tuple[str, str, str]) -> None:
+    bank.reject(abc[0], because="wrong")
+    with pytest.raises(BadInput, match="would lift"):
+        bank.retract(abc[0], because="too long")
+
+
+def test_who_vouched_keeps_an_item_and_is_named(bank: Bank, abc: tuple[str, str, str]) -> None:
+    a, _, _ = abc
+    bank.retract(a, because="too long")
+    bank.restore(a, because="I need it", by="ann")
+    made = bank.overrule("r1", "failure", reason="wrong")
+    assert states(bank)[a][0] == "active" and [each.id for each in made.stays] == [a]
+
+
+def test_an_undone_decision_counts_as_never_made_and_undoing_that_takes_it_back(
+    bank: Bank, abc: tuple[str, str, str]
+) -> None:
+    before, a = states(bank), abc[0]
+    [first] = [
+        event.seq for event in bank.events() if isinstance(event, MemoriesConsolidated) and event.decisions[0].item == a
+    ]
+    undone = bank.undo(first, 0, because="not a lesson")
+    assert a not in states(bank)
+    assert bank.undo(first, 0, because="not a lesson").correction == ""
+    bank.undo(undone.first, 0, because="it was one")
+    assert states(bank) == before
+
+
+def test_forgetting_by_hand_holds_and_what_is_not_active_is_refused(bank: Bank, abc: tuple[str, str, str]) -> None:
+    assert bank.forget(abc[0]) == "forgotten"
+    assert states(bank)[abc[0]][0] == "forgotten" and bank.correct() == Correction()
+    with pytest.raises(BadInput, match="not active"):
+        bank.forget(abc[0])
+    bank.restore(abc[0], because="needed")
+    assert states(bank)[abc[0]][0] == "active"
+
+
+ACTS: dict[str, Callable[[Bank, str], Any]] = {
+    "overrule": lambda bank, id: bank.overrule(id, "failure", reason="x"),
+    "reject": lambda bank, id: bank.reject(id, because="x"),
+    "retract": lambda bank, id: bank.retract(id, because="x"),
+    "restore": lambda bank, id: bank.restore(id, because="x"),
+    "admit": lambda bank, id: bank.admit(id),
+    "forget": lambda bank, id: bank.forget(id),
+    "remember": lambda bank, id: bank.remember("a", "b", runs=[id]),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_unknown_id_is_refused_with_the_nearest_and_nothing_is_appended(
+    bank: Bank, abc: tuple[str, str, str], act: str
+) -> None:
+    position = bank.position
+    of_run = act in ("overrule", "remember")
+    with pytest.raises(NotInBank, match="did you mean" if not of_run else "no run 'r9'"):
+        ACTS[act](bank, "r9" if of_run else abc[0][:-1] + "x")
+    with pytest.raises((AmbiguousId, NotInBank)):
+        ACTS[act](bank, "r" if of_run else "")
+    assert bank.position == position
+
+
+@pytest.mark.parametrize("act", ("overrule", "reject", "retract", "restore"))
+def test_a_reason_is_asked_for(bank: Bank, abc: tuple[str, str, str], act: str) -> None:
+    name = "reason" if act == "overrule" else "because"
+    arguments = ("r1", "failure") if act == "overrule" else (abc[0],)
+    with pytest.raises(BadInput, match="a reason is missing"):
+        getattr(bank, act)(*arguments, **{name: " "})
+
+
+def test_nothing_is_learned_by_hand_from_an_undecided_run(bank: Bank) -> None:
+    began(bank, "r4", "undecided")
+    with pytest.raises(BadInput, match="undecided"):
+        learn(bank, "r4", WORDS)
