@@ -47,6 +47,7 @@ from rbank_es.system.files import replaceable
 # load.
 if TYPE_CHECKING:
     from rbank_es.bank.decisions import Latest
+    from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.projections.read_models import Applied, ReadModels
@@ -248,6 +249,21 @@ class Bank(BankActs):
         """Return the record of the policy of a kind that is in force at the head, None where there is none."""
         with self.latest.at(self.position) as basis:
             return basis.state.policies.get(kind)
+
+    def policies(self, point: str | int | None = None) -> tuple[PolicyInForce, ...]:
+        """Return the policy of each kind that governs at a point, with all its settings, recorded or not."""
+        from rbank_es.bank.policy_record import policies_in_force
+
+        return policies_in_force(self.log, self.resolve(point))
+
+    def set_policies(self, tables: Mapping[str, Any], *, by: str | None = None, why: str = "") -> PoliciesChanged:
+        """Change policies in force, by kind: `{"retrieval": {"k": 3}, "forgetting": {"name": "bounded"}}`.
+
+        What is not named stays as it is. One event records all policies; none if nothing changes. Raises `BadPolicy`.
+        """
+        from rbank_es.bank.policy_record import set_policies
+
+        return set_policies(self.log, tables, by=by, why=why)
 
     def replay(
         self,

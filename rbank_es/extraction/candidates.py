@@ -21,6 +21,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
+from rbank_es.policies import held_back
 from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
@@ -116,9 +117,9 @@ def consolidate(
 ) -> Consolidated:
     """Append extractions to a bank with a decision about every candidate, as one atomic group.
 
-    The policy in force decides, in the state at the position that is appended to; after a conflict with another writer
-    it decides again. Extractions without candidates are recorded with their reason. An event whose id the bank has
-    is not decided again.
+    The admission policy in force makes extractions pending; the consolidation policy decides, in the state at the
+    position that is appended to; after a conflict with another writer it decides again. Extractions without candidates
+    are recorded with their reason. An event whose id the bank has is not decided again.
 
     Args:
         extractions: at least one, in the order of decision. Bare items become one extraction by hand.
@@ -127,7 +128,8 @@ def consolidate(
     Raises `BadPolicy`, `DuplicateEvent`, `PositionConflict` (after `limits.CONSOLIDATION_TRIES` conflicts), and the
     errors of `Bank.append`; nothing is appended then.
     """
-    appended = append_decided(bank.log, bank.latest, [*before, *_events(extractions)])
+    events = held_back(_events(extractions), bank.policy_choice("admission"))
+    appended = append_decided(bank.log, bank.latest, [*before, *events])
     decided = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
     return Consolidated(
         extractions=tuple(event.id for event in appended.events if isinstance(event, MemoriesExtracted)),

@@ -18,12 +18,11 @@ from rbank_es.extraction.candidates import Extraction, clean_tags, says_somethin
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies import SuccessFailure
+from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES
 from rbank_es.tools.runtime.tool_family import tools_named_as
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-
-EXTRACTOR = "proposals-1"
 
 
 def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
@@ -40,6 +39,18 @@ def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
         return tuple(proposals)
     grounds = _grounds(bank, run)
     return tuple(event for event in proposals if event.by not in automatic or event.call in grounds)
+
+
+def by_author(proposals: Iterable[MemoryProposed]) -> list[list[MemoryProposed]]:
+    """Return proposals in the agent's own words, and those that tools made of its queries, without empty groups.
+
+    An admission policy may hold back either.
+    """
+    automatic = tools_named_as("proposers")
+    groups: tuple[list[MemoryProposed], list[MemoryProposed]] = ([], [])
+    for event in proposals:
+        groups[event.by in automatic].append(event)
+    return [group for group in groups if group]
 
 
 def _grounds(bank: Bank, run: str) -> set[str | None]:
@@ -81,7 +92,7 @@ def from_proposals(
         return None
     runs = tuple(dict.fromkeys(event.run for event in given if event.run))
     relied = tuple(verdict.relied(run) for run in runs)
-    blank = Extraction(kind="manual", runs=runs, relied=relied, pending=True, extractor=EXTRACTOR)
+    blank = Extraction(kind="manual", runs=runs, relied=relied, extractor=_extractor(given))
     if rule.grounded and verdict.success and not verdict.learnable:
         return blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
     taken = [event for event in given if verdict.success or event.head.polarity == "failure"]
@@ -96,6 +107,11 @@ def from_proposals(
         return blank.without("no_usable_item", f"{distinct} proposals break the limits of items")
     left_out = f"{distinct - len(items)} of {distinct} proposals" if len(items) < distinct else ""
     return blank.holding(items, _kind(items), left_out)
+
+
+def _extractor(proposals: Iterable[MemoryProposed]) -> str:
+    automatic = tools_named_as("proposers")
+    return TOOL_QUERIES if all(event.by in automatic for event in proposals) else AGENT_WORDS
 
 
 def _item(event: MemoryProposed) -> Item | None:

@@ -21,6 +21,7 @@ from rbank_es.events.codec import event_types
 from rbank_es.importers.importer import TIMESTAMP, ImportUnit, Parsed, events_of, parse, recorded_time, utc_text
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import same_content
+from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
 from rbank_es.system.files import kind_of, read_regular
@@ -248,9 +249,11 @@ def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
 def plan(state: State, units: Iterable[ImportUnit], known: KnownItems | None = None) -> Iterator[ImportUnit]:
     """Yield the units with a `memories_consolidated` behind every extraction that has candidates.
 
-    Each is decided in the state that those before it lead to. A bank without a consolidation policy gets every new
-    item, as under `append`. Raises `BadPolicy` if this release doesn't know the policy in force.
+    Each is decided in the state that those before it lead to, and pending where the admission policy says so. A bank
+    without a consolidation policy gets every new item, as under `append`. Raises `BadPolicy` if this release doesn't
+    know a policy in force.
     """
     decider = Decider(state, known)
     for unit in units:
-        yield ImportUnit(decider.decided(unit.events), unit.size)
+        events = held_back(unit.events, state.policies.get("admission"))
+        yield ImportUnit(decider.decided(events), unit.size)

@@ -26,9 +26,9 @@ from rbank_es.events import (
     RunStarted,
     type_of,
 )
-from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.tasks import Task
+from rbank_es.policies.admission import PROPOSED_BY
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -203,7 +203,7 @@ def rollout_of(bank: Bank, ran: RunProgress) -> Rollout:
 
 def is_of_proposals(extracted: ExtractionProgress) -> bool:
     """Return whether an extraction keeps proposals of tools, which needs no model."""
-    return extracted.event.extractor == PROPOSALS
+    return extracted.event.extractor in PROPOSED_BY
 
 
 def flaw_of(event: MemoriesExtracted) -> str:

@@ -30,7 +30,7 @@ from rbank_es.executors.executor import RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
-from rbank_es.extraction.proposals import from_proposals, proposals_of
+from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
@@ -281,7 +281,11 @@ class PostRun:
             for one, verdict in zip(rollouts, judgments, strict=True)
             if (policy.extract_from == "contrastive" or one == best) and one.run not in kept
         ]
-        proposed = (from_proposals(proposals_of(bank, run), verdict, policy) for run, verdict in learners)
+        proposed = (
+            from_proposals(proposals, verdict, policy)
+            for run, verdict in learners
+            for proposals in by_author(proposals_of(bank, run))
+        )
         everything = [one.run for one in rollouts]
         events = [_event(each, everything) for each in drawn] + [each.event() for each in proposed if each is not None]
         consolidate(bank, events)

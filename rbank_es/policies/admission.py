@@ -21,7 +21,10 @@ Origin = Literal["run", "rollouts", "agent", "query", "person"]
 """Whence candidates come: an extractor that read one run; one that compared rollouts; the agent's own words; a query
 that a tool generalised; a person, or a file that a person imports."""
 
-PROPOSED_BY: dict[str, Origin] = {"proposals-1": "agent", "queries-1": "query"}
+AGENT_WORDS, TOOL_QUERIES = "proposals-1", "queries-1"
+"""The extractors that events name for the agent's own words, and for queries that a tool generalised."""
+
+PROPOSED_BY: dict[str, Origin] = {AGENT_WORDS: "agent", TOOL_QUERIES: "query"}
 """The origin of candidates that tools proposed, by the extractor that their event names."""
 
 _ORIGINS: dict[str, Origin] = {"contrastive": "rollouts", "pattern": "rollouts", "seed": "person", "manual": "person"}

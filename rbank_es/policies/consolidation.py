@@ -122,14 +122,14 @@ class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1,
-            description="The least difflib ratio of two titles in lower case. Default: 0.8, of the source project.",
+            description="The least difflib ratio of two titles in lower case. Default: 0.8, of the source documents.",
         ),
     ] = 0.8
     content_min: Annotated[
         tuple[Part, Part],
         Meta(
             description="The least Jaccard similarity of the words of two contents, as numerator and denominator. "
-            "Default: 3/4, of the source project."
+            "Default: 3/4, of the source documents."
         ),
     ] = (3, 4)
 
@@ -195,7 +195,15 @@ class Merge(Dedup, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "merge"
 
-    targets_max: Annotated[int, Meta(ge=1, le=limits.MERGE_TARGETS)] = 3
+    targets_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.MERGE_TARGETS,
+            description="Items that one proposal of a model may end at most. Default: 3, our own choice: a wrong "
+            "proposal ends no more than an extraction gives.",
+        ),
+    ] = 3
 
     def settle(
         self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None

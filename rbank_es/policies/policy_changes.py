@@ -94,8 +94,9 @@ def _named(label: str) -> dict[str, Any]:
 def changed(in_force: Iterable[PolicyChoice], tables: Tables) -> tuple[PolicyChoice, ...]:
     """Return the policies in force after a change, whole: one per kind, in the order of `PolicyKind`.
 
-    A table that names no other policy than the one in force changes the settings that it has; another policy begins
-    with its defaults. Kinds without a table stay as recorded, known to this release or not. Raises `BadPolicy`.
+    A table that names no other policy than the one in force changes the settings that it has; another version keeps
+    what was changed from the defaults, as far as it has such settings; another policy begins with its defaults. Kinds
+    without a table stay as recorded, known to this release or not. Raises `BadPolicy`.
     """
     present: dict[str, PolicyChoice] = {choice.kind: choice for choice in in_force}
     for kind, table in tables.items():
@@ -116,7 +117,18 @@ def _chosen(kind: Any, table: Any, present: PolicyChoice | None) -> Policy:
     if wanted == name and table.get("version", version) == version:
         own = present.settings if present is not None else {}
         return policy_class(kind, name, table.get("version", version)).with_settings(own | given)
-    return policy_class(kind, wanted, table.get("version", _usual(kind, wanted, name, version))).with_settings(given)
+    found = policy_class(kind, wanted, table.get("version", _usual(kind, wanted, name, version)))
+    kept = _off_default(present) if wanted == name and present is not None else {}
+    return found.with_settings({name: kept[name] for name in found.__struct_fields__ if name in kept} | given)
+
+
+def _off_default(choice: PolicyChoice) -> dict[str, Any]:
+    """Return the settings that were changed from the defaults; none of a policy that is unknown here."""
+    try:
+        usual = policy_class(choice.kind, choice.name, choice.version)().choice.settings
+    except BadPolicy:
+        return {}
+    return {name: value for name, value in choice.settings.items() if _plain(value) != _plain(usual.get(name))}
 
 
 def _usual(kind: Any, wanted: str, name: str, version: int) -> int | None:

@@ -21,8 +21,8 @@ Supervised = Annotated[
 Grounding = Annotated[
     bool,
     Meta(
-        description="Whether the terms of query and answer are looked up in the ontology. Default: yes; terms that "
-        "don't exist are the commonest fault of generated queries."
+        description="Whether the terms of query and answer are looked up in the ontology. Default: yes, because a "
+        "query with an invented term finds nothing, and an answer with one is wrong."
     ),
 ]
 

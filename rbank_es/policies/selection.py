@@ -52,15 +52,15 @@ class BestOf(Policy, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=limits.ROLLOUTS,
-            description="Rollouts of each task under --matts. Default: 3, the least k of the ReasoningBank paper's "
-            "experiments on test-time scaling.",
+            description="Rollouts of each task under --matts. Default: 3, as in the ReasoningBank paper's parallel "
+            "scaling.",
         ),
     ] = limits.MATTS_ROLLOUTS
     among: Annotated[
         Literal["shortest", "first"],
         Meta(
             description="Among equals: shortest takes the fewest steps, first the lowest index. Default: shortest, "
-            "as the paper counts steps as cost."
+            "our own choice; steps cost calls."
         ),
     ] = "shortest"
 

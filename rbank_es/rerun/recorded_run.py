@@ -28,7 +28,6 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.codec import texts_of
-from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.judging.gold import JUDGE as GOLD
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.history import History, rollout_of
@@ -36,6 +35,7 @@ from rbank_es.loop.resources import registered_digest
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.run_stages import PostRun
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.policies.admission import PROPOSED_BY
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -254,7 +254,7 @@ def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
         return event.run in runs and event.purpose == ("learning" if what == "verdict" else "scoring") and by_loop
     if not isinstance(event, MemoriesExtracted) or event.extractor is None or runs.isdisjoint(event.runs):
         return False
-    return event.kind != "manual" or event.extractor == PROPOSALS
+    return event.kind != "manual" or event.extractor in PROPOSED_BY
 
 
 def _counting_try(events: list[Event]) -> tuple[tuple[Event, ...], bool]:

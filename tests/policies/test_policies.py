@@ -31,7 +31,6 @@ from rbank_es.policies import (
     governing,
     load_policies,
     match_expression,
-    overflow,
     policy_of,
     query_words,
 )
@@ -276,18 +275,6 @@ def test_newborn_items_go_after_all_others() -> None:
     assert Bounded(max_items=3, grace=1).to_forget(state) == ("a",)
     assert Bounded(max_items=3, grace=4).to_forget(state) == ("d",), "all are newborn, so worth decides"
     assert Bounded(max_items=1, grace=2).to_forget(state) == ("a", "b", "d"), "the bound holds in any case"
-
-
-def test_what_overflows_is_an_event_of_the_policy_in_force() -> None:
-    """And none where nothing is to be forgotten, or no policy forgets."""
-    state = state_of(*(item(id) for id in "ab"))
-    assert overflow(state) is None
-    bounded = State(items=state.items, policies={"forgetting": Bounded(max_items=1, grace=0).choice})
-    event = overflow(bounded)
-    assert event is not None and (event.ids, event.policy) == (("a",), "bounded-1")
-    unknown = State(policies={"forgetting": PolicyChoice(kind="forgetting", name="bounded", version=9)})
-    with pytest.raises(BadPolicy, match="bounded has no version 9"):
-        overflow(unknown)
 
 
 def test_floors_keep_items_of_each_polarity() -> None:

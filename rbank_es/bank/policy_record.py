@@ -1,0 +1,93 @@
+"""The policies of a bank as its log has them: those in force at a position, and changes of them as one event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank.decisions import optimistically
+from rbank_es.errors import BadPolicy
+from rbank_es.events import PolicyChoice, PolicySet
+from rbank_es.events.bank_events import PolicyKind
+from rbank_es.log import EventLog
+from rbank_es.policies.policy import governing
+from rbank_es.policies.policy_changes import PolicyChange, Tables, changed, differences
+
+
+class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
+    """The policy of a kind that governs. `since` is the position of the event that put it in force with these settings.
+
+    `since` is None where no event names a policy of this kind. `problem` says why this release can't decide by it.
+    """
+
+    kind: PolicyKind
+    name: str
+    version: int
+    settings: dict[str, Any]
+    since: int | None = None
+    problem: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Name and version: `dedup-1`."""
+        return f"{self.name}-{self.version}"
+
+
+class PoliciesChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of setting policies: the changes, and the position of their event, None if nothing changed."""
+
+    changes: tuple[PolicyChange, ...]
+    position: int | None = None
+
+
+def policies_in_force(log: EventLog, position: int) -> tuple[PolicyInForce, ...]:
+    """Return the policy of each kind that governs behind a position, recorded or not."""
+    since: dict[PolicyKind, tuple[PolicyChoice, int]] = {}
+    for event in _settings_of(log, position):
+        # A kind that an event leaves out has no policy from there on.
+        since = {choice.kind: _kept(since.get(choice.kind), choice, event.seq) for choice in event.policies}
+    return tuple(_in_force(kind, since.get(kind)) for kind in get_args(PolicyKind))
+
+
+def _settings_of(log: EventLog, position: int) -> Iterator[PolicySet]:
+    return (event for event in log.read(upto=position, types={"policy_set"}) if isinstance(event, PolicySet))
+
+
+def _kept(before: tuple[PolicyChoice, int] | None, choice: PolicyChoice, seq: int) -> tuple[PolicyChoice, int]:
+    return before if before is not None and before[0] == choice else (choice, seq)
+
+
+def _in_force(kind: PolicyKind, found: tuple[PolicyChoice, int] | None) -> PolicyInForce:
+    recorded, since = found if found is not None else (None, None)
+    try:
+        choice, problem = governing(kind, recorded).choice, None
+    except BadPolicy as error:
+        # Only a recorded one can be unknown: shown as it is, because a default would decide otherwise.
+        assert recorded is not None
+        choice, problem = recorded, str(error)
+    return PolicyInForce(
+        kind=kind, name=choice.name, version=choice.version, settings=choice.settings, since=since, problem=problem
+    )
+
+
+def set_policies(log: EventLog, tables: Tables, *, by: str | None = None, why: str = "") -> PoliciesChanged:
+    """Record a change of the policies in force as one event; append nothing if nothing changes.
+
+    `tables` as for `changed`. Raises `BadPolicy`, `PositionConflict` after `limits.CONSOLIDATION_TRIES` lost tries, and
+    as `EventLog.append`.
+    """
+
+    def try_once(position: int) -> PoliciesChanged:
+        last = [event.policies for event in _settings_of(log, position)][-1:]
+        before = last[0] if last else ()
+        after = changed(before, tables)
+        changes = differences(before, after)
+        if not changes:
+            return PoliciesChanged(changes=())
+        appended = log.append([PolicySet(policies=after, by=by, why=why)], expected=position)
+        return PoliciesChanged(changes=changes, position=appended.first)
+
+    return optimistically(log, try_once, limits.CONSOLIDATION_TRIES)

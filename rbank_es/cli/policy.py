@@ -1,0 +1,199 @@
+"""`policy`: show the policies of a bank, and change them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_at, open_whole, read_text_file
+from rbank_es.cli.shared.output import (
+    Cell,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
+    echo_table,
+    warn,
+)
+from rbank_es.errors import BadPolicy
+
+if TYPE_CHECKING:
+    from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
+    from rbank_es.policies import Policy
+
+
+@command(
+    "policy",
+    "rbank-es policy notes",
+    "rbank-es policy notes --set retrieval.k_success=2 --set forgetting=bounded --set forgetting.max_items=500",
+    "rbank-es policy notes --set policies.toml --why 'as in experiment 4' --by ann",
+    "rbank-es policy --list",
+)
+@click.argument("bank", metavar="[BANK[@POINT]]", required=False)
+@click.option(
+    "--set", "given", metavar="FILE|KIND.SETTING=VALUE|KIND=NAME", multiple=True,
+    help="Change a setting, or put another policy in force; FILE is TOML or JSON, a table per kind. May be repeated.",
+)  # fmt: skip
+@click.option("--list", "all_there_are", is_flag=True, help="List all policies that there are, with their settings.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, recorded with the change.")
+@click.option("--by", metavar="NAME", help="Who changes them, recorded too.")
+def policy(
+    bank: str | None, given: tuple[str, ...], all_there_are: bool, why: str, by: str | None, as_json: bool
+) -> None:
+    """Show the policies in force, each with its settings, their defaults and the position since which it holds.
+
+    A policy decides: what is retrieved, what becomes an item at once, who judges, what is extracted, how items are
+    consolidated, which are forgotten, and which of several rollouts counts. With --set, a change is recorded as one
+    event; what is not named stays as it is. Later decisions go by it, everywhere; earlier points keep their own.
+    """
+    if all_there_are:
+        if bank is not None or given:
+            raise click.UsageError("--list shows all policies that there are: leave out BANK and --set.")
+        _list(as_json)
+    elif bank is None:
+        raise click.UsageError("name a bank, or list all policies with --list.")
+    elif given:
+        _set(bank, given, by, why, as_json)
+    elif why or by:
+        raise click.UsageError("--why and --by go with a change: add --set.")
+    else:
+        _show(bank, as_json)
+
+
+# ---------------------------------------------------------------- in force
+
+
+def _show(bank: str, as_json: bool) -> None:
+    opened, point = open_at(bank)
+    with opened:
+        position = opened.resolve(point)
+        found = opened.policies(position)
+    if as_json:
+        echo_json({"bank": opened.name, "position": position, "policies": [_facts(each) for each in found]})
+    else:
+        for each in found:
+            _print(each)
+    unknown = [each for each in found if each.problem]
+    for each in unknown:
+        warn(f"{each.problem}. Nothing is decided by another one instead; put one in force with --set {each.kind}=NAME")
+    if unknown:
+        click.get_current_context().exit(1)
+
+
+def _facts(one: PolicyInForce) -> dict[str, Any]:
+    facts = {"kind": one.kind, "policy": one.label, "since": one.since, "problem": one.problem}
+    return facts | {"settings": [_described(*row) for row in _rows(one)]}
+
+
+def _described(name: str, value: Any, default: Any, meaning: str) -> dict[str, Any]:
+    return {"name": name, "value": value, "default": default, "meaning": meaning}
+
+
+def _rows(one: PolicyInForce) -> list[tuple[str, Any, Any, str]]:
+    """Return name, value, default and meaning of each setting; of an unknown policy, names and values alone."""
+    if one.problem:
+        return [(name, value, None, "") for name, value in one.settings.items()]
+    settings = _class_of(one.kind, one.label).described()
+    return [(each.name, one.settings[each.name], each.default, each.meaning) for each in settings]
+
+
+def _print(one: PolicyInForce) -> None:
+    since = f"since {one.since:,}" if one.since is not None else "by default: no event names one"
+    echo_heading(f"{one.kind}: {one.label} ({since})")
+    if not one.problem:
+        echo_paragraph(_summary(_class_of(one.kind, one.label)))
+    rows: list[list[Cell]] = [
+        [name, _shown(value), _shown(default) if default is not None else None, meaning]
+        for name, value, default, meaning in _rows(one)
+    ]
+    if rows:
+        echo_table(["setting", "value", "default", "meaning"], rows, flexible=["meaning"])
+
+
+def _class_of(kind: str, label: str) -> type[Policy]:
+    from rbank_es.policies import POLICIES
+
+    return POLICIES.get(f"{kind}:{label}")
+
+
+def _summary(policy_class: type[Policy]) -> str:
+    return (inspect.getdoc(policy_class) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _shown(value: Any) -> str:
+    """Return a value as `--set` takes it."""
+    import msgspec
+
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+# ---------------------------------------------------------------- all there are
+
+
+def _list(as_json: bool) -> None:
+    from rbank_es.policies import POLICIES
+
+    classes = {name: POLICIES.get(name) for name in POLICIES.names()}
+    if as_json:
+        echo_json([_listed(name, each) for name, each in classes.items()])
+        return
+    for name, each in classes.items():
+        kind, _, label = name.partition(":")
+        echo_heading(f"{kind}: {label}")
+        echo_paragraph(_summary(each))
+        rows: list[list[Cell]] = [[one.name, _shown(one.default), one.meaning] for one in each.described()]
+        if rows:
+            echo_table(["setting", "default", "meaning"], rows, flexible=["meaning"])
+
+
+def _listed(name: str, policy_class: type[Policy]) -> dict[str, Any]:
+    kind, _, label = name.partition(":")
+    settings = [{"name": one.name, "default": one.default, "meaning": one.meaning} for one in policy_class.described()]
+    return {"kind": kind, "policy": label, "summary": _summary(policy_class), "settings": settings}
+
+
+# ---------------------------------------------------------------- a change
+
+
+def _set(bank: str, given: Sequence[str], by: str | None, why: str, as_json: bool) -> None:
+    tables = _tables(given)
+    with open_whole(bank) as opened:
+        done = opened.set_policies(tables, by=by, why=why)
+        name = opened.name
+    if as_json:
+        echo_json({"bank": name, "position": done.position, "changes": done.changes})
+    elif not done.changes:
+        echo("nothing recorded: these policies are in force already")
+    else:
+        _print_changes(done)
+
+
+def _tables(given: Sequence[str]) -> dict[str, Any]:
+    """Return the changes by kind. Raises `BadPolicy` for two of one setting."""
+    from rbank_es.policies.policy_changes import parse_assignments, parse_tables
+
+    tables: dict[str, Any] = parse_assignments(text for text in given if "=" in text)
+    for path in (text for text in given if "=" not in text):
+        for kind, table in parse_tables(read_text_file(path)).items():
+            if kind in tables:
+                raise BadPolicy(f"{kind} is set in {path} and elsewhere: set it once")
+            tables[kind] = table
+    return tables
+
+
+def _print_changes(done: PoliciesChanged) -> None:
+    rows = [
+        [change.kind, change.setting or "policy", _cell(change.before), _cell(change.after)] for change in done.changes
+    ]
+    echo_table(["kind", "setting", "before", "after"], rows)
+    echo()
+    echo_fields({"recorded at": done.position})
+
+
+def _cell(value: Any) -> Cell:
+    return None if value is None else _shown(value)

@@ -1,0 +1,124 @@
+"""`policy`: what is in force, and its changes, which govern what comes after."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.events import PolicyChoice, PolicySet
+from rbank_es.policies import POLICIES, default_policies
+from tests.cli_runner import run
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    Bank.create(tmp_path / "notes", unsafe_no_sync=True).close()
+    return tmp_path
+
+
+def shown(place: Path, bank: str = "./notes", code: int = 0) -> dict[str, dict[str, Any]]:
+    """The policies that the command shows, by kind."""
+    return {each["kind"]: each for each in run("policy", bank, "--json", cwd=place, code=code).json["policies"]}
+
+
+def test_every_kind_is_shown_with_its_settings_their_defaults_and_since_when(place: Path) -> None:
+    found = shown(place)
+    assert [(each["policy"], each["since"]) for each in found.values()] == [
+        (f"{choice.name}-{choice.version}", 2) for choice in default_policies()
+    ]
+    k = found["retrieval"]["settings"][0]
+    assert (k["name"], k["value"], k["default"]) == ("k", 6, 6) and "Default: 6" in k["meaning"]
+    people = run("policy", "./notes", cwd=place).out
+    assert "retrieval: bm25-1 (since 2)" in people and "k_success" in people
+
+
+def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> None:
+    changes = ("--set", "retrieval.k_success=2", "--set", "forgetting=bounded", "--set", "forgetting.max_items=9")
+    done = run("policy", "./notes", *changes, "--why", "to try", "--by", "ann", "--json", cwd=place).json
+    assert done["position"] == 3
+    assert [(each["kind"], each["setting"], each["before"], each["after"]) for each in done["changes"]] == [
+        ("retrieval", "k_success", 1, 2),
+        ("forgetting", None, "never-1", "bounded-1"),
+        ("forgetting", "max_items", 1_000, 9),
+    ]
+    again = run("policy", "./notes", *changes, "--json", cwd=place).json
+    assert (again["position"], again["changes"]) == (None, [])
+    with Bank.open(place / "notes") as bank:
+        assert bank.position == 3
+        [*_, event] = bank.events(types={"policy_set"})
+        assert isinstance(event, PolicySet) and (event.by, event.why, len(event.policies)) == ("ann", "to try", 7)
+    found = shown(place)
+    assert (found["retrieval"]["since"], found["judging"]["since"]) == (3, 2)
+    assert shown(place, "./notes@2")["forgetting"]["policy"] == "never-1"
+
+
+def test_a_file_changes_what_it_names_and_leaves_the_rest(place: Path) -> None:
+    (place / "rules.toml").write_text("[retrieval]\nversion = 2\nfloor = 0.5\n[admission]\nname = 'reviewed'\n")
+    run("policy", "./notes", "--set", "retrieval.k=3", "--set", "retrieval.k_failure=0", cwd=place)
+    run("policy", "./notes", "--set", "rules.toml", cwd=place)
+    found = shown(place)
+    settings = {each["name"]: each["value"] for each in found["retrieval"]["settings"]}
+    assert (found["retrieval"]["policy"], found["admission"]["policy"]) == ("bm25-2", "reviewed-1")
+    assert (settings["k"], settings["k_failure"], settings["floor"]) == (3, 0, 0.5), "kept across the version"
+    assert settings["stop_words"] == "english-2", "a default of the new version"
+
+
+def test_all_policies_are_listed_with_the_meaning_of_each_setting(tmp_path: Path) -> None:
+    listed = run("policy", "--list", "--json", cwd=tmp_path).json
+    assert {f"{each['kind']}:{each['policy']}" for each in listed} == set(POLICIES.names())
+    for each in listed:
+        assert each["summary"]
+        assert all("Default: " in one["meaning"] for one in each["settings"]), each
+    assert "bounded-1" in run("policy", "--list", cwd=tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--set", "retrieval.k_succes=2"], "did you mean 'k_success'"),
+        (["--set", "retreival.k=2"], "did you mean 'retrieval'"),
+        (["--set", "retrieval=bm52"], "did you mean 'bm25'"),
+        (["--set", "retrieval=bm25-9"], "no version 9 in this release; there are: 1, 2"),
+        (["--set", "retrieval.k=many"], "Expected `int`, got `str` - at `k`"),
+        (["--set", "retrieval.k=1", "--set", "retrieval.k=2"], "given twice"),
+        (["--set", "retrieval.=1"], "write kind.setting=value"),
+        (["--set", "=1"], "write kind.setting=value"),
+        (["--set", "missing.toml"], "missing.toml"),
+        (["--why", "no reason"], "add --set"),
+        (["--list"], "leave out BANK"),
+    ],
+)
+def test_a_mistake_is_refused_with_advice_and_changes_nothing(place: Path, given: list[str], message: str) -> None:
+    refused = run("policy", "./notes", *given, cwd=place, code=2)
+    assert message in refused.err
+    assert shown(place)["retrieval"]["since"] == 2
+
+
+def test_a_policy_of_an_unknown_version_is_named_and_another_can_be_put_in_force(place: Path) -> None:
+    """It is shown as recorded, governs nothing by a default, and stays as it is when others are changed."""
+    foreign = PolicyChoice(kind="retrieval", name="bm25", version=9, settings={"depth": 3})
+    with Bank.open(place / "notes") as bank:
+        bank.append(PolicySet(policies=(foreign,)))
+    run("policy", "./notes", "--set", "forgetting=bounded", cwd=place)
+    told = run("policy", "./notes", "--json", cwd=place, code=1)
+    assert "bm25 has no version 9" in told.err
+    assert json.loads(told.out)["policies"][0]["settings"][0]["value"] == 3
+    assert "no version 9" in run("search", "./notes", "lamps", cwd=place, code=2).err
+    run("policy", "./notes", "--set", "retrieval=bm25-2", cwd=place)
+    assert run("search", "./notes", "lamps", "--json", cwd=place).json["hits"] == []
+
+
+def test_settings_in_python_are_one_call(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "notes", unsafe_no_sync=True) as bank:
+        done = bank.set_policies({"retrieval": {"k": 2}, "selection": {"among": "first"}}, by="ann")
+        assert (done.position, len(done.changes)) == (3, 2)
+        assert bank.set_policies({"retrieval": {"k": 2}}).position is None
+        assert {each.kind: each.since for each in bank.policies() if each.since == 3}.keys() == {
+            "retrieval",
+            "selection",
+        }
+        assert bank.state().policies["retrieval"].settings["k"] == 2
