@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es.policies import default_policies
 from tests.cli.kilns import EXTRACTION, NOTE, RUN, log_bytes
 from tests.cli_runner import fails, run
 
@@ -15,7 +16,7 @@ def test_init_records_birth_and_policies(tmp_path: Path) -> None:
     """A new bank begins with `bank_created` and `policy_set`; JSON tells where it is and its head."""
     made = run("init", "./banks/notes", "--json", cwd=tmp_path).json
     assert made["path"] == "banks/notes" and made["head"].startswith("2:")
-    assert made["policies"] == {"retrieval": "bm25-1", "consolidation": "dedup-1", "forgetting": "never-1"}
+    assert made["policies"] == {choice.kind: f"{choice.name}-{choice.version}" for choice in default_policies()}
     events = run("log", "./banks/notes", cwd=tmp_path).lines
     assert [event["type"] for event in events] == ["bank_created", "policy_set"]
     assert "already" in fails("init", "./banks/notes", cwd=tmp_path)
