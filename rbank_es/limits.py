@@ -535,6 +535,8 @@ DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500
 
 # -------------------- cli
+# Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
+RULINGS = 5_000
 # The largest `--tail`.
 LOG_TAIL = 1_000_000
 # Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all.

@@ -21,6 +21,17 @@ SECTIONS: dict[str, dict[str, str]] = {
         "import": "Import items, trajectories and other banks' memories.",
         "erase": "Remove texts from every file of a bank, for good.",
     },
+    "Correct": {
+        "overrule": "Give a verdict that no judge outranks, and correct what was learned from it.",
+        "reject": "Condemn the words of an item, and whatever nearly repeats them.",
+        "retract": "End one item.",
+        "restore": "Vouch for an item that has ended.",
+        "admit": "Let a pending item become active.",
+        "review": "List the pending items; admit or reject them.",
+        "undo": "Let one candidate count as never extracted.",
+        "correct": "Make decisions again that verdicts from elsewhere changed.",
+        "learn": "Draw candidates from judged runs again, under the verdicts that stand.",
+    },
     "Look": {
         "log": "List events.",
         "runs": "List runs: filtered, sorted, as table, JSON or CSV.",

@@ -1,0 +1,24 @@
+"""`admit`: let a pending item become active."""
+
+from __future__ import annotations
+
+import click
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.correction_report import act_options, report
+
+
+@command("admit", "rbank-es admit notes 3f2a9c01b7de --by ann")
+@click.argument("bank")
+@click.argument("item")
+@click.option("--because", metavar="TEXT", default="", help="Why, recorded for those who read the log later.")
+@act_options
+def admit(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_json: bool) -> None:
+    """Let ITEM, which is pending, become active; it still leaves if the verdicts that it rests on change.
+
+    The command review lists what is pending, and admits or rejects several at once.
+    """
+    with open_whole(bank) as opened:
+        made = opened.admit(item, because=because, by=by, dry_run=dry_run)
+    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is active already: nothing was recorded")

@@ -1,0 +1,25 @@
+"""`reject`: condemn the words of an item."""
+
+from __future__ import annotations
+
+import click
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.correction_report import act_options, because_option, report
+
+
+@command("reject", "rbank-es reject notes 3f2a9c01b7de --because 'A focal height says nothing of the tower.' --by ann")
+@click.argument("bank")
+@click.argument("item")
+@because_option
+@act_options
+def reject(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_json: bool) -> None:
+    """Condemn the words of ITEM: it leaves, and whatever nearly repeats them leaves or never comes in.
+
+    Every near duplicate that it takes out is listed; restore exempts a single one. To end one item and leave those
+    that resemble it alone, use retract.
+    """
+    with open_whole(bank) as opened:
+        made = opened.reject(item, because=because, by=by, dry_run=dry_run)
+    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is rejected already: nothing was recorded")

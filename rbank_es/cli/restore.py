@@ -1,0 +1,34 @@
+"""`restore`: vouch for an item that has ended."""
+
+from __future__ import annotations
+
+import click
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.correction_report import act_options, because_option, report
+from rbank_es.errors import BadInput
+
+
+@command("restore", "rbank-es restore notes 3f2a9c01b7de --because 'It holds for lightships.' --by ann")
+@click.argument("bank")
+@click.argument("item")
+@click.option("--even-rejected", is_flag=True, help="Also if somebody rejected its words.")
+@because_option
+@act_options
+def restore(
+    bank: str, item: str, even_rejected: bool, because: str, by: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Vouch for ITEM: from here on it is active whatever is judged, until a person or a later decision ends it.
+
+    An item that was forgotten, withdrawn, superseded or lost its support comes back; one that was rejected only with
+    --even-rejected.
+    """
+    with open_whole(bank) as opened:
+        try:
+            made = opened.restore(item, because=because, by=by, even_rejected=even_rejected, dry_run=dry_run)
+        except BadInput as error:
+            if "is rejected" in str(error):
+                raise BadInput(f"{error}: --even-rejected") from None
+            raise
+    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is active already: nothing was recorded")

@@ -1,0 +1,24 @@
+"""`retract`: end one item."""
+
+from __future__ import annotations
+
+import click
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.correction_report import act_options, because_option, report
+
+
+@command("retract", "rbank-es retract notes 3f2a9c01b7de --because 'No light is built like that any more.'")
+@click.argument("bank")
+@click.argument("item")
+@because_option
+@act_options
+def retract(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_json: bool) -> None:
+    """End ITEM from here on, however often it is learned again; what nearly repeats it may come in.
+
+    To bar its words, in near duplicates too, use reject. The command restore takes it back.
+    """
+    with open_whole(bank) as opened:
+        made = opened.retract(item, because=because, by=by, dry_run=dry_run)
+    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is withdrawn already: nothing was recorded")

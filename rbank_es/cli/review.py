@@ -1,0 +1,128 @@
+"""`review`: the pending items of a bank, with what each came from; admit or reject several at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.bank.correction import Correction
+from rbank_es.bank.ids import whole_id
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_whole, view_at
+from rbank_es.cli.shared.correction_report import act_options, print_correction
+from rbank_es.cli.shared.output import count, echo, echo_fields, echo_heading, echo_json, safe_block, safe_line, warn
+from rbank_es.errors import BadInput
+from rbank_es.events import MemoriesExtracted
+from rbank_es.projections.view import View
+
+CONTENT_LINES = 6
+"""Lines of an item's content that the list shows."""
+
+
+@command(
+    "review",
+    "rbank-es review notes",
+    "rbank-es review notes --admit 3f2a9c01b7de --admit 77b0c2d4e6f1 --by ann",
+    "rbank-es review notes --reject 3f2a9c01b7de --because 'It names a property that is deprecated.'",
+)
+@click.argument("bank")
+@click.option("--admit", "admitted", metavar="ID", multiple=True, help="Admit this item; may be repeated.")
+@click.option("--reject", "rejected", metavar="ID", multiple=True, help="Condemn its words; may be repeated.")
+@click.option("--because", metavar="TEXT", default="", help="Why; needed to reject.")
+@act_options
+def review(
+    bank: str,
+    admitted: tuple[str, ...],
+    rejected: tuple[str, ...],
+    because: str,
+    by: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """List the items that wait for a person, with what each came from; admit or reject them.
+
+    What agents propose in their own words waits until an extractor draws the same, or a person admits it; under the
+    policy reviewed, everything that is learned waits.
+    """
+    with open_whole(bank) as opened:
+        if not (admitted or rejected):
+            _list(opened, as_json)
+            return
+        if rejected and not because.strip():
+            raise BadInput("say why these are rejected, with --because")
+        # Tried first, so that a misspelt id changes nothing.
+        made = _decide(opened, admitted, rejected, because, by, dry_run=True)
+        if not dry_run:
+            made = _decide(opened, admitted, rejected, because, by, dry_run=False)
+    if as_json:
+        done = [{"item": id} | msgspec.to_builtins(each) for id, each in made.items()]
+        echo_json({"bank": opened.name, "dry_run": dry_run, "corrections": done})
+        return
+    for id, each in made.items():
+        echo_heading(f"{'admitted' if id in admitted else 'rejected'} {id}")
+        print_correction(bank, each, dry_run=dry_run, unchanged="decided already: nothing was recorded")
+
+
+def _decide(
+    bank: Bank, admitted: tuple[str, ...], rejected: tuple[str, ...], because: str, by: str | None, *, dry_run: bool
+) -> dict[str, Correction]:
+    """Admit and reject items, in this order, each in its own correction. Raises `BadInput` for one that is both."""
+    with view_at(bank) as view:
+        whole = {id: whole_id(view, "item", id) for id in (*admitted, *rejected)}
+    both = {whole[id] for id in admitted} & {whole[id] for id in rejected}
+    if both:
+        raise BadInput(f"{', '.join(sorted(both))}: both admitted and rejected; say one")
+    made = {id: bank.admit(whole[id], because=because, by=by, dry_run=dry_run) for id in admitted}
+    return made | {id: bank.reject(whole[id], because=because, by=by, dry_run=dry_run) for id in rejected}
+
+
+# ---------------------------------------------------------------- the list
+
+
+def _list(bank: Bank, as_json: bool) -> None:
+    with view_at(bank) as view:
+        found = [_facts(bank, view, row) for row in view.items("pending")]
+    if as_json:
+        echo_json({"bank": bank.name, "position": view.position, "pending": found})
+        return
+    for each in found:
+        _print(each)
+    if found:
+        echo(f"\n{count(len(found), 'item')} pending; admit with --admit ID, reject with --reject ID --because TEXT")
+    else:
+        warn("no item is pending")
+
+
+def _facts(bank: Bank, view: View, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a pending item's words, with each extraction that brought it: its kind, extractor and source runs."""
+    words = {name: row[name] for name in ("id", "title", "desc", "content", "src", "polarity", "domain")}
+    edges = view.rows("lineage_edges", target_kind="item", target=row["id"], relation="born_as")
+    return words | {"from": [origin for edge in edges for origin in _origins(bank, view, edge["source"])]}
+
+
+def _origins(bank: Bank, view: View, extraction: str) -> list[dict[str, Any]]:
+    seq = bank.log.seq_of_id(extraction)
+    if seq is None:
+        return []
+    made = []
+    for event in bank.events(after=seq - 1, point=seq):
+        if isinstance(event, MemoriesExtracted):
+            known = {run: view.run(run) or {} for run in event.runs}
+            runs = [{"run": run, "task": row.get("task"), "verdict": row.get("verdict")} for run, row in known.items()]
+            made.append({"seq": seq, "kind": event.kind, "extractor": event.extractor, "runs": runs})
+    return made
+
+
+def _print(item: dict[str, Any]) -> None:
+    echo_heading(f"{item['id']}  {safe_line(item['title'] or '[erased]')}")
+    if item["content"]:
+        lines = safe_block(item["content"]).split("\n")
+        echo("\n".join([*lines[:CONTENT_LINES], *(["…"] if len(lines) > CONTENT_LINES else [])]))
+    for origin in item["from"]:
+        by = f"{origin['kind']}, by {origin['extractor'] or 'hand'}, at position {origin['seq']:,}"
+        echo_fields({"drawn as": by})
+        for run in origin["runs"]:
+            echo_fields({"from run": f"{run['run']} ({run['verdict'] or 'not judged'}): {run['task'] or '[no task]'}"})
