@@ -206,7 +206,10 @@ class BankActs:
         def act(state: State) -> list[Event]:
             id = _item(state, item)
             if _state_of(state, id) == "rejected" and not even_rejected:
-                raise BadInput(f"item {id!r} is rejected; to lift that for its near duplicates too, say so")
+                raise BadInput(
+                    f"item {id!r} is rejected, and its near duplicates with it; to lift that for all of them, "
+                    "add even_rejected (--even-rejected)"
+                )
             known = _state_of(state, id) == "active"
             return [] if known else [MemoriesRestored(ids=(id,), how="vouched", by=by, why=why)]
 

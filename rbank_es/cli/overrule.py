@@ -9,6 +9,7 @@ from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import act_options, report
 from rbank_es.cli.shared.rulings import read_rulings
 from rbank_es.errors import BadInput
+from rbank_es.events.run_events import VerdictValue
 
 
 @command(
@@ -29,7 +30,7 @@ from rbank_es.errors import BadInput
 def overrule(
     bank: str,
     run_id: str | None,
-    verdict: str | None,
+    verdict: VerdictValue | None,
     reason: str | None,
     influence: bool,
     path: str | None,
@@ -43,8 +44,6 @@ def overrule(
     changes are made again, and wins are counted again, in one atomic group. Reported are also the runs that had been
     given what left, and what was drawn from those. Searches as of an earlier point are unchanged.
     """
-    from rbank_es.bank.acts import Ruling
-
     if (path is None) == (run_id is None):
         raise click.UsageError("name a RUN with its verdict, or a file of verdicts with --from.")
     if path is not None:
@@ -54,13 +53,10 @@ def overrule(
         with open_whole(bank) as opened:
             made = opened.overrule_many(rulings, dry_run=dry_run)
     else:
-        if verdict not in ("success", "failure", "undecided"):
+        if verdict is None:
             raise click.UsageError("say which verdict: --success, --failure or --undecided.")
         if reason is None:
             raise click.UsageError("say why, with --reason.")
-        ruling = Ruling(run_id or "", verdict, reason, by)
         with open_whole(bank) as opened:
-            made = opened.overrule(
-                ruling.run, ruling.verdict, reason=ruling.reason, by=by, influence=influence, dry_run=dry_run
-            )
+            made = opened.overrule(run_id or "", verdict, reason=reason, by=by, influence=influence, dry_run=dry_run)
     report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="a person said so before: nothing was recorded")

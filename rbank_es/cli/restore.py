@@ -7,7 +7,6 @@ import click
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import act_options, because_option, report
-from rbank_es.errors import BadInput
 
 
 @command("restore", "rbank-es restore notes 3f2a9c01b7de --because 'It holds for lightships.' --by ann")
@@ -25,10 +24,5 @@ def restore(
     --even-rejected.
     """
     with open_whole(bank) as opened:
-        try:
-            made = opened.restore(item, because=because, by=by, even_rejected=even_rejected, dry_run=dry_run)
-        except BadInput as error:
-            if "is rejected" in str(error):
-                raise BadInput(f"{error}: --even-rejected") from None
-            raise
+        made = opened.restore(item, because=because, by=by, even_rejected=even_rejected, dry_run=dry_run)
     report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is active already: nothing was recorded")

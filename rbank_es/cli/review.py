@@ -17,6 +17,7 @@ from rbank_es.cli.shared.output import count, echo, echo_fields, echo_heading, e
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesExtracted
 from rbank_es.projections.view import View
+from rbank_es.state import ItemState, State
 
 CONTENT_LINES = 6
 """Lines of an item's content that the list shows."""
@@ -83,10 +84,12 @@ def _decide(
 
 
 def _list(bank: Bank, as_json: bool) -> None:
-    with view_at(bank) as view:
-        found = [_facts(bank, view, row) for row in view.items("pending")]
+    state = bank.state()
+    pending = sorted((each for each in state.items.values() if each.state == "pending"), key=lambda each: each.rank)
+    with view_at(bank, state.position) as view:
+        found = [_facts(bank, view, state, entry) for entry in pending]
     if as_json:
-        echo_json({"bank": bank.name, "position": view.position, "pending": found})
+        echo_json({"bank": bank.name, "position": state.position, "pending": found})
         return
     for each in found:
         _print(each)
@@ -96,24 +99,20 @@ def _list(bank: Bank, as_json: bool) -> None:
         warn("no item is pending")
 
 
-def _facts(bank: Bank, view: View, row: dict[str, Any]) -> dict[str, Any]:
+def _facts(bank: Bank, view: View, state: State, entry: ItemState) -> dict[str, Any]:
     """Return a pending item's words, with each extraction that brought it: its kind, extractor and source runs."""
-    words = {name: row[name] for name in ("id", "title", "desc", "content", "src", "polarity", "domain")}
-    edges = view.rows("lineage_edges", target_kind="item", target=row["id"], relation="born_as")
-    return words | {"from": [origin for edge in edges for origin in _origins(bank, view, edge["source"])]}
+    names = ("id", "title", "desc", "content", "src", "polarity", "domain")
+    counting = (pair for pair in state.records[entry.item.id].pairs if state.extractions[pair[0]].stands)
+    drawn = dict.fromkeys(state.extractions[extraction].seq for extraction, _ in counting)
+    return {name: getattr(entry.item, name) for name in names} | {"from": [_origin(bank, view, seq) for seq in drawn]}
 
 
-def _origins(bank: Bank, view: View, extraction: str) -> list[dict[str, Any]]:
-    seq = bank.log.seq_of_id(extraction)
-    if seq is None:
-        return []
-    made = []
-    for event in bank.events(after=seq - 1, point=seq):
-        if isinstance(event, MemoriesExtracted):
-            known = {run: view.run(run) or {} for run in event.runs}
-            runs = [{"run": run, "task": row.get("task"), "verdict": row.get("verdict")} for run, row in known.items()]
-            made.append({"seq": seq, "kind": event.kind, "extractor": event.extractor, "runs": runs})
-    return made
+def _origin(bank: Bank, view: View, seq: int) -> dict[str, Any]:
+    [event] = bank.events(after=seq - 1, point=seq)
+    assert isinstance(event, MemoriesExtracted)
+    known = {run: view.run(run) or {} for run in event.runs}
+    runs = [{"run": run, "task": row.get("task"), "verdict": row.get("verdict")} for run, row in known.items()]
+    return {"seq": seq, "kind": event.kind, "extractor": event.extractor, "runs": runs}
 
 
 def _print(item: dict[str, Any]) -> None:

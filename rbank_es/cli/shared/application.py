@@ -30,7 +30,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "review": "List the pending items; admit or reject them.",
         "undo": "Let one candidate count as never extracted.",
         "correct": "Make decisions again that verdicts from elsewhere changed.",
-        "learn": "Draw candidates from judged runs again, under the verdicts that stand.",
     },
     "Look": {
         "log": "List events.",
