@@ -95,8 +95,9 @@ UNDONE = 2
 @click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
 @context_options
 @click.option(
-    "--judge", type=RegisteredName(judges, NOBODY), default="lm", show_default=True,
-    help="Who judges if no check decides: lm is a model; checks, always a success; none, nobody.",
+    "--judge", type=RegisteredName(judges, NOBODY),
+    help="Who judges: lm is a model, where no check decides; checks, they alone; none, nobody. Default: by the bank's "
+    "policy.",
 )  # fmt: skip
 @click.option(
     "--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, not only scoring."
@@ -107,7 +108,7 @@ UNDONE = 2
     "--matts-k",
     metavar="N",
     type=click.IntRange(1),
-    help=f"Rollouts of each task; default: {limits.MATTS_ROLLOUTS}. Implies --matts.",
+    help="Rollouts of each task; default: by the bank's policy. Implies --matts.",
 )
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
@@ -244,12 +245,18 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
         constraints=read_constraints(given["constraints"], given["paths"]) if given["l1"] else None,
         guide=read_guide(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
         extract=learns,
-        extract_from="contrastive" if given["matts"] else None,
-        rollouts=(given["matts_k"] or limits.MATTS_ROLLOUTS) if given["matts"] else 1,
+        rollouts=(given["matts_k"] or _rollouts(bank)) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
         bounds=parse_bounds(given["bounds"]),
     )
+
+
+def _rollouts(bank: Bank | None) -> int:
+    """Return the number of rollouts by the bank's selection policy, or by that of a bank that is still to be made."""
+    from rbank_es.policies import selection_policy
+
+    return selection_policy(bank.policy_choice("selection") if bank is not None else None).k
 
 
 def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: Bank | None) -> None:

@@ -162,7 +162,7 @@ class PoliciesInForce(Protocol):
 
 
 def judging_policy(policies: PoliciesInForce) -> JudgingPolicy:
-    """Return the judging policy in force; that of the checks if none was set.
+    """Return the judging policy in force; that of the model if none was set.
 
     Raises `BadPolicy` for one that this release doesn't know.
     """

@@ -35,6 +35,7 @@ from rbank_es.loop.rollouts import Spread, best_of, side_by_side, spread_of
 from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, execute
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
+from rbank_es.policies import selection_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -145,13 +146,14 @@ def run_closed_loop(
 
 
 def run_matts_parallel(
-    task: Task, bank: Bank, settings: LoopSettings, source: Source | None = None, *, k: int = 3, **parts: Any
+    task: Task, bank: Bank, settings: LoopSettings, source: Source | None = None, *, k: int | None = None, **parts: Any
 ) -> TaskResult:
     """Run one task `k` times side by side with one context, judge all, select the best, and learn by comparing them.
 
-    See `run_closed_loop` for the rest.
+    `k` is that of the bank's selection policy unless given. See `run_closed_loop` for the rest.
     """
-    several = msgspec.structs.replace(settings, rollouts=k)
+    policy = selection_policy(bank.policy_choice("selection"))
+    several = msgspec.structs.replace(settings, rollouts=policy.k if k is None else k)
     return run_closed_loop([task], bank, several, source, **parts)[0]
 
 
@@ -334,7 +336,8 @@ class ClosedLoop:
         rollouts = [rollout_of(self.resources.bank, ran) for ran in runs.values()]
         telling = [one for one in rollouts if runs[one.run].is_usable]
         # Failures from outside the agent count only if there is nothing else.
-        best = best_of(telling or rollouts)
+        policy = selection_policy(self.resources.bank.policy_choice("selection"))
+        best = best_of(telling or rollouts, policy)
         ran, text = runs[best.run], self.resources.bank.text
         end = ran.finished
         assert end is not None
@@ -364,7 +367,7 @@ class ClosedLoop:
                 *(self._left_out(ran) for ran in runs.values() if telling and not ran.is_usable),
                 *(f"nothing was learned from it ({flaw})" for flaw in self._flaws(runs.values())),
             ),
-            spread=spread_of(telling) if telling and len(rollouts) > 1 else None,
+            spread=spread_of(telling, policy) if telling and len(rollouts) > 1 else None,
             **self._learned(runs.values()),
         )
 

@@ -23,6 +23,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import message_of
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.settings import Perturbation
+from rbank_es.policies import BestOf
 
 if TYPE_CHECKING:
     from rbank_es.events import Event
@@ -79,14 +80,14 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     diversity_of: Literal["sparql", "answer"] | None = None
 
 
-def best_of(rollouts: Iterable[Rollout]) -> Rollout:
-    """Return the best rollout: success first, then an own submission, the fewest iterations, the lowest index."""
-    return min(rollouts, key=lambda one: (not one.success, one.outcome != "submitted", one.iterations, one.index))
+def best_of(rollouts: Iterable[Rollout], policy: BestOf | None = None) -> Rollout:
+    """Return the best rollout by a selection policy, the default one unless given. Raises ValueError for none."""
+    return (policy or BestOf()).best(rollouts)
 
 
-def spread_of(rollouts: Sequence[Rollout]) -> Spread:
-    """Return the statistics of the rollouts of one task. Raises ValueError for none."""
-    best = best_of(rollouts)
+def spread_of(rollouts: Sequence[Rollout], policy: BestOf | None = None) -> Spread:
+    """Return the statistics of the rollouts of one task, with the best as `best_of`. Raises ValueError for none."""
+    best = best_of(rollouts, policy)
     judged = [one.success for one in rollouts if one.success is not None]
     scored = [one.scored for one in rollouts if one.scored is not None]
     diversity, of = diversity_of(rollouts)

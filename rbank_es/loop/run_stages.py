@@ -14,7 +14,6 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import (
-    BadPolicy,
     JudgeFailed,
     LmFailed,
     LogError,
@@ -36,11 +35,12 @@ from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
+from rbank_es.loop.overrides import extraction_policy, overrides_of
 from rbank_es.loop.resources import LoopResources, registered_digest, registration
 from rbank_es.loop.rollouts import Rollout, best_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import FATAL, STOPPING
-from rbank_es.policies import SuccessFailure, governing
+from rbank_es.policies import selection_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -148,6 +148,7 @@ def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
         rollout_index=new.index,
         config_digest=chosen.digest,
         scripted=chosen.scripted,
+        overrides=overrides_of(resources.bank, chosen),
         task=task.question,
         settings=chosen.recorded,
         **resources.origin(),
@@ -263,10 +264,10 @@ class PostRun:
         same way.
         """
         bank = self._resources.bank
-        best = best_of(rollouts)
+        best = best_of(rollouts, selection_policy(bank.policy_choice("selection")))
         judgments = [self._judgment(one.run) for one in rollouts]
         past = [past_run(bank, one.run) for one in rollouts]
-        policy = self._extraction_policy(bank)
+        policy = extraction_policy(bank, self._resources.settings)
         at = list(rollouts).index(best)
         try:
             with self._resources.lms(best.run, task, best.index) as lms:
@@ -304,14 +305,6 @@ class PostRun:
         success = verdict.verdict == "success"
         learnable = not success or checked.grounding is None or checked.grounding.grounded
         return Judgment(success=success, reason=reason, learnable=learnable, event=verdict.id)
-
-    def _extraction_policy(self, bank: Bank) -> SuccessFailure:
-        """Return the bank's extraction policy; the settings may choose which rollouts it extracts from."""
-        policy = governing("extraction", bank.policy_choice("extraction"))
-        if not isinstance(policy, SuccessFailure):
-            raise BadPolicy(f"{policy.label} is no extraction policy")
-        given = self._resources.settings.extract_from
-        return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
 
     def _judge(self, bank: Bank) -> tuple[str, JudgingPolicy]:
         """Return the chosen judge with its policy, supervised if the settings say so."""

@@ -36,10 +36,11 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         iterations, subcalls: steps of a run, and model calls that its code may make.
         bounds: how much the tools of a run may do, and how long its steps and itself may take.
         unsafe_local: whether code runs without a sandbox.
-        judge: who judges for learning if no check decides: nobody (`none`), or a name of `JUDGES`.
-        supervised: whether a right answer also judges for learning; else it only scores.
+        judge: who judges for learning if no check decides: nobody (`none`), or a name of `JUDGES`; by the bank's
+            policy unless given.
+        supervised: whether a right answer also judges for learning, whatever the bank's policy says.
         extract: whether items are extracted from judged runs.
-        extract_from: of several rollouts, learn from the best one alone, or from comparing all; the bank's policy,
+        extract_from: of several rollouts, learn from the best one alone, or from comparing all; by the bank's policy
             unless given.
         rollouts: runs of each task.
         temperature: of the agent, to make its rollouts differ; the choice's own unless given.
@@ -65,7 +66,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     subcalls: int = limits.RUN_SUBCALLS
     bounds: RunBounds = DEFAULT_BOUNDS
     unsafe_local: bool = False
-    judge: str = "lm"
+    judge: str | None = None
     supervised: bool = False
     extract: bool = True
     extract_from: ExtractFrom | None = None
@@ -84,7 +85,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         check_bounds(self.bounds)
         if self.temperature is not None and not 0 <= self.temperature <= limits.TEMPERATURE_MOST:
             raise BadInput(f"a temperature of {self.temperature}: give 0 to {limits.TEMPERATURE_MOST:g}")
-        if "gold" in needs_of(self.judge) and not self.supervised:
+        if self.judge is not None and "gold" in needs_of(self.judge) and not self.supervised:
             raise BadInput(
                 f"the judge {self.judge} knows the right answer: let it teach with supervised, or only score"
             )

@@ -22,6 +22,7 @@ from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.rollouts import best_of
 from rbank_es.loop.run_stages import NewRun, begin_runs, execute
 from rbank_es.loop.tasks import Task
+from rbank_es.policies import selection_policy
 from rbank_es.rerun.event_comparison import EventDifference, first_difference, live_hint
 from rbank_es.rerun.ontology_lookup import Ontologies
 from rbank_es.rerun.recorded_run import (
@@ -234,7 +235,8 @@ def _elsewhere(scratch: Bank, recording: RecordedRun, stage: Stage) -> str:
     """Return why the lesson of several rollouts is not compared with this run; empty if it is."""
     if stage.what != "lesson" or len(stage.runs) == 1:
         return ""
-    best = best_of(rollouts_of(scratch, History(scratch).catch_up(), stage.runs)).run
+    policy = selection_policy(scratch.policy_choice("selection"))
+    best = best_of(rollouts_of(scratch, History(scratch).catch_up(), stage.runs), policy).run
     if best != recording.run:
         return f"what its rollouts taught together is compared with the best of them, {best}"
     for run in stage.runs:

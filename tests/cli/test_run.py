@@ -178,7 +178,7 @@ def test_every_choice_reaches_the_settings(place: Path) -> None:
     expected = {
         "executor": "scratchpad", "iterations": 7, "preset": "lean", "mode": "tools", "judge": "lm", "rollouts": 4,
         "perturbation": "rephrase", "temperature": 0.5, "layers": ["L1", "L3"], "supervised": True, "extract": True,
-        "extract_from": "contrastive", "unsafe_local": False,
+        "extract_from": None, "unsafe_local": False,
     }  # fmt: skip
     assert {name: told[name] for name in expected} == expected
     assert told["constraints"] and told["guide"], "those of the shipped ontology, by digest"

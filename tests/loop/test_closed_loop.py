@@ -19,6 +19,7 @@ from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.loop.closed_loop import ClosedLoop
 from rbank_es.loop.resources import LoopResources
 from rbank_es.models.choice import LmChoice
+from rbank_es.policies.admission import PROPOSED_BY
 from tests.loop.loops import (
     HEIGHT,
     SCRIPT,
@@ -85,7 +86,7 @@ def test_a_run_says_how_it_was_made(tmp_path: Path) -> None:
 def test_what_tools_proposed_in_a_success_becomes_an_item_and_in_a_failure_does_not(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
         looped(bank, scripted(tmp_path))
-        proposed = [event for event in of_type(bank, MemoriesExtracted) if event.extractor == "proposals-1"]
+        proposed = [event for event in of_type(bank, MemoriesExtracted) if event.extractor in PROPOSED_BY]
         assert [len(event.heads) for event in proposed] == [0, 1]
         assert isinstance(proposed[0].reason, str) and proposed[0].reason.startswith("judged_a_failure")
 
@@ -290,7 +291,7 @@ def test_an_extractor_that_gave_no_answer_is_asked_again_and_proposals_are_kept_
         assert len(first.added) == 1 and title not in learnt(bank)
         [resumed] = looped(bank, scripted(tmp_path, free), TASKS[1:], interpreters=quick_code)
         assert resumed.how == "continued" and learnt(bank)[title] == ("success", 1)
-        proposed = [event for event in of_type(bank, MemoriesExtracted) if event.extractor == "proposals-1"]
+        proposed = [event for event in of_type(bank, MemoriesExtracted) if event.extractor in PROPOSED_BY]
         assert len(proposed) == 1 and {support for _, support in learnt(bank).values()} == {1}
         [known] = looped(bank, scripted(tmp_path, free), TASKS[1:], interpreters=quick_code)
         assert known.how == "known"

@@ -21,6 +21,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.loop.closed_loop import run_matts_parallel
+from rbank_es.policies.admission import PROPOSED_BY
 from tests.loop.loops import HEIGHT, TASKS, TOWER, CutOff, cut_off, learnt, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
 from tests.sandbox.sandboxes import require_dspy
@@ -86,7 +87,7 @@ def test_comparing_is_chosen_by_the_settings(tmp_path: Path) -> None:
     """Contrastive: what sets successes apart, then what they share. Best: of the best one alone."""
     with quick(tmp_path / "bank") as bank:
         looped(bank, scripted(tmp_path, SCRIPT, rollouts=3, extract_from="contrastive"), [TASK])
-        kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor != "proposals-1"]
+        kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor not in PROPOSED_BY]
         assert kinds == ["contrastive", "pattern"] and len(learnt(bank)) >= 2
         bank.verify(retrievals=True)
     with quick(tmp_path / "other") as bank:
@@ -167,7 +168,7 @@ def test_cut_off_rollouts_are_run_again_and_the_others_are_kept(
         assert result.spread is not None and result.spread.pass_at_1 == pytest.approx(2 / 3)
         judged = [event.run for event in of_type(bank, RunJudged) if event.purpose == "learning"]
         assert sorted(judged) == sorted(result.runs)
-        kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor != "proposals-1"]
+        kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor not in PROPOSED_BY]
         assert kinds == ["contrastive", "pattern"] and learnt(bank) == whole[1]
         bank.verify(retrievals=True)
         assert looped(bank, settings, [TASK])[0].how == "known"

@@ -263,7 +263,8 @@ def _runs_code(given: Given) -> bool:
 def _asks_model(given: Given) -> bool:
     from rbank_es.judging.judges import needs_of
 
-    return "model" in needs_of(given["judge"])
+    # By the bank's policy, a model may be asked.
+    return given["judge"] is None or "model" in needs_of(given["judge"])
 
 
 def refuse_idle(context: click.Context, given: Given, rules: tuple[Idle, ...]) -> None:

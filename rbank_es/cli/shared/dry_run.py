@@ -23,7 +23,9 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.executors.executor import executor_class
 from rbank_es.judging.judges import needs_of
+from rbank_es.loop.overrides import extraction_policy
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
+from rbank_es.policies import governing
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
@@ -72,7 +74,7 @@ def print_dry_run(
     contexts = [_context(task, settings, source, bank) for task in tasks]
     manual_chars = _manual_chars(settings, source)
     calls = [
-        () if task.id in done else estimate_calls(len(built.text) + len(task.question) + manual_chars, settings)
+        () if task.id in done else estimate_calls(len(built.text) + len(task.question) + manual_chars, settings, bank)
         for task, built in zip(tasks, contexts, strict=True)
     ]
     if as_json:
@@ -126,8 +128,11 @@ def _manual_chars(settings: LoopSettings, source: Source) -> int:
         return sum(len(tool.usage) + len(tool.doc) for tool in box.manual())
 
 
-def estimate_calls(prompt_chars: int, settings: LoopSettings) -> tuple[CallEstimate, ...]:
-    """Return the calls of one task by role. `prompt_chars` is the sum of context, question and manual."""
+def estimate_calls(prompt_chars: int, settings: LoopSettings, bank: Bank | None = None) -> tuple[CallEstimate, ...]:
+    """Return the calls of one task by role, under the bank's policies; without a bank, under those of a new one.
+
+    `prompt_chars` is the sum of context, question and manual.
+    """
     runs, steps = settings.rollouts, settings.iterations
     executor = executor_class(settings.executor)
     first = _tokens(prompt_chars + executor.frame_chars)
@@ -142,13 +147,15 @@ def estimate_calls(prompt_chars: int, settings: LoopSettings) -> tuple[CallEstim
     if executor.runs_code:
         # Sub-calls are as long as an answer, because nothing is known before about what code will ask.
         made.append(calls("sub", 0, runs * settings.subcalls, ANSWER_TOKENS))
-    if "model" in needs_of(settings.judge):
+    judging = governing("judging", bank.policy_choice("judging") if bank is not None else None)
+    if "model" in needs_of(settings.judge or judging.name):
         chars = VERDICT_CHARS + 2 * limits.JUDGE_MEMORY_CHARS
         made.append(calls("judge", 0, runs * limits.JUDGE_TRIES, _tokens(chars)))
     if settings.extract:
-        extractions = 1 if runs == 1 else 2
-        chars = limits.EXTRACTION_TRAJECTORY_CHARS + LESSON_CHARS
-        made.append(calls("extractor", 0, extractions * limits.EXTRACTION_TRIES, _tokens(chars)))
+        policy = extraction_policy(bank, settings)
+        extractions = 1 if runs == 1 or policy.extract_from == "best" else 2
+        chars = policy.trajectory_chars + LESSON_CHARS
+        made.append(calls("extractor", 0, extractions * policy.tries, _tokens(chars)))
     return tuple(made)
 
 
