@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
-from rbank_es.events import PolicyChoice
+from rbank_es.events import (
+    Decision,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    PolicyChoice,
+)
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, Source
 from rbank_es.policies import (
@@ -23,6 +29,7 @@ from rbank_es.policies import (
     CheckJudging,
     Dedup,
     LmJudging,
+    Merge,
     Never,
     SuccessFailure,
     content_jaccard,
@@ -34,18 +41,12 @@ from rbank_es.policies import (
     policy_of,
     query_words,
 )
+from rbank_es.policies.known_items import KnownItems
 from rbank_es.policies.words import STOP_WORDS, words_of
-from rbank_es.state import ItemState, StandingVerdict, State
-
-
-def state_of(*items: Item, **changes: dict[str, Any]) -> State:
-    """A state with these items, born in this order; `changes` by id."""
-    entries = {}
-    for seq, item in enumerate(items, 1):
-        facts: dict[str, Any] = {"born_seq": seq, "extraction": "e", "support": 1}
-        facts |= changes.get(item.id, {})
-        entries[item.id] = ItemState(item=item, rank=(facts["born_seq"], 0), **facts)
-    return State(items=entries)
+from rbank_es.state import StandingVerdict, State, fold
+from rbank_es.state.bank_state import Proposal
+from tests.consolidations import decisions, state_of
+from tests.strategies import extraction_id, stamped
 
 
 def item(id: str, title: str = "", content: str = "", src: Source = "seed", **facts: Any) -> Item:
@@ -125,19 +126,111 @@ def test_a_text_is_found_by_a_search_for_itself(text: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [Append(), Dedup()])
-@pytest.mark.parametrize("standing", ["active", "forgotten"])
-def test_a_known_id_is_skipped_and_supports_the_item(policy: Append | Dedup, standing: str) -> None:
-    """Under every policy; an ended item stays ended."""
-    state = state_of(item("owl"), owl={"state": standing})
-    (decision,) = policy.decide(state, [item("owl", "Other words")])
-    assert (decision.action, decision.item, decision.targets, decision.reason) == ("skip", "owl", ("owl",), "same-id")
+@pytest.mark.parametrize(
+    ("change", "action", "targets", "reason"),
+    [
+        ("active", "skip", ("owl",), "same-id"),
+        ("pending", "skip", ("owl",), "same-id"),
+        ("forgotten", "add", (), "new"),
+        ("withdrawn", "discard", (), "withdrawn"),
+        ("rejected", "discard", (), "rejected"),
+    ],
+)
+def test_what_becomes_of_a_known_id(
+    policy: Append | Dedup, change: str, action: str, targets: tuple[str, ...], reason: str
+) -> None:
+    """It supports what is there, revives what was forgotten, and stays out where somebody said so."""
+    state = state_of(item("owl"), owl=change)
+    (decision,) = decisions(policy, state, [item("owl", "Other words")])
+    assert (decision.action, decision.item, decision.targets, decision.reason) == (action, "owl", targets, reason)
+
+
+@pytest.mark.parametrize("policy", [Append(), Dedup()])
+@pytest.mark.parametrize(
+    "content", ["Bound it first; then count.", "THEN count! Bound it first", "bound it first then count"]
+)
+def test_rejected_words_never_come_back_under_another_id(policy: Append | Dedup, content: str) -> None:
+    """Whatever the title, the source, the case, the order and the punctuation."""
+    state = state_of(item("owl", "Title", "Bound it first, then count."), owl="rejected")
+    (decision,) = decisions(policy, state, [item("elk", "Another title", content, "success")])
+    assert (decision.action, decision.reason) == ("discard", "rejected")
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        (item("elk", "Title", "Never bound it first, then count it up.", "success"), "new"),
+        (item("elk", "Title", "Bound it first, then count it up.", polarity="failure"), "new"),
+        (item("elk", "Title", "Bound it first, then count it up.", domain="b"), "new"),
+        (item("elk", "Title", "Bound it first, then count it up.", domain="a"), "rejected"),
+        (item("elk", "Title", "Bound it first, then count it up."), "rejected"),
+        (item("elk", "Title", "Bound it last, and count nothing."), "new"),
+    ],
+    ids=["the opposite", "other polarity", "other domain", "same domain", "no domain", "other words"],
+)
+def test_a_rejection_bars_near_duplicates_and_nothing_else(new: Item, reason: str) -> None:
+    """Of the same polarity, in the same domain or where either has none; never what says the opposite."""
+    state = state_of(item("owl", "Title", "Bound it first, then count it up.", domain="a"), owl="rejected")
+    (decision,) = decisions(Append(), state, [new])
+    assert decision.reason == reason
+
+
+def test_opposites_contradict_and_are_never_duplicates() -> None:
+    """Both are kept, and the decision names the one that the candidate contradicts."""
+    state = state_of(
+        item("owl", "Never write COUNT(DISTINCT ?x)", "Write it without DISTINCT, as the graph has no doubles.")
+    )
+    new = item("elk", "Write COUNT(DISTINCT ?x)", "Write it without DISTINCT, as the graph has no doubles.")
+    (decision,) = decisions(Dedup(), state, [new])
+    assert (decision.action, decision.targets, decision.reason) == ("add", ("owl",), "contradicts")
+
+
+def test_duplicates_are_of_one_domain_and_an_id_confirmed_elsewhere_has_both() -> None:
+    """The same words of another ontology are another item, unless they have the same id."""
+    state = state_of(item("owl", "Same", "words", domain="a"), item("doe", "Same", "words", domain="b"))
+    (decision,) = decisions(Dedup(), state, [item("elk", "Same", "words", domain="b")])
+    assert decision.targets == ("doe",)
+    batch = [item("owl", "Same", "words", domain="c"), item("elk", "Same", "words", domain="c")]
+    assert [made.targets for made in decisions(Dedup(), state, batch)] == [("owl",), ("owl",)]
+
+
+@pytest.mark.parametrize("action", ["supersede", "merge"])
+def test_a_model_proposes_and_the_policy_decides(action: str) -> None:
+    """Only active items of the same source, polarity and domain are put aside, and no more than the policy allows."""
+    state = state_of(*(item(id) for id in "abcd"), item("p", src="success"), item("f"), f="forgotten")
+    known = KnownItems.of(state)
+
+    def proposed(policy: Merge, *targets: str) -> tuple[str, tuple[str, ...], str]:
+        made = policy.decide(0, item("new"), known, Proposal(action=action, targets=targets))  # type: ignore[arg-type]
+        return made.action, made.targets, made.reason
+
+    assert proposed(Merge(), "a", "p", "f", "nobody", "b", "a") == (action, ("a", "b"), "proposed")
+    assert proposed(Merge(), "p", "f", "nobody") == ("add", (), "new")
+    assert proposed(Merge(), "a", "b", "c", "d") == ("add", (), "new"), "a proposal may not empty the bank"
+    assert proposed(Merge(targets_max=4), "a", "b", "c", "d")[1] == ("a", "b", "c", "d")
+
+
+def test_what_took_the_place_of_an_item_is_supported_by_its_words() -> None:
+    """As long as that is active."""
+    state = state_of(item("owl"))
+    event = MemoriesExtracted(
+        id=extraction_id(9), kind="manual", heads=(item("elk").head,), candidates=(item("elk").text,)
+    )
+    took = Decision(candidate=0, action="supersede", item="elk", targets=("owl",))
+    done = MemoriesConsolidated(extraction=event.id, policy="by-hand-1", decisions=(took,))
+    state = fold(stamped([event, done], start=state.position + 1), state)
+    (decision,) = decisions(Append(), state, [item("owl")])
+    assert (decision.action, decision.targets, decision.reason) == ("skip", ("elk",), "superseded")
+    gone = fold(stamped([MemoriesForgotten(ids=("elk",), policy="by-hand-1")], start=state.position + 1), state)
+    (decision,) = decisions(Append(), gone, [item("owl")])
+    assert (decision.action, decision.reason) == ("add", "new")
 
 
 def test_append_adds_every_new_id_once() -> None:
     """Also one that repeats an active item word for word; a second one of the same id supports the first."""
     state = state_of(item("owl", "Same", "words"))
-    decisions = Append().decide(state, [item("elk", "Same", "words"), item("elk", "Same", "words")])
-    assert [(decision.candidate, decision.action, decision.reason) for decision in decisions] == [
+    made = decisions(Append(), state, [item("elk", "Same", "words"), item("elk", "Same", "words")])
+    assert [(decision.candidate, decision.action, decision.reason) for decision in made] == [
         (0, "add", "new"),
         (1, "skip", "same-id"),
     ]
@@ -146,7 +239,7 @@ def test_append_adds_every_new_id_once() -> None:
 def test_dedup_skips_a_near_duplicate_and_says_how_near() -> None:
     """Case and punctuation don't part what belongs together."""
     state = state_of(item("owl", "Bound the query first", "Add a LIMIT, then count."))
-    (decision,) = Dedup().decide(state, [item("elk", "bound the query FIRST!", "add a limit; then count")])
+    (decision,) = decisions(Dedup(), state, [item("elk", "bound the query FIRST!", "add a limit; then count")])
     assert (decision.action, decision.targets, decision.reason) == ("skip", ("owl",), "near-duplicate")
     assert decision.title_similarity == pytest.approx(42 / 43)
     assert decision.content_similarity == 1.0
@@ -169,31 +262,31 @@ def test_dedup_skips_a_near_duplicate_and_says_how_near() -> None:
 def test_the_thresholds_of_dedup_are_inclusive(title: str, content: str, duplicate: bool) -> None:
     """Both must be reached."""
     state = state_of(item("owl", "abcdefghij", "a b c d"))
-    (decision,) = Dedup().decide(state, [item("elk", title, content)])
+    (decision,) = decisions(Dedup(), state, [item("elk", title, content)])
     assert (decision.action == "skip") == duplicate
 
 
 def test_contents_without_a_word_are_alike() -> None:
     """Two empty sets have similarity 1; the titles decide."""
     state = state_of(item("owl", "Same title", "—"))
-    same, other = Dedup().decide(state, [item("elk", "Same title", "…"), item("doe", "Wholly else", "…")])
+    same, other = decisions(Dedup(), state, [item("elk", "Same title", "…"), item("doe", "Wholly else", "…")])
     assert (same.reason, same.content_similarity, other.action) == ("near-duplicate", 1.0, "add")
 
 
 @pytest.mark.parametrize(
     ("old", "change"),
     [
-        (item("owl", "Same", "words", "success"), {}),
-        (item("owl", "Same", "words", polarity="failure"), {}),
-        (item("owl", "Same", "words", "failure", polarity="success"), {}),
-        (item("owl", "Same", "words"), {"state": "retracted"}),
-        (item("owl", "Same", "words"), {"erased": True}),
+        (item("owl", "Same", "words", "success"), ""),
+        (item("owl", "Same", "words", polarity="failure"), ""),
+        (item("owl", "Same", "words", "failure", polarity="success"), ""),
+        (item("owl", "Same", "words"), "withdrawn"),
+        (item("owl", "Same", "words"), "erased"),
     ],
     ids=["other source", "other polarity", "other source, same polarity", "ended", "erased"],
 )
-def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change: dict[str, Any]) -> None:
+def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change: str) -> None:
     """Same source and polarity, active, and with words."""
-    (decision,) = Dedup().decide(state_of(old, owl=change), [item("elk", "Same", "words")])
+    (decision,) = decisions(Dedup(), state_of(old, owl=change), [item("elk", "Same", "words")])
     assert decision.action == "add"
 
 
@@ -201,26 +294,23 @@ def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change:
 def test_polarities_never_merge(new: Any, old: Any) -> None:
     """Neither what to do into what to avoid, nor the other way; and each finds its own kind behind the other."""
     held = (item("owl", "Same", "words", polarity=old), item("elk", "Same", "words", polarity=new))
-    (first,) = Dedup().decide(state_of(held[0]), [item("doe", "Same", "words", polarity=new)])
-    (second,) = Dedup().decide(state_of(*held), [item("doe", "Same", "words", polarity=new)])
+    (first,) = decisions(Dedup(), state_of(held[0]), [item("doe", "Same", "words", polarity=new)])
+    (second,) = decisions(Dedup(), state_of(*held), [item("doe", "Same", "words", polarity=new)])
     assert (first.action, second.targets) == ("add", ("elk",))
 
 
 def test_the_earliest_duplicate_is_the_target() -> None:
-    """By position of birth, then by id; what the same extraction added comes last."""
+    """By the order of the first decisions about them."""
     state = state_of(item("b", "Same", "words"), item("a", "Same", "words"), item("c", "Same", "words"))
-    (decision,) = Dedup().decide(state, [item("elk", "Same", "words")])
+    (decision,) = decisions(Dedup(), state, [item("elk", "Same", "words")])
     assert decision.targets == ("b",)
-    together = state_of(*(entry.item for entry in state.items.values()), a={"born_seq": 1}, b={"born_seq": 1})
-    (decision,) = Dedup().decide(together, [item("elk", "Same", "words")])
-    assert decision.targets == ("a",)
 
 
 def test_candidates_of_one_extraction_are_weighed_against_each_other() -> None:
     """An added one counts as active for those after it; a skipped one does not."""
     batch = [item("x", "Same", "words"), item("y", "Same", "words"), item("y", "Same", "words")]
-    decisions = Dedup().decide(State(), batch)
-    assert [(decision.action, decision.targets) for decision in decisions] == [
+    made = decisions(Dedup(), State(), batch)
+    assert [(decision.action, decision.targets) for decision in made] == [
         ("add", ()),
         ("skip", ("x",)),
         ("skip", ("x",)),
@@ -231,7 +321,7 @@ def test_the_thresholds_are_settings() -> None:
     """So an experiment can change them, and the change is recorded."""
     state = state_of(item("owl", "abcdefghij", "a b c d"))
     loose = Dedup(title_min=0.5, content_min=(1, 2))
-    (decision,) = loose.decide(state, [item("elk", "abcdefgXYZ", "a b c e")])
+    (decision,) = decisions(loose, state, [item("elk", "abcdefgXYZ", "a b c e")])
     assert decision.reason == "near-duplicate"
     assert loose.choice.settings == {"title_min": 0.5, "content_min": (1, 2)}
 
@@ -240,8 +330,8 @@ def test_where_no_content_need_be_common_the_titles_decide() -> None:
     """The first item with a similar title is the target, of the bank or of the same extraction."""
     state = state_of(item("owl", "Same", "a b"), item("doe", "Same", "c"), item("hen", "Apart", "x"))
     batch = [item("elk", "Same", "x y"), item("fox", "Unlike any", "z"), item("cat", "Unlike any", "u v")]
-    decisions = Dedup(content_min=(0, 1)).decide(state, batch)
-    assert [(decision.action, decision.targets) for decision in decisions] == [
+    made = decisions(Dedup(content_min=(0, 1)), state, batch)
+    assert [(decision.action, decision.targets) for decision in made] == [
         ("skip", ("owl",)),
         ("add", ()),
         ("skip", ("fox",)),
@@ -258,7 +348,7 @@ def test_never_forgets_nothing() -> None:
 
 def test_bounded_gives_up_the_least_worth_first() -> None:
     """Fewest wins, then fewest uses, then least support, then earliest decided on."""
-    state = state_of(*(item(id) for id in "abcde"), c={"born_seq": 3, "support": 2})
+    state = state_of(*(item(id) for id in "abcde"), c="supported")
     used = {"a": {"r1": 1, "r2": 2, "r4": 4}, "b": {"r1": 1, "r3": 3}}
     won = StandingVerdict(verdict="success", judge="j", judge_version="1", kind="lm", rank=2, seq=9)
     state = State(items=state.items, uses=used, verdicts={("r3", "learning"): won})
@@ -286,7 +376,7 @@ def test_floors_keep_items_of_each_polarity() -> None:
 
 def test_ended_items_and_those_of_the_judge_are_left_alone() -> None:
     """Neither counted nor forgotten."""
-    state = state_of(item("p", src="principle"), item("e", src="episode"), item("a"), item("b"), a={"state": "merged"})
+    state = state_of(item("p", src="principle"), item("e", src="episode"), item("a"), item("b"), a="forgotten")
     assert Bounded(max_items=1).to_forget(state) == ()
 
 

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from rbank_es.errors import BadEvent
 from rbank_es.events import (
     ContextBuilt,
+    CorrectionCompleted,
     Decision,
     DecisionUndone,
     Erased,
     Event,
     JudgmentOverruled,
     LmCalled,
+    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
@@ -27,6 +29,7 @@ from rbank_es.events import (
     PolicyChoice,
     PolicySet,
     Ref,
+    Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -60,13 +63,14 @@ def decide(index: int, action: Any, item: str, *targets: str) -> Decision:
     return Decision(candidate=index, action=action, item=item, targets=targets)
 
 
-def judged(run: str, success: bool, purpose: Any = "learning") -> RunJudged:
-    return RunJudged(run=run, purpose=purpose, success=success, judge="judge", judge_version="1", kind="lm")
+def judged(run: str, verdict: Any, purpose: Any = "learning", **facts: Any) -> RunJudged:
+    kind = facts.pop("kind", "lm")
+    return RunJudged(run=run, purpose=purpose, verdict=verdict, judge="judge", judge_version="1", kind=kind, **facts)
 
 
-def overruled(run: str, success: bool) -> JudgmentOverruled:
+def overruled(run: str, verdict: Any) -> JudgmentOverruled:
     return JudgmentOverruled(
-        run=run, purpose="learning", success=success, judge="ann", judge_version="1", kind="human", by="ann"
+        run=run, purpose="learning", verdict=verdict, judge="ann", judge_version="1", kind="human", by="ann"
     )
 
 
@@ -93,10 +97,14 @@ def test_add_merge_and_supersede_bring_the_candidate_to_life(action: str) -> Non
     assert (entry.born_seq, entry.ended_seq, entry.extraction) == (2, None, extraction_id(0))
 
 
+@pytest.mark.parametrize("targets", [("cat",), ("nobody",)])
 @pytest.mark.parametrize("action", ["skip", "discard"])
-def test_skip_and_discard_bring_nothing_to_life(action: str) -> None:
-    """The candidate stays a candidate."""
-    assert not folded(extracted(0, OWL), consolidated(0, decide(0, action, "owl"))).items
+def test_a_candidate_that_lands_elsewhere_or_nowhere_is_no_item(action: str, targets: tuple[str, ...]) -> None:
+    """It stays a candidate."""
+    assert list(folded(*BORN, extracted(1, DOG), consolidated(1, decide(0, action, "dog", *targets))).items) == [
+        "owl",
+        "cat",
+    ]
 
 
 def test_an_id_is_born_once_and_later_births_support_it() -> None:
@@ -119,23 +127,24 @@ def test_a_candidate_supports_an_item_once() -> None:
     assert folded(*BORN, extracted(1, DOG), again, again).items["owl"].support == 2
 
 
-def test_a_skip_onto_an_item_that_is_not_born_yet_is_lost() -> None:
-    """Support is for items born at or before that event; births of an event come before its skips."""
+def test_support_holds_whenever_its_item_is_born() -> None:
+    """The order in which decisions are recorded makes no difference to what they add up to."""
     early = (extracted(0, OWL, DOG), consolidated(0, decide(1, "skip", "dog", "owl")))
     late = consolidated(0, decide(0, "add", "owl"))
-    assert folded(*early, late).items["owl"].support == 1
+    assert folded(*early, late).items["owl"].support == 2
     together = consolidated(0, decide(1, "skip", "dog", "owl"), decide(0, "add", "owl"))
     assert folded(early[0], together).items["owl"].support == 2
 
 
 @pytest.mark.parametrize(("action", "state"), [("merge", "merged"), ("supersede", "superseded")])
 def test_merge_and_supersede_end_their_targets(action: str, state: str) -> None:
-    """Also a target that is born by the same event, for births come first."""
-    after = folded(*BORN, extracted(1, DOG), consolidated(1, decide(0, action, "dog", "owl", "nobody")))
+    """What was born before them; a later birth brings the target back."""
+    took = (*BORN, extracted(1, DOG), consolidated(1, decide(0, action, "dog", "owl", "nobody")))
+    after = folded(*took)
     assert (after.items["owl"].state, after.items["owl"].ended_seq) == (state, 4)
-    assert after.items["dog"].state == "active"
-    same = folded(extracted(0, OWL, CAT), consolidated(0, decide(0, action, "owl", "cat"), decide(1, "add", "cat")))
-    assert same.items["cat"].state == state
+    assert (after.items["dog"].state, after.items["owl"].superseded_by) == ("active", ("dog",))
+    again = folded(*took, extracted(2, OWL), consolidated(2, decide(0, "add", "owl")))
+    assert (again.items["owl"].state, again.items["owl"].support) == ("active", 2)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +156,7 @@ def test_a_decision_about_an_unknown_candidate_is_ignored_altogether(decision: D
     """No birth, no support, no end: neither for an index that was not extracted nor for another id."""
     before = folded(*BORN, extracted(1, DOG))
     after = folded(*BORN, extracted(1, DOG), consolidated(1, decision))
-    assert (after.items, after.landings) == (before.items, before.landings)
+    assert (after.items, after.pairs, after.records) == (before.items, before.pairs, before.records)
 
 
 def test_a_decision_that_comes_before_its_extraction_is_ignored() -> None:
@@ -156,14 +165,122 @@ def test_a_decision_that_comes_before_its_extraction_is_ignored() -> None:
 
 
 def test_items_end_and_come_back() -> None:
-    """The latest event wins, and `ended_seq` is the position of the one that set the present state."""
-    forgotten, retracted, restored = (
-        MemoriesForgotten(ids=("owl",), policy="bounded-1"),
-        MemoriesRetracted(ids=("owl",)),
-        MemoriesRestored(ids=("owl",)),
+    """By the order of what says so, and `ended_seq` is the position of the event that set the present state."""
+    forgotten = MemoriesForgotten(ids=("owl",), policy="bounded-1")
+    withdrawn, rejected = MemoriesRetracted(ids=("owl",)), MemoriesRetracted(ids=("owl",), how="rejected")
+    restored, supported = MemoriesRestored(ids=("owl",)), MemoriesRestored(ids=("owl",), how="supported")
+    for events, state, ended in (
+        ([forgotten], "forgotten", 3),
+        ([forgotten, withdrawn], "withdrawn", 4),
+        ([withdrawn, rejected], "rejected", 4),
+        ([rejected, forgotten], "rejected", 3),
+        ([forgotten, restored], "active", None),
+        ([forgotten, supported], "active", None),
+        ([rejected, supported], "rejected", 3),
+        ([rejected, restored], "active", None),
+        ([rejected, restored, forgotten], "forgotten", 5),
+    ):
+        entry = folded(*BORN, *events).items["owl"]
+        assert (entry.state, entry.ended_seq) == (state, ended), events
+
+
+def test_a_verdict_ends_what_relied_on_it_and_brings_it_back() -> None:
+    """At once, however it arrived; a judgment of lower authority does neither."""
+    drawn = replace(BORN[0], relied=(Reliance(run="r1", verdict="success"),))
+    lm, check = judged("r1", "failure"), judged("r1", "failure", kind="check", sure=True)
+    for events, state in (
+        ([], "active"),
+        ([lm], "unsupported"),
+        ([lm, judged("r1", "success")], "active"),
+        ([check, judged("r1", "success")], "unsupported"),
+        ([overruled("r1", "undecided"), judged("r1", "success")], "unsupported"),
+        ([overruled("r1", "success"), lm, check], "active"),
+        ([judged("r1", "failure", kind="gold")], "active"),
+        ([judged("r1", "failure", "scoring")], "active"),
+        ([overruled("r2", "failure")], "active"),
+    ):
+        assert folded(drawn, BORN[1], *events).items["owl"].state == state, events
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdicts", "stands"),
+    [
+        ("contrastive", {}, True),
+        ("contrastive", {"w2": "failure"}, True),
+        ("contrastive", {"w1": "failure", "w2": "failure"}, False),
+        ("contrastive", {"l1": "success"}, False),
+        ("pattern", {"w1": "undecided"}, False),
+        ("pattern", {"l1": "success"}, True),
+        ("success", {"l1": "success"}, False),
+    ],
+)
+def test_an_extraction_from_several_runs_stands_on_what_it_compared(
+    kind: Any, verdicts: dict[str, Any], stands: bool
+) -> None:
+    """A contrast on a success and a failure, a pattern on two successes, any other on all."""
+    relied = (("w1", "success"), ("w2", "success"), ("l1", "failure"))
+    first = replace(BORN[0], kind=kind, relied=tuple(Reliance(run=run, verdict=v) for run, v in relied))  # type: ignore[arg-type]
+    state = folded(first, BORN[1], *(overruled(run, verdict) for run, verdict in verdicts.items()))
+    assert (state.items["owl"].state == "active") is stands
+
+
+def test_what_somebody_vouched_for_needs_no_support() -> None:
+    """Until somebody else ends it."""
+    drawn = replace(BORN[0], relied=(Reliance(run="r1", verdict="success"),))
+    events = (drawn, BORN[1], overruled("r1", "failure"), MemoriesRestored(ids=("owl",)))
+    entry = folded(*events).items["owl"]
+    assert (entry.state, entry.vouched, entry.support) == ("active", True, 0)
+    assert folded(*events, MemoriesRetracted(ids=("owl",))).items["owl"].state == "withdrawn"
+
+
+def test_what_an_agent_proposed_is_pending_until_somebody_else_says_it() -> None:
+    """An extractor, in the same words, or a person who admits it, which is no support."""
+    pending = (replace(BORN[0], pending=True), BORN[1])
+    assert folded(*pending).items["owl"].state == "pending"
+    admitted = folded(*pending, MemoriesAdmitted(ids=("owl",))).items["owl"]
+    assert (admitted.state, admitted.support, admitted.vouched) == ("active", 1, False)
+    confirmed = folded(*pending, extracted(1, OWL), consolidated(1, decide(0, "skip", "owl", "owl"))).items["owl"]
+    assert (confirmed.state, confirmed.support) == ("active", 2)
+
+
+def test_tainted_extractions_are_set_aside_while_a_verdict_stands() -> None:
+    """And stand again when it doesn't."""
+    aside = MemoriesRetracted(how="tainted", extractions=(extraction_id(0),), run="r1", verdict="failure")
+    events = (*BORN, overruled("r1", "failure"), aside)
+    assert folded(*events).items["owl"].state == "unsupported"
+    assert folded(*events, overruled("r1", "success")).items["owl"].state == "active"
+
+
+def test_parts_of_a_correction_hold_from_its_completion_or_never() -> None:
+    """Decisions made again, forgetting, and what comes back."""
+    born = (extracted(0, OWL, CAT), consolidated(0, decide(0, "add", "owl"), decide(1, "skip", "cat", "owl")))
+    again = replace(
+        consolidated(0, replace(decide(1, "add", "cat"), extraction=extraction_id(0))),
+        extraction=None,
+        again=True,
+        correction="c1",
     )
-    seen = [folded(*BORN, *ends).items["owl"] for ends in ([forgotten], [forgotten, retracted], [forgotten, restored])]
-    assert [(entry.state, entry.ended_seq) for entry in seen] == [("forgotten", 3), ("retracted", 4), ("active", None)]
+    parts = (again, MemoriesForgotten(ids=("owl",), policy="bounded-1", correction="c1"))
+    before, after = folded(*born, *parts), folded(*born, *parts, CorrectionCompleted(correction="c1", rule=1))
+    assert before.items == folded(*born).items
+    assert {id: (entry.state, entry.support) for id, entry in after.items.items()} == {
+        "owl": ("forgotten", 1),
+        "cat": ("active", 1),
+    }
+    assert after.items["cat"].rank == (2, 1), "its place is that of the first decision about it"
+    assert not after.prepared
+
+
+def test_what_a_correction_has_to_look_at_is_kept_until_one_is_completed() -> None:
+    """Changed verdicts that something relied on, acts of people, and erasures."""
+    drawn = replace(BORN[0], relied=(Reliance(run="r1", verdict="success"),))
+    state = folded(drawn, BORN[1], judged("r1", "success"), judged("r2", "failure"))
+    assert not state.due
+    state = folded(drawn, BORN[1], overruled("r1", "failure"), MemoriesRetracted(ids=("cat",), how="rejected"))
+    assert state.due.pairs == {(extraction_id(0), 0), (extraction_id(0), 1)}
+    assert (state.due.items, len(state.due.causes), state.due.whole) == ({"cat"}, 2, False)
+    done = CorrectionCompleted(correction="c1", rule=1)
+    assert not folded(drawn, BORN[1], overruled("r1", "failure"), done).due
 
 
 def test_setting_the_state_that_an_item_has_changes_nothing() -> None:
@@ -172,18 +289,25 @@ def test_setting_the_state_that_an_item_has_changes_nothing() -> None:
     assert folded(*BORN, forgotten, forgotten).items["owl"].ended_seq == 3
 
 
-def test_undoing_a_decision_retracts_and_then_revives() -> None:
-    """An item named in both lists ends up active."""
-    undone = DecisionUndone(consolidation=extraction_id(9), candidate=0, ends=("owl", "cat"), revives=("cat",))
-    state = folded(*BORN, undone)
-    assert {id: entry.state for id, entry in state.items.items()} == {"owl": "retracted", "cat": "active"}
-    assert list(active(state)) == ["cat"]
+def test_undoing_a_decision_takes_its_candidate_out() -> None:
+    """With the support that it gave, as if it had never been extracted; until that is taken back."""
+    events = (*BORN, extracted(1, DOG), consolidated(1, decide(0, "skip", "dog", "owl")))
+    undone = DecisionUndone(extraction=extraction_id(1), candidate=0)
+    assert folded(*events).items["owl"].support == 2
+    assert folded(*events, undone).items["owl"].support == 1
+    assert folded(*events, undone, replace(undone, lifted=True)).items["owl"].support == 2
+    born = DecisionUndone(extraction=extraction_id(0), candidate=0)
+    assert list(active(folded(*BORN, born))) == ["cat"]
 
 
-def test_ids_that_nobody_knows_change_nothing() -> None:
-    """Not even when the item is born later."""
-    state = folded(MemoriesForgotten(ids=("owl",), policy="bounded-1"), *BORN, MemoriesRestored(ids=("nobody",)))
-    assert {entry.state for entry in state.items.values()} == {"active"}
+def test_ids_that_nobody_knows_bring_nothing_to_life() -> None:
+    """What was forgotten before it was born is born; what was rejected before, stays out."""
+    forgotten, rejected = (
+        MemoriesForgotten(ids=("owl",), policy="bounded-1"),
+        MemoriesRetracted(ids=("cat",), how="rejected"),
+    )
+    state = folded(forgotten, rejected, *BORN, MemoriesRestored(ids=("nobody",)))
+    assert {id: entry.state for id, entry in state.items.items()} == {"owl": "active", "cat": "rejected"}
 
 
 def test_an_erased_candidate_keeps_its_facts() -> None:
@@ -225,12 +349,12 @@ def test_wins_follow_the_standing_learning_verdict() -> None:
     """Judged before the use or after it, overruled or not; scoring never counts."""
     use = ContextBuilt(run="r1", chars=1, items=("owl",))
     for events, expected in (
-        ([use, judged("r1", True)], 1),
-        ([judged("r1", True), use], 1),
-        ([use, judged("r1", True), overruled("r1", False)], 0),
-        ([use, judged("r1", False), overruled("r1", True), judged("r1", True, "scoring")], 1),
-        ([use, judged("r1", True, "scoring")], 0),
-        ([use, judged("r2", True)], 0),
+        ([use, judged("r1", "success")], 1),
+        ([judged("r1", "success"), use], 1),
+        ([use, judged("r1", "success"), overruled("r1", "failure")], 0),
+        ([use, judged("r1", "failure"), overruled("r1", "success"), judged("r1", "success", "scoring")], 1),
+        ([use, judged("r1", "success", "scoring")], 0),
+        ([use, judged("r2", "success")], 0),
     ):
         state = folded(*events)
         assert (wins(state, "owl"), usage(state)["owl"]) == (expected, (1, expected))
@@ -239,10 +363,10 @@ def test_wins_follow_the_standing_learning_verdict() -> None:
 
 def test_a_verdict_says_who_judged_and_whether_it_overruled() -> None:
     """One stands per run and purpose."""
-    state = folded(judged("r1", False), judged("r1", True, "scoring"), overruled("r1", True))
+    state = folded(judged("r1", "failure"), judged("r1", "success", "scoring"), overruled("r1", "success"))
     learning, scoring = state.verdicts["r1", "learning"], state.verdicts["r1", "scoring"]
-    assert (learning.success, learning.judge, learning.overruled, learning.seq) == (True, "ann", True, 3)
-    assert (scoring.success, scoring.judge, scoring.overruled) == (True, "judge", False)
+    assert (learning.verdict, learning.judge, learning.overruled, learning.seq) == ("success", "ann", True, 3)
+    assert (scoring.verdict, scoring.judge, scoring.overruled) == ("success", "judge", False)
 
 
 def test_a_run_exists_from_its_first_start() -> None:

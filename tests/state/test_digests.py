@@ -32,7 +32,7 @@ OTHER_WORDS: dict[str, Any] = {
 
 
 def with_item(**changes: Any) -> State:
-    entry = ItemState(item=OWL, born_seq=3, extraction="e", support=1)
+    entry = ItemState(item=OWL, born_seq=3, extraction="e", support=1, rank=(3, 0))
     entry = replace(entry, **changes)
     return State(position=9, items={entry.item.id: entry})
 
@@ -58,9 +58,9 @@ def test_the_canonical_form_is_as_documented() -> None:
     item = ["owl", OWL.title, OWL.desc, OWL.content, "seed", "success", ["birds", "night"], None, "", None]
     run = [value for name, value in asdict(state.runs["r1"]).items() if name not in UNSTABLE]
     expected = {
-        "items": sha256([*item, "active", 1, False]),
+        "items": sha256([*item, "active", 1, False, [], False, []]),
         "usage": sha256(["owl", 1, 1]),
-        "runs": sha256(run, None, ["r1", "learning", True, "j", "1", "lm", None, False]),
+        "runs": sha256(run, None, ["r1", "learning", "success", "j", "1", "lm", False, None, False]),
         "policies": sha256(["retrieval", "bm25", 1, {"a": 0.5, "k": 1}]),
     }
     together = "".join(f"{name} {digest}\n" for name, digest in expected.items())
@@ -81,16 +81,31 @@ def test_every_field_of_an_item_counts(field: str) -> None:
     assert changed(state_digests(with_item()), state_digests(other)) == {"items", "all"}
 
 
-@pytest.mark.parametrize("change", [{"state": "forgotten"}, {"support": 2}, {"erased": True}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "forgotten"},
+        {"support": 2},
+        {"erased": True},
+        {"domains": ("a",)},
+        {"vouched": True},
+        {"superseded_by": ("elk",)},
+    ],
+)
 def test_what_became_of_an_item_counts(change: dict[str, Any]) -> None:
-    """Its state, its support, and whether its words were erased."""
+    """Its state, support, domains, who stands for it, what took its place, and whether its words were erased."""
     assert changed(state_digests(with_item()), state_digests(with_item(**change))) == {"items", "all"}
 
 
-@pytest.mark.parametrize("change", [{"born_seq": 4}, {"ended_seq": 5}, {"extraction": "f"}])
+@pytest.mark.parametrize("change", [{"born_seq": 4}, {"ended_seq": 5}, {"extraction": "f"}, {"rank": (4, 1)}])
 def test_positions_and_event_ids_of_an_item_do_not_count(change: dict[str, Any]) -> None:
     """They differ between a bank and an import of its export."""
     assert state_digests(with_item()) == state_digests(with_item(**change))
+
+
+def test_an_item_without_support_counts_as_never_born() -> None:
+    """So overruling a verdict and back leaves the digests as they were."""
+    assert state_digests(with_item(state="unsupported")) == state_digests(State())
 
 
 @pytest.mark.slow
@@ -113,9 +128,13 @@ def test_the_order_in_which_a_state_is_kept_does_not_count(log: list[Event]) -> 
 
 def content(state: State) -> dict[str, Any]:
     """What a state says, as plain values."""
-    items = {id: (entry.item, entry.state, entry.support, entry.erased) for id, entry in state.items.items()}
+    items = {
+        id: replace(entry, born_seq=0, ended_seq=None, extraction="", rank=(0, 0))
+        for id, entry in state.items.items()
+        if entry.state != "unsupported"
+    }
     runs = {run: [v for name, v in asdict(found).items() if name not in UNSTABLE] for run, found in state.runs.items()}
-    verdicts = {key: replace(verdict, seq=0) for key, verdict in state.verdicts.items()}
+    verdicts = {key: replace(verdict, seq=0, rank=0) for key, verdict in state.verdicts.items()}
     return {"items": items, "usage": usage(state), "runs": (runs, verdicts), "policies": state.policies}
 
 
