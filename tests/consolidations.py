@@ -29,7 +29,7 @@ def decisions(
     """What a policy decides about the candidates of one extraction, in a state."""
     if not batch:
         return ()
-    governed = replace(state, policies={**state.policies, "consolidation": policy.choice})
+    governed = replace(state, policies={"consolidation": policy.choice})
     event = MemoriesExtracted(
         id=uuid_of(state.position, kind=0xE),
         kind="manual",

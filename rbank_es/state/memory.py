@@ -115,10 +115,10 @@ class MemoryFacts(ABC):
             if made is not None:
                 self.put(id, made, seq)
 
-    def touched(self, pair: Pair) -> set[str]:
-        """Return the ids of the items that a candidate concerns."""
+    def touched(self, pair: Pair) -> dict[str, None]:
+        """Return the ids of the items that a candidate concerns, in an order that never varies."""
         known = self.pairs[pair]
-        return {known.item, *known.targets}
+        return dict.fromkeys((known.item, *known.targets))
 
     def flip(self, extraction: str, seq: int, cause: str) -> None:
         """Derive anew whether an extraction stands, and what follows for items."""
@@ -127,7 +127,7 @@ class MemoryFacts(ABC):
             return
         self.extractions[extraction] = replace(known, stands=not known.stands)
         pairs = [pair for pair in ((extraction, index) for index in range(known.size)) if pair in self.pairs]
-        self.settle({id for pair in pairs for id in self.touched(pair)}, seq)
+        self.settle(dict.fromkeys(id for pair in pairs for id in self.touched(pair)), seq)
         self.note_due(cause, pairs=pairs)
 
     def note_due(
@@ -144,10 +144,10 @@ class MemoryFacts(ABC):
         if made:
             self.due = made
 
-    def decide(self, pair: Pair, decision: Decision, seq: int, policy: str) -> set[str]:
+    def decide(self, pair: Pair, decision: Decision, seq: int, policy: str) -> dict[str, None]:
         """Put a decision about a candidate in force; return the ids of the items that it concerns."""
         candidate, old = self.candidates[pair].item, self.pairs.get(pair)
-        ids = set() if old is None else self.touched(pair)
+        ids = {} if old is None else self.touched(pair)
         if old is None:
             made = PairState(
                 order=(seq, pair[1]),
@@ -261,7 +261,7 @@ def _memories_consolidated(memory: MemoryFacts, event: MemoriesConsolidated) -> 
 
 
 def _take_decisions(memory: MemoryFacts, event: MemoriesConsolidated, seq: int) -> None:
-    ids: set[str] = set()
+    ids: dict[str, None] = {}
     for decision in event.decisions:
         pair = (decision.extraction or event.extraction or "", decision.candidate)
         candidate = memory.candidates.get(pair)

@@ -168,7 +168,8 @@ def test_items_that_are_kept_between_decisions_decide_as_the_plain_definition(
         events = stamped(recorded(live.state.position, batch, made_all), start=live.state.position + 1)
         endings = data.draw(histories(max_size=3, chapters=["ended"]))
         for happened in (events, stamped(endings, start=events[-1].seq + 1)):
-            known.update(live.state, live.advance(happened))
+            changed = live.advance(happened)
+            known.update(live.state, changed)
 
 
 @given(policies, banks(), batches)
