@@ -473,16 +473,25 @@ JUDGE_REASON_CHARS = 2_000
 # Characters of an answer, and of its query, that a judging model is shown.
 JUDGE_ANSWER_CHARS = 8_000
 JUDGE_QUERY_CHARS = 8_000
+# Rows of the query's result, and characters of them, that a judging model is shown: some of a list, all of a number.
+JUDGE_ROWS = 10
+JUDGE_ROWS_CHARS = 2_000
+# Characters of the last steps of a run that a judging model is shown: one step of code with its output.
+JUDGE_STEPS_CHARS = 3_000
 # Principles and past cases that a judging model is given, and the characters of each kind at most.
 JUDGE_PRINCIPLES = 5
 JUDGE_CASES = 3
 JUDGE_MEMORY_CHARS = 3_000
+# Characters of a judging model's reply that is read.
+JUDGE_REPLY_CHARS = 50_000
 # Replies of a judging model that are parsed before it is given up; each time it gets the fault of the last.
 JUDGE_TRIES = 3
 # Characters of the reason why a reply can't be read, as the judging model gets it: parsers quote all of a reply.
 JUDGE_PROBLEM_CHARS = 500
 # Terms of a query or an answer that are looked up in the data, in one query.
 JUDGE_TERMS = 200
+# Random halves of the labelled cases on which a threshold of confidence is tried: the mean error settles to 1 %.
+JUDGE_RESAMPLES = 1_000
 # A file of labelled cases.
 JUDGE_CASES_BYTES = 16 * MIB
 

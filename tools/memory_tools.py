@@ -13,6 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import MemoriesConsolidated, MemoriesRead, NoteLogged, Ref
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
+from rbank_es.events.run_events import VerdictValue, verdict_value
 from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
@@ -156,14 +157,17 @@ class MemoryTools:
     ) -> Reply:
         """Propose the pattern of a query that answered the task as a memory.
 
-        Args: result: the handle that sparql_query returned; task: the question; judgment: a dict with success (True)
-        and reason; auto_store: False shows the candidate without proposing it.
+        Args: result: the handle that sparql_query returned; task: the question; judgment: a dict with success (True,
+        False or 'undecided') and reason; auto_store: False shows the candidate without proposing it.
         Returns: id, proposed, stored (always false here), why, title, desc, src, polarity; with auto_store=False also
         a handle to the content.
         Example: mem_extract(result, question, {'success': True, 'reason': 'the rows answer it'})
         """
-        success, reason = _judged(judgment)
-        if not success:
+        verdict, reason = _judged(judgment)
+        if verdict == "undecided":
+            hint = "find out whether the rows answer the task, then call mem_extract or mem_learn_from_failure"
+            raise ToolError("undecided", "nothing is learned from a query that may be right or wrong", hint)
+        if verdict == "failure":
             raise ToolError(
                 "judged_a_failure",
                 "a query that was judged a failure is no procedure",
@@ -315,14 +319,14 @@ def _handle_chars(content: str) -> int:
     return size({"alias": "x" * 12, "key": "x" * 36, "dtype": "text", "size": len(content), "preview": preview})
 
 
-def _judged(judgment: dict[str, Any]) -> tuple[bool, str]:
-    """Return whether a judgment says success, and its reason."""
-    success, reason = judgment.get("success"), judgment.get("reason", "")
-    if not isinstance(success, bool) or not isinstance(reason, str):
+def _judged(judgment: dict[str, Any]) -> tuple[VerdictValue, str]:
+    """Return the verdict of a judgment, and its reason."""
+    verdict, reason = verdict_value(judgment.get("verdict", judgment.get("success"))), judgment.get("reason", "")
+    if verdict is None or not isinstance(reason, str):
         raise ToolError(
             "bad_arguments", "judgment says neither success nor failure", "give {'success': True, 'reason': 'why'}"
         )
-    return success, text_of(reason)
+    return verdict, text_of(reason)
 
 
 def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:

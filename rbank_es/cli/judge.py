@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +14,11 @@ from rbank_es.cli.shared.application import Command, command, debug_option, deco
 from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, RegisteredName, judges, open_at, open_whole, read_ontology
 from rbank_es.cli.shared.arguments import run_id as whole_run_id
 from rbank_es.cli.shared.output import (
+    VERDICT_COLOURS,
     Cell,
     count,
     echo,
+    echo_command,
     echo_fields,
     echo_heading,
     echo_json,
@@ -23,18 +26,20 @@ from rbank_es.cli.shared.output import (
     safe_block,
     safe_line,
     styled,
-    verdict,
+    warn,
 )
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, JudgeFailed, LmFailed
 
 if TYPE_CHECKING:
-    from rbank_es.events.run_events import Purpose
     from rbank_es.judging.calibration import Calibration, Case
+    from rbank_es.judging.confidence import Threshold
+    from rbank_es.judging.gold import Gold
     from rbank_es.judging.judges import JudgingPolicy
     from rbank_es.judging.verdict import Verdict
     from rbank_es.models.choice import LmChoice
     from rbank_es.models.router import Lms
     from rbank_es.sparql.source import Source
+    from rbank_es.state import StandingVerdict
 
 
 class JudgeSources(NamedTuple):
@@ -98,7 +103,7 @@ class JudgeGroup(click.Group):
 
 @click.group("judge", cls=JudgeGroup, options_metavar="", subcommand_metavar="COMMAND ...")
 def judge() -> None:
-    """Judge a run, or measure a judge on cases labelled by an expert.
+    """Judge runs, or measure a judge on cases labelled by an expert.
 
     A judge is a set of deterministic checks, the right query of a task, or a model. Verdicts for learning feed the
     bank; verdicts for scoring only measure. Both commands print JSON with --json.
@@ -120,9 +125,16 @@ def judge() -> None:
     help="Who judges; lm is checks and a model, gold is the right query of each case.",
 )  # fmt: skip
 @click.option("--bank", metavar="BANK", help="The bank whose principles and past cases the model gets.")
+@click.option(
+    "--alpha", metavar="SHARE", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.1,
+    show_default=True, help="The share of wrong verdicts that may be accepted, for a threshold of confidence.",
+)  # fmt: skip
 @judge_source_options
-def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **options: Any) -> None:
-    """Run a judge over labelled cases; print accuracy, precision, recall, kappa, and every disagreement.
+def calibrate(cases: str, judge_name: str, bank: str | None, alpha: float, as_json: bool, **options: Any) -> None:
+    """Run a judge over labelled cases; print how often it decides, how often it is right then, and every disagreement.
+
+    For a judge that gives its confidence, the least threshold of it is sought at which no more than --alpha of the
+    accepted verdicts are wrong; the judging policy's confidence_min takes it.
 
     A case has: id, query (the task), agent_sparql, agent_answer, expert_verdict, and optionally expected_sparql,
     expert_reason, outcome. The judge sees nothing from the expert. Without --ont or --endpoint only the words of a
@@ -139,14 +151,13 @@ def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **op
     choice = given.choice()
     if as_json:
         model = {"model": choice.name, "scripted": choice.scripted} if choice is not None else {}
-        echo_json({"judge": judge_name, **model, **found.as_dict()})
+        echo_json({"judge": judge_name, **model, **found.as_dict(alpha)})
     else:
-        _print_calibration(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found)
+        _print_calibration(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found, alpha)
         _print_scripted_note(choice)
 
 
 def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
-    from rbank_es.errors import JudgeFailed, LmFailed
     from rbank_es.judging.judges import decide, needs_of
     from rbank_es.models.call_errors import FATAL, STOPPING
 
@@ -180,29 +191,60 @@ def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
     return Lms(bank, run, {"judge": choice}, task=task)
 
 
-def _print_calibration(name: str, found: Calibration) -> None:
-    metrics = found.metrics
+def _print_calibration(name: str, found: Calibration, alpha: float) -> None:
+    metrics, told = found.metrics, found.as_dict()
     echo(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
     shown = {key: value for key, value in metrics.as_dict().items() if key in ("accuracy", "precision", "recall")}
     shown |= {"F1": metrics.f1, "kappa": metrics.kappa}
-    echo_fields({key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()})
+    fields = {key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()}
+    fields["accuracy"] += _interval(told["accuracy_interval"])
+    judged = metrics.cases + len(found.undecided)
+    share = f" ({told['undecided_share']:.2f}{_interval(told['undecided_interval'])})" if judged else ""
+    echo_fields({"undecided": f"{len(found.undecided)} of {judged}{share}"} | fields)
+    _print_threshold(found.threshold(alpha))
     echo_heading("verdicts")
+    left = Counter(each.case.expert_verdict for each in found.undecided)
     rows: list[list[Cell]] = [
-        ["expert: success", metrics.true_positive, metrics.false_negative],
-        ["expert: failure", metrics.false_positive, metrics.true_negative],
+        ["expert: success", metrics.true_positive, metrics.false_negative, left[True]],
+        ["expert: failure", metrics.false_positive, metrics.true_negative, left[False]],
     ]
-    echo_table(["", "judge: success", "judge: failure"], rows)
+    echo_table(["", "judge: success", "judge: failure", "undecided"], rows)
     echo_heading(f"disagreements ({len(found.disagreements)})")
     for each in found.disagreements:
         if each.verdict is not None:
             echo(f"{safe_line(each.case.id)}: {safe_line(each.case.query)}")
-            echo(f"  judge   {verdict(each.verdict.success)}: {safe_line(each.verdict.reason)}")
+            echo(f"  judge   {each.verdict.verdict}: {safe_line(each.verdict.reason)}")
             why = f": {safe_line(each.case.expert_reason)}" if each.case.expert_reason else ""
-            echo(f"  expert  {verdict(each.case.expert_verdict)}{why}")
+            echo(f"  expert  {'success' if each.case.expert_verdict else 'failure'}{why}")
     if found.unjudged:
         echo_heading(f"without a verdict ({len(found.unjudged)})")
         for each in found.unjudged:
             echo(f"{safe_line(each.case.id)}: {safe_line(each.failure)}")
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return f", 95 % of {ends[0]:.2f} to {ends[1]:.2f}" if ends is not None else ""
+
+
+def _print_threshold(found: Threshold) -> None:
+    """Print the threshold of confidence and its trial; nothing if no verdict had a confidence."""
+    if not found.graded:
+        return
+    echo_heading(f"confidence, with at most {found.alpha:.0%} of the accepted verdicts wrong")
+    if found.confidence is None:
+        enough = found.graded >= found.needed
+        why = (
+            "too many verdicts are wrong"
+            if enough
+            else f"it takes {found.needed} verdicts, and there are {found.graded}"
+        )
+        echo(f"no threshold can be shown: {why}")
+    else:
+        of = f"{found.accepted} of {found.graded} verdicts, {found.wrong} of them wrong"
+        echo(f"confidence_min = {found.confidence:g} accepts {of}")
+    if found.error is not None:
+        tried = f"{found.found} of {found.resamples:,} random halves gave a threshold"
+        echo(f"{tried}; on the other halves it accepted {found.coverage:.2f}, and {found.error:.3f} of that was wrong")
 
 
 def _print_scripted_note(choice: LmChoice | None) -> None:
@@ -215,13 +257,47 @@ def _print_scripted_note(choice: LmChoice | None) -> None:
 # ---------------------------------------------------------------- run
 
 
+class Judged(NamedTuple):
+    """A run with the new verdict and its position, and the verdicts that stood before and stand now."""
+
+    run: str
+    verdict: Verdict
+    position: int | None
+    before: StandingVerdict | None
+    stands: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs; `before` is what stood, or None, and `stands` whether the new verdict does."""
+        before = self.before and {"verdict": self.before.verdict, "judge": _judge_of(self.before)}
+        facts = {"run": self.run, "position": self.position, "before": before, "stands": self.stands}
+        return self.verdict.as_dict() | facts | {"findings": self.verdict.findings}
+
+    @property
+    def note(self) -> str:
+        """How the verdict relates to the one before; empty if there was none, or the same."""
+        if self.before is None:
+            return "" if self.stands else "recorded, and doesn't count: the policy is not supervised"
+        stood = f"{self.before.verdict} by {_judge_of(self.before)}"
+        if not self.stands:
+            return f"{stood} stands: it has more authority, so this is recorded and changes nothing"
+        return f"{stood} stood before" if self.before.verdict != self.verdict.verdict else ""
+
+
+def _judge_of(standing: StandingVerdict) -> str:
+    return f"{standing.judge}-{standing.judge_version}{', a person' if standing.kind == 'human' else ''}"
+
+
 @command(
     "run",
     "rbank-es judge run notes run-7 --ont model.ttl",
     "rbank-es judge run notes run-7 --ont model.ttl --gold 'SELECT …' --purpose scoring",
+    "rbank-es judge run notes --unjudged --judge lm --judge-lm openai/gpt-4.1-mini --ont model.ttl",
 )
 @click.argument("bank")
-@click.argument("run_id", metavar="RUN")
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All runs that ended by the agent's own doing.")
+@click.option("--unjudged", is_flag=True, help="Of these, those without a verdict, or that nobody decided.")
+@click.option("--since", metavar="POINT", help="Of these, those that began after a time or another point.")
 @click.option(
     "--judge", "judge_name", type=RegisteredName(judges),
     help="Who judges; default: by the bank's policy.",
@@ -229,71 +305,201 @@ def _print_scripted_note(choice: LmChoice | None) -> None:
 @click.option(
     "--gold", metavar="SPARQL", help="The right query. It judges for learning only under a supervised policy."
 )
+@click.option("--tasks", "tasks_file", metavar="FILE", help="Tasks with right answers, found by the runs' questions.")
 @click.option(
     "--purpose", type=click.Choice(["learning", "scoring"]), default="learning", show_default=True,
     help="The use of the verdict.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Write nothing to the bank, not even model calls.")
 @judge_source_options
-def run(
-    bank: str,
-    run_id: str,
-    judge_name: str | None,
-    gold: str | None,
-    purpose: Purpose,
-    dry_run: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Judge a run of a bank from its own events, and record the verdict; the latest of each purpose stands."""
-    from rbank_es.judging.gold import gold_of
-    from rbank_es.judging.judges import decide, policy_for
-    from rbank_es.judging.run_outcome import outcome_of
+def run(bank: str, runs: tuple[str, ...], dry_run: bool, as_json: bool, **given: Any) -> None:
+    """Judge runs of a bank from their own events, and record the verdicts.
 
-    given = JudgeSources(**options)
+    The latest verdict of the highest authority stands: a person's, the right answer's, a check's that is sure, a
+    model's. A weaker one is recorded and changes nothing. Exits with 1 if a run was left without a verdict.
+    """
+    options = {name: given.pop(name) for name in JudgeSources._fields}
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
-        run_id = whole_run_id(opened, run_id)
-        outcome = outcome_of(opened, run_id)
-        choice = given.choice()
-        with opened.as_of() as view:
-            name, policy = policy_for(view, judge_name)
-        _check_use(name, policy, choice, gold, purpose)
+        chosen = _chosen(opened, runs, given)
         # Model calls are recorded wherever they are made: in a dry run, in a bank that is thrown away.
         record = stack.enter_context(Bank.create("memory:")) if dry_run else opened
-        lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
-        judged = decide(
-            outcome,
-            judge=name,
-            policy=policy,
-            source=given.source(stack),
-            gold=gold_of(gold, None),
-            lms=lms,
-            bank=opened,
-            purpose=purpose,
-        )
-        position = None if dry_run else opened.append(judged.event(run_id)).last
+        judging = _Judging(opened, record, given, JudgeSources(**options), stack)
+        done, left = list[Judged](), dict[str, str]()
+        for run_id in chosen:
+            try:
+                done.append(judging.judge(run_id))
+            except JudgeFailed as failed:
+                left[run_id] = failed.reason
+        due = bool(opened.state().due)
     if as_json:
-        echo_json(judged.as_dict() | {"run": run_id, "position": position, "findings": judged.findings})
+        echo_json({"runs": [each.as_dict() for each in done], "unjudged": left})
+    else:
+        _print_judged(done, chosen)
+        if any(each.stands and each.note for each in done) and due:
+            echo("what was learned from these follows the verdicts; the rest is decided again by:")
+            echo_command(f"correct {bank}")
+        _print_scripted_note(judging.choice if any(each.verdict.kind == "lm" for each in done) else None)
+    for run_id, why in left.items():
+        warn(f"{run_id} has no verdict: {why}")
+    if left:
+        click.get_current_context().exit(1)
+
+
+def _chosen(bank: Bank, named: Sequence[str], given: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the runs to judge, in the order in which they began. Raises `BadInput` where none is chosen."""
+    from rbank_es.loop.history import is_agents_own
+
+    picked = [
+        flag for name, flag in (("every", "--all"), ("unjudged", "--unjudged"), ("since", "--since")) if given[name]
+    ]
+    if named and picked:
+        raise BadInput(f"name runs, or choose them with {picked[0]}, not both")
+    if named:
+        return list(dict.fromkeys(_began(bank, each) for each in named))
+    if not picked:
+        raise BadInput("no run is named: name one, or choose runs with --all, --unjudged or --since")
+    if given["every"] and len(picked) > 1:
+        raise BadInput(f"--all and {picked[1]} exclude each other: leave one out")
+    after = bank.resolve(given["since"]) if given["since"] is not None else 0
+    state = bank.state()
+    own = (
+        run
+        for run, known in state.runs.items()
+        if known.outcome is not None and is_agents_own(known.outcome, known.error_code) and known.started_seq > after
+    )
+    return [run for run in own if not given["unjudged"] or _is_open(state.verdicts.get((run, given["purpose"])))]
+
+
+def _began(bank: Bank, given: str) -> str:
+    """Return the id of a run that began. Raises `NotInBank` with the nearest, also for an id that only verdicts name."""
+    from rbank_es.bank.ids import not_in_bank
+
+    found = whole_run_id(bank, given)
+    if found not in bank.state().runs:
+        with bank.as_of() as view:
+            raise not_in_bank(view, given, ["run"])
+    return found
+
+
+def _is_open(standing: StandingVerdict | None) -> bool:
+    return standing is None or (standing.verdict == "undecided" and standing.kind != "human")
+
+
+class _Judging:
+    """The judge of one command with all that it may use."""
+
+    def __init__(
+        self, bank: Bank, record: Bank, given: Mapping[str, Any], sources: JudgeSources, stack: ExitStack
+    ) -> None:
+        from rbank_es.judging.judges import policy_for
+
+        self._bank, self._record, self._purpose = bank, record, given["purpose"]
+        self.choice = sources.choice()
+        self._name, self._policy = policy_for(bank, given["judge_name"])
+        _check_use(self._name, self._policy, self.choice, given)
+        self._gold = _right_answers(given)
+        self._source = sources.source(stack)
+
+    def judge(self, run: str) -> Judged:
+        """Judge a run and record the verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run had one."""
+        from rbank_es.judging.judges import decide
+        from rbank_es.judging.run_outcome import outcome_of
+        from rbank_es.models.call_errors import FATAL, STOPPING
+
+        outcome = outcome_of(self._bank, run)
+        with ExitStack() as calls:
+            lms = None
+            if self.choice is not None:
+                lms = calls.enter_context(_models(self._record, run, self.choice, run))
+            options: dict[str, Any] = {"source": self._source, "gold": self._gold(outcome.task), "lms": lms}
+            options["bank"] = self._bank
+            try:
+                made = decide(outcome, judge=self._name, policy=self._policy, purpose=self._purpose, **options)
+            except LmFailed as failure:
+                if failure.code in STOPPING or failure.code in FATAL:
+                    raise
+                raise JudgeFailed(self._name, failure.message) from failure
+        return self._recorded(run, made)
+
+    def _recorded(self, run: str, made: Verdict) -> Judged:
+        from rbank_es.judging.judges import judging_policy
+        from rbank_es.state.validity import authority
+
+        before, event = self._standing(run), made.event(run)
+        if self._record is self._bank:
+            position = self._bank.append(event).last
+            now = self._standing(run)
+            return Judged(run, made, position, before, stands=now is not None and now.seq == position)
+        supervised = self._purpose == "scoring" or judging_policy(self._bank).supervised
+        rank = authority(event.kind, event.verdict, sure=event.sure, supervised=supervised)
+        return Judged(run, made, None, before, rank is not None and (before is None or rank >= before.rank))
+
+    def _standing(self, run: str) -> StandingVerdict | None:
+        with self._bank.latest.at(self._bank.position) as basis:
+            return basis.state.verdicts.get((run, self._purpose))
+
+
+def _right_answers(given: Mapping[str, Any]) -> Callable[[str], Gold | None]:
+    """Return the function from a question to its right answer, None if it has none."""
+    from rbank_es.judging.gold import gold_of
+
+    if given["tasks_file"] is None:
+        known = gold_of(given["gold"], None)
+        return lambda question: known
+    from rbank_es.loop.tasks import load_tasks
+
+    answers = {task.question: gold_of(task.gold_sparql, task.answer) for task in load_tasks(given["tasks_file"])}
+    return answers.get
+
+
+def _print_judged(done: Sequence[Judged], chosen: Sequence[str]) -> None:
+    if len(chosen) == 1 and done:
+        [only] = done
+        echo(styled(only.verdict.verdict, VERDICT_COLOURS[only.verdict.verdict]))
+        echo(safe_block(only.verdict.reason))
+        confidence = None if only.verdict.confidence is None else f"{only.verdict.confidence:.2f}"
+        facts: dict[str, Cell] = {
+            "judge": f"{only.verdict.judge}-{only.verdict.judge_version}",
+            "confidence": confidence,
+        }
+        echo_fields(facts | {"purpose": only.verdict.purpose, "position": only.position, "note": only.note or None})
         return
-    echo(styled(verdict(judged.success) or "", "green" if judged.success else "red"))
-    echo(safe_block(judged.reason))
-    echo_fields({"judge": f"{judged.judge}-{judged.judge_version}", "purpose": purpose, "position": position})
-    _print_scripted_note(choice if judged.kind == "lm" else None)
+    rows: list[list[Cell]] = [
+        [
+            each.run,
+            each.verdict.verdict,
+            f"{each.verdict.judge}-{each.verdict.judge_version}",
+            each.note,
+            each.verdict.reason,
+        ]
+        for each in done
+    ]
+    if rows:
+        echo_table(["run", "verdict", "judge", "note", "reason"], rows, flexible=["reason", "note"])
+    told = Counter(each.verdict.verdict for each in done)
+    weaker = sum(not each.stands for each in done)
+    counts = [f"{number} {word}" for word, number in told.items()]
+    echo(", ".join([count(len(chosen), "run"), *counts, *([f"{weaker} of them changed nothing"] if weaker else [])]))
 
 
-def _check_use(name: str, policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
-    """Raise `BadInput` for an option that would not be used."""
+def _check_use(name: str, policy: JudgingPolicy, choice: LmChoice | None, given: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for an option that would not be used, or that lacks another."""
     from rbank_es.judging.judges import needs_of
 
     if choice is not None and "model" not in needs_of(name):
         raise BadInput(f"the judge {name} calls no model: leave out --judge-lm, or add --judge lm")
-    if gold is not None and not gold.strip():
+    if given["gold"] is not None and not given["gold"].strip():
         raise BadInput("--gold holds no query")
-    if gold is not None and purpose == "learning" and not policy.supervised:
+    if given["gold"] is not None and given["tasks_file"] is not None:
+        raise BadInput("--gold is the right query of all runs, --tasks has one for each: leave one out")
+    right = given["gold"] is not None or given["tasks_file"] is not None
+    if right and given["purpose"] == "learning" and not policy.supervised:
         raise BadInput(
             "a right query judges for learning only under a policy that is supervised: add --purpose scoring"
         )
+    if "gold" in needs_of(name) and not right:
+        raise BadInput(f"the judge {name} compares with the right answer: give --gold SPARQL or --tasks FILE")
 
 
 judge.params.append(debug_option())

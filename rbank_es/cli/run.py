@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -43,7 +44,7 @@ from rbank_es.cli.shared.arguments import (
     whole_bank,
     writable,
 )
-from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -69,6 +70,9 @@ if TYPE_CHECKING:
 
 UNNAMED = "unnamed/model"
 """Name of the model where a dry run has none."""
+
+UNJUDGED = 1
+"""Exit code where runs are left without a verdict, because the judge gave none."""
 
 UNDONE = 2
 """Exit code where tasks are left undone, the same as of a loop that stops at a task."""
@@ -167,10 +171,23 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         echo_json(facts | {"results": results})
     else:
         _report(facts, results)
-    undone = sum(result.undone for result in results)
+    undone, unjudged = sum(result.undone for result in results), sum(len(result.unjudged) for result in results)
     if undone:
         warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs these")
-        click.get_current_context().exit(UNDONE)
+    if unjudged:
+        left = f"{count(unjudged, 'run')} left without a verdict, and nothing was learned from that"
+        warn(f"{left}; the same command goes on, or: {_judge_command(place, given)}")
+    if undone or unjudged:
+        click.get_current_context().exit(UNDONE if undone else UNJUDGED)
+
+
+def _judge_command(place: str, given: dict[str, Any]) -> str:
+    """Return the command that judges the runs without a verdict as this one would have."""
+    model = given["judge_lm"] or given["lm"]
+    source = [("--ont", path) for path in given["paths"]] or [("--endpoint", given["endpoint"])]
+    options = [("--judge", given["judge"]), *([("--judge-lm", model)] if given["judge"] == "lm" else []), *source]
+    named = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in options)
+    return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}"
 
 
 # ---------------------------------------------------------------- arguments
@@ -424,8 +441,8 @@ def print_results(results: Sequence[TaskResult]) -> None:
         [
             result.task,
             f"{result.outcome} ({result.error_code})" if result.error_code else result.outcome,
-            VERDICTS[result.success],
-            {True: "right", False: "wrong", None: None}[result.scored],
+            result.verdict or NOT_JUDGED,
+            {"success": "right", "failure": "wrong"}.get(result.scored or "", result.scored),
             result.iterations,
             result.lm_calls,
             result.tokens_in + result.tokens_out,
@@ -462,15 +479,21 @@ def print_spreads(results: Sequence[TaskResult]) -> None:
         echo_table(headers, rows, flexible=["best", "task"])
 
 
+def _share(verdict: str, among: Sequence[str | None], how: str) -> str:
+    return f"{among.count(verdict)} of {len(among)} {how}"
+
+
 def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
     """Return the totals of all tasks, by name."""
-    judged = [result for result in results if result.success is not None]
-    scored = [result for result in results if result.scored is not None]
+    judged = [result for result in results if result.verdict is not None]
+    decided = [result for result in judged if result.verdict != "undecided"]
+    scored = [result for result in results if result.scored not in (None, "undecided")]
     costs = [result.cost_usd for result in results if result.cost_usd is not None]
     return {
         "tasks": len(results),
-        "successes": f"{sum(bool(each.success) for each in judged)} of {len(judged)} judged" if judged else None,
-        "right": f"{sum(bool(each.scored) for each in scored)} of {len(scored)} scored" if scored else None,
+        "successes": _share("success", [each.verdict for each in decided], "decided") if judged else None,
+        "undecided": len(judged) - len(decided) or None,
+        "right": _share("success", [each.scored for each in scored], "scored") if scored else None,
         "new items": len({item for result in results for item in result.added}),
         "calls": sum(result.lm_calls for result in results),
         "tokens": sum(result.tokens_in + result.tokens_out for result in results),

@@ -5,7 +5,7 @@ Learning judgments feed the bank; scoring judgments only measure. They never mix
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
@@ -243,6 +243,16 @@ class NoteLogged(Event, frozen=True, kw_only=True, tag="note_logged"):
 Purpose = Literal["learning", "scoring"]
 JudgeKind = Literal["check", "lm", "gold", "human"]
 VerdictValue = Literal["success", "failure", "undecided"]
+
+
+def verdict_value(given: object) -> VerdictValue | None:
+    """Return the verdict that True, False or one of the three words gives; None for anything else."""
+    if isinstance(given, bool):
+        return "success" if given else "failure"
+    known: tuple[VerdictValue, ...] = get_args(VerdictValue)
+    return next((value for value in known if isinstance(given, str) and value == given), None)
+
+
 Confidence = Annotated[float, Meta(ge=0, le=1, description="From 0 to 1, as the judge gave it.")]
 
 

@@ -3,6 +3,8 @@
 An extraction with no items, or fewer than the model gave, has a reason that begins with a code:
 
     nothing_happened       the agent did nothing from which anything could be learned; no model was asked
+    undecided              nobody decided whether the run succeeded; no model was asked
+    unsure                 the model that judged was less confident than the judging policy requires; no model was asked
     ungrounded             a success that names terms that the ontology doesn't have; no model was asked
     nothing_to_compare     a contrast needs a success and a failure, a pattern two successes; no model was asked
     lm_failed              the model gave no answer; the code of the failure follows
@@ -82,11 +84,13 @@ def extract(
     Whatever a model answers raises nothing.
     """
     rule, run, verdict = policy or SuccessFailure(), PastRun.of(result, task), Judgment.of(judgment)
-    pending = _PendingExtraction("success" if verdict.success else "failure", [(run, verdict)], rule, facts)
+    kind: Kind = "success" if verdict.verdict == "success" else "failure"
+    pending = _PendingExtraction(kind, [(run, verdict)], rule, facts)
     if run.empty:
         return pending.blank.without("nothing_happened", "the agent took no step and gave no answer")
-    if rule.grounded and verdict.success and not verdict.learnable:
-        return pending.blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
+    barred = verdict.bar(grounded=rule.grounded)
+    if barred is not None:
+        return pending.blank.without(*barred)
     inputs = {
         "task": _within(task),
         "trajectory": format_trajectory(run.steps, rule.trajectory_chars) or "(no steps were recorded)",
@@ -115,8 +119,8 @@ def contrastive_extract(
     rule = policy or SuccessFailure()
     pairs = _learnable(results, task, judgments, rule)
     pending = _PendingExtraction("contrastive", pairs, rule, facts)
-    won = [pair for pair in pairs if pair[1].success]
-    lost = [pair for pair in pairs if not pair[1].success]
+    won = [pair for pair in pairs if pair[1].verdict == "success"]
+    lost = [pair for pair in pairs if pair[1].verdict == "failure"]
     if not won or not lost:
         return pending.blank.without("nothing_to_compare", f"{len(won)} successes and {len(lost)} failures")
     room = _room(rule, len(pairs))
@@ -137,7 +141,7 @@ def extract_common_patterns(
     Failures, and runs that may not be learned from, are left out. With fewer than two others, no model is asked.
     """
     rule = policy or SuccessFailure()
-    won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].success]
+    won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].verdict == "success"]
     pending = _PendingExtraction("pattern", won, rule, facts)
     if len(won) < 2:
         return pending.blank.without("nothing_to_compare", f"{len(won)} successes")
@@ -162,7 +166,7 @@ def extract_from_rollouts(
     rule = policy or SuccessFailure()
     if rule.extract_from == "contrastive":
         pairs = _learnable(results, task, judgments, rule)
-        won = sum(verdict.success for _, verdict in pairs)
+        won = sum(verdict.verdict == "success" for _, verdict in pairs)
         made: list[Extraction] = []
         # The contrast first, because its items are kept where the pattern nearly repeats them.
         if 0 < won < len(pairs):
@@ -259,7 +263,7 @@ def _learnable(
     return [
         (run, verdict)
         for run, verdict in zip(runs, verdicts, strict=True)
-        if not run.empty and (verdict.learnable or not verdict.success or not policy.grounded)
+        if not run.empty and verdict.bar(grounded=policy.grounded) is None
     ]
 
 
@@ -284,7 +288,7 @@ def _described(number: int, run: PastRun, verdict: Judgment, room: int) -> str:
 
 
 def _verdict(run: PastRun, verdict: Judgment) -> str:
-    decided = "a success" if verdict.success else "a failure"
+    decided = "a success" if verdict.verdict == "success" else "a failure"
     because = f": {verdict.reason}" if verdict.reason else ""
     return _within(f"How it ended: {run.ending}. The judge decided that it is {decided}{because}")
 

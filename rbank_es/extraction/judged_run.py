@@ -10,7 +10,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Reliance, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.events.run_events import Outcome
+from rbank_es.events.run_events import Outcome, VerdictValue, verdict_value
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -92,31 +92,34 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
 class Judgment(msgspec.Struct, frozen=True, kw_only=True):
     """A verdict for learning.
 
-    `learnable` is False for a success whose query or answer names terms that the ontology doesn't have. `event` is the
-    id of the event that records the verdict.
+    `learnable` is False for a success whose query or answer names terms that the ontology doesn't have. `unsure` says
+    why a model's verdict isn't confident enough to learn from; it is empty for others. `event` is the id of the event
+    that records the verdict.
     """
 
-    success: bool
+    verdict: VerdictValue
     reason: str = ""
     learnable: bool = True
+    unsure: str = ""
     event: str | None = None
 
     @classmethod
     def of(cls, given: Any, event: str | None = None) -> Judgment:
         """Return the verdict that a mapping's keys or an object's attributes describe.
 
-        Raises `BadInput` if `success` is neither True nor False, and for the purpose scoring: nothing is ever learned
-        from such a verdict.
+        Either has a `verdict`, or `success` (True, False, or a word). Raises `BadInput` for anything else, and for the
+        purpose scoring: nothing is ever learned from such a verdict.
         """
         if isinstance(given, Judgment):
             return given if event is None else msgspec.structs.replace(given, event=event)
         if _get(given, "purpose") == "scoring":
             raise BadInput("a scoring judgment only measures; give the judgment that was made for learning")
-        success, reason = _get(given, "success"), _get(given, "reason")
-        if not isinstance(success, bool):
-            raise BadInput("a judgment must say whether the run was a success: True or False")
+        told = verdict_value(_get(given, "verdict")) or verdict_value(_get(given, "success"))
+        reason = _get(given, "reason")
+        if told is None:
+            raise BadInput("a judgment must say whether the run was a success: True, False or 'undecided'")
         return cls(
-            success=success,
+            verdict=told,
             reason=reason if isinstance(reason, str) else "",
             learnable=_get(given, "learnable") is not False,
             event=event,
@@ -124,7 +127,20 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
 
     def relied(self, run: str) -> Reliance:
         """Return the record that an extraction from that run relied on this verdict."""
-        return Reliance(run=run, verdict="success" if self.success else "failure", judgment=self.event)
+        return Reliance(run=run, verdict=self.verdict, judgment=self.event)
+
+    def bar(self, *, grounded: bool) -> tuple[str, str] | None:
+        """Return why nothing may be learned from it, as a code and words; None if it may.
+
+        `grounded` is the extraction policy's setting.
+        """
+        if self.verdict == "undecided":
+            return "undecided", self.reason or "nobody decided whether the run succeeded"
+        if self.unsure:
+            return "unsure", self.unsure
+        if grounded and self.verdict == "success" and not self.learnable:
+            return "ungrounded", self.reason or "it names what the ontology doesn't have"
+        return None
 
 
 def _get(given: Any, name: str) -> Any:

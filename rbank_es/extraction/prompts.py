@@ -22,7 +22,7 @@ from rbank_es import limits
 from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
 from rbank_es.extraction.judged_run import clip
-from rbank_es.models.model import load_dspy
+from rbank_es.models.model import answered, load_dspy
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def ask(
     with lms.context("extractor", temperature=policy.temperature, rollout_id=rollout_id):
         messages = _messages(prompt, inputs, policy.items_max)
         for number in range(1, policy.tries + 1):
-            text = _answered(messages)
+            text = answered(messages)
             asked = _read(read_answer(text, ENTRIES, REASON), make, number)
             if asked.settled:
                 break
@@ -203,17 +203,6 @@ def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[st
     given = {name: unmarked(text) for name, text in inputs.items()}
     messages: list[dict[str, Any]] = adapter().format(signature(prompt, most), demos=[], inputs=given)
     return messages
-
-
-def _answered(messages: list[dict[str, Any]]) -> str:
-    """Return the model's answer unparsed, because dspy's parser refuses more answers, and repairs others too much."""
-    from rbank_es.models.model import load_dspy
-
-    dspy = load_dspy()
-    lm = dspy.settings.lm
-    given = {name: value for name, value in lm.kwargs.items() if value is not None}
-    request = dspy.lm15.request_from_openai_chat({"model": lm.model, "messages": messages, **given})
-    return str(lm(request).text or "")
 
 
 def _read(reading: ParsedAnswer, make: Callable[[list[Any]], Usable], number: int) -> ExtractorReply:

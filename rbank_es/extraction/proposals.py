@@ -83,8 +83,8 @@ def from_proposals(
     """Return the candidates that a judged run proposed; None if it proposed nothing. Pure.
 
     Each item counts once, as it was first proposed; at most `limits.EXTRACTION_PROPOSALS` are taken. The kind is the
-    items' source if they share one, else `manual`. A failed run gives only guardrails; under a `grounded` policy, a
-    success that is not learnable gives nothing. Left out are proposals without words (erased, or not resolved), beyond
+    items' source if they share one, else `manual`. A failed run gives only guardrails; a verdict that may not be
+    learned from (`Judgment.bar`) gives nothing. Left out are proposals without words (erased, or not resolved), beyond
     the limits of items, or with a source that serves the judge. Raises `BadInput` as `Judgment.of`.
     """
     given, verdict, rule = list(proposals), Judgment.of(judgment), policy or SuccessFailure()
@@ -93,9 +93,10 @@ def from_proposals(
     runs = tuple(dict.fromkeys(event.run for event in given if event.run))
     relied = tuple(verdict.relied(run) for run in runs)
     blank = Extraction(kind="manual", runs=runs, relied=relied, extractor=_extractor(given))
-    if rule.grounded and verdict.success and not verdict.learnable:
-        return blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
-    taken = [event for event in given if verdict.success or event.head.polarity == "failure"]
+    barred = verdict.bar(grounded=rule.grounded)
+    if barred is not None:
+        return blank.without(*barred)
+    taken = [event for event in given if verdict.verdict == "success" or event.head.polarity == "failure"]
     if not taken:
         return blank.without("judged_a_failure", "what to do, as it was proposed in a failure, is not kept")
     fit: dict[str, Item] = {}

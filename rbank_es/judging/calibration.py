@@ -1,4 +1,7 @@
-"""Calibration of judges: the metrics of any judge over cases that an expert labelled, and every disagreement."""
+"""Calibration of judges: the metrics of any judge over cases that an expert labelled, and every disagreement.
+
+Metrics are of the decided verdicts. How often a judge leaves a case undecided is counted beside them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
 from rbank_es.events.run_events import Outcome
+from rbank_es.judging.confidence import Graded, Threshold, threshold_for, wilson
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
@@ -119,38 +123,74 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     judged: tuple[JudgedCase, ...]
 
     @property
+    def decided(self) -> tuple[tuple[Case, Verdict], ...]:
+        """The cases that the judge decided, with its verdicts."""
+        judged = ((each.case, each.verdict) for each in self.judged if each.verdict is not None)
+        return tuple((case, verdict) for case, verdict in judged if verdict.verdict != "undecided")
+
+    @property
+    def undecided(self) -> tuple[JudgedCase, ...]:
+        """The cases that the judge left undecided."""
+        return tuple(each for each in self.judged if each.verdict and each.verdict.verdict == "undecided")
+
+    @property
     def metrics(self) -> Metrics:
-        """The metrics over the cases with a verdict."""
-        return Metrics.of((each.verdict.success, each.case.expert_verdict) for each in self.judged if each.verdict)
+        """The metrics over the decided cases."""
+        return Metrics.of((verdict.verdict == "success", case.expert_verdict) for case, verdict in self.decided)
+
+    def threshold(self, alpha: float) -> Threshold:
+        """Return the confidence from which at most `alpha` of the model's verdicts are wrong: see `threshold_for`."""
+        return threshold_for(
+            (
+                Graded(verdict.confidence, (verdict.verdict == "success") != case.expert_verdict)
+                for case, verdict in self.decided
+                if verdict.confidence is not None
+            ),
+            alpha,
+        )
 
     @property
     def disagreements(self) -> tuple[JudgedCase, ...]:
         """The cases on which judge and expert disagree."""
-        return tuple(each for each in self.judged if each.verdict and each.verdict.success != each.case.expert_verdict)
+        return tuple(
+            JudgedCase(case=case, verdict=verdict)
+            for case, verdict in self.decided
+            if (verdict.verdict == "success") != case.expert_verdict
+        )
 
     @property
     def unjudged(self) -> tuple[JudgedCase, ...]:
         """The cases without a verdict."""
         return tuple(each for each in self.judged if each.verdict is None)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return metrics, disagreements with both reasons, and cases without a verdict, for programs."""
+    def as_dict(self, alpha: float | None = None) -> dict[str, Any]:
+        """Return metrics, disagreements with both reasons, and cases without a verdict, for programs.
+
+        With an `alpha`, the threshold of confidence too.
+        """
+        metrics = self.metrics
+        right, judged = metrics.true_positive + metrics.true_negative, metrics.cases + len(self.undecided)
         return {
-            **self.metrics.as_dict(),
+            **metrics.as_dict(),
+            "accuracy_interval": wilson(right, metrics.cases),
+            "undecided": len(self.undecided),
+            "undecided_share": _share(len(self.undecided), judged),
+            "undecided_interval": wilson(len(self.undecided), judged),
+            **({"threshold": self.threshold(alpha)} if alpha is not None else {}),
             "disagreements": [
                 {
                     "id": each.case.id,
                     "task": each.case.query,
                     "expert": each.case.expert_verdict,
                     "expert_reason": each.case.expert_reason,
-                    "judge": each.verdict.success,
+                    "judge": each.verdict.verdict,
                     "judge_reason": each.verdict.reason,
                 }
                 for each in self.disagreements
                 if each.verdict is not None
             ],
             "unjudged": [{"id": each.case.id, "why": each.failure} for each in self.unjudged],
-            "verdicts": {each.case.id: each.verdict.success for each in self.judged if each.verdict is not None},
+            "verdicts": {each.case.id: each.verdict.verdict for each in self.judged if each.verdict is not None},
         }
 
 

@@ -1,24 +1,30 @@
-"""The judge `checks`: flaws of a run that show without a model and without the right answer."""
+"""The judge `checks`: flaws of a run that show without a model and without the right answer.
+
+A check never says success. A finding that is sure makes the run a failure, which only the right answer or a person
+outweighs. Any other finding leaves the run undecided, and is evidence for the model that judges. A finding is sure if
+no right answer could have it: the run was stopped; nothing was submitted; the query is no SPARQL, would change data or
+is refused by the engine; or a triple that every solution needs names a term that the data don't have.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import JudgeFailed, QueryFailed, QueryRefused
 from rbank_es.judging import query_flaws
-from rbank_es.judging.grounded_terms import Grounding, ground
-from rbank_es.judging.query_comparison import fingerprint
+from rbank_es.judging.grounded_terms import Grounding, ground, is_bare
+from rbank_es.judging.query_comparison import fingerprint, terms_of
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome, asks_for_all, asks_for_count, plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.policies import CheckJudging
+from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
-from rbank_es.sparql.parser.tree import is_grouped
 from rbank_es.sparql.results import Answer, Cell
 
 if TYPE_CHECKING:
@@ -27,12 +33,12 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 CODES: dict[str, str] = {
-    "not_converged": "the run was stopped or failed before it submitted",
-    "no_answer": "neither an answer nor a query was submitted",
+    "not_converged": "the run was stopped or failed before it submitted (sure)",
+    "no_answer": "neither an answer nor a query was submitted (sure)",
     "no_query": "an answer in prose, with no query behind it",
-    "unreadable_query": "the query is not SPARQL",
-    "refused_query": "the query is one that must not run",
-    "failed_query": "the query fails, or takes too long",
+    "unreadable_query": "the query is not SPARQL (sure, unless the run had an answer to it)",
+    "refused_query": "the query is one that must not run (sure if it would change data)",
+    "failed_query": "the query fails, or takes too long (sure if the engine finds a fault in its text)",
     "query_not_run": "the query is not one that the run had answered",
     "empty_result": "the query finds nothing",
     "cut_result": "the answer was cut, and the task asks for all of it, or for its size",
@@ -41,10 +47,10 @@ CODES: dict[str, str] = {
     "name_for_thing": "a column holds what a thing is called instead of the thing",
     "untyped_variable": "things of several classes fit, and the query says not which",
     "answer_without_result": "the answer names nothing of the few values that the query found",
-    "ungrounded_query": "the query names what exists nowhere",
+    "ungrounded_query": "the query names what exists nowhere (sure if every solution needs it)",
     "ungrounded_answer": "the answer names what exists nowhere; the run is not learned from",
 }
-"""Every code that a finding can have, with its meaning."""
+"""Every code that a finding can have, with its meaning, and when the check is sure. Others are never sure."""
 
 JUDGE, VERSION = "checks", "1"
 
@@ -53,7 +59,7 @@ _QUERY_AT_FAULT = frozenset({"bad_query", "timeout", "out_of_memory"})
 
 
 class ChecksJudge:
-    """The judge that counts every run as a success in which the checks find no failure."""
+    """The judge that leaves every run undecided in which the checks find no sure failure."""
 
     needs: frozenset[str] = frozenset()
     policy = CheckJudging()
@@ -66,63 +72,83 @@ class ChecksJudge:
 CHECKS = ChecksJudge()
 
 
+class CheckedRun(NamedTuple):
+    """The findings in order of `CODES`; which terms exist, if they were looked up; the query's answer, if known."""
+
+    findings: list[Finding]
+    terms: Grounding | None = None
+    answer: Answer | None = None
+
+    def verdict(self, purpose: Purpose = "learning") -> Verdict:
+        """Return the verdict of the checks: a failure if a finding is sure, else undecided."""
+        certain = [finding for finding in self.findings if finding.sure]
+        said = "; ".join(f"{finding.message} ({finding.code})" for finding in certain or self.findings)
+        return Verdict(
+            verdict="failure" if certain else "undecided",
+            reason=said if certain else f"no check decides it: {said or _nothing_found(self.terms)}",
+            kind="check",
+            judge=JUDGE,
+            judge_version=VERSION,
+            purpose=purpose,
+            findings=tuple(self.findings),
+            grounding=self.terms,
+        )
+
+
 def judge_by_checks(
     outcome: RunOutcome, source: Source | None = None, *, grounding: bool = True, purpose: Purpose = "learning"
 ) -> Verdict:
-    """Return the verdict of the checks alone: a success unless a finding fails.
+    """Return the verdict of the checks alone: a failure if a finding is sure, else undecided; never a success.
 
     Without a source, only the run's own events and the query's text are checked. `grounding` says whether terms are
     looked up in the source. Pure, given the source's answers. Raises `JudgeFailed` as `check` does.
     """
-    findings, terms = check(outcome, source, grounding=grounding)
-    failing = [finding for finding in findings if finding.fails]
-    reason = "; ".join(f"{finding.message} ({finding.code})" for finding in failing or findings)
-    return Verdict(
-        success=not failing,
-        reason=reason or _praise(terms),
-        kind="check",
-        judge=JUDGE,
-        judge_version=VERSION,
-        purpose=purpose,
-        findings=tuple(findings),
-        grounding=terms,
-    )
+    return check(outcome, source, grounding=grounding).verdict(purpose)
 
 
-def check(
-    outcome: RunOutcome, source: Source | None = None, *, grounding: bool = True
-) -> tuple[list[Finding], Grounding | None]:
-    """Return the findings in order of `CODES`, and which terms exist if they were looked up.
+def check(outcome: RunOutcome, source: Source | None = None, *, grounding: bool = True) -> CheckedRun:
+    """Return what the checks find. A run that did not converge is not checked further.
 
-    A run that did not converge is not checked further. Raises `JudgeFailed` if a run converged but its submission is
-    not in the bank.
+    Raises `JudgeFailed` if a run converged but its submission is not in the bank.
     """
     if outcome.converged and not outcome.recorded:
         raise JudgeFailed(JUDGE, "what the run submitted was not recorded, or was erased")
     ended = _ended(outcome)
     if ended is not None:
-        return [ended], None
-    query, unread = _read(outcome.sparql, source)
+        return CheckedRun([ended])
+    query, unread = _read(outcome, source)
     terms = ground(query, outcome.answer, source) if source is not None and grounding else None
     if not outcome.sparql.strip():
-        return _ordered([*_no_query(outcome), *_ungrounded(terms)]), terms
+        return CheckedRun(_ordered([*_no_query(outcome), *_ungrounded(terms)]), terms)
     if query is None:
-        return _ordered([*unread, *_ungrounded(terms)]), terms
+        return CheckedRun(_ordered([*unread, *_ungrounded(terms)]), terms)
     evidence = gather(outcome, query, source)
-    found = [*([evidence.problem] if evidence.problem else []), *_ungrounded(terms)]
-    found += _of_answer(outcome, evidence, query)
+    # Terms first: of two findings with one code the first is kept, and the guard's refusal is never sure.
+    found = [*_ungrounded(terms, query, evidence), *([evidence.problem] if evidence.problem else [])]
+    found += _of_answer(outcome, evidence, query, source)
     found += _of_query(outcome, evidence, query, source)
-    return _ordered(found), terms
+    return CheckedRun(_ordered(found), terms, evidence.answer)
 
 
-def _read(sparql: str, source: Source | None) -> tuple[ParsedQuery | None, list[Finding]]:
+def _read(outcome: RunOutcome, source: Source | None) -> tuple[ParsedQuery | None, list[Finding]]:
     """Return a submitted query as every check uses it, or why there is none to use."""
     try:
-        return parse_query(sparql, source.surroundings.prefixes if source is not None else {}), []
+        return parse_query(outcome.sparql, source.surroundings.prefixes if source is not None else {}), []
     except QueryRefused as refused:
+        # An engine that answered it knows more of SPARQL than this parser, or than its limits allow.
+        answered = any(run.query == outcome.sparql and run.error_code is None for run in outcome.queries or ())
         if refused.code in ("syntax", "too_long"):
-            return None, [Finding(code="unreadable_query", message=f"the query can't be read: {refused.message}")]
-        return None, [Finding(code="refused_query", message=f"the query was refused: {refused.message}")]
+            message = f"the query can't be read: {refused.message}"
+            return None, [
+                Finding(code="unreadable_query", message=message, sure=refused.code == "syntax" and not answered)
+            ]
+        return None, [_refused(refused)]
+
+
+def _refused(refused: QueryRefused) -> Finding:
+    code = "ungrounded_query" if refused.code == "unknown_term" else "refused_query"
+    # Only a query that changes data can't be right: an endpoint may take a SERVICE, or know a prefix of its own.
+    return Finding(code=code, message=f"the query was refused: {refused.message}", sure=refused.code == "not_read_only")
 
 
 def _ordered(findings: list[Finding]) -> list[Finding]:
@@ -136,43 +162,59 @@ def _ended(outcome: RunOutcome) -> Finding | None:
     if outcome.converged:
         if outcome.answer.strip() or outcome.sparql.strip():
             return None
-        return Finding(code="no_answer", message="neither an answer nor a query was submitted")
+        return Finding(code="no_answer", message="neither an answer nor a query was submitted", sure=True)
     how = {"forced_at_limit": "it was stopped at a limit", "failed": "it failed"}[outcome.outcome]
     after = f" after {outcome.iterations:,} iterations" if outcome.iterations else ""
     why = f": {' '.join(outcome.error.split())[: limits.JUDGE_QUOTE_CHARS]}" if outcome.error else ""
-    return Finding(code="not_converged", message=f"the run did not converge: {how}{after}{why}")
+    return Finding(code="not_converged", message=f"the run did not converge: {how}{after}{why}", sure=True)
 
 
 def _no_query(outcome: RunOutcome) -> Iterator[Finding]:
-    # An answer without a query is acceptable if the run saw the data in another way: some tools need no query.
-    answered = any(run.error_code is None for run in outcome.queries or ())
-    if outcome.looked or answered:
+    if outcome.saw_data:
         tools = ", ".join(outcome.looked) or "queries that it did not submit"
-        yield Finding(code="no_query", message=f"no query was submitted; the run saw the data by {tools}", fails=False)
+        yield Finding(code="no_query", message=f"no query was submitted; the run saw the data by {tools}")
     else:
         yield Finding(code="no_query", message="an answer in prose, with no query and no look at the data behind it")
 
 
-def _ungrounded(terms: Grounding | None) -> Iterator[Finding]:
+def _ungrounded(
+    terms: Grounding | None, query: ParsedQuery | None = None, evidence: QueryEvidence | None = None
+) -> Iterator[Finding]:
     if terms is None:
         return
     if terms.unknown_in_query:
         named = ", ".join(terms.unknown_in_query)
-        yield Finding(code="ungrounded_query", message=f"the query names what exists nowhere: {named}")
+        message = f"the query names what exists nowhere: {named}"
+        # A query that found something does without the term: another graph has it, or another branch matched.
+        barren = query is not None and (evidence is None or not evidence.rows) and _needs(query, terms.unknown_in_query)
+        yield Finding(code="ungrounded_query", message=message, sure=barren)
     if terms.unknown_in_answer:
         named, share = ", ".join(terms.unknown_in_answer), terms.answer_share or 0
         message = f"the answer names what exists nowhere: {named} ({share:.0%} of its terms exist)"
-        yield Finding(code="ungrounded_answer", message=message, fails=False)
+        yield Finding(code="ungrounded_answer", message=message)
 
 
-def _praise(terms: Grounding | None) -> str:
-    """Return the reason for the success of a run without findings."""
+def _needs(query: ParsedQuery, written: Collection[str]) -> bool:
+    """Return whether every solution of a query needs a term that it writes in one of these ways.
+
+    Of ASK, and of a number over all solutions, nothing is said, because no solution is an answer there. Nor of a query
+    that names its graphs: a term may be in those alone.
+    """
+    body = query.tree.body
+    if query.tree.form == "ask" or query.tree.sources or tree.is_grouped(body):
+        return False
+    iris = {iri for iri, text in terms_of(query).items() if text in written}
+    return bool(iris & set(tree.needed(body)))
+
+
+def _nothing_found(terms: Grounding | None) -> str:
+    """Return the reason for the verdict on a run without findings."""
     checked = ""
     if terms and terms.terms and not terms.unchecked:
         checked = "; the one term that it names exists"
         if terms.terms > 1:
             checked = f"; all {terms.terms:,} terms that it names exist"
-    return f"the run converged on a query, and no check speaks against it{checked}"
+    return f"the run submitted, and nothing speaks against it{checked}"
 
 
 # ---------------------------------------------------------------- evidence: the submitted query and its answer
@@ -225,12 +267,13 @@ def ask(sparql: str, source: Source) -> tuple[Answer | None, Finding | None]:
     try:
         return source.query(sparql, rows=limits.QUERY_ROWS)[1], None
     except QueryRefused as refused:
-        code = "ungrounded_query" if refused.code == "unknown_term" else "refused_query"
-        return None, Finding(code=code, message=f"the query was refused: {refused.message}")
+        return None, _refused(refused)
     except QueryFailed as failed:
         if failed.code not in _QUERY_AT_FAULT:
             return None, None
-        return None, Finding(code="failed_query", message=f"the query fails: {failed.message}")
+        # Another day, or another machine, may have time and memory enough for it.
+        certain = failed.code == "bad_query"
+        return None, Finding(code="failed_query", message=f"the query fails: {failed.message}", sure=certain)
 
 
 def _not_run(runs: tuple[QueryRun, ...], answer: Answer | None) -> Finding | None:
@@ -247,14 +290,18 @@ def _not_run(runs: tuple[QueryRun, ...], answer: Answer | None) -> Finding | Non
 # ---------------------------------------------------------------- what query and answer show
 
 
-def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery) -> Iterator[Finding]:
+def _of_answer(
+    outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery, source: Source | None
+) -> Iterator[Finding]:
     answer = evidence.answer
     if answer is None or answer.form == "ask":
         return
     if not answer.rows:
-        yield Finding(code="empty_result", message="the query finds nothing, and that was submitted as an answer")
+        # Where there are no instances, a query about instances finds nothing however right it is.
+        if source is None or not is_bare(source):
+            yield Finding(code="empty_result", message="the query finds nothing, and that was submitted as an answer")
         return
-    if evidence.recorded is not None and evidence.recorded.truncated and not is_grouped(query.tree.body):
+    if evidence.recorded is not None and evidence.recorded.truncated and not tree.is_grouped(query.tree.body):
         yield from _truncated_answer(outcome.task, answer)
     if (
         len(answer.rows) <= limits.JUDGE_FEW_ROWS
@@ -265,17 +312,15 @@ def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery)
 
         values = "; ".join(shown(row) for row in answer.rows[:2])  # two rows are enough to recognise a result
         message = f"the query found {values}, and the answer names nothing of it"
-        # Because the source's answer now may differ from the run's, only a recorded answer is certain.
-        yield Finding(code="answer_without_result", message=message, fails=evidence.recorded is not None)
+        yield Finding(code="answer_without_result", message=message)
 
 
 def _truncated_answer(task: str, answer: Answer) -> Iterator[Finding]:
-    """Yield `cut_result`; it fails only if rows were to be counted, because a whole query is right without its rows."""
     counting = asks_for_count(task)
     if counting or asks_for_all(task):
         wanted = "their number" if counting else "all of them"
         message = f"the task asks for {wanted}, and the run saw only the first {len(answer.rows):,} rows"
-        yield Finding(code="cut_result", message=message, fails=counting)
+        yield Finding(code="cut_result", message=message)
 
 
 def _names_a_value(text: str, answer: Answer) -> bool:

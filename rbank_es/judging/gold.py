@@ -21,14 +21,17 @@ from rbank_es.sparql.parser.tree import Variable, projected
 from rbank_es.sparql.results import Answer, Cell
 
 if TYPE_CHECKING:
-    from rbank_es.events.run_events import Purpose
+    from rbank_es.events.run_events import Purpose, VerdictValue
     from rbank_es.judging.judges import JudgeInputs
     from rbank_es.sparql.source import Source
 
 JUDGE, VERSION = "gold", "1"
 
-_HOPELESS = frozenset({"not_converged", "no_answer", "no_query", "unreadable_query", "refused_query"})
-"""Findings after which there is nothing to compare."""
+_HOPELESS = frozenset({"not_converged", "no_answer", "unreadable_query", "refused_query"})
+"""Findings after which there is nothing to compare; so is prose alone, where the run saw none of the data."""
+
+_UNTOLD = frozenset({"failed_query"})
+"""Findings that say nothing about the result, unless they are sure: the query took too long here."""
 
 
 class GoldJudge:
@@ -138,14 +141,17 @@ def judge_by_gold(
     """Return the verdict of comparing the submitted query's result with the right one.
 
     Both queries are run on the source. If that can't tell them apart (no source, no rows, or too many), the queries
-    themselves are compared. An answer with extra columns is right if the others are.
+    themselves are compared: they may be recognised as equal, but a difference may be one of wording only, and leaves
+    the run undecided. An answer with extra columns is right if the others are.
 
     Raises:
         JudgeFailed: the right answer is unknown, because its query can't be read or the source doesn't answer.
     """
-    findings = [each for each in check(outcome, grounding=False)[0] if each.code in _HOPELESS and each.fails]
+    findings = [each for each in check(outcome, grounding=False).findings if each.code in _HOPELESS]
+    if not findings and not outcome.sparql.strip() and not outcome.saw_data:
+        findings = [Finding(code="no_query", message="an answer in prose, with no look at the data behind it")]
     if findings:
-        return _verdict(False, findings[0].message, purpose, findings=tuple(findings))
+        return _verdict("failure", findings[0].message, purpose, findings=tuple(findings))
     if not gold.sparql and gold.answer is None:
         return _by_words(outcome, gold, purpose)
     if source is None or not outcome.sparql.strip():
@@ -153,7 +159,8 @@ def judge_by_gold(
     expected = _expected(gold, source)
     given, problem = ask(outcome.sparql, source)
     if problem is not None:
-        return _verdict(False, problem.message, purpose, findings=(problem,))
+        told: VerdictValue = "failure" if problem.sure or problem.code not in _UNTOLD else "undecided"
+        return _verdict(told, problem.message, purpose, findings=(problem,))
     if given is None:
         raise JudgeFailed(JUDGE, f"{source.id} does not answer")
     if expected is None or expected.truncated or _says_nothing(expected, given):
@@ -163,9 +170,9 @@ def judge_by_gold(
     return _by_results(compared, expected, purpose)
 
 
-def _verdict(success: bool, reason: str, purpose: Purpose, **details: Any) -> Verdict:
-    who: dict[str, Any] = {"kind": "check", "judge": JUDGE, "judge_version": VERSION}
-    return Verdict(success=success, reason=reason, purpose=purpose, **who, **details)
+def _verdict(verdict: VerdictValue, reason: str, purpose: Purpose, **details: Any) -> Verdict:
+    who: dict[str, Any] = {"kind": "gold", "judge": JUDGE, "judge_version": VERSION}
+    return Verdict(verdict=verdict, reason=reason, purpose=purpose, **who, **details)
 
 
 def _expected(gold: Gold, source: Source) -> Answer | None:
@@ -188,18 +195,18 @@ def _says_nothing(expected: Answer, given: Answer) -> bool:
 def _by_results(comparison: Comparison, expected: Answer, purpose: Purpose) -> Verdict:
     found = f"{len(expected.rows):,} rows" if expected.form != "ask" else f"{expected.boolean}".lower()
     if comparison.outcome == "wrong":
-        how = "; ".join(map(str, comparison.differences))
-        return _verdict(False, f"its result is not the right one: {how}", purpose, differences=comparison.differences)
+        reason = f"its result is not the right one: {'; '.join(map(str, comparison.differences))}"
+        return _verdict("failure", reason, purpose, differences=comparison.differences)
     beside = ", in more columns" if comparison.differences else ""
     reason = f"its result is the right one: {found}{beside}"
-    return _verdict(True, reason, purpose, differences=comparison.differences)
+    return _verdict("success", reason, purpose, differences=comparison.differences)
 
 
 def _by_words(outcome: RunOutcome, gold: Gold, purpose: Purpose) -> Verdict:
     """Return a success if the answer contains the right words; case, white space and punctuation don't count."""
     if plain(gold.words) and plain(gold.words) in plain(outcome.answer):
-        return _verdict(True, "its answer has the right words", purpose)
-    return _verdict(False, f"its answer has not the right words: {gold.words[: limits.JUDGE_QUOTE_CHARS]}", purpose)
+        return _verdict("success", "its answer has the right words", purpose)
+    return _verdict("failure", f"its answer has not the right words: {gold.words[: limits.JUDGE_QUOTE_CHARS]}", purpose)
 
 
 def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpose: Purpose) -> Verdict:
@@ -207,12 +214,21 @@ def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpos
         raise JudgeFailed(JUDGE, "there is a right answer and no source to ask, or the run submitted no query")
     if not outcome.sparql.strip():
         finding = Finding(code="no_query", message="no query was submitted that could be compared")
-        return _verdict(False, finding.message, purpose, findings=(finding,))
+        return _verdict("failure", finding.message, purpose, findings=(finding,))
     try:
         expected = parse_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
     except QueryRefused as refused:
         raise JudgeFailed(JUDGE, f"the right query can't be read: {refused.message}") from refused
-    found = differences_of_queries(parse_query(outcome.sparql, expected.prefixes), expected)
+    given = parse_query(outcome.sparql, expected.prefixes)
+    found = differences_of_queries(given, expected)
     if not found:
-        return _verdict(True, "its query is the right one, in other words at most", purpose)
-    return _verdict(False, f"its query is not the right one: {'; '.join(found)}", purpose)
+        return _verdict("success", "its query is the right one, in other words at most", purpose)
+    said = "; ".join(found)
+    # Whatever the data are, a result of another form is another one, and one with fewer columns lacks one.
+    if given.tree.form != expected.tree.form or _width(given) < _width(expected):
+        return _verdict("failure", f"its query is not the right one: {said}", purpose)
+    return _verdict("undecided", f"its query differs, and no data tell whether that matters: {said}", purpose)
+
+
+def _width(query: ParsedQuery) -> int:
+    return len(projected(query.tree.body))

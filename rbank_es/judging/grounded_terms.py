@@ -13,9 +13,10 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.judging.query_comparison import terms_of
-from rbank_es.ontology.prefixes import WELL_KNOWN
+from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.guard.names import uses
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import is_iri_text
 from rbank_es.sparql.results import Answer, Form
@@ -66,11 +67,17 @@ def ground(query: ParsedQuery | None, answer: str, source: Source) -> Grounding:
     a query, or with one that can't be read (None), only the answer is searched. Never raises, whatever a run submitted.
     """
     in_query = terms_of(query) if query is not None else {}
+    roles = {use.iri for use in uses(query.tree, whole=True)} if query is not None else set[str]()
     declared = query.tree.prefixes if query is not None else {}
     common = {prefix: WELL_KNOWN[prefix] for prefix in _COMMON}
     in_answer = answer_terms(answer, {**common, **source.surroundings.prefixes, **declared})
     terms = {**in_answer, **in_query}
     unknown, unchecked = _unknown([*in_query, *in_answer], source)
+    if is_bare(source):
+        # A schema lists its own classes and properties, and can't tell whether an individual exists.
+        ours = {namespace_of(iri) for iri in _terms_of_schema(source)}
+        known = {iri for iri in unknown if iri in roles or (iri not in in_query and namespace_of(iri) in ours)}
+        unknown, unchecked = frozenset(known), unchecked | (unknown - known)
     return Grounding(
         terms=len(terms),
         unknown_in_query=tuple(written for iri, written in in_query.items() if iri in unknown),
@@ -78,6 +85,16 @@ def ground(query: ParsedQuery | None, answer: str, source: Source) -> Grounding:
         named_in_answer=len(in_answer),
         unchecked=tuple(terms[iri] for iri in terms if iri in unchecked),
     )
+
+
+def is_bare(source: Source) -> bool:
+    """Return whether a source is known to have no instances: an empty result proves nothing there."""
+    return source.schema is not None and source.schema.individuals == 0 and not source.schema.concepts
+
+
+def _terms_of_schema(source: Source) -> frozenset[str]:
+    vocabulary = source.surroundings.vocabulary
+    return frozenset({*vocabulary.classes, *vocabulary.properties}) if vocabulary is not None else frozenset()
 
 
 def answer_terms(answer: str, prefixes: Mapping[str, str]) -> dict[str, str]:

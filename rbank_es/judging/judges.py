@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast, run
 import msgspec
 
 from rbank_es.errors import BadInput, BadPolicy
-from rbank_es.judging.checks import judge_by_checks
+from rbank_es.judging.checks import check
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import NOBODY, Verdict
 from rbank_es.policies import governing
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
     from rbank_es.judging.gold import Gold
     from rbank_es.models.router import Lms
+    from rbank_es.sparql.results import Answer
     from rbank_es.sparql.source import Source
 
 
@@ -30,6 +31,11 @@ class JudgingPolicy(Protocol):
 
     name: ClassVar[str]
     """The name of the policy, and of its judge."""
+
+    @property
+    def choice(self) -> PolicyChoice:
+        """The record of the policy with its settings."""
+        ...
 
     @property
     def supervised(self) -> bool:
@@ -43,11 +49,16 @@ class JudgingPolicy(Protocol):
 
 
 class JudgeInputs(NamedTuple):
-    """Everything beside the run that a judge may use. `checked` is the verdict of the checks."""
+    """Everything beside the run that a judge may use.
+
+    `checked` is the verdict of the checks, with what they suspect. `answer` is the answer of the submitted query, if
+    known.
+    """
 
     policy: JudgingPolicy
     checked: Verdict
     purpose: Purpose
+    answer: Answer | None = None
     source: Source | None = None
     gold: Gold | None = None
     lms: Lms | None = None
@@ -56,7 +67,7 @@ class JudgeInputs(NamedTuple):
 
 
 class Judge(Protocol):
-    """A judge: decides about the runs that the checks leave open.
+    """A judge: decides about the runs that the checks leave undecided, or leaves them so.
 
     `needs` may hold `model` (then `lms` is given) and `gold`. `policy` has the settings by which it judges unless the
     bank's policy in force has the judge's name.
@@ -106,7 +117,7 @@ def decide(
     1. A run that did not converge failed; nobody else is asked.
     2. The right answer decides if it is given, and the purpose is scoring or the policy is supervised: by the judge
        `gold`, unless `judge` itself needs the right answer.
-    3. A run with a failing check failed.
+    3. A run of whose failure a check is sure failed.
     4. Otherwise `judge` decides: the name of a judge, or else the one by which the policy is called, or `checks`.
        It may use the principles and past cases of `bank` at `point`.
 
@@ -123,23 +134,24 @@ def decide(
     by_gold = purpose == "scoring" or rule.supervised
     if "gold" in chosen.needs and not by_gold:
         raise BadInput(f"the judge {name} judges for learning only under a policy that is supervised; score with it")
-    checked = judge_by_checks(outcome, source, grounding=rule.grounding, purpose=purpose)
+    found = check(outcome, source, grounding=rule.grounding)
+    checked = found.verdict(purpose)
     # Before anything else, because a model's call would cost money and could not change this verdict.
     if not outcome.converged:
         return checked
-    # A failing check doesn't matter beside the right answer: a query with a flaw may have the right result.
+    # No check matters beside the right answer: a query with a flaw may have the right result.
     if gold is not None and by_gold:
         chosen = chosen if "gold" in chosen.needs else JUDGES.get("gold")
-    elif not checked.success:
+    elif checked.verdict == "failure":
         return checked
     if "model" in chosen.needs and lms is None:
         raise BadInput(f"the judge {name} asks a model, and none was given; name one with --judge-lm, or give lms")
-    verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, source, gold, lms, bank, point))
+    verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, found.answer, source, gold, lms, bank, point))
     return msgspec.structs.replace(verdict, grounding=checked.grounding)
 
 
 def judge(result: Any, task: str, **options: Any) -> dict[str, Any]:
-    """Return the verdict on a result as `Verdict.as_dict` has it: `success`, `reason` and more.
+    """Return the verdict on a result as `Verdict.as_dict` has it: `success`, `reason`, `verdict` and more.
 
     `result` is a `RunOutcome`, or anything with `answer` and `sparql`, and `outcome` or `converged`. Options and errors
     are those of `decide`.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import NotInBank
-from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
+from rbank_es.events import Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import Outcome
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
@@ -31,8 +32,9 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a judge sees it. Make it from a bank's events with `outcome_of`, or by hand.
 
     `queries` are those that the run executed, in order; None if unknown, as for imported runs. `looked` names the other
-    tools that showed the run some of the data. `recorded` is False if the submission is not in the bank, because an
-    import brought only its size, or because it was erased.
+    tools that showed the run some of the data. `ending` is the text of its last steps, within `JUDGE_STEPS_CHARS`.
+    `recorded` is False if the submission is not in the bank, because an import brought only its size, or because it was
+    erased.
     """
 
     task: str
@@ -45,12 +47,18 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     queries: tuple[QueryRun, ...] | None = None
     looked: tuple[str, ...] = ()
+    ending: str = ""
     recorded: bool = True
 
     @property
     def converged(self) -> bool:
         """Whether the agent itself submitted, within its limits."""
         return self.outcome == "submitted"
+
+    @property
+    def saw_data(self) -> bool:
+        """Whether the run is known to have seen some of the data, by a query or by another tool."""
+        return bool(self.looked) or any(run.error_code is None for run in self.queries or ())
 
     @classmethod
     def of(cls, result: Any, task: str) -> RunOutcome:
@@ -94,7 +102,24 @@ def outcome_of(bank: Bank, run: str) -> RunOutcome:
         **_end(bank, finished),
         queries=_queries(bank, events, imported=_imported(started, finished)),
         looked=tuple(sorted({call.tool for call in calls} & tools_named_as("looks"))),
+        ending=_ending(bank, run),
     )
+
+
+def _ending(bank: Bank, run: str) -> str:
+    """Return the last steps of a run as text, as many as fit; of a longer one, the last of its texts."""
+    kept, room = list[str](), limits.JUDGE_STEPS_CHARS
+    steps = [event for event in bank.events(types={"step_taken"}, run=run) if isinstance(event, StepTaken)]
+    for step in reversed(steps):
+        named = (("code", step.code), ("output", step.output))
+        texts = [f"{name}:\n{words.strip()}" for name, text in named if (words := bank.text(text) or "").strip()]
+        block = "\n".join([f"step {step.index}", *texts])
+        if len(block) > room:
+            kept += [f"…{block[-room:]}"] if not kept else []
+            break
+        kept.append(block)
+        room -= len(block) + 2
+    return "\n\n".join(reversed(kept))
 
 
 def _end(bank: Bank, finished: RunFinished | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Verdicts: the success or failure of a run, with the reason and the judge."""
+"""Verdicts: the success or failure of a run, or neither, with the reason and the judge."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events import RunJudged
-from rbank_es.events.run_events import JudgeKind, Purpose
+from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue
 
 if TYPE_CHECKING:
     from rbank_es.judging.grounded_terms import Grounding
@@ -19,21 +19,22 @@ NOBODY = "none"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding of a check. If it `fails`, the run did not succeed; otherwise it is only reported."""
+    """A finding of a check. If it is `sure`, the run failed; otherwise it is only evidence."""
 
     code: str
     message: str
-    fails: bool = True
+    sure: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A judgment of one run, for learning or for scoring.
 
-    `judge` and `judge_version` name who judged. `findings` are those of the checks, `differences` those from the
-    expected answer. `grounding` reports the terms of query and answer, if they were looked up.
+    `judge` and `judge_version` name who judged. `confidence` is what a model says that it is, 0 to 1. `findings` are
+    those of the checks, `differences` those from the expected answer. `grounding` reports the terms of query and
+    answer, if they were looked up.
     """
 
-    success: bool
+    verdict: VerdictValue
     reason: str
     kind: JudgeKind
     judge: str
@@ -45,30 +46,47 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     grounding: Grounding | None = None
 
     @property
+    def sure(self) -> bool:
+        """Whether it is a failure of which a check is sure, so that no model's verdict outweighs it."""
+        return self.kind == "check" and self.verdict == "failure" and any(each.sure for each in self.findings)
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """The codes of what the checks found or suspected."""
+        return tuple(each.code for each in self.findings)
+
+    @property
     def learnable(self) -> bool:
         """Whether the run may be learned from: any failure, and a success that names no term that doesn't exist."""
-        return not self.success or self.grounding is None or self.grounding.grounded
+        grounded = self.grounding is None or self.grounding.grounded
+        return self.verdict == "failure" or (self.verdict == "success" and grounded)
 
     def event(self, run: str) -> RunJudged:
         """Return the event that records this verdict on a run."""
         return RunJudged(
             run=run,
             purpose=self.purpose,
-            verdict="success" if self.success else "failure",
+            verdict=self.verdict,
             # Truncated, because a model's name, which is part of it, has no limit.
             judge=self.judge[: limits.NAME_CHARS],
             judge_version=self.judge_version,
             kind=self.kind,
+            sure=self.sure,
             confidence=self.confidence,
+            evidence=self.evidence,
             reason=bounded(self.reason),
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict for programs: `success` and `reason`, then who judged, and whether to learn from it."""
+        """Return the verdict for programs: `success` (None if undecided) and `reason`, then the rest by name."""
         return {
-            "success": self.success,
+            "success": None if self.verdict == "undecided" else self.verdict == "success",
             "reason": self.reason,
+            "verdict": self.verdict,
             "kind": self.kind,
+            "sure": self.sure,
+            "confidence": self.confidence,
+            "evidence": self.evidence,
             "judge": f"{self.judge}-{self.judge_version}",
             "purpose": self.purpose,
             "learnable": self.learnable,

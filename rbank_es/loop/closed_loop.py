@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.history import (
     INTERRUPTED,
@@ -48,10 +49,11 @@ How = Literal["ran", "continued", "known"]
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one task.
 
-    `run` is the run that counts: of several rollouts the best. `success` is the verdict for learning, `scored` that of
-    the right answer, None without one. `added` and `supported` are ids of items: new ones, and those that candidates
-    landed on. Totals leave out runs that were cut off, or repeated after a failure that the agent didn't cause. `notes`
-    name stages left undone, with the reason.
+    `run` is the run that counts: of several rollouts the best. `verdict` is the one that stands for learning, `scored`
+    that of the right answer, None without one. `unjudged` are the runs that the judge gave no verdict on. `added`
+    and `supported` are ids of items: new ones, and those that candidates landed on. Totals leave out runs that were
+    cut off, or repeated after a failure that the agent didn't cause. `notes` name stages left undone, with the
+    reason.
     """
 
     task: str
@@ -60,10 +62,11 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     how: How
     outcome: str
     scripted: bool = False
-    success: bool | None = None
+    verdict: VerdictValue | None = None
     reason: str = ""
-    scored: bool | None = None
+    scored: VerdictValue | None = None
     score_reason: str = ""
+    unjudged: tuple[str, ...] = ()
     candidates: int = 0
     added: tuple[str, ...] = ()
     supported: tuple[str, ...] = ()
@@ -205,7 +208,8 @@ class ClosedLoop:
         work, chosen = self._work(task), self.resources.settings
         runs = self._runs(work)
         judged = chosen.judge == NOBODY or all(ran.judged for ran in runs if ran.is_usable)
-        learned = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
+        undecided = all(ran.judged.verdict == "undecided" for ran in runs if ran.judged is not None)
+        learned = not chosen.extract or undecided or not all(map(is_of_proposals, self._extractions(runs)))
         return not self._to_run(work) and judged and learned
 
     def run(self, task: Task) -> TaskResult:
@@ -349,9 +353,10 @@ class ClosedLoop:
             how=how,
             outcome=best.outcome,
             scripted=self.resources.settings.scripted,
-            success=best.success,
+            verdict=best.verdict,
             reason=(text(ran.judged.reason) or "") if ran.judged is not None else "",
             scored=best.scored,
+            unjudged=tuple(ran.run for ran in runs.values() if self._lacks_verdict(ran)),
             score_reason=(text(ran.scored.reason) or "") if ran.scored is not None else "",
             iterations=best.iterations,
             lm_calls=sum(each.lm_calls for each in runs.values()),
@@ -370,6 +375,9 @@ class ClosedLoop:
             spread=spread_of(telling, policy) if telling and len(rollouts) > 1 else None,
             **self._learned(runs.values()),
         )
+
+    def _lacks_verdict(self, ran: RunProgress) -> bool:
+        return self.resources.settings.judge != NOBODY and ran.is_usable and ran.judged is None
 
     def _flaws(self, runs: Iterable[RunProgress]) -> Iterator[str]:
         return filter(None, (flaw_of(each.event) for each in self._extractions(runs)))

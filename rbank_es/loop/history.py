@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -26,6 +26,7 @@ from rbank_es.events import (
     RunStarted,
     type_of,
 )
+from rbank_es.events.run_events import Purpose
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.tasks import Task
 from rbank_es.policies.admission import PROPOSED_BY
@@ -99,6 +100,7 @@ class RunProgress(msgspec.Struct, kw_only=True):
     finished: RunFinished | None = None
     judged: RunJudged | JudgmentOverruled | None = None
     scored: RunJudged | JudgmentOverruled | None = None
+    """The judgments that stand, for learning and for scoring."""
     extractions: list[str] = []
     """Ids of the extractions from the run, alone or with others, in order."""
     lm_calls: int = 0
@@ -133,14 +135,39 @@ class History:
         self.extractions: dict[str, ExtractionProgress] = {}
         self.position = 0
         self._bank = bank
+        self._judgments: dict[int, RunJudged | JudgmentOverruled] = {}
 
     def catch_up(self) -> History:
         """Read the events appended since the last call, and return this object."""
-        upto = self._bank.position
+        upto, judged = self._bank.position, set[str]()
         for event in self._bank.log.read(after=self.position, upto=upto, types=_TYPES):
             self._take(event)
+            judged |= {event.run} if isinstance(event, RunJudged | JudgmentOverruled) else set()
         self.position = upto
+        if judged:
+            self._settle(judged & self.runs.keys())
         return self
+
+    def _settle(self, runs: Iterable[str]) -> None:
+        """Take over which judgments of runs stand now, by the fold's rule: not always the latest."""
+        with self._bank.latest.at(self.position) as basis:
+            standing = {
+                (run, purpose): basis.state.verdicts.get((run, purpose))
+                for run in runs
+                for purpose in get_args(Purpose)
+            }
+        for (run, purpose), verdict in standing.items():
+            # Another thread may have advanced the state: its judgment is read by the next call.
+            event = self._judgments.get(verdict.seq) if verdict is not None else None
+            ran = self.runs[run]
+            if event is not None and purpose == "scoring":
+                ran.scored = event
+            elif event is not None:
+                changed = ran.judged is not None and ran.judged.id != event.id
+                ran.judged = event
+                if changed:
+                    # Left out, so that a resumed loop learns from a run whose verdict is good enough now.
+                    ran.extractions = [id for id in ran.extractions if not _was_barred(self.extractions[id].event)]
 
     def runs_of(self, task: Task, key: str) -> list[RunProgress]:
         """Return the runs of a task under its key, in the order in which they began."""
@@ -156,6 +183,8 @@ class History:
     def _take(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._started(event)
+        elif isinstance(event, RunJudged | JudgmentOverruled):
+            self._judgments[event.seq] = event
         elif isinstance(event, MemoriesExtracted):
             self.extractions[event.id] = ExtractionProgress(event=event)
             for run in event.runs:
@@ -193,8 +222,8 @@ def rollout_of(bank: Bank, ran: RunProgress) -> Rollout:
         index=ran.index or 0,
         run=ran.run,
         outcome=end.outcome,
-        success=ran.judged.verdict == "success" if ran.judged is not None else None,
-        scored=ran.scored.verdict == "success" if ran.scored is not None else None,
+        verdict=ran.judged.verdict if ran.judged is not None else None,
+        scored=ran.scored.verdict if ran.scored is not None else None,
         iterations=end.iterations or 0,
         answer=bank.text(end.answer) or "",
         sparql=bank.text(end.sparql) or "",
@@ -212,6 +241,11 @@ def flaw_of(event: MemoriesExtracted) -> str:
     return reason if not event.heads and reason.startswith(FLAWS) else ""
 
 
+def _was_barred(event: MemoriesExtracted) -> bool:
+    """Return whether nothing was learned because of a verdict that another may replace."""
+    return not event.heads and _reason(event).startswith(("unsure:", "undecided:"))
+
+
 def _reason(event: MemoriesExtracted) -> str:
     # A long reason is stored apart; its preview holds the prefix that matters here.
     return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
@@ -220,11 +254,6 @@ def _reason(event: MemoriesExtracted) -> str:
 def _note(ran: RunProgress, event: Any) -> None:
     if isinstance(event, RunFinished):
         ran.finished = event
-    elif isinstance(event, RunJudged | JudgmentOverruled):
-        if event.purpose == "learning":
-            ran.judged = event
-        else:
-            ran.scored = event
     elif isinstance(event, LmCalled):
         ran.lm_calls += 1
         ran.tokens_in += event.tokens_in or 0

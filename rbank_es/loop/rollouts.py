@@ -1,8 +1,8 @@
 """Rollouts: several runs of one task side by side, the best of them, and the measures of their differences.
 
-pass@1      the share of the rollouts that succeeded: the mean of a single run
+pass@1      the share of the decided rollouts that succeeded: the mean of a single run
 pass@k      whether any succeeded
-best of n   whether the selected one did: success first, then the fewest iterations, then the lowest index
+best of n   whether the selected one did: success first, then undecided, then the fewest iterations, the lowest index
 diversity   how much the submitted queries differ, 0 to 1: the mean of 1 - difflib's ratio over all pairs; of the
             answers unless all submitted a query; None for fewer than two rollouts
 """
@@ -21,6 +21,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import message_of
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.settings import Perturbation
 from rbank_es.policies import BestOf
@@ -53,13 +54,13 @@ JOIN_WAIT_S = 0.2
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several runs of a task. `success` is the verdict for learning, `scored` that for scoring."""
+    """One of several runs of a task. `verdict` is the one for learning, `scored` that for scoring."""
 
     index: int
     run: str
     outcome: str
-    success: bool | None = None
-    scored: bool | None = None
+    verdict: VerdictValue | None = None
+    scored: VerdictValue | None = None
     iterations: int = 0
     answer: str = ""
     sparql: str = ""
@@ -88,21 +89,26 @@ def best_of(rollouts: Iterable[Rollout], policy: BestOf | None = None) -> Rollou
 def spread_of(rollouts: Sequence[Rollout], policy: BestOf | None = None) -> Spread:
     """Return the statistics of the rollouts of one task, with the best as `best_of`. Raises ValueError for none."""
     best = best_of(rollouts, policy)
-    judged = [one.success for one in rollouts if one.success is not None]
-    scored = [one.scored for one in rollouts if one.scored is not None]
+    judged = [won for one in rollouts if (won := _won(one.verdict)) is not None]
+    scored = [won for one in rollouts if (won := _won(one.scored)) is not None]
     diversity, of = diversity_of(rollouts)
     return Spread(
         rollouts=len(rollouts),
         best=best.run,
         pass_at_1=_share(judged),
         pass_at_k=any(judged) if judged else None,
-        best_of_n=best.success,
+        best_of_n=_won(best.verdict),
         scored_pass_at_1=_share(scored),
         scored_pass_at_k=any(scored) if scored else None,
-        scored_best_of_n=best.scored,
+        scored_best_of_n=_won(best.scored),
         diversity=diversity,
         diversity_of=of,
     )
+
+
+def _won(verdict: VerdictValue | None) -> bool | None:
+    """Return whether a verdict is a win; None for one that is neither a win nor a loss."""
+    return None if verdict in (None, "undecided") else verdict == "success"
 
 
 def _share(verdicts: Sequence[bool]) -> float | None:

@@ -23,15 +23,23 @@ from rbank_es.errors import (
     SandboxUnavailable,
     message_of,
 )
-from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
+from rbank_es.events import (
+    Event,
+    JudgmentOverruled,
+    MemoriesExtracted,
+    PolicySet,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+)
 from rbank_es.events.redaction import redact_event
 from rbank_es.executors.executor import RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of
-from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
+from rbank_es.judging.checks import check
+from rbank_es.judging.judges import JudgingPolicy, decide, judging_policy, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
@@ -40,7 +48,7 @@ from rbank_es.loop.resources import LoopResources, registered_digest, registrati
 from rbank_es.loop.rollouts import Rollout, best_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import FATAL, STOPPING
-from rbank_es.policies import selection_policy
+from rbank_es.policies import LmJudging, selection_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -80,7 +88,7 @@ def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequenc
         # Read before the context is built, so that any append in between is a conflict.
         position = bank.position
         context = _context(resources, task, position)
-        events: list[Event] = [*_registered(resources)]
+        events: list[Event] = [*_registered(resources), *_supervised(resources)]
         for new in runs:
             events += [
                 _started(resources, task, new),
@@ -127,6 +135,20 @@ def _registered(resources: LoopResources) -> list[Event]:
     if ontology is None or registered_digest(resources.bank, ontology.id) == ontology.digest:
         return []
     return [registration(ontology)]
+
+
+def _supervised(resources: LoopResources) -> list[Event]:
+    """Return the policy that lets right answers judge for learning, if the settings ask for it and it isn't in force.
+
+    Without it in force, such a verdict would be recorded and wouldn't count.
+    """
+    bank, chosen = resources.bank, resources.settings
+    if not chosen.supervised or judging_policy(bank).supervised:
+        return []
+    with bank.latest.at(bank.position) as basis:
+        policies = dict(basis.state.policies)
+    policies["judging"] = policy_for(bank, chosen.judge, supervised=True)[1].choice
+    return [PolicySet(policies=tuple(policies.values()), by="rbank-es run", why="supervised")]
 
 
 def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
@@ -264,8 +286,13 @@ class PostRun:
         same way.
         """
         bank = self._resources.bank
-        best = best_of(rollouts, selection_policy(bank.policy_choice("selection")))
-        judgments = [self._judgment(one.run) for one in rollouts]
+        judged = [(one, judgment) for one in rollouts if (judgment := self._judgment(one.run)) is not None]
+        decided = [one for one, judgment in judged if judgment.verdict != "undecided"]
+        # Nothing is recorded as learned before somebody decided: a resumed loop learns from the run then.
+        if not decided:
+            return
+        best = best_of(decided, selection_policy(bank.policy_choice("selection")))
+        rollouts, judgments = [one for one, _ in judged], [judgment for _, judgment in judged]
         past = [past_run(bank, one.run) for one in rollouts]
         policy = extraction_policy(bank, self._resources.settings)
         at = list(rollouts).index(best)
@@ -291,25 +318,43 @@ class PostRun:
         events = [_event(each, everything) for each in drawn] + [each.event() for each in proposed if each is not None]
         consolidate(bank, events)
 
-    def _judgment(self, run: str) -> Judgment:
-        """Return the standing verdict on a run, and re-check whether it may be learned from."""
+    def _judgment(self, run: str) -> Judgment | None:
+        """Return the standing verdict on a run, and re-check whether it may be learned from; None without a verdict."""
         bank = self._resources.bank
-        verdict = [
-            event
-            for event in bank.events(types={"run_judged", "judgment_overruled"}, run=run)
-            if isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning"
-        ][-1]
-        grounding = self._judge(bank)[1].grounding
-        checked = judge_by_checks(outcome_of(bank, run), self._resources.source, grounding=grounding)
-        reason = bank.text(verdict.reason) or ""
-        success = verdict.verdict == "success"
-        learnable = not success or checked.grounding is None or checked.grounding.grounded
-        return Judgment(success=success, reason=reason, learnable=learnable, event=verdict.id)
+        judged = standing_judgment(bank, run)
+        if judged is None:
+            return None
+        policy = self._judge(bank)[1]
+        terms = check(outcome_of(bank, run), self._resources.source, grounding=policy.grounding).terms
+        return Judgment(
+            verdict=judged.verdict,
+            reason=bank.text(judged.reason) or "",
+            learnable=judged.verdict != "success" or terms is None or terms.grounded,
+            unsure=_unsure(judged, policy),
+            event=judged.id,
+        )
 
     def _judge(self, bank: Bank) -> tuple[str, JudgingPolicy]:
         """Return the chosen judge with its policy, supervised if the settings say so."""
         chosen = self._resources.settings
         return policy_for(bank, chosen.judge, supervised=chosen.supervised)
+
+
+def standing_judgment(bank: Bank, run: str) -> RunJudged | JudgmentOverruled | None:
+    """Return the judgment of a run that stands for learning, None if there is none."""
+    with bank.latest.at(bank.position) as basis:
+        verdict = basis.state.verdicts.get((run, "learning"))
+    found = bank.log.read(after=verdict.seq - 1, upto=verdict.seq) if verdict is not None else ()
+    return next((event for event in found if isinstance(event, RunJudged | JudgmentOverruled)), None)
+
+
+def _unsure(judged: RunJudged | JudgmentOverruled, policy: JudgingPolicy) -> str:
+    """Return why a model's verdict is not confident enough for a policy; empty if it is, or if no model judged."""
+    least = policy.confidence_min if isinstance(policy, LmJudging) else 0.0
+    if judged.kind != "lm" or not least or (judged.confidence or 0.0) >= least:
+        return ""
+    said = "gave no confidence" if judged.confidence is None else f"is confident at {judged.confidence:.2f}"
+    return f"the model that judged {said}, and the policy requires {least:.2f}"
 
 
 def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:

@@ -130,6 +130,18 @@ def _hold_warnings() -> None:
     warnings.filterwarnings("ignore", module=r"dspy(\.|$)")
 
 
+def answered(messages: list[dict[str, Any]]) -> str:
+    """Return the answer of the model in dspy's context, unparsed.
+
+    dspy's parser refuses answers that can be read, and repairs others too much. Raises `LmFailed` as the model does.
+    """
+    dspy = load_dspy()
+    lm = dspy.settings.lm
+    given = {name: value for name, value in lm.kwargs.items() if value is not None}
+    request = dspy.lm15.request_from_openai_chat({"model": lm.model, "messages": messages, **given})
+    return str(lm(request).text or "")
+
+
 def canonical(value: Any) -> str:
     """Return plain data as compact JSON with sorted names: equal text for equal content."""
     return _ENCODER.encode(value).decode()

@@ -28,7 +28,7 @@ Grounding = Annotated[
 
 
 class CheckJudging(Policy, frozen=True, kw_only=True):
-    """Checks alone: a run is a success if no check finds a fault."""
+    """Checks alone: a run is a failure if a check is sure of a fault, and else undecided."""
 
     kind: ClassVar[PolicyKind] = "judging"
     name: ClassVar[str] = "checks"
@@ -38,7 +38,7 @@ class CheckJudging(Policy, frozen=True, kw_only=True):
 
 
 class LmJudging(Policy, frozen=True, kw_only=True):
-    """Checks first, and a language model where no check finds a fault."""
+    """Checks first, and a language model where no check is sure."""
 
     kind: ClassVar[PolicyKind] = "judging"
     name: ClassVar[str] = "lm"
@@ -52,6 +52,22 @@ class LmJudging(Policy, frozen=True, kw_only=True):
     cases: Annotated[
         Items, Meta(description=f"Past cases given to the model, best matches first. Default: {limits.JUDGE_CASES}.")
     ] = limits.JUDGE_CASES
+    evidence: Annotated[
+        bool,
+        Meta(
+            description="Whether the model is also given what the checks suspect, the first rows of the result and the "
+            "last steps. Default: true."
+        ),
+    ] = True
+    confidence_min: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="The confidence from which a model's verdict may be learned from; one without a confidence "
+            "may not, if this is over 0. Default: 0, all of them.",
+        ),
+    ] = 0.0
 
 
 class SuccessFailure(Policy, frozen=True, kw_only=True):

@@ -96,7 +96,7 @@ def test_a_script_that_stands_in_for_the_judge_is_told(place: Path) -> None:
     told = run("judge", "run", "./bank", "seen", "--judge", "lm", "--judge-lm", "script:any.toml", cwd=place).out
     assert told.startswith("success\nR.\n") and "lm:script:any-1" in told and "scripted" in told
     [event] = judgments(place)
-    assert (event.kind, event.judge, event.success) == ("lm", "lm:script:any", True)
+    assert (event.kind, event.judge, event.verdict) == ("lm", "lm:script:any", "success")
 
 
 def test_a_case_that_the_model_fails_on_is_left_out_and_the_others_go_on(place: Path) -> None:
@@ -122,7 +122,7 @@ def test_ids_of_cases_are_any_texts(place: Path) -> None:
 def test_a_run_is_judged_and_the_verdict_recorded(place: Path) -> None:
     told = run("judge", "run", "./bank", "r", "--ont", "lights", "--json", cwd=place).json
     [event] = judgments(place)
-    assert (told["success"], told["position"]) == (event.success, event.seq) == (False, event.seq)
+    assert (told["success"], told["position"]) == (event.verdict, event.seq) == ("failure", event.seq)
     assert "query_not_run" in event.reason
     assert (event.run, event.purpose, event.judge) == ("r", "learning", "checks")
 
@@ -131,7 +131,7 @@ def test_a_run_is_scored_by_the_right_query(place: Path) -> None:
     out = run("judge", "run", "./bank", "r", "--ont", "lights", "--gold", QUERY, "--purpose", "scoring", cwd=place).out
     assert out.startswith("success\n") and "9 rows" in out
     [event] = judgments(place)
-    assert (event.success, event.purpose, event.judge) == (True, "scoring", "gold")
+    assert (event.verdict, event.purpose, event.judge) == ("success", "scoring", "gold")
 
 
 def test_a_dry_run_writes_no_verdict(place: Path) -> None:

@@ -41,7 +41,7 @@ def facts_of_runs(events: list[Any]) -> dict[str, dict[str, Any]]:
         elif kind == "run_finished":
             runs[name] |= {"outcome": event.outcome, "iterations": event.iterations}
         elif kind in ("run_judged", "judgment_overruled") and event.purpose == "learning":
-            runs[name]["verdict"] = "success" if event.success else "failure"
+            runs[name]["verdict"] = "success" if event.verdict == "success" else "failure"
         elif kind == "tool_called":
             totals[name]["tool_calls"] += 1
         elif kind == "lm_called" and name is not None:

@@ -103,13 +103,12 @@ def test_the_script_has_exactly_the_tasks_that_are_named() -> None:
 
 
 def test_one_task_fails_and_a_check_says_why(demo: Demo) -> None:
-    """Only the trap fails; no judge that is scripted decides that, and the expected answers agree with all verdicts."""
+    """Only the trap fails; the check suspects why, and the expected answers agree with all verdicts."""
     bank, results, _ = demo
-    assert {task for task, result in results.items() if not result.success} == {TRAP}
-    assert all(result.outcome == "submitted" and result.scored == result.success for result in results.values())
+    assert {task for task, result in results.items() if result.verdict == "failure"} == {TRAP}
+    assert all(result.outcome == "submitted" and result.scored == result.verdict for result in results.values())
     [verdict] = [each for each in events(bank, "run_judged", results[TRAP].run) if each.purpose == "learning"]
-    assert verdict.judge == "checks" and "empty_result" in verdict.reason
-    assert not [each for each in events(bank, "lm_called", results[TRAP].run) if each.role == "judge"]
+    assert verdict.kind == "lm" and verdict.evidence == ("empty_result",) and verdict.confidence == 0.9
 
 
 def test_a_guardrail_is_learnt_and_given_to_tasks_of_the_same_kind(demo: Demo) -> None:
@@ -122,7 +121,7 @@ def test_a_guardrail_is_learnt_and_given_to_tasks_of_the_same_kind(demo: Demo) -
     for task in order[: order.index(TRAP) + 1]:
         assert guardrail not in retrieved(bank, results[task].run)
     for task in SAME_KIND:
-        assert guardrail in retrieved(bank, results[task].run) and results[task].success
+        assert guardrail in retrieved(bank, results[task].run) and results[task].verdict == "success"
         [built] = events(bank, "context_built", results[task].run)
         assert guardrail in built.items
 

@@ -161,7 +161,9 @@ def test_nothing_is_ever_learned_from_a_scoring_judgment(tmp_path: Path) -> None
         assert called(bank) == []
 
 
-@pytest.mark.parametrize("verdict", [SimpleNamespace(success=True, reason="r", learnable=True), Judgment(success=True)])
+@pytest.mark.parametrize(
+    "verdict", [SimpleNamespace(success=True, reason="r", learnable=True), Judgment(verdict="success")]
+)
 def test_a_judgment_may_be_an_object(tmp_path: Path, verdict: object) -> None:
     with extractor(tmp_path, GOOD) as (_, lms, _):
         assert extract(past(), TASK, verdict, lms).kind == "success"
@@ -342,11 +344,11 @@ def test_what_a_contrast_taught_is_not_a_pattern_as_well(
 def test_an_extraction_is_an_event_with_its_reason(tmp_path: Path) -> None:
     """Candidates and facts in the same order; it passes through a log unchanged."""
     with extractor(tmp_path, answer([entry(), entry("Another", "x " * 900), 3])) as (bank, lms, _):
-        made = extract(past(), TASK, Judgment(success=True, event="0" * 36), lms)
+        made = extract(past(), TASK, Judgment(verdict="success", event="0" * 36), lms)
         bank.append(made.event())
         (stored,) = bank.events(types={"memories_extracted"}, resolve=True)
     assert isinstance(stored, MemoriesExtracted)
-    assert (stored.kind, stored.runs, stored.judgment) == ("success", ("run-a",), "0" * 36)
+    assert (stored.kind, stored.runs, stored.relied[0].judgment) == ("success", ("run-a",), "0" * 36)
     assert (stored.extractor, stored.reason) == ("success-failure-1", "left_out: not_an_object")
     assert stored.heads == tuple(item.head for item in made.items)
     assert stored.candidates == tuple(item.text for item in made.items)

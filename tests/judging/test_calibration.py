@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.judging.calibration import Case, Metrics, calibrate, load_cases
 from rbank_es.judging.checks import judge_by_checks
+from rbank_es.judging.confidence import Graded, threshold_for, wilson
 from rbank_es.judging.verdict import Verdict
 
 QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
@@ -34,21 +37,59 @@ def by_checks(case: Case) -> Verdict:
     return judge_by_checks(case.run)
 
 
-def test_figures_and_disagreements() -> None:
+def test_figures_are_of_the_decided_and_the_undecided_are_counted() -> None:
     found = calibrate(CASES, by_checks)
     told = found.as_dict()
-    assert (told["true_positive"], told["false_negative"], told["false_positive"], told["true_negative"]) == (
-        1,
-        1,
-        1,
-        1,
-    )
-    assert (told["accuracy"], told["kappa"]) == (0.5, 0.0)
-    assert [each["id"] for each in told["disagreements"]] == ["false alarm", "missed"]
-    missed = told["disagreements"][1]
-    assert missed["expert_reason"] == "Not the things that were meant." and "no check speaks" in missed["judge_reason"]
-    assert told["verdicts"] == {"agreed": True, "false alarm": False, "missed": True, "stopped": False}
-    assert json.loads(json.dumps(told)) == told
+    named = ("true_positive", "false_negative", "false_positive", "true_negative", "undecided", "undecided_share")
+    assert [told[name] for name in named] == [0, 1, 0, 1, 2, 0.5]
+    assert told["accuracy"] == 0.5 and told["accuracy_interval"] == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    [wrong] = told["disagreements"]
+    assert (wrong["id"], wrong["judge"]) == ("false alarm", "failure") and "can't be read" in wrong["judge_reason"]
+    verdicts = {"agreed": "undecided", "false alarm": "failure", "missed": "undecided", "stopped": "failure"}
+    assert told["verdicts"] == verdicts
+    assert json.loads(json.dumps(told)) == told | {name: [*told[name]] for name in told if name.endswith("_interval")}
+
+
+# ---------------------------------------------------------------- confidence
+
+
+def test_the_wilson_interval_is_that_of_the_literature() -> None:
+    """Newcombe 1998: 81 of 263 gives 0.2553 to 0.3662; 0 of 20 gives 0 to 0.1611."""
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
+    assert wilson(0, 0) is None
+
+
+def graded(cases: int, error: Callable[[float], float], seed: int = 1) -> list[Graded]:
+    """Return cases with confidences in steps of 0.05, wrong with a probability that depends on it."""
+    draw = random.Random(seed)
+    confidences = [draw.randrange(10, 21) / 20 for _ in range(cases)]
+    return [Graded(each, draw.random() < error(each)) for each in confidences]
+
+
+def test_a_threshold_is_found_where_confidence_tells_and_holds_on_unseen_halves() -> None:
+    found = threshold_for(graded(1_000, lambda confidence: 0.02 if confidence >= 0.8 else 0.5), 0.1, resamples=200)
+    assert found.confidence is not None and 0.75 <= found.confidence <= 0.8 and found.needed == 22
+    assert found.found >= 190 and found.error is not None and found.error <= 0.1
+    assert found.exceeded is not None and found.exceeded <= 0.25
+
+
+@pytest.mark.parametrize(
+    "cases", [[], graded(21, lambda _: 0.0), graded(400, lambda _: 0.3)], ids=["none", "few", "bad"]
+)
+def test_no_threshold_is_given_that_the_cases_do_not_show(cases: list[Graded]) -> None:
+    assert threshold_for(cases, 0.1, resamples=10).confidence is None
+
+
+def test_thresholds_promise_what_they_hold() -> None:
+    """Of judges that are wrong as often as allowed and a little more, few get a threshold: at most 1 in 10."""
+    given = [threshold_for(graded(60, lambda _: 0.11, seed), 0.1, resamples=0).confidence for seed in range(300)]
+    assert sum(each is not None for each in given) <= 45
+
+
+def test_the_same_cases_give_the_same_report() -> None:
+    cases = graded(100, lambda confidence: 1 - confidence)
+    assert threshold_for(cases, 0.2, resamples=50) == threshold_for(reversed(cases), 0.2, resamples=50)
 
 
 def test_a_case_without_a_verdict_is_told_and_counts_in_no_figure() -> None:
@@ -58,7 +99,7 @@ def test_a_case_without_a_verdict_is_told_and_counts_in_no_figure() -> None:
         return by_checks(case)
 
     found = calibrate(CASES, judge)
-    assert found.metrics.cases == 3
+    assert found.metrics.cases == 2
     assert [(each.case.id, each.failure) for each in found.unjudged] == [("missed", "it was unsure")]
     assert found.as_dict()["unjudged"] == [{"id": "missed", "why": "it was unsure"}]
 

@@ -21,12 +21,9 @@ THINGS = PREFIX + "SELECT ?x WHERE { ?x a e:Thing }"
 LIGHTS = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
 
 
-def failing(outcome: RunOutcome, source: Source | None = None) -> list[str]:
-    return [finding.code for finding in check(outcome, source)[0] if finding.fails]
-
-
-def said(outcome: RunOutcome, source: Source | None = None) -> list[str]:
-    return [finding.code for finding in check(outcome, source)[0] if not finding.fails]
+def codes(outcome: RunOutcome, source: Source | None = None) -> list[str]:
+    """Return the codes of all findings; those that the check is sure of end with `!`."""
+    return [finding.code + "!" * finding.sure for finding in check(outcome, source).findings]
 
 
 class Failing:
@@ -55,25 +52,25 @@ def with_engine(source: Source, engine: Failing) -> Source:
 def test_a_run_that_did_not_converge_failed_and_nothing_is_asked(outcome: Any, lights_source: Source) -> None:
     run = run_of(LIGHTS, outcome=outcome, iterations=12, error="out of\ntime", answer="All of them.")
     verdict = judge_by_checks(run, with_engine(lights_source, Failing()))
-    assert not verdict.success
+    assert verdict.verdict == "failure"
     assert [each.code for each in verdict.findings] == ["not_converged"]
     assert "12 iterations: out of time" in verdict.reason
 
 
 def test_a_run_that_submitted_nothing_failed() -> None:
-    assert failing(run_of("", answer=" \n")) == ["no_answer"]
+    assert codes(run_of("", answer=" \n")) == ["no_answer!"]
 
 
 def test_prose_alone_is_no_answer_unless_the_run_looked_at_the_data() -> None:
-    assert failing(run_of("", answer="An Activity occurs over time.")) == ["no_query"]
-    assert failing(run_of("", answer="It does.", queries=(ran(THINGS, error_code="timeout"),))) == ["no_query"]
-    assert said(run_of("", answer="It does.", looked=("g_describe",))) == ["no_query"]
-    assert said(run_of("", answer="It does.", queries=(ran(THINGS, table((iri("a"),))),))) == ["no_query"]
+    assert codes(run_of("", answer="An Activity occurs over time.")) == ["no_query"]
+    assert codes(run_of("", answer="It does.", queries=(ran(THINGS, error_code="timeout"),))) == ["no_query"]
+    assert codes(run_of("", answer="It does.", looked=("g_describe",))) == ["no_query"]
+    assert codes(run_of("", answer="It does.", queries=(ran(THINGS, table((iri("a"),))),))) == ["no_query"]
 
 
 def test_what_is_no_sparql_is_told() -> None:
-    assert failing(run_of("SELECT ?x WHERE {", answer="x")) == ["unreadable_query"]
-    assert failing(run_of("I searched for things")) == ["unreadable_query"]
+    assert codes(run_of("SELECT ?x WHERE {", answer="x")) == ["unreadable_query!"]
+    assert codes(run_of("I searched for things")) == ["unreadable_query!"]
 
 
 # ---------------------------------------------------------------- what the run's own events say
@@ -84,7 +81,7 @@ def test_a_query_that_the_run_had_answered_is_known_again() -> None:
     rdf_type = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
     asked = f"prefix ex: <http://example.org/> select $y {{ $y {rdf_type} ex:Thing . }} limit 7"
     run = run_of(THINGS, answer="a", queries=(ran(asked, table((iri("a"),))),))
-    assert failing(run) == []
+    assert codes(run) == []
 
 
 @pytest.mark.parametrize(
@@ -99,26 +96,24 @@ def test_a_query_that_the_run_had_answered_is_known_again() -> None:
 )
 def test_a_query_that_the_run_did_not_have_answered_is_told(other: str) -> None:
     run = run_of(THINGS, answer="a", queries=(ran(other, table((iri("a"),))), ran(THINGS, error_code="timeout")))
-    assert failing(run) == ["query_not_run"]
+    assert codes(run) == ["query_not_run"]
 
 
 def test_a_run_without_any_query_did_not_run_what_it_submits() -> None:
-    assert failing(run_of(THINGS, queries=())) == ["query_not_run"]
+    assert codes(run_of(THINGS, queries=())) == ["query_not_run"]
 
 
 def test_where_nobody_knows_what_was_run_nothing_is_said_of_it() -> None:
-    assert failing(run_of(THINGS, queries=None)) == []
+    assert codes(run_of(THINGS, queries=None)) == []
 
 
 def test_a_query_that_found_nothing_is_no_answer() -> None:
-    assert failing(run_of(THINGS, answer="There are none.", queries=(ran(THINGS, table(names="x")),))) == [
-        "empty_result"
-    ]
+    assert codes(run_of(THINGS, answer="There are none.", queries=(ran(THINGS, table(names="x")),))) == ["empty_result"]
 
 
 def test_no_is_an_answer() -> None:
     ask = PREFIX + "ASK { ?x a e:Thing }"
-    assert failing(run_of(ask, answer="No.", queries=(ran(ask, Answer(form="ask", boolean=False)),))) == []
+    assert codes(run_of(ask, answer="No.", queries=(ran(ask, Answer(form="ask", boolean=False)),))) == []
 
 
 def test_counting_rows_that_were_cut_is_a_failure_and_listing_them_is_said() -> None:
@@ -126,9 +121,9 @@ def test_counting_rows_that_were_cut_is_a_failure_and_listing_them_is_said() -> 
     counting = run_of(THINGS, "How many things are there?", "There are 2: a and b", queries=(ran(THINGS, cut),))
     listing = run_of(THINGS, "Select all things", "a, b", queries=(ran(THINGS, cut),))
     some = run_of(THINGS, "Name two things", "a, b", queries=(ran(THINGS, cut),))
-    assert (failing(counting), said(counting)) == (["cut_result"], [])
-    assert (failing(listing), said(listing)) == ([], ["cut_result"])
-    assert check(some)[0] == []
+    assert codes(counting) == ["cut_result"]
+    assert codes(listing) == ["cut_result"]
+    assert check(some).findings == []
 
 
 @pytest.mark.parametrize(
@@ -144,14 +139,14 @@ def test_counting_rows_that_were_cut_is_a_failure_and_listing_them_is_said() -> 
     ],
 )
 def test_an_answer_may_write_a_value_as_people_do(answer: str, cell: Cell) -> None:
-    assert check(run_of(THINGS, answer=answer, queries=(ran(THINGS, table((cell,))),)))[0] == []
+    assert check(run_of(THINGS, answer=answer, queries=(ran(THINGS, table((cell,))),))).findings == []
 
 
 def test_an_answer_that_names_nothing_of_what_was_found_is_a_failure() -> None:
     found = ran(THINGS, table((typed(15),)))
-    assert failing(run_of(THINGS, answer="I counted them with COUNT.", queries=(found,))) == ["answer_without_result"]
+    assert codes(run_of(THINGS, answer="I counted them with COUNT.", queries=(found,))) == ["answer_without_result"]
     many = ran(THINGS, table(*((iri(f"thing-{n}"),) for n in range(20))))
-    assert failing(run_of(THINGS, answer="Twenty things, see the query.", queries=(many,))) == []
+    assert codes(run_of(THINGS, answer="Twenty things, see the query.", queries=(many,))) == []
 
 
 # ---------------------------------------------------------------- what the query says
@@ -173,7 +168,7 @@ def test_a_limit_cuts_what_is_asked_for_whole(task: str, limit: int, rows: int |
     query = f"{THINGS} LIMIT {limit}"
     found = table(*((iri(f"t{n}"),) for n in range(rows or 0)))
     queries = None if rows is None else (ran(query, found),)
-    assert failing(run_of(query, task, "t0", queries=queries)) == expected
+    assert codes(run_of(query, task, "t0", queries=queries)) == expected
 
 
 def test_a_column_of_words_that_the_query_wrote_is_told() -> None:
@@ -181,32 +176,32 @@ def test_a_column_of_words_that_the_query_wrote_is_told() -> None:
     selected = PREFIX + 'SELECT ?x ("a" AS ?s) WHERE { ?x a e:A }'
     reckoned = PREFIX + 'SELECT ?x ?s WHERE { ?x e:n ?n BIND(IF(?n > 3, "many", "few") AS ?s) }'
     matched = PREFIX + 'SELECT ?x ?s WHERE { BIND("a" AS ?s) ?x e:name ?s }'
-    assert failing(run_of(made_up)) == ["made_up_column"]
-    assert failing(run_of(selected)) == ["made_up_column"]
-    assert failing(run_of(reckoned)) == []
-    assert failing(run_of(matched)) == []
+    assert codes(run_of(made_up)) == ["made_up_column"]
+    assert codes(run_of(selected)) == ["made_up_column"]
+    assert codes(run_of(reckoned)) == []
+    assert codes(run_of(matched)) == []
 
 
 def test_names_instead_of_things_are_told_unless_names_are_asked_for() -> None:
     query = PREFIX + "SELECT ?x ?n WHERE { ?x e:has ?y . ?y rdfs:label ?n }"
     both = PREFIX + "SELECT ?x ?y ?n WHERE { ?x e:has ?y . ?y rdfs:label ?n }"
     alone = PREFIX + "SELECT ?n WHERE { ?y a e:Thing ; rdfs:label ?n }"
-    assert failing(run_of(query, "Which things have which parts?")) == ["name_for_thing"]
-    assert failing(run_of(query, "Which things have parts of which name?")) == []
-    assert failing(run_of(both, "Which things have which parts?")) == []
-    assert failing(run_of(alone, "Which things are there?")) == []
+    assert codes(run_of(query, "Which things have which parts?")) == ["name_for_thing"]
+    assert codes(run_of(query, "Which things have parts of which name?")) == []
+    assert codes(run_of(both, "Which things have which parts?")) == []
+    assert codes(run_of(alone, "Which things are there?")) == []
 
 
 def test_a_variable_that_may_be_of_several_classes_is_told_by_the_schema(lights_source: Source) -> None:
     untyped = "SELECT ?x ?from WHERE { ?x lt:from ?from }"
     typed_one = "SELECT ?x ?from WHERE { ?x a lt:Watch ; lt:from ?from }"
     narrowed = "SELECT ?x ?from WHERE { ?x lt:from ?from ; lt:keeper ?keeper }"
-    outcomes = {query: failing(run_of(query, answer=""), lights_source) for query in (untyped, typed_one, narrowed)}
+    outcomes = {query: codes(run_of(query, answer=""), lights_source) for query in (untyped, typed_one, narrowed)}
     assert outcomes[typed_one] == []
     assert "untyped_variable" not in outcomes[narrowed]
-    assert failing(
-        run_of("SELECT ?x WHERE { ?x lt:ofLight <https://lights.example/light/gannet> }"), lights_source
-    ) == ["untyped_variable"]
+    assert codes(run_of("SELECT ?x WHERE { ?x lt:ofLight <https://lights.example/light/gannet> }"), lights_source) == [
+        "untyped_variable"
+    ]
 
 
 # ---------------------------------------------------------------- what the source says
@@ -215,15 +210,15 @@ def test_a_variable_that_may_be_of_several_classes_is_told_by_the_schema(lights_
 def test_a_query_is_run_again_only_where_the_run_does_not_tell(lights_source: Source) -> None:
     engine = Failing("timeout")
     known = run_of(LIGHTS, answer="gannet", queries=(ran(LIGHTS, table((iri("gannet"),))),))
-    assert check(known, with_engine(lights_source, engine))[0] == []
+    assert check(known, with_engine(lights_source, engine)).findings == []
     assert engine.asked == 0
-    assert failing(run_of(LIGHTS), with_engine(lights_source, engine)) == ["failed_query"]
+    assert codes(run_of(LIGHTS), with_engine(lights_source, engine)) == ["failed_query"]
     assert engine.asked == 1
 
 
 @pytest.mark.parametrize("code", ["unreachable", "endpoint_error", "too_many_requests", "engine_failed"])
 def test_an_endpoint_that_does_not_answer_is_not_the_runs_fault(code: str, lights_source: Source) -> None:
-    assert check(run_of(LIGHTS), with_engine(lights_source, Failing(code)))[0] == []
+    assert check(run_of(LIGHTS), with_engine(lights_source, Failing(code))).findings == []
 
 
 def test_a_query_that_was_changed_for_the_better_counts_by_its_answer(lights_source: Source) -> None:
@@ -232,20 +227,18 @@ def test_a_query_that_was_changed_for_the_better_counts_by_its_answer(lights_sou
     _, answer = lights_source.query(LIGHTS)
     same = run_of(LIGHTS, answer="gannet", queries=(ran(ran_one, answer),))
     other = run_of(LIGHTS, answer="gannet", queries=(ran(ran_one, table((iri("gannet"),))),))
-    assert failing(same, lights_source) == []
-    assert failing(other, lights_source) == ["query_not_run"]
+    assert codes(same, lights_source) == []
+    assert codes(other, lights_source) == ["query_not_run"]
 
 
 def test_queries_that_may_not_run_are_told(lights_source: Source) -> None:
-    assert failing(run_of("SELECT * WHERE { SERVICE <http://e.org/> { ?s ?p ?o } }"), lights_source) == [
-        "refused_query"
-    ]
-    assert failing(run_of("DELETE WHERE { ?s ?p ?o }")) == ["refused_query"]
+    assert codes(run_of("SELECT * WHERE { SERVICE <http://e.org/> { ?s ?p ?o } }"), lights_source) == ["refused_query"]
+    assert codes(run_of("DELETE WHERE { ?s ?p ?o }")) == ["refused_query!"]
 
 
 def test_a_query_that_finds_nothing_in_the_source_is_told(lights_source: Source) -> None:
     query = 'SELECT ?l WHERE { ?l a lt:Lighthouse ; lt:name "Atlantis" }'
-    assert failing(run_of(query, answer="none"), lights_source) == ["empty_result"]
+    assert codes(run_of(query, answer="none"), lights_source) == ["empty_result"]
 
 
 # ---------------------------------------------------------------- grounding
@@ -265,8 +258,10 @@ def test_a_success_that_names_what_is_not_there_is_not_learned_from(lights_sourc
     grounded = judge_by_checks(run_of(LIGHTS, answer="gannet: lt:Lighthouse"), lights_source)
     ungrounded = judge_by_checks(run_of(LIGHTS, answer="gannet: lt:Submarine"), lights_source)
     unlooked = judge_by_checks(run_of(LIGHTS, answer="gannet: lt:Submarine"), lights_source, grounding=False)
-    assert [each.success for each in (grounded, ungrounded, unlooked)] == [True, True, True]
-    assert [each.learnable for each in (grounded, ungrounded, unlooked)] == [True, False, True]
+    assert {each.verdict for each in (grounded, ungrounded, unlooked)} == {"undecided"}
+    assert not any(each.learnable for each in (grounded, ungrounded, unlooked))
+    passed = [msgspec.structs.replace(each, verdict="success") for each in (grounded, ungrounded, unlooked)]
+    assert [each.learnable for each in passed] == [True, False, True]
 
 
 # ---------------------------------------------------------------- the verdict
@@ -275,9 +270,9 @@ def test_a_success_that_names_what_is_not_there_is_not_learned_from(lights_sourc
 def test_a_verdict_says_who_judged_and_becomes_an_event() -> None:
     verdict = judge_by_checks(run_of(THINGS, answer="x" * 9))
     event = verdict.event("run-1")
-    assert (event.run, event.success, event.judge, event.judge_version, event.kind) == (
+    assert (event.run, event.verdict, event.judge, event.judge_version, event.kind) == (
         "run-1",
-        True,
+        "undecided",
         "checks",
         "1",
         "check",
@@ -288,12 +283,12 @@ def test_a_verdict_says_who_judged_and_becomes_an_event() -> None:
 
 def test_every_code_has_its_meaning_and_findings_come_in_that_order() -> None:
     query = PREFIX + 'SELECT ?x ("a" AS ?s) WHERE { ?x a e:Thing } LIMIT 5'
-    codes = failing(run_of(query, "Select all things", queries=()))
-    assert codes == ["query_not_run", "limit_below_all", "made_up_column"]
-    assert codes == sorted(codes, key=list(CODES).index)
+    codes_found = codes(run_of(query, "Select all things", queries=()))
+    assert codes_found == ["query_not_run", "limit_below_all", "made_up_column"]
+    assert codes_found == sorted(codes_found, key=list(CODES).index)
     assert all(CODES.values())
 
 
 def test_the_datatype_of_a_number_does_not_hide_it() -> None:
     found = ran(THINGS, table((Cell("literal", "15", "", XSD + "integer"),)))
-    assert failing(run_of(THINGS, answer="There are 15.", queries=(found,))) == []
+    assert codes(run_of(THINGS, answer="There are 15.", queries=(found,))) == []

@@ -12,6 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli import main
 from rbank_es.errors import BadInput, BadPolicy, JudgeFailed
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, decide
 from rbank_es.judging.judges import NOBODY, JudgingPolicy, needs_of, policy_for
 from rbank_es.loop.settings import LoopSettings
@@ -35,7 +36,7 @@ class BrevityJudge:
     def judge(self, outcome, inputs):
         words = len(outcome.answer.split())
         return Verdict(
-            success=words <= 2, reason=f"{words} words", kind="check", judge="brevity", judge_version="1",
+            verdict="success" if words <= 2 else "failure", reason=f"{words} words", kind="check", judge="brevity", judge_version="1",
             purpose=inputs.purpose,
         )
 
@@ -69,9 +70,9 @@ def test_ours_fulfil_the_protocol() -> None:
 
 
 def test_a_judge_of_another_package_is_used_in_python(plugin: None) -> None:
-    assert decide(RUN, judge="brevity").success
+    assert decide(RUN, judge="brevity").verdict == "success"
     verdict = decide(LONG, judge="brevity")
-    assert (verdict.success, verdict.reason, verdict.judge) == (False, "4 words", "brevity")
+    assert (verdict.verdict, verdict.reason, verdict.judge) == ("failure", "4 words", "brevity")
     assert decide(run_of("no query", answer="short"), judge="brevity").judge == "checks"
 
 
@@ -84,7 +85,7 @@ def test_a_judge_of_another_package_is_used_on_the_command_line(
     cases = tmp_path / "cases.json"
     cases.write_text(json.dumps([{"id": "a", "query": "?", "agent_sparql": THINGS, "expert_verdict": True}]))
     assert not main(["judge", "run", str(tmp_path / "bank"), "r", "--judge", "brevity", "--json"])
-    told = json.loads(capsys.readouterr().out)
+    [told] = json.loads(capsys.readouterr().out)["runs"]
     assert (told["judge"], told["success"], told["position"]) == ("brevity-1", True, 6)
     assert not main(["judge", "calibrate", "--cases", str(cases), "--judge", "brevity", "--json"])
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
@@ -95,7 +96,7 @@ def test_a_judge_of_another_package_is_used_in_the_loop(plugin: None, tmp_path: 
     with quick(tmp_path / "bank") as bank:
         looped(bank, settings, TASKS[:1])
         verdicts = [event for event in bank.events() if isinstance(event, RunJudged) and event.purpose == "learning"]
-    assert [(event.judge, event.success) for event in verdicts] == [("brevity", True)]
+    assert [(event.judge, event.verdict) for event in verdicts] == [("brevity", "success")]
 
 
 def test_an_unknown_judge_is_refused_with_the_known_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,9 +115,9 @@ def test_an_unknown_judge_is_refused_with_the_known_ones(tmp_path: Path, capsys:
 @pytest.mark.parametrize("judge", ["checks", "lm"])
 def test_terms_are_looked_up_unless_the_policy_says_otherwise(judge: str, lights_source: Source) -> None:
     query = "SELECT ?x WHERE { ?x a <https://lights.example/ns#Submarine> }"
-    run = run_of(query, answer="http://example.org/u-1", queries=(ran(query, table((iri("u-1"),))),))
+    run = run_of(query, answer="http://example.org/u-1", queries=(ran(query, table(names="x")),))
     verdict = decide(run, judge=judge, source=lights_source)
-    assert not verdict.success and "ungrounded_query" in {finding.code for finding in verdict.findings}
+    assert verdict.verdict == "failure" and "ungrounded_query" in {finding.code for finding in verdict.findings}
     bare = decide(run, judge="checks", policy=CheckJudging(grounding=False), source=lights_source)
     assert "ungrounded_query" not in {finding.code for finding in bare.findings}
 
@@ -142,15 +143,16 @@ class ExactJudge:
     def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
         assert inputs.gold is not None
         same = outcome.sparql == inputs.gold.sparql
-        return Verdict(success=same, reason="to the letter", kind="check", judge="exact", judge_version="1")
+        verdict: VerdictValue = "success" if same else "failure"
+        return Verdict(verdict=verdict, reason="to the letter", kind="gold", judge="exact", judge_version="1")
 
 
 def test_a_judge_that_needs_the_right_answer_takes_the_place_of_ours() -> None:
     JUDGES.add("exact", ExactJudge())
     other_words = Gold(sparql=THINGS.replace("?x", "?y"))
-    assert decide(RUN, gold=other_words, purpose="scoring").success
+    assert decide(RUN, gold=other_words, purpose="scoring").verdict == "success"
     verdict = decide(RUN, judge="exact", gold=other_words, purpose="scoring")
-    assert (verdict.judge, verdict.success) == ("exact", False)
+    assert (verdict.judge, verdict.verdict) == ("exact", "failure")
 
 
 def test_a_judge_goes_by_the_policy_in_force_if_it_has_its_name_else_by_its_own(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_the_model_is_asked_once_at_temperature_0_and_its_words_are_the_verdict(
     engine = Replies(NO)
     with models(bank, engine) as lms:
         verdict = judge_by_lm(RUN, lms)
-    assert (verdict.success, verdict.reason, verdict.kind) == (False, "It is wrong.", "lm")
+    assert (verdict.verdict, verdict.reason, verdict.kind) == ("failure", "It is wrong.", "lm")
     assert (verdict.judge, verdict.judge_version) == ("lm:openai/stub", "1")
     [call] = calls(bank)
     assert (call.role, call.run, call.parameters["temperature"]) == ("judge", "r", 0.0)
@@ -77,7 +77,7 @@ def test_the_model_is_asked_once_at_temperature_0_and_its_words_are_the_verdict(
 def test_a_reply_that_can_not_be_read_is_asked_for_again_with_what_was_wrong(bank: Bank) -> None:
     engine = Replies("I think it is fine.", YES)
     with models(bank, engine) as lms:
-        assert judge_by_lm(RUN, lms).success
+        assert judge_by_lm(RUN, lms).verdict == "success"
     assert len(calls(bank)) == 2
     assert "problem" not in engine.requests[0].messages[-1].text
     assert "[[ ## problem ## ]]" in engine.requests[1].messages[-1].text
@@ -88,11 +88,14 @@ def test_a_reply_that_can_not_be_read_is_asked_for_again_with_what_was_wrong(ban
     [
         "no fields at all",
         YES.replace("True", "maybe"),
-        YES.replace("It is right.", ""),
         "[[ ## reason ## ]]\nbecause",
-        "[[ ## success ## ]]\nTrue",
-        '{"success": true}',
+        '{"success": null}',
         YES.replace("True", "None"),
+        '{"success": true, "verdict": "failure"}',
+        "Verdict: success\nVerdict: failure",
+        "True and false",
+        pytest.param("success because " + "x" * 60_000, id="long"),
+        "# Success\nmaybe",
     ],
 )
 def test_replies_that_can_not_be_read_give_no_verdict_and_are_bounded(bank: Bank, reply: str) -> None:
@@ -121,7 +124,7 @@ def test_whatever_a_model_says_there_is_a_verdict_or_none_and_every_call_is_reco
         with models(bank, engine) as lms:
             try:
                 verdict = judge_by_lm(RUN, lms)
-                assert isinstance(verdict.success, bool) and verdict.reason
+                assert verdict.verdict in ("success", "failure", "undecided") and verdict.reason
                 assert len(verdict.reason) <= limits.JUDGE_REASON_CHARS
             except (JudgeFailed, LmFailed):
                 pass
@@ -141,7 +144,7 @@ def test_a_model_that_does_not_answer_is_no_verdict(bank: Bank) -> None:
 def test_what_a_run_says_can_not_stand_in_for_the_judge(bank: Bank) -> None:
     """An answer that imitates a verdict is only an answer."""
     with models(bank, Replies(NO)) as lms:
-        assert not judge_by_lm(run_of(THINGS, answer=YES), lms).success
+        assert judge_by_lm(run_of(THINGS, answer=YES), lms).verdict == "failure"
 
 
 def test_what_a_run_says_can_not_begin_another_field_of_the_question(bank: Bank) -> None:
@@ -177,8 +180,10 @@ def test_the_signature_has_its_name() -> None:
 
     signature = lm_judge.TrajectoryJudge
     assert signature.__name__ == "TrajectoryJudge"
-    assert list(signature.input_fields) == ["task", "answer", "sparql", "principles", "cases"]
-    assert list(signature.output_fields) == ["success", "reason"]
+    assert list(signature.input_fields) == [
+        *("task", "answer", "sparql", "rows", "steps", "suspicions", "principles", "cases")
+    ]
+    assert list(signature.output_fields) == ["verdict", "confidence", "reason"]
     with pytest.raises(AttributeError):
         _ = lm_judge.Nothing
 
@@ -225,11 +230,11 @@ def test_precedents_keep_to_their_budget(bank: Bank) -> None:
 
 
 def test_checks_come_first_and_a_run_that_did_not_converge_costs_no_call(bank: Bank) -> None:
-    for run in (run_of(THINGS, outcome="forced_at_limit"), run_of("no query"), run_of("", answer="prose")):
+    for run in (run_of(THINGS, outcome="forced_at_limit"), run_of("no query"), run_of("", answer=" ")):
         engine = Replies(YES)
         with models(bank, engine) as lms:
             verdict = decide(run, policy=LmJudging(), lms=lms)
-        assert (verdict.success, verdict.kind, engine.requests) == (False, "check", [])
+        assert (verdict.verdict, verdict.kind, engine.requests) == ("failure", "check", [])
 
 
 def test_the_model_judges_what_the_checks_let_pass_with_the_banks_precedents(bank: Bank) -> None:
@@ -237,15 +242,16 @@ def test_the_model_judges_what_the_checks_let_pass_with_the_banks_precedents(ban
     engine = Replies(NO)
     with models(bank, engine) as lms:
         verdict = decide(RUN, policy=LmJudging(), lms=lms, bank=bank)
-    assert (verdict.success, verdict.kind, verdict.purpose) == (False, "lm", "learning")
+    assert (verdict.verdict, verdict.kind, verdict.purpose) == ("failure", "lm", "learning")
     assert "Without one it is a failure." in engine.requests[0].messages[-1].text
 
 
 def test_gold_scores_and_teaches_only_under_supervision() -> None:
-    gold = Gold(sparql="SELECT ?x WHERE { ?x a <http://example.org/Other> }")
-    assert decide(RUN, gold=gold).success
-    assert not decide(RUN, gold=gold, purpose="scoring").success
-    assert not decide(RUN, gold=gold, policy=CheckJudging(supervised=True)).success
+    fewer = run_of(THINGS)
+    gold = Gold(sparql="SELECT ?x ?y WHERE { ?x a ?y }")
+    assert decide(fewer, gold=gold).verdict == "undecided"
+    assert decide(fewer, gold=gold, purpose="scoring").verdict == "failure"
+    assert decide(fewer, gold=gold, policy=CheckJudging(supervised=True)).verdict == "failure"
     assert decide(RUN, gold=gold, policy=CheckJudging(supervised=True)).purpose == "learning"
     assert decide(RUN, purpose="scoring").judge == "checks"
 
@@ -253,17 +259,17 @@ def test_gold_scores_and_teaches_only_under_supervision() -> None:
 def test_gold_under_supervision_asks_no_model(bank: Bank) -> None:
     engine = Replies(NO)
     with models(bank, engine) as lms:
-        assert decide(RUN, gold=Gold(sparql=THINGS), policy=LmJudging(supervised=True), lms=lms).success
+        assert decide(RUN, gold=Gold(sparql=THINGS), policy=LmJudging(supervised=True), lms=lms).verdict == "success"
     assert engine.requests == []
 
 
 def test_a_policy_that_asks_a_model_needs_one_where_it_comes_to_that() -> None:
     with pytest.raises(BadInput, match="--judge-lm"):
         decide(RUN, policy=LmJudging())
-    assert not decide(run_of(THINGS, outcome="failed"), policy=LmJudging()).success
-    assert not decide(run_of("no query"), policy=LmJudging()).success
-    assert decide(RUN, policy=LmJudging(), gold=Gold(sparql=THINGS), purpose="scoring").success
-    assert decide(RUN, policy=LmJudging(supervised=True), gold=Gold(sparql=THINGS)).success
+    assert decide(run_of(THINGS, outcome="failed"), policy=LmJudging()).verdict == "failure"
+    assert decide(run_of("no query"), policy=LmJudging()).verdict == "failure"
+    assert decide(RUN, policy=LmJudging(), gold=Gold(sparql=THINGS), purpose="scoring").verdict == "success"
+    assert decide(RUN, policy=LmJudging(supervised=True), gold=Gold(sparql=THINGS)).verdict == "success"
 
 
 def test_the_policy_in_force_is_the_banks(tmp_path: Path, bank: Bank) -> None:
@@ -280,7 +286,7 @@ def test_judge_says_success_and_reason_first() -> None:
 
     told = judge(Result(), "What is Activity?")
     assert list(told)[:2] == ["success", "reason"]
-    assert told["success"] is True and told["judge"] == "checks-1"
+    assert (told["success"], told["verdict"], told["judge"]) == (None, "undecided", "checks-1")
     Result.converged = False
     assert judge(Result(), "What is Activity?")["success"] is False
-    assert msgspec.json.decode(msgspec.json.encode(told)) == told
+    assert msgspec.json.decode(msgspec.json.encode(told)) == told | {"evidence": []}

@@ -50,7 +50,7 @@ def test_a_run_is_told_by_its_events(bank: Bank) -> None:
     assert (seen.converged, seen.iterations, seen.evidence) == (True, 3, '{"n": 1}')
     assert seen.queries == (QueryRun(query=QUERY, answer=FOUND),)
     assert seen.looked == ("g_describe",)
-    assert judge_by_checks(seen).success
+    assert judge_by_checks(seen).verdict == "undecided"
 
 
 def test_long_texts_are_read_from_where_they_are_kept(bank: Bank) -> None:
@@ -83,7 +83,7 @@ def test_of_an_imported_run_nobody_knows_what_was_asked(bank: Bank) -> None:
     when = "2026-01-01T00:00:00.000000Z"
     seen = outcome(bank, ToolCalled(run="r", tool="run_code"), finished(occurred_at=when))
     assert seen.queries is None
-    assert judge_by_checks(seen).success
+    assert judge_by_checks(seen).verdict == "undecided"
 
 
 @pytest.mark.parametrize("more", [{"arguments": None}, {"previews": ("arguments",)}, {"arguments": "{cut"}])
@@ -91,7 +91,7 @@ def test_where_one_query_is_not_known_nobody_knows_them_all(bank: Bank, more: di
     unknown = ToolCalled(**{"run": "r", "tool": "sparql_query", "arguments": '{"query": "ASK {}"}'} | more)
     seen = outcome(bank, call(), unknown, finished())
     assert seen.queries is None
-    assert judge_by_checks(seen).success
+    assert judge_by_checks(seen).verdict == "undecided"
 
 
 def test_of_a_run_whose_query_was_erased_nobody_knows_it(bank: Bank) -> None:
@@ -129,7 +129,7 @@ def test_a_run_whose_submission_was_erased_gets_no_verdict(bank: Bank) -> None:
 
 
 def test_a_run_that_submitted_nothing_hides_nothing(bank: Bank) -> None:
-    assert not judge_by_checks(outcome(bank, finished(answer="", sparql=None))).success
+    assert judge_by_checks(outcome(bank, finished(answer="", sparql=None))).verdict == "failure"
 
 
 def test_an_unknown_run_is_told(bank: Bank) -> None:
@@ -146,7 +146,7 @@ def test_a_run_through_the_real_tools_is_known_again(bank: Bank, lights_source: 
     seen = outcome_of(bank, "r")
     assert seen.queries is not None and seen.queries[0].answer is not None
     assert len(seen.queries[0].answer.rows) == 9
-    assert judge_by_checks(seen, lights_source).success
+    assert judge_by_checks(seen, lights_source).verdict == "undecided"
     other = RunOutcome(
         task=seen.task, sparql=query.replace("Lighthouse", "Beacon"), answer="mole", queries=seen.queries
     )

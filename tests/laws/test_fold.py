@@ -98,7 +98,7 @@ def plain_usage(log: Sequence[Event]) -> dict[str, tuple[int, int]]:
         for item in (*given, *read):
             uses[item].add(event.run)  # type: ignore[attr-defined]
     judgments = [event for event in log if isinstance(event, RunJudged | JudgmentOverruled)]
-    standing = {event.run: event.success for event in judgments if event.purpose == "learning"}
+    standing = {event.run: event.verdict == "success" for event in judgments if event.purpose == "learning"}
     return {item: (len(runs), sum(standing.get(run, False) for run in runs)) for item, runs in uses.items()}
 
 

@@ -85,9 +85,9 @@ def run_row(state: State, id: str) -> dict[str, Any]:
     run = state.runs[id]
     learning, scoring = state.verdicts.get((id, "learning")), state.verdicts.get((id, "scoring"))
     return {name: getattr(run, name) for name in run.__struct_fields__} | {
-        "success": learning.success if learning else None,
+        "success": learning.verdict == "success" if learning else None,
         "judge": learning.judge if learning else None,
-        "score": scoring.success if scoring else None,
+        "score": scoring.verdict == "success" if scoring else None,
         "steps": len(state.records[id].steps),
     }
 

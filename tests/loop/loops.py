@@ -190,4 +190,4 @@ def learnt(bank: Bank) -> dict[str, tuple[str, int]]:
 
 def summary(results: Sequence[TaskResult]) -> list[tuple[Any, ...]]:
     """What came of the tasks, but for ids."""
-    return [(each.task, each.outcome, each.success, each.scored, each.answer, each.candidates) for each in results]
+    return [(each.task, each.outcome, each.verdict, each.scored, each.answer, each.candidates) for each in results]

@@ -59,8 +59,8 @@ def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
     """The first task fails and teaches a guardrail; the second gets it in its context, and succeeds."""
     with quick(tmp_path / "bank") as bank:
         first, second = looped(bank, scripted(tmp_path))
-        assert (first.success, first.scored, first.how) == (False, False, "ran")
-        assert (second.success, second.scored) == (True, True)
+        assert (first.verdict, first.scored, first.how) == ("failure", "failure", "ran")
+        assert (second.verdict, second.scored) == ("success", "success")
         [guardrail] = first.added
         contexts = of_type(bank, ContextBuilt)
         assert contexts[0].items == () and contexts[1].items == (guardrail,)
@@ -94,10 +94,10 @@ def test_what_tools_proposed_in_a_success_becomes_an_item_and_in_a_failure_does_
 def test_without_extracting_it_only_judges_and_without_judging_it_only_runs(tmp_path: Path) -> None:
     with quick(tmp_path / "one") as bank:
         [result] = looped(bank, scripted(tmp_path, extract=False), TASKS[:1])
-        assert result.success is False and of_type(bank, MemoriesExtracted) == []
+        assert result.verdict == "failure" and of_type(bank, MemoriesExtracted) == []
     with quick(tmp_path / "other") as bank:
         [result] = looped(bank, scripted(tmp_path, extract=False, judge="none"), TASKS[:1])
-        assert result.success is None and result.scored is False
+        assert result.verdict is None and result.scored == "failure"
         assert {event.role for event in of_type(bank, LmCalled)} == {"agent"}
 
 
@@ -105,7 +105,7 @@ def test_the_right_answer_teaches_only_where_that_is_chosen(tmp_path: Path) -> N
     """Supervised, the gold check decides for learning as well, and no model is asked."""
     with quick(tmp_path / "bank") as bank:
         [result] = looped(bank, scripted(tmp_path, supervised=True), TASKS[:1])
-        assert result.success is False and "right one" in result.reason
+        assert result.verdict == "failure" and "right one" in result.reason
         assert "judge" not in {event.role for event in of_type(bank, LmCalled)}
 
 
@@ -131,7 +131,12 @@ def test_each_executor_runs_in_the_same_loop(tmp_path: Path, executor: str) -> N
     settings = scripted(tmp_path, REACT if executor == "react" else free, executor=executor)
     with quick(tmp_path / "bank") as bank:
         [result] = looped(bank, settings, TASKS[1:])
-        assert (result.outcome, result.success, result.scored, result.answer) == ("submitted", True, True, "45 metres")
+        assert (result.outcome, result.verdict, result.scored, result.answer) == (
+            "submitted",
+            "success",
+            "success",
+            "45 metres",
+        )
         assert result.added and of_type(bank, RunStarted)[0].executor == executor
 
 
@@ -143,9 +148,9 @@ def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
     ).replace('expects = ["Use lt:focalHeight for heights"]', "")
     with quick(tmp_path / "bank") as bank:
         first, second = looped(bank, scripted(tmp_path, broken))
-        assert first.success is None and first.scored is False and first.candidates == 0
+        assert first.verdict is None and first.scored == "failure" and first.candidates == 0
         assert any("no verdict" in note for note in first.notes)
-        assert second.success is True and second.added
+        assert second.verdict == "success" and second.added
         assert {run for event in of_type(bank, MemoriesExtracted) for run in event.runs} == {second.run}
 
 
@@ -264,7 +269,7 @@ def test_a_run_that_fails_of_what_all_would_fail_of_stops_the_loop(tmp_path: Pat
         assert [end.error_code for end in ends] == [None, "script_mismatch"]
         bank.verify(retrievals=True)
         results = looped(bank, scripted(tmp_path))
-        assert [each.how for each in results] == ["known", "ran"] and results[1].success
+        assert [each.how for each in results] == ["known", "ran"] and results[1].verdict == "success"
 
 
 def test_a_failure_that_may_pass_says_nothing_of_the_agent(tmp_path: Path) -> None:
@@ -274,10 +279,10 @@ def test_a_failure_that_may_pass_says_nothing_of_the_agent(tmp_path: Path) -> No
     free = slow.replace('expects = ["Use lt:focalHeight for heights"]', "")
     with quick(tmp_path / "bank") as bank:
         first, second = looped(bank, scripted(tmp_path, free))
-        assert (first.outcome, first.error_code, first.success, first.candidates) == ("failed", "timeout", None, 0)
-        assert second.success
+        assert (first.outcome, first.error_code, first.verdict, first.candidates) == ("failed", "timeout", None, 0)
+        assert second.verdict == "success"
         resumed = looped(bank, scripted(tmp_path, free.replace('[[task.agent]]\nerror = "timeout"\n', "")))
-        assert [each.how for each in resumed] == ["ran", "known"] and resumed[0].success is False
+        assert [each.how for each in resumed] == ["ran", "known"] and resumed[0].verdict == "failure"
 
 
 def test_an_extractor_that_gave_no_answer_is_asked_again_and_proposals_are_kept_once(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def test_all_are_judged_the_best_is_selected_and_comparing_them_teaches(tmp_path
     with quick(tmp_path / "bank") as bank:
         result = run_matts_parallel(TASK, bank, scripted(tmp_path, SCRIPT), source(), k=3, interpreters=local)
         spread = result.spread
-        assert spread is not None and result.success and result.run.endswith(".r2") and result.iterations == 1
+        assert (
+            spread is not None and result.verdict == "success" and result.run.endswith(".r2") and result.iterations == 1
+        )
         assert spread.pass_at_1 == pytest.approx(2 / 3) and spread.pass_at_k and spread.best_of_n
         assert spread.scored_pass_at_1 == pytest.approx(2 / 3) and spread.scored_best_of_n
         assert spread.diversity is not None and 0 < spread.diversity < 1 and spread.diversity_of == "sparql"
@@ -203,7 +205,7 @@ def test_ctrl_c_ends_all_rollouts_and_the_next_loop_takes_up_those_that_are_miss
             thread.join(5)
         assert bank.position == position
         [result] = looped(bank, settings, [TASK])
-        assert result.success and len(result.runs) == 3 and all(run.endswith("-2") for run in result.runs)
+        assert result.verdict == "success" and len(result.runs) == 3 and all(run.endswith("-2") for run in result.runs)
         ends = [event.error_code for event in of_type(bank, RunFinished)]
         assert ends.count("interrupted") == 3 and len(ends) == 6
 
@@ -216,7 +218,7 @@ def test_a_rollout_that_departs_from_its_script_stops_the_loop_after_the_others_
             looped(bank, scripted(tmp_path, wrong, rollouts=3), [TASK])
         assert len(of_type(bank, RunFinished)) == 3
         [result] = looped(bank, scripted(tmp_path, SCRIPT, rollouts=3), [TASK])
-        assert len(result.runs) == 3 and result.success
+        assert len(result.runs) == 3 and result.verdict == "success"
 
 
 LOOK = '[[task.agent]]\nrollout = 1\nreasoning = "Look."'
@@ -230,7 +232,7 @@ def test_a_rollout_that_says_nothing_of_the_agent_is_left_out_of_all_figures(tmp
     with quick(tmp_path / "bank") as bank:
         [result] = looped(bank, settings, [TASK])
         spread = result.spread
-        assert spread is not None and spread.rollouts == 2 and result.success and not result.undone
+        assert spread is not None and spread.rollouts == 2 and result.verdict == "success" and not result.undone
         assert (spread.pass_at_1, spread.scored_pass_at_1, spread.diversity_of) == (0.5, 0.5, "sparql")
         [note] = result.notes
         assert note.startswith("rollout 1 failed (timeout) and is left out")
@@ -246,7 +248,7 @@ def test_a_task_is_undone_where_no_rollout_says_anything_of_the_agent(tmp_path: 
         [result] = looped(bank, scripted(tmp_path, f'[[task]]\nid = "height"\n{turns}', rollouts=3), [TASK])
         assert result.undone and result.spread is None and result.error_code == "timeout"
         [again] = looped(bank, scripted(tmp_path, SCRIPT, rollouts=3), [TASK])
-        assert again.success and not again.undone and len(again.runs) == 3
+        assert again.verdict == "success" and not again.undone and len(again.runs) == 3
 
 
 def test_a_judge_that_fails_in_a_rollout_is_not_asked_again_at_once(tmp_path: Path) -> None:

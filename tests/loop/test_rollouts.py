@@ -36,8 +36,8 @@ rollouts = st.lists(
         index=st.integers(0, 15),
         run=st.just("r"),
         outcome=st.sampled_from(["submitted", "forced_at_limit", "failed"]),
-        success=st.sampled_from([True, False, None]),
-        scored=st.sampled_from([True, False, None]),
+        verdict=st.sampled_from(["success", "failure", "undecided", None]),
+        scored=st.sampled_from(["success", "failure", "undecided", None]),
         iterations=st.integers(0, 12),
         answer=st.text(max_size=20),
         sparql=st.text(max_size=20),
@@ -48,17 +48,20 @@ rollouts = st.lists(
 
 
 def test_the_best_is_a_success_then_the_shortest_then_the_first() -> None:
-    failed_fast = rollout(0, success=False, iterations=1)
-    slow, fast, also_fast = (rollout(n, success=True, iterations=i) for n, i in ((1, 5), (2, 3), (3, 3)))
+    failed_fast = rollout(0, verdict="failure", iterations=1)
+    slow, fast, also_fast = (rollout(n, verdict="success", iterations=i) for n, i in ((1, 5), (2, 3), (3, 3)))
     assert best_of([failed_fast, slow, also_fast, fast]) == fast
-    assert best_of([failed_fast, rollout(4, outcome="forced_at_limit", success=False)]) == failed_fast
+    undecided, unjudged = rollout(5, verdict="undecided", iterations=9), rollout(6, iterations=9)
+    assert best_of([failed_fast, undecided, slow]) == slow
+    assert best_of([failed_fast, undecided]) == undecided and best_of([failed_fast, unjudged]) == unjudged
+    assert best_of([failed_fast, rollout(4, outcome="forced_at_limit", verdict="failure")]) == failed_fast
 
 
 @given(rollouts)
 def test_what_rollouts_come_to_agrees_with_itself(given: list[Rollout]) -> None:
     spread = spread_of(given)
-    judged = [one for one in given if one.success is not None]
-    assert spread.pass_at_k == (any(one.success for one in judged) if judged else None)
+    judged = [one for one in given if one.verdict not in (None, "undecided")]
+    assert spread.pass_at_k == (any(one.verdict == "success" for one in judged) if judged else None)
     if judged:
         assert spread.pass_at_1 is not None and 0 <= spread.pass_at_1 <= 1
         assert spread.pass_at_k is (spread.pass_at_1 > 0)

@@ -83,7 +83,7 @@ def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int
     assert len(calls) == asked, "no call that is not recorded, no record of a call that was not made"
     assert len(ends) == 1 and (ends[0].outcome == "submitted") == (at > 0 or name in MENDED)
     assert len(items) == (name in MENDED)
-    assert name not in MENDED or results[0].success
+    assert name not in MENDED or results[0].verdict == "success"
 
 
 def test_every_role_asks_its_own_model(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_every_role_asks_its_own_model(tmp_path: Path) -> None:
         names = zip(("lm", "sub_lm", "judge_lm", "extractor_lm"), answers, strict=True)
         models = {role: LmChoice(model=f"openai/{model}", api_base=server.url) for role, model in names}
         [result] = looped(bank, settings(server.url, **models), TASKS[:1])
-        assert result.success
+        assert result.verdict == "success"
         events = [event for event in bank.events() if isinstance(event, LmCalled)]
     asked = [(body["model"], body.get("temperature")) for body in server.requests]
     assert [model for model, _ in asked] == ["one", "two", "three", "four"]
@@ -123,7 +123,7 @@ def test_a_tool_that_does_not_exist_is_told_to_the_agent_and_the_run_goes_on(tmp
     answers = [rendered(chosen), rendered(right), rendered(done), WELL[1], WELL[2]]
     with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
         [result] = looped(bank, settings(server.url, executor="react", iterations=5), TASKS[:1])
-        assert result.outcome == "submitted" and result.success
+        assert result.outcome == "submitted" and result.verdict == "success"
         assert "look_it_up" in server.requests[1]["messages"][-1]["content"]
         assert [role for role, _ in told(bank)] == ["agent"] * 3 + ["judge", "extractor"]
 

@@ -169,10 +169,10 @@ def test_the_right_query_is_right_by_every_judge(task: Task, sources: Sources) -
     right = gold_of(task["gold_sparql"], task["answer"])
     assert right is not None
     checked = judge_by_checks(run, source)
-    assert checked.success, checked.reason
+    assert checked.verdict == "undecided", checked.reason
     assert checked.grounding is not None and checked.grounding.terms and not checked.grounding.unchecked
     scored = judge_by_gold(run, right, source)
-    assert scored.success and not scored.differences, scored.reason
+    assert scored.verdict == "success" and not scored.differences, scored.reason
 
 
 @each_task
@@ -222,8 +222,8 @@ def test_the_judge_agrees_with_another_comparison_on_plausible_wrong_queries(sou
                 continue
             verdict = judge_by_gold(run_of(query, task["question"]), gold, source)
             answer = source.query(query, rows=limits.QUERY_ROWS)[1]
-            assert verdict.success == is_stored(answer, task), (task["id"], wrong, verdict.reason)
-            verdicts.append((wrong, verdict.success))
+            assert (verdict.verdict == "success") == is_stored(answer, task), (task["id"], wrong, verdict.reason)
+            verdicts.append((wrong, verdict.verdict == "success"))
     found_out = [wrong for wrong, success in verdicts if not success]
     assert len(found_out) >= 8
     assert len(set(found_out)) >= 4
@@ -235,10 +235,10 @@ def test_of_the_shipped_tasks_the_right_query_is_right_and_the_misleading_one_is
 ) -> None:
     source, right = sources.of(lights().ontology), gold_of(task["gold_sparql"], task["answer"])
     assert right is not None
-    assert judge_by_gold(run_of(task["gold_sparql"], task["question"]), right, source).success
+    assert judge_by_gold(run_of(task["gold_sparql"], task["question"]), right, source).verdict == "success"
     misled = judge_by_gold(run_of(task["misleading_sparql"], task["question"]), right, source)
-    assert not misled.success and misled.differences
-    assert judge_by_checks(run_of(task["gold_sparql"], task["question"]), source).success
+    assert misled.verdict == "failure" and misled.differences
+    assert judge_by_checks(run_of(task["gold_sparql"], task["question"]), source).verdict == "undecided"
 
 
 # ---------------------------------------------------------------- runs that were made elsewhere
@@ -254,7 +254,7 @@ def test_imported_runs_are_judged_by_what_is_known_of_them(data: Path, tmp_path:
     known = [seen for seen in outcomes if seen.recorded]
     verdicts = {seen.run: judge_by_checks(seen) for seen in known}
     assert all(verdict.reason for verdict in verdicts.values())
-    assert not any(verdicts[seen.run].success for seen in known if not seen.converged)
+    assert all(verdicts[seen.run].verdict == "failure" for seen in known if not seen.converged)
     told = {finding.code for verdict in verdicts.values() for finding in verdict.findings}
     assert told == {"not_converged", "made_up_column", "name_for_thing"}
     for seen in [seen for seen in outcomes if not seen.recorded]:

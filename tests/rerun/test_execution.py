@@ -373,7 +373,7 @@ def test_a_loop_and_its_reruns_in_memory(tmp_path: Path) -> None:
     """A bank that is in no file: runs are recorded in it, learned from, and come out the same again."""
     with Bank.create("memory:") as bank:
         results = looped(bank, scripted(tmp_path), TASKS, interpreters=quick_code)
-        assert [result.success for result in results] == [False, True] and bank.search("height")
+        assert [result.verdict == "success" for result in results] == [False, True] and bank.search("height")
         before = bank.head()
         for run in runs_of(bank):
             assert rerun(bank, run).identical

@@ -12,8 +12,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.search import print_hits
-from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
 from rbank_es.cli.shared.output import (
+    VERDICT_COLOURS,
     count,
     echo,
     echo_command,
@@ -28,6 +29,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved, RunJudged
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.files import temporary
 
 if TYPE_CHECKING:
@@ -49,8 +51,8 @@ class DemoTask(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     question: str
     run: str
-    success: bool | None
-    scored: bool | None
+    verdict: VerdictValue | None
+    scored: VerdictValue | None
     reason: str
     retrieved: dict[str, str]
     learned: dict[str, str]
@@ -166,7 +168,7 @@ def _demo_task(bank: Bank, task: Task, result: TaskResult) -> DemoTask:
         task=task.id,
         question=task.question,
         run=result.run,
-        success=result.success,
+        verdict=result.verdict,
         scored=result.scored,
         reason=result.reason,
         retrieved=_titles(bank, found),
@@ -185,9 +187,9 @@ def _demo_result(bank: Bank, done: list[DemoTask], seconds: float) -> DemoResult
     from rbank_es.rerun.execution import rerun
     from rbank_es.rerun.ontology_lookup import Ontologies
 
-    failed = next((each for each in done if each.success is False), None)
+    failed = next((each for each in done if each.verdict == "failure"), None)
     taught = failed.learned if failed else {}
-    helped = next((each for each in done if each.success and taught.keys() & each.retrieved.keys()), None)
+    helped = next((each for each in done if each.verdict == "success" and taught.keys() & each.retrieved.keys()), None)
     if failed is None or helped is None:
         raise CheckFailed("the loop ran, and no run that succeeded was given an item from a failure")
     with Ontologies() as ontologies:
@@ -228,16 +230,16 @@ def print_introduction() -> None:
     echo_paragraph(
         "Six tasks over a small ontology, one after the other: retrieve, run, judge, extract, consolidate. What a "
         "model would answer was written beforehand; everything else happens now: code runs in the sandbox, tools query "
-        "the ontology, checks judge before the scripted judge is asked, and items are retrieved and kept as the "
-        "bank's policies say. A script that doesn't match the prompts is refused."
+        "the ontology, checks look for failures before the scripted judge is asked, and items are retrieved and kept "
+        "as the bank's policies say. A script that doesn't match the prompts is refused."
     )
     flush()
 
 
 def _print_task(done: DemoTask, number: int, total: int) -> None:
     echo_heading(f"{number} of {total}, {done.task}: {safe_line(done.question)}")
-    verdict = {True: styled("success", "green"), False: styled("failure", "red"), None: "not judged"}[done.success]
-    score = {True: "right", False: "wrong", None: "not known"}[done.scored]
+    verdict = styled(done.verdict, VERDICT_COLOURS[done.verdict]) if done.verdict is not None else NOT_JUDGED
+    score = {"success": "right", "failure": "wrong"}.get(done.scored or "", "not known")
     echo(f"  verdict    {verdict}: {safe_line(done.reason)}")
     echo(f"  answer     {score}, by the expected one")
     for name, items in (("retrieved", done.retrieved), ("learned", done.learned), ("confirmed", done.supported)):

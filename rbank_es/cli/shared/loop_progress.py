@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 OnEvents = Callable[[Sequence[Event]], None]
 
-VERDICTS = {True: "success", False: "failure", None: "not judged"}
+NOT_JUDGED = "not judged"
+"""The word for a run without a verdict."""
 
 
 class WatchedLog(LogWrapper):
@@ -161,7 +162,7 @@ def doing(event: Event) -> str:
 def task_line(result: TaskResult) -> str:
     """Return the line of a finished task."""
     parts = [
-        VERDICTS[result.success] if result.error_code is None else f"{result.outcome} ({result.error_code})",
+        result.verdict or NOT_JUDGED if result.error_code is None else f"{result.outcome} ({result.error_code})",
         count(result.iterations, "step"),
         f"{result.tokens_in + result.tokens_out:,} tokens",
         *([f"${result.cost_usd:.4f}"] if result.cost_usd else []),

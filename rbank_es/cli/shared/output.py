@@ -91,9 +91,8 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def verdict(success: int | None) -> str | None:
-    """Return a verdict as a word, None where there is none."""
-    return None if success is None else "success" if success else "failure"
+VERDICT_COLOURS = {"success": "green", "failure": "red", "undecided": "yellow"}
+"""The colour of each verdict on a terminal."""
 
 
 def format_cost(usd: float | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.agent_options import SCRIPTED, check_settings
 from rbank_es.cli.shared.arguments import read_ontology
-from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
 from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
@@ -101,15 +101,15 @@ def _tried(case: MadeUpRun, resources: LoopResources, post_run: PostRun) -> dict
     bank, task = resources.bank, Task(id=case.id, question=case.question)
     before = set(active(bank.state()))
     _record(bank, case, resources)
-    facts: dict[str, Any] = {"case": case.id, "success": None, "reason": "", "items": []}
+    facts: dict[str, Any] = {"case": case.id, "verdict": None, "reason": "", "items": []}
     try:
         verdict = post_run.judge(task, case.id, 0, bank)
     except JudgeFailed as error:
         return facts | {"reason": str(error)}
-    rollout = Rollout(index=0, run=case.id, outcome=case.outcome, success=verdict.success)
+    rollout = Rollout(index=0, run=case.id, outcome=case.outcome, verdict=verdict.verdict)
     post_run.learn(task, [rollout])
     items = [item for id, item in active(bank.state()).items() if id not in before]
-    return facts | {"success": verdict.success, "reason": verdict.reason, "kind": verdict.kind, "items": items}
+    return facts | {"verdict": verdict.verdict, "reason": verdict.reason, "kind": verdict.kind, "items": items}
 
 
 def _record(bank: Bank, case: MadeUpRun, resources: LoopResources) -> None:
@@ -147,7 +147,7 @@ def _record(bank: Bank, case: MadeUpRun, resources: LoopResources) -> None:
 
 def _print_cases(tried: list[dict[str, Any]], *, scripted: bool) -> None:
     rows: list[list[Cell]] = [
-        [one["case"], VERDICTS[one["success"]], one.get("kind"), len(one["items"]), safe_line(one["reason"])]
+        [one["case"], one["verdict"] or NOT_JUDGED, one.get("kind"), len(one["items"]), safe_line(one["reason"])]
         for one in tried
     ]
     echo_table(["case", "verdict", "by", "items", "reason"], rows, flexible=["reason"])

@@ -272,6 +272,42 @@ def triples(query: Query) -> Iterator[Triple]:
     yield from (element for element in elements(query) if isinstance(element, Triple))
 
 
+def needed(selection: Selection) -> Iterator[str]:
+    """Yield the IRIs of the triples that every solution of a selection needs.
+
+    Left out are optional parts, branches of UNION, MINUS and tests, and steps of a path that may be skipped.
+    """
+    waiting: list[GroupPattern | Selection | None] = [selection]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Selection):
+            # The subselect of a number has a solution, whatever is counted.
+            waiting.append(part.where if part is selection or not is_grouped(part) else None)
+            continue
+        for element in part.elements if part is not None else ():
+            match element:
+                case Triple(subject, predicate, value):
+                    yield from (node.iri for node in (subject, value) if isinstance(node, Iri))
+                    yield from _needed_steps(predicate) if not isinstance(predicate, Variable) else ()
+                case Nested("group" | "graph"):
+                    waiting += element.groups
+                case Selection():
+                    waiting.append(element)
+
+
+def _needed_steps(path: Path) -> Iterator[str]:
+    match path:
+        case PathStep():
+            yield path.iri.iri
+        case Inverse():
+            yield from _needed_steps(path.path)
+        case Repeat() if path.sign == "+":
+            yield from _needed_steps(path.path)
+        case Sequence():
+            for part in path.parts:
+                yield from _needed_steps(part)
+
+
 def calls(expression: Expression) -> Iterator[FunctionCall]:
     """Yield every function and operator of an expression, outer before inner, without those in groups of EXISTS."""
     waiting = [expression]

@@ -1,0 +1,150 @@
+"""Confidence: from which confidence on a model's verdicts may be accepted, so that few of the accepted are wrong.
+
+The least threshold is sought from the strictest down, in a fixed sequence: at each one, the hypothesis that more than
+`alpha` of the accepted verdicts are wrong is tested (exact binomial, at level `DELTA`), and the first that can't be
+refused ends the sequence. Thresholds that accept too few cases for any such test are passed over. So a threshold that
+is found holds for new cases of the same kind with probability 1 - `DELTA` (source: Angelopoulos et al., Learn then
+Test, arXiv:2110.01052).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rbank_es import limits
+
+DELTA = 0.1
+"""The probability that a threshold accepts more errors than it promises."""
+
+Z = 1.959964
+"""The quantile of the normal distribution for two-sided intervals of 95 %."""
+
+SEED = 0
+"""The seed of resampling, so that the same cases give the same report."""
+
+
+class Graded(NamedTuple):
+    """A decided verdict of a labelled case: its confidence, 0 to 1, and whether the expert disagrees."""
+
+    confidence: float
+    wrong: bool
+
+
+class Threshold(msgspec.Struct, frozen=True, kw_only=True):
+    """A threshold of confidence for an `alpha`, with its trial on unseen halves of the cases.
+
+    `confidence` is None where no threshold is good enough. `graded` counts the verdicts with a confidence, `accepted`
+    those of them at the threshold or above, of which `wrong` are wrong.
+    Of `resamples` random halves, `found` gave a threshold; on the other halves, `error` is the mean share of wrong ones
+    among the accepted, `exceeded` the share of halves with more than `alpha`, and `coverage` the mean share accepted.
+    """
+
+    alpha: float
+    confidence: float | None
+    graded: int = 0
+    accepted: int = 0
+    wrong: int = 0
+    needed: int = 0
+    """The least number of accepted cases, none of them wrong, that can show it."""
+    resamples: int = 0
+    found: int = 0
+    error: float | None = None
+    exceeded: float | None = None
+    coverage: float | None = None
+
+
+def wilson(part: int, whole: int) -> tuple[float, float] | None:
+    """Return the Wilson interval of a share at 95 %, each end 0 to 1; None of nothing."""
+    if not whole:
+        return None
+    share, spread = part / whole, Z * Z / whole
+    middle = (share + spread / 2) / (1 + spread)
+    half = Z * math.sqrt(share * (1 - share) / whole + spread / (4 * whole)) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def threshold_for(cases: Iterable[Graded], alpha: float, resamples: int = limits.JUDGE_RESAMPLES) -> Threshold:
+    """Return the least threshold of confidence for which at most `alpha` of the accepted verdicts are wrong.
+
+    Deterministic: the resamples are drawn from `SEED`.
+    """
+    graded = sorted(cases, key=lambda case: (-case.confidence, case.wrong))
+    least = _least(graded, alpha)
+    accepted = [case for case in graded if least is not None and case.confidence >= least]
+    return Threshold(
+        alpha=alpha,
+        confidence=least,
+        graded=len(graded),
+        accepted=len(accepted),
+        wrong=sum(case.wrong for case in accepted),
+        needed=_needed(alpha),
+        **_resampled(graded, alpha, resamples),
+    )
+
+
+def _least(graded: Sequence[Graded], alpha: float) -> float | None:
+    """Return the last threshold of the sequence whose hypothesis is refused; the cases come by falling confidence."""
+    best, wrong, needed = None, 0, _needed(alpha)
+    for number, case in enumerate(graded, 1):
+        wrong += case.wrong
+        # Cases of one confidence are accepted together.
+        if number < len(graded) and graded[number].confidence == case.confidence:
+            continue
+        if number < needed:
+            continue
+        if wrong > _most_wrong(number, alpha):
+            break
+        best = case.confidence
+    return best
+
+
+def _needed(alpha: float) -> int:
+    return math.ceil(math.log(DELTA) / math.log(1 - alpha))
+
+
+@cache
+def _most_wrong(accepted: int, alpha: float) -> int:
+    """Return the most errors among so many at which a rate over `alpha` is refused, -1 if none is few enough."""
+    term = (1 - alpha) ** accepted
+    total, most = term, -1
+    while total <= DELTA:
+        most += 1
+        term *= (accepted - most) / (most + 1) * alpha / (1 - alpha)
+        total += term
+    return most
+
+
+class _Trial(NamedTuple):
+    accepted: int
+    wrong: int
+    of: int
+
+
+def _resampled(graded: Sequence[Graded], alpha: float, resamples: int) -> dict[str, Any]:
+    """Return how thresholds of random halves do on the other halves."""
+    draw, trials = random.Random(SEED), list[_Trial]()
+    for _ in range(resamples):
+        chosen = set(draw.sample(range(len(graded)), len(graded) // 2))
+        halves = [[case for at, case in enumerate(graded) if (at in chosen) == here] for here in (True, False)]
+        least = _least(halves[0], alpha)
+        if least is not None:
+            accepted = [case for case in halves[1] if case.confidence >= least]
+            trials.append(_Trial(len(accepted), sum(case.wrong for case in accepted), len(halves[1])))
+    errors = [trial.wrong / trial.accepted for trial in trials if trial.accepted]
+    return {
+        "resamples": resamples,
+        "found": len(trials),
+        "error": _mean(errors),
+        "exceeded": _mean([float(error > alpha) for error in errors]),
+        "coverage": _mean([trial.accepted / trial.of for trial in trials if trial.of]),
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
