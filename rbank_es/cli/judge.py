@@ -372,7 +372,7 @@ def _chosen(bank: Bank, named: Sequence[str], given: Mapping[str, Any]) -> list[
 
 
 def _began(bank: Bank, given: str) -> str:
-    """Return the id of a run that began. Raises `NotInBank` with the nearest, also for an id that only verdicts name."""
+    """Return the id of a run that began. Raises `NotInBank` with the nearest; an id that only verdicts name is none."""
     from rbank_es.bank.ids import not_in_bank
 
     found = whole_run_id(bank, given)

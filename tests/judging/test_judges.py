@@ -19,7 +19,7 @@ from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import CheckJudging, LmJudging
 from rbank_es.sparql.source import Source
-from tests.judging.answers import iri, ran, run_of, table
+from tests.judging.answers import ran, run_of, table
 from tests.loop.loops import TASKS, looped, quick, scripted
 
 PLUGIN = '''
@@ -36,8 +36,8 @@ class BrevityJudge:
     def judge(self, outcome, inputs):
         words = len(outcome.answer.split())
         return Verdict(
-            verdict="success" if words <= 2 else "failure", reason=f"{words} words", kind="check", judge="brevity", judge_version="1",
-            purpose=inputs.purpose,
+            verdict="success" if words <= 2 else "failure", reason=f"{words} words",
+            kind="check", judge="brevity", judge_version="1", purpose=inputs.purpose,
         )
 
 
