@@ -145,7 +145,9 @@ def decide(
     elif checked.verdict == "failure":
         return checked
     if "model" in chosen.needs and lms is None:
-        raise BadInput(f"the judge {name} asks a model, and none was given; name one with --judge-lm, or give lms")
+        raise BadInput(
+            f"the judge {name} asks a model, and none was given; name one with --judge-lm, or take --judge checks"
+        )
     verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, found.answer, source, gold, lms, bank, point))
     return msgspec.structs.replace(verdict, grounding=checked.grounding)
 

@@ -62,7 +62,7 @@ def read_reply(text: str) -> LmReply | str:
             if verdict is None:
                 return "verdict must be success, failure or undecided"
             return LmReply(verdict, _reason(fields), _confidence(fields))
-    return "no verdict was found: write success, failure or undecided"
+    return "none of the words success, failure and undecided was found"
 
 
 def _word(value: object) -> VerdictValue | None:

@@ -99,10 +99,16 @@ def _parted(before: Event | None, after: Event | None) -> Departure | None:
     if before is None or after is None or type(before) is not type(after):
         return Departure("type", _named(before), _named(after))
     for name in _fields_of(type(before)):
-        was, is_ = getattr(before, name), getattr(after, name)
+        was, is_ = _compared(before, name), _compared(after, name)
         if was != is_:
             return _within(name, was, is_)
     return None
+
+
+def _compared(event: Event, name: str) -> Any:
+    value = getattr(event, name)
+    # Judgments are ids of events, also within what an extraction relied on.
+    return tuple(msgspec.structs.replace(each, judgment=None) for each in value) if name == "relied" else value
 
 
 def _named(event: Event | None) -> str:

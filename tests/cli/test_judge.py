@@ -62,13 +62,18 @@ def judgments(place: Path) -> list[RunJudged]:
 
 def test_the_checks_are_measured_without_anything_else(place: Path) -> None:
     told = run("judge", "calibrate", "--cases", "cases.json", "--json", cwd=place).json
-    assert (told["judge"], told["cases"], told["accuracy"], told["recall"]) == ("checks", 2, 0.5, 1.0)
-    assert [each["id"] for each in told["disagreements"]] == ["wrong"]
+    assert (told["judge"], told["cases"], told["accuracy"], told["undecided"]) == ("checks", 0, None, 2)
+    assert told["disagreements"] == [] and told["verdicts"] == {"right": "undecided", "wrong": "undecided"}
 
 
 def test_people_see_the_figures_and_both_reasons(place: Path) -> None:
-    out = run("judge", "calibrate", "--cases", "cases.json", cwd=place).out
-    assert "accuracy   0.50" in out and "kappa      0.00" in out
+    (place / "any.toml").write_text(
+        '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }'
+    )
+    arguments = ("--judge", "lm", "--lm", "script:any.toml")
+    out = run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).out
+    assert "accuracy   0.50, 95 % of 0.09 to 0.91" in out and "kappa      0.00" in out
+    assert "undecided  0 of 2 (0.00" in out
     assert "expert  failure: Some are dark." in out
     assert "disagreements (1)" in out
 
@@ -77,7 +82,7 @@ def test_the_right_query_is_run_on_the_ontology(place: Path) -> None:
     told = run(
         "judge", "calibrate", "--cases", "cases.json", "--judge", "gold", "--ont", "lights", "--json", cwd=place
     ).json
-    assert told["verdicts"] == {"wrong": False}
+    assert told["verdicts"] == {"wrong": "failure"}
     assert told["unjudged"] == [{"id": "right", "why": "the case has no expected_sparql"}]
 
 
@@ -100,11 +105,12 @@ def test_a_script_that_stands_in_for_the_judge_is_told(place: Path) -> None:
 
 
 def test_a_case_that_the_model_fails_on_is_left_out_and_the_others_go_on(place: Path) -> None:
-    """One time-out ended the whole calibration."""
-    (place / "slow.toml").write_text(SCRIPT.replace('text = "hm"', 'error = "timeout"'))
+    """One time-out ended the whole calibration; a lost connection costs a try, and three of them the verdict."""
+    slow, kept = '[[task.judge]]\nerror = "timeout"\n', SCRIPT.partition('[[task]]\nid = "wrong"\n')[0]
+    (place / "slow.toml").write_text(f'{kept}[[task]]\nid = "wrong"\n{slow * 3}')
     arguments = ("--judge", "lm", "--lm", "script:slow.toml", "--json")
     told = run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).json
-    assert (told["cases"], told["verdicts"]) == (1, {"right": True})
+    assert (told["cases"], told["verdicts"]) == (1, {"right": "success"})
     assert told["unjudged"] == [{"id": "wrong", "why": "the script says so"}]
     (place / "lost.toml").write_text(SCRIPT.replace('text = "hm"', 'error = "wrong_key"'))
     assert "key" in fails("judge", "calibrate", "--cases", "cases.json", *arguments[:3], "script:lost.toml", cwd=place)
@@ -120,10 +126,10 @@ def test_ids_of_cases_are_any_texts(place: Path) -> None:
 
 
 def test_a_run_is_judged_and_the_verdict_recorded(place: Path) -> None:
-    told = run("judge", "run", "./bank", "r", "--ont", "lights", "--json", cwd=place).json
-    [event] = judgments(place)
-    assert (told["success"], told["position"]) == (event.verdict, event.seq) == ("failure", event.seq)
-    assert "query_not_run" in event.reason
+    told = run("judge", "run", "./bank", "r", "--ont", "lights", "--judge", "checks", "--json", cwd=place).json
+    [event], [made] = judgments(place), told["runs"]
+    assert (made["verdict"], made["position"], made["stands"]) == (event.verdict, event.seq, True)
+    assert (event.verdict, event.sure, event.evidence) == ("undecided", False, ("query_not_run",))
     assert (event.run, event.purpose, event.judge) == ("r", "learning", "checks")
 
 
@@ -152,7 +158,8 @@ def test_a_dry_run_writes_no_call_of_a_model(place: Path) -> None:
 def test_what_can_not_be_judged_is_refused(place: Path) -> None:
     assert "nobody" in fails("judge", "run", "./bank", "nobody", cwd=place)
     assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--judge", "lm", cwd=place)
-    assert "calls no model" in fails("judge", "run", "./bank", "r", "--judge-lm", "script:judge.toml", cwd=place)
+    model = ("--judge", "checks", "--judge-lm", "script:judge.toml")
+    assert "calls no model" in fails("judge", "run", "./bank", "r", *model, cwd=place)
     assert "no query" in fails("judge", "run", "./bank", "r", "--gold", " ", cwd=place)
     assert "--purpose scoring" in fails("judge", "run", "./bank", "r", "--gold", QUERY, cwd=place)
     assert judgments(place) == []

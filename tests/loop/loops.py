@@ -158,7 +158,7 @@ _TELLING = {
     "tool_called": ("tool", "step", "error_code"),
     "step_taken": ("index", "reasoning", "code", "stdout_chars"),
     "run_finished": ("outcome", "answer", "sparql", "iterations", "error_code"),
-    "run_judged": ("purpose", "success", "judge", "kind", "reason"),
+    "run_judged": ("purpose", "verdict", "judge", "kind", "sure", "confidence", "evidence", "reason"),
     "memories_extracted": ("kind", "extractor", "heads", "candidates", "reason"),
     "memories_consolidated": ("policy",),
     "ontology_registered": ("ontology", "sha256"),

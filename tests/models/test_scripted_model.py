@@ -91,7 +91,7 @@ def test_turns_answer_in_order_as_the_adapter_expects(script: LmChoice, tmp_path
     assert first.reasoning == "Look at the classes first."
     assert first.code == "```python\nclasses = g_classes()\nprint(classes)\n```"
     assert second.code == "```python\nSUBMIT(answer='two')\n```"
-    assert (verdict.verdict, verdict.reason) == ("success", "The names are right.")
+    assert (verdict.success, verdict.reason) == (True, "The names are right.")
     assert {event.model for event in events} == {"script:demo"}
     assert [event.step for event in events] == [1, 2, None, None]
     assert all(event.tokens_in and event.tokens_out and event.cost_usd is None for event in events)

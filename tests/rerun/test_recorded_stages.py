@@ -97,14 +97,14 @@ def test_a_verdict_by_the_right_answer_is_compared_like_a_score(tmp_path: Path) 
         assert only(reruns(bank)).identical
         assert any("it was judged by the right answer" in note for note in only(reruns(bank, tasks=())).notes)
         [found] = differing(bank, tmp_path, of(RunJudged, "purpose", "learning", success=True))
-        assert found.field == "success"
+        assert found.field == "verdict"
 
 
 @pytest.mark.parametrize("purpose", ["learning", "scoring"])
 def test_verdicts_that_came_later_are_others(scored: Bank, tmp_path: Path, purpose: Purpose) -> None:
     with retold(scored, tmp_path / "retold", lambda event: event) as bank:
         run = runs_of(bank)[0]
-        facts: Any = {"purpose": purpose, "success": True, "judge": "ann", "judge_version": "1", "kind": "human"}
+        facts: Any = {"purpose": purpose, "verdict": "success", "judge": "ann", "judge_version": "1", "kind": "human"}
         bank.append(RunJudged(run=run, **facts))
         assert only(reruns(bank)).identical
 
@@ -112,7 +112,7 @@ def test_verdicts_that_came_later_are_others(scored: Bank, tmp_path: Path, purpo
 def test_a_person_s_verdict_on_a_run_that_nobody_was_to_judge_is_none_of_the_loop_s(tmp_path: Path) -> None:
     with run_in(tmp_path, SCRIPT, TASKS[:1], judge="none", extract=False) as bank:
         run = runs_of(bank)[0]
-        facts: Any = {"success": False, "judge_version": "1", "reason": "I looked."}
+        facts: Any = {"verdict": "failure", "judge_version": "1", "reason": "I looked."}
         bank.append(RunJudged(run=run, purpose="learning", judge="ann", kind="human", **facts))
         bank.append(RunJudged(run=run, purpose="learning", judge="checks", kind="check", **facts))
         assert only(reruns(bank)).identical

@@ -40,7 +40,7 @@ ANSWER_TOKENS = 350
 """Tokens that a step adds to the next prompt, and tokens of an agent's answer: fitted to the counts of a provider in
 12 recorded runs of `rlm` with 85 steps over two ontologies; a test fits them again."""
 
-VERDICT_CHARS = 2_000
+VERDICT_CHARS = 3_500
 LESSON_CHARS = 4_000
 """Characters of a judge's prompt without principles and cases, and of an extractor's beside its trajectory. Both
 hold the question, the answer and the query of a short task; a test measures them."""
