@@ -79,7 +79,7 @@ def test_a_score_is_compared_where_the_right_answer_is_at_hand(scored: Bank, tmp
     assert (came.difference, came.notes) == (None, ())
     purposes = [event.purpose for event in recorded_run(scored, came.run).whole if isinstance(event, RunJudged)]
     assert purposes == ["learning", "scoring"] and came.events == len(recorded_run(scored, came.run).whole)
-    [found] = differing(scored, tmp_path, of(RunJudged, "purpose", "scoring", success=True))
+    [found] = differing(scored, tmp_path, of(RunJudged, "purpose", "scoring", verdict="success"))
     assert (found.type, found.field, found.recorded, found.now) == ("run_judged", "success", "true", "false")
 
 
@@ -96,7 +96,7 @@ def test_a_verdict_by_the_right_answer_is_compared_like_a_score(tmp_path: Path) 
     with run_in(tmp_path, script, TASKS[:1], supervised=True) as bank:
         assert only(reruns(bank)).identical
         assert any("it was judged by the right answer" in note for note in only(reruns(bank, tasks=())).notes)
-        [found] = differing(bank, tmp_path, of(RunJudged, "purpose", "learning", success=True))
+        [found] = differing(bank, tmp_path, of(RunJudged, "purpose", "learning", verdict="success"))
         assert found.field == "verdict"
 
 
