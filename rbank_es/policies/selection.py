@@ -11,11 +11,12 @@ from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies.policy import Policy, governing
 
 
 class Selectable(Protocol):
-    """A finished rollout, as far as a selection looks at it. `success` is the verdict for learning."""
+    """A finished rollout, as far as a selection looks at it. `verdict` is the one for learning."""
 
     @property
     def index(self) -> int:
@@ -23,8 +24,8 @@ class Selectable(Protocol):
         ...
 
     @property
-    def success(self) -> bool | None:
-        """Whether the verdict is success; None without one."""
+    def verdict(self) -> VerdictValue | None:
+        """The verdict that stands; None without one."""
         ...
 
     @property
@@ -42,7 +43,7 @@ One = TypeVar("One", bound=Selectable)
 
 
 class BestOf(Policy, frozen=True, kw_only=True):
-    """The best rollout: success first, then an own submission, then by `among`, then the lowest index."""
+    """The best rollout: success, undecided, failure; then an own submission, then by `among`, then the lowest index."""
 
     kind: ClassVar[PolicyKind] = "selection"
     name: ClassVar[str] = "best-of"
@@ -68,9 +69,11 @@ class BestOf(Policy, frozen=True, kw_only=True):
         """Return the best rollout. Raises ValueError for none."""
         return min(rollouts, key=self._key)
 
-    def _key(self, one: Selectable) -> tuple[bool, bool, int, int]:
+    def _key(self, one: Selectable) -> tuple[int, bool, int, int]:
         steps = one.iterations if self.among == "shortest" else 0
-        return not one.success, one.outcome != "submitted", steps, one.index
+        # One that nobody judged may be right, as an undecided one may.
+        rank = {"success": 0, "failure": 2}.get(one.verdict or "undecided", 1)
+        return rank, one.outcome != "submitted", steps, one.index
 
 
 def selection_policy(choice: PolicyChoice | None) -> BestOf:
