@@ -274,7 +274,7 @@ def test_a_policy_that_asks_a_model_needs_one_where_it_comes_to_that() -> None:
 
 def test_the_policy_in_force_is_the_banks(tmp_path: Path, bank: Bank) -> None:
     with bank.as_of() as view:
-        assert judging_policy(view) == CheckJudging()
+        assert judging_policy(view) == LmJudging()
     policies = load_policies('[judging]\nname = "lm"\ncases = 1')
     with Bank.create(tmp_path / "other", policies=policies) as other, other.as_of() as view:
         assert judging_policy(view) == LmJudging(cases=1)
