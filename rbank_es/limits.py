@@ -151,6 +151,8 @@ CORRECTION_CAUSES = 1_000
 # Events and bytes of one group of a correction, half of any group: what is over goes ahead of it in parts.
 CORRECTION_GROUP_EVENTS = GROUP_EVENTS // 2
 CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
+# Slips of writers that `verify --strict` lists; all are counted.
+SLIPS_LISTED = 1_000
 # Ids that an error names: more would scroll its advice away.
 IDS_NAMED = 6
 # Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.

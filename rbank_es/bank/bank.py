@@ -31,7 +31,6 @@ from rbank_es.errors import (
     BadInput,
     BankExists,
     BankNotFound,
-    CheckFailed,
     LimitExceeded,
     LogError,
     NotInBank,
@@ -46,9 +45,11 @@ from rbank_es.system.files import replaceable
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
+    from rbank_es.bank.canonical_check import CanonicalCheck
     from rbank_es.bank.decisions import Latest
     from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
     from rbank_es.bank.retrieval_check import RetrievalCheck
+    from rbank_es.bank.writer_slips import SlipCheck
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.projections.read_models import Applied, ReadModels
     from rbank_es.projections.view import FoundItem, View
@@ -75,10 +76,12 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """The result of `verify`: of the log and, if asked for, of the recorded retrievals."""
+    """The result of `verify`: of the log, of what is due, and, if asked for, of retrievals and slips of writers."""
 
     log: Verification
+    canonical: CanonicalCheck
     retrievals: RetrievalCheck | None = None
+    slips: SlipCheck | None = None
 
 
 class Bank(BankActs):
@@ -399,26 +402,30 @@ class Bank(BankActs):
     # ---------------------------------------------------------------- checking and erasing
 
     def verify(
-        self, *, noted: Sequence[Head] = (), retrievals: bool = False, progress: Progress | None = None
+        self,
+        *,
+        noted: Sequence[Head] = (),
+        retrievals: bool = False,
+        decisions: bool = False,
+        strict: bool = False,
+        progress: Progress | None = None,
     ) -> Verified:
-        """Check every byte of the log, heads noted before, and with `retrievals` every recorded retrieval.
+        """Check every byte of the log, heads noted before, and whether a correction is due.
 
+        Also, with `retrievals`, every recorded retrieval; with `decisions`, whether every decision is the one that
+        today's verdicts lead to; with `strict`, facts that have no subject.
         Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval does not hold.
         """
-        seen = self.log.verify(noted)
-        if not retrievals:
-            return Verified(seen)
+        from rbank_es.bank.canonical_check import check_canonical
         from rbank_es.bank.retrieval_check import check_retrievals
+        from rbank_es.bank.writer_slips import check_slips
 
-        check = check_retrievals(self.log, progress)
-        if check.different:
-            first = check.different[0]
-            raise CheckFailed(
-                f"{len(check.different)} of {check.checked + len(check.different)} retrievals now find other "
-                f"items than recorded; the first, at {first.seq:,}, found {', '.join(first.recorded) or 'nothing'} "
-                f"and now finds {', '.join(first.found) or 'nothing'}"
-            )
-        return Verified(seen, check)
+        seen = self.log.verify(noted)
+        canonical = check_canonical(self.latest, self.position, every=decisions, progress=progress)
+        check = check_retrievals(self.log, progress) if retrievals else None
+        if check is not None:
+            check.require_same()
+        return Verified(seen, canonical, check, check_slips(self.log, progress) if strict else None)
 
     def erase(
         self,

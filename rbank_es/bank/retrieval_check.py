@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from rbank_es.errors import BadPolicy
+from rbank_es.errors import BadPolicy, CheckFailed
 from rbank_es.events import Erased, Event, Hit, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet
 from rbank_es.log import EventLog
 from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
@@ -40,6 +40,16 @@ class RetrievalCheck(msgspec.Struct, frozen=True):
     checked: int
     unverifiable: int
     different: tuple[RetrievalDifference, ...]
+
+    def require_same(self) -> None:
+        """Raise `CheckFailed` if a retrieval finds other items."""
+        if self.different:
+            first = self.different[0]
+            raise CheckFailed(
+                f"{len(self.different)} of {self.checked + len(self.different)} retrievals now find other "
+                f"items than recorded; the first, at {first.seq:,}, found {', '.join(first.recorded) or 'nothing'} "
+                f"and now finds {', '.join(first.found) or 'nothing'}"
+            )
 
 
 def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:

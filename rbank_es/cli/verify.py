@@ -22,11 +22,12 @@ from rbank_es.cli.shared.output import (
     format_time,
     safe_line,
 )
-from rbank_es.errors import BadInput, LogCorruption
+from rbank_es.errors import BadInput, CheckFailed, LogCorruption
 from rbank_es.log import Head
 
 if TYPE_CHECKING:
     from rbank_es.bank import Verified
+    from rbank_es.bank.writer_slips import SlipCheck
 
 _HEAD = re.compile(r"\d+:")
 """The beginning of a head; a file of such a name can be given as `./12:heads`."""
@@ -40,27 +41,34 @@ _HEAD = re.compile(r"\d+:")
 )
 @click.argument("bank")
 @click.option("--retrievals", is_flag=True, help="Also repeat every recorded retrieval, as of its position.")
+@click.option("--decisions", is_flag=True, help="Also make every decision again, by today's verdicts.")
+@click.option("--strict", is_flag=True, help="Also list what has no subject: judgments of unknown runs, and the like.")
 @click.option(
     "--head", "heads", metavar="N:HEX|FILE", multiple=True,
     help="A head noted earlier, or a file of such, one a line; may be given repeatedly.",
 )  # fmt: skip
-def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -> None:
+def verify(bank: str, retrievals: bool, decisions: bool, strict: bool, heads: tuple[str, ...], as_json: bool) -> None:
     """Check every byte of a bank's log: checksums, positions, and the chain of digests.
+
+    Also reports a correction that is due: verdicts and acts whose consequences nobody has recorded yet.
 
     A head (POSITION:DIGEST, printed here and by append) that you noted somewhere safe proves that nothing up to there
     was changed, truncated or reordered since; rbank-es head BANK >> FILE notes one. In a file, lines about other banks
-    and comments (#) are left out. What is in the bank's directory and not of the bank is listed. Exit code 1: a noted
-    head or a retrieval does not hold. 3: damage, or something there that could be taken for a part of the log.
+    and comments (#) are left out. What is in the bank's directory and not of the bank is listed.
+
+    Exit code 1: a noted head, a retrieval or a decision does not hold, or --strict finds something. 3: damage, or
+    something there that could be taken for a part of the log.
     """
     with open_whole(bank) as opened, Progress("verifying") as progress:
         noted = [_noted(text, opened.id) for text in heads]
         every = [head for each in noted for head in each.heads]
-        seen = opened.verify(noted=every, retrievals=retrievals, progress=progress)
+        seen = opened.verify(noted=every, retrievals=retrievals, decisions=decisions, strict=strict, progress=progress)
         name = opened.name
     others = sum(each.others for each in noted)
     harmful = [each for each in seen.log.foreign if each.harmful]
+    failed = (decisions and not seen.canonical.canonical) or (seen.slips is not None and bool(seen.slips.slips))
     if as_json:
-        facts = {"bank": name, "ok": not harmful} | msgspec.to_builtins(seen)
+        facts = {"bank": name, "ok": not harmful and not failed} | msgspec.to_builtins(seen)
         echo_json(facts | {"head": str(seen.log.head), "heads_of_other_banks": others})
     else:
         _print(name, seen)
@@ -68,6 +76,8 @@ def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -
             echo(f"left out {count(others, 'noted head')} of other banks")
     if harmful:
         raise click.exceptions.Exit(LogCorruption.exit_code)
+    if failed:
+        raise click.exceptions.Exit(CheckFailed.exit_code)
 
 
 def _noted(text: str, bank_id: str) -> NotedHeads:
@@ -111,3 +121,30 @@ def _print(name: str, seen: Verified) -> None:
     if check := seen.retrievals:
         echo_heading("retrievals")
         echo_fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})
+    _print_canonical(name, seen)
+    if seen.slips is not None:
+        _print_slips(seen.slips)
+
+
+def _print_canonical(name: str, seen: Verified) -> None:
+    check = seen.canonical
+    if check.refolded:
+        echo(f"{count(check.decided, 'decision')} made again by today's verdicts")
+    if not check.canonical:
+        differ = [count(check.decisions, "decision")] if check.decisions else []
+        differ += [f"what is forgotten of {count(check.forgotten, 'item')}"] if check.forgotten else []
+        since = f", since {count(len(check.causes), 'verdict or act')}" if check.causes else ""
+        echo(f"a correction is due: it would change {' and '.join(differ)}{since}; rbank-es correct {name} makes it")
+
+
+def _print_slips(check: SlipCheck) -> None:
+    if not check.slips:
+        echo("every judgment, use, policy and correction has its subject")
+        return
+    echo_heading("without a subject")
+    echo_table(
+        ("at", "what", "name"), [[f"{slip.seq:,}", slip.kind, slip.name] for slip in check.slips], flexible=["name"]
+    )
+    left_out = sum(check.counts.values()) - len(check.slips)
+    if left_out:
+        echo(f"and {left_out:,} more")

@@ -1,0 +1,45 @@
+"""The check that a bank is canonical: that its decisions are those that today's verdicts lead to."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rbank_es.bank.canonical import Canon, Progress
+from rbank_es.bank.decisions import Latest
+
+
+class CanonicalCheck(Struct, frozen=True, kw_only=True):
+    """How far a bank is from its canonical form.
+
+    `decided` is the number of decisions that were made again: all of them if `refolded`, else those that may differ
+    since the last correction. `decisions` and `forgotten` are the numbers that differ, of decisions and of items that
+    are forgotten wrongly, or wrongly not. `causes` are ids of events that no correction has answered, first to last.
+    """
+
+    refolded: bool
+    decided: int
+    decisions: int
+    forgotten: int
+    causes: tuple[str, ...]
+
+    @property
+    def canonical(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.decisions or self.forgotten)
+
+
+def check_canonical(latest: Latest, position: int, *, every: bool, progress: Progress | None = None) -> CanonicalCheck:
+    """Compare a bank at its head with its canonical form: what is due, or `every` decision.
+
+    `progress` is called with the number of candidates done and their total.
+    """
+    with latest.at(position) as basis:
+        state, reconciler = basis.state, latest.reconciler
+        found: Canon = reconciler.refold(state, progress) if every else reconciler.canon(state)
+        return CanonicalCheck(
+            refolded=every,
+            decided=found.decided,
+            decisions=len(found.decisions),
+            forgotten=len(found.forgotten) + len(found.remembered),
+            causes=state.due.causes,
+        )

@@ -1,0 +1,147 @@
+"""Slips of writers: facts in the log that have no subject. The fold passes them by; `verify --strict` lists them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from rbank_es import limits
+from rbank_es.errors import BadPolicy
+from rbank_es.events import (
+    ContextBuilt,
+    CorrectionCompleted,
+    Event,
+    JudgmentOverruled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRead,
+    MemoriesRestored,
+    PolicySet,
+    RunJudged,
+    RunStarted,
+    type_of,
+)
+from rbank_es.log import EventLog
+from rbank_es.policies import policy_of
+
+SlipKind = Literal[
+    "unknown-run", "unknown-judgment", "unknown-item", "second-start", "unknown-policy", "unfinished-correction"
+]
+
+_READ = (
+    ContextBuilt,
+    CorrectionCompleted,
+    JudgmentOverruled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRead,
+    MemoriesRestored,
+    PolicySet,
+    RunJudged,
+    RunStarted,
+)
+
+
+class Slip(Struct, frozen=True, kw_only=True):
+    """One slip: its kind, the position of the event, and the name in it that means nothing.
+
+    unknown-run            a judgment of a run that never began
+    unknown-judgment       a judgment that overrules one that isn't there
+    unknown-item           a run that was given an item that was never extracted
+    second-start           another start of a run; the first one counts
+    unknown-policy         a policy that this release doesn't know: what it decided is kept as it was
+    unfinished-correction  a part of a correction that was never completed: it counts for nothing
+    """
+
+    kind: SlipKind
+    seq: int
+    name: str
+
+
+class SlipCheck(Struct, frozen=True, kw_only=True):
+    """All slips of a log: their numbers by kind, and the first `limits.SLIPS_LISTED`, in order of position."""
+
+    counts: dict[SlipKind, int]
+    slips: tuple[Slip, ...]
+
+
+def check_slips(log: EventLog, progress: Callable[[int, int], None] | None = None) -> SlipCheck:
+    """Look for slips in a whole log. `progress` is called with the position and that of the head."""
+    head, seen = log.position(), _Seen()
+    for event in log.read(upto=head, types={type_of(each) for each in _READ}):
+        if progress is not None:
+            progress(event.seq, head)
+        seen.take(event)
+    found = sorted(seen.slips(), key=lambda slip: (slip.seq, slip.kind, slip.name))
+    return SlipCheck(counts=dict(Counter(slip.kind for slip in found)), slips=tuple(found[: limits.SLIPS_LISTED]))
+
+
+class _Seen:
+    """What a log names, and what there is."""
+
+    def __init__(self) -> None:
+        self._runs: set[str] = set()
+        self._items: set[str] = set()
+        self._judgments: set[str] = set()
+        self._judged: list[tuple[int, str]] = []
+        self._overruled: list[tuple[int, str]] = []
+        self._used: dict[str, int] = {}
+        self._parts: dict[str, int] = {}
+        self._found: list[Slip] = []
+
+    def take(self, event: Event) -> None:
+        match event:
+            case RunStarted(run=run):
+                if run in self._runs:
+                    self._found.append(Slip(kind="second-start", seq=event.seq, name=run))
+                self._runs.add(run)
+            case RunJudged() | JudgmentOverruled():
+                self._judgments.add(event.id)
+                self._judged.append((event.seq, event.run))
+                if isinstance(event, JudgmentOverruled) and event.judgment is not None:
+                    self._overruled.append((event.seq, event.judgment))
+            case MemoriesExtracted():
+                self._items.update(head.id for head in event.heads)
+            case ContextBuilt():
+                self._use(event.items, event.seq)
+            case MemoriesRead():
+                self._use(event.ids, event.seq)
+            case PolicySet():
+                self._found += (Slip(kind="unknown-policy", seq=event.seq, name=name) for name in _unknown(event))
+            case CorrectionCompleted():
+                self._parts.pop(event.correction, None)
+            case MemoriesConsolidated() | MemoriesForgotten() | MemoriesRestored():
+                if event.correction is not None:
+                    self._parts.setdefault(event.correction, event.seq)
+
+    def _use(self, items: Iterable[str], seq: int) -> None:
+        for item in items:
+            self._used.setdefault(item, seq)
+
+    def slips(self) -> Iterator[Slip]:
+        # At the end, because an import may bring a run after its judgment.
+        yield from self._found
+        for seq, run in self._judged:
+            if run not in self._runs:
+                yield Slip(kind="unknown-run", seq=seq, name=run)
+        for seq, judgment in self._overruled:
+            if judgment not in self._judgments:
+                yield Slip(kind="unknown-judgment", seq=seq, name=judgment)
+        for item, seq in self._used.items():
+            if item not in self._items:
+                yield Slip(kind="unknown-item", seq=seq, name=item)
+        for correction, seq in self._parts.items():
+            yield Slip(kind="unfinished-correction", seq=seq, name=correction)
+
+
+def _unknown(event: PolicySet) -> Iterator[str]:
+    for choice in event.policies:
+        try:
+            policy_of(choice)
+        except BadPolicy:
+            yield f"{choice.kind} {choice.name}-{choice.version}"

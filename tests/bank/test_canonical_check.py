@@ -1,0 +1,104 @@
+"""What `verify` says of a bank whose corrections are due, whose decisions nobody would make, whose writers slipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.bank.canonical_check import CanonicalCheck
+from rbank_es.events import (
+    ContextBuilt,
+    Decision,
+    Event,
+    JudgmentOverruled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    PolicyChoice,
+    PolicySet,
+    RunJudged,
+    RunStarted,
+)
+from rbank_es.events.items import Item
+from rbank_es.events.run_events import VerdictValue
+from tests.cli_runner import run as command
+
+
+@pytest.fixture
+def bank() -> Iterator[Bank]:
+    """A bank with an item from a run that was judged."""
+    with Bank.create("memory:") as made:
+        made.append([RunStarted(run="r1"), judged("r1", "success")])
+        made.remember("Ask for its classes first", "one two three", src="success", runs=["r1"])
+        yield made
+
+
+def judged(run: str, verdict: VerdictValue) -> RunJudged:
+    """A person's judgment, as a plain event."""
+    return RunJudged(run=run, purpose="learning", verdict=verdict, judge="ann", judge_version="1", kind="human")
+
+
+def test_a_canonical_bank_has_nothing_due(bank: Bank) -> None:
+    nothing = CanonicalCheck(refolded=False, decided=0, decisions=0, forgotten=0, causes=())
+    assert bank.verify().canonical == nothing
+    every = bank.verify(decisions=True).canonical
+    assert every.canonical and every.refolded and every.decided == 1
+
+
+def test_a_verdict_whose_consequences_are_not_recorded_is_named_until_somebody_corrects(bank: Bank) -> None:
+    twin = bank.remember("Ask for its classes first", "one two three four", src="success")
+    assert twin.action == "skip"
+    cause = bank.append(judged("r1", "failure")).events[0].id
+    due = bank.verify().canonical
+    assert (due.decisions, due.causes, due.canonical) == (1, (cause,), False)
+    bank.correct()
+    assert bank.verify().canonical.canonical and bank.verify(decisions=True).canonical.canonical
+
+
+def test_a_decision_under_the_name_of_a_policy_that_did_not_make_it_is_found_by_making_all_again(bank: Bank) -> None:
+    item = Item.make("Ask for its classes first", "one two three four", "success")
+    extracted = bank.append(MemoriesExtracted(kind="seed", heads=(item.head,), candidates=(item.text,)))
+    decision = Decision(candidate=0, action="add", item=item.id)
+    bank.append(MemoriesConsolidated(extraction=extracted.events[0].id, policy="dedup-1", decisions=(decision,)))
+    assert bank.verify().canonical.canonical
+    assert bank.verify(decisions=True).canonical.decisions == 1
+
+
+SLIPS: dict[str, Event] = {
+    "unknown-run r9": judged("r9", "success"),
+    "unknown-item nothing": ContextBuilt(run="r1", items=("nothing",), chars=1),
+    "second-start r1": RunStarted(run="r1"),
+    "unknown-judgment nowhere": JudgmentOverruled(
+        run="r1", purpose="learning", verdict="failure", judge="ann", judge_version="1", kind="human", by="ann",
+        judgment="nowhere",
+    ),
+    "unknown-policy forgetting lru-9": PolicySet(policies=(PolicyChoice(kind="forgetting", name="lru", version=9),)),
+    "unfinished-correction c1": MemoriesConsolidated(again=True, correction="c1", policy="canonical-1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_each_slip_of_a_writer_is_listed_and_none_without_it(bank: Bank, slip: str) -> None:
+    before = bank.verify(strict=True).slips
+    assert before is not None and not before.slips and not before.counts
+    seq = bank.append(SLIPS[slip]).last
+    found = bank.verify(strict=True).slips
+    assert found is not None
+    assert [(f"{each.kind} {each.name}", each.seq) for each in found.slips] == [(slip, seq)]
+
+
+def test_the_command_reports_what_is_due_and_fails_for_slips_only_if_asked(tmp_path: Path) -> None:
+    place = str(tmp_path / "bank")
+    with Bank.create(place) as made:
+        made.append([RunStarted(run="r1"), judged("r1", "success")])
+        made.remember("Ask for its classes first", "one two three", src="success", runs=["r1"])
+        made.remember("Ask for its classes first", "one two three four", src="success")
+        made.append([judged("r1", "failure"), judged("r9", "failure")])
+    plain, every, strict = (
+        command("verify", place, *more, cwd=tmp_path) for more in ((), ("--decisions",), ("--strict",))
+    )
+    assert (plain.code, every.code, strict.code) == (0, 1, 1)
+    assert "a correction is due" in plain.out and "1 decision" in plain.out
+    assert "unknown-run" in strict.out and "r9" in strict.out

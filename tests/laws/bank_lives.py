@@ -1,0 +1,288 @@
+"""Random lives of a bank: what judges, writers and people do in it, as strategies, and what then happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rbank_es import Bank
+from rbank_es.bank.decisions import append_decided
+from rbank_es.errors import BadPolicy
+from rbank_es.events import (
+    ConsolidationProposed,
+    ContextBuilt,
+    Decision,
+    DecisionUndone,
+    Event,
+    MemoriesAdmitted,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRestored,
+    MemoriesRetracted,
+    PolicyChoice,
+    PolicySet,
+    Reliance,
+    RunJudged,
+)
+from rbank_es.events.items import Item
+from rbank_es.log.erasure import paths_of_item
+from rbank_es.log.protocol import Erasing
+from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, Merge, Never
+from tests.laws.plain_bank import Facts, recorded, repeats, verdicts_of, visible
+
+RUNS = ("r1", "r2", "r3")
+S, F, U = "success", "failure", "undecided"
+Op = tuple[Any, ...]
+
+# Small words: likeness is common, neither symmetric (difflib on titles) nor transitive (Jaccard at a half).
+contents = st.sets(st.sampled_from("abcde"), min_size=2, max_size=4).map(lambda some: " ".join(sorted(some)))
+titles = st.sampled_from(("abcd efgh", "abcd efgh", "abcd efgh", "efgh abcd", "not abcd efgh"))
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> Item:
+    """One candidate; most have an id of their own words."""
+    title, content = draw(titles), draw(contents)
+    return Item.make(
+        title,
+        content,
+        "seed" if draw(st.integers(0, 5)) == 0 else "success",
+        polarity=draw(st.sampled_from((S, S, S, F))),
+        domain=draw(st.sampled_from((None, None, None, "D"))),
+        id=draw(st.sampled_from((None, None, None, None, "x1"))),
+    )
+
+
+def judges(*kinds: str) -> st.SearchStrategy[Op]:
+    """A judgment by one of some kinds."""
+    return st.tuples(st.just("judge"), st.sampled_from(RUNS), st.sampled_from(kinds), st.sampled_from((S, S, F, F, U)))
+
+
+learns = st.tuples(
+    st.just("learn"),
+    st.sampled_from((S, S, F, "contrastive", "pattern", "seed", "stale")),
+    st.permutations(RUNS),
+    st.lists(candidates(), min_size=1, max_size=3),
+    st.sampled_from((False, False, False, True)),
+    st.lists(st.tuples(st.sampled_from(("supersede", "merge", "skip")), st.integers(0, 9)), max_size=2),
+)
+by_hand = st.tuples(
+    st.just("hand"),
+    st.lists(candidates(), min_size=1, max_size=2),
+    st.sampled_from(("add", "skip", "supersede")),
+    st.integers(0, 9),
+)
+acts = st.tuples(st.sampled_from(("reject", "withdraw", "restore", "admit")), st.integers(0, 9))
+undos = st.tuples(st.just("undo"), st.integers(0, 9), st.booleans())
+uses = st.tuples(st.just("use"), st.integers(0, 9), st.sampled_from(RUNS))
+DEDUP = Dedup(title_min=0.7, content_min=(1, 2))
+MERGE = Merge(title_min=0.7, content_min=(1, 2))
+ways = st.sampled_from((Append(), DEDUP, DEDUP, MERGE))
+bounds = st.sampled_from(
+    (
+        Never(),
+        Bounded(max_items=2, grace=0),
+        Bounded(max_items=3, floor_success=1, floor_failure=1, grace=1),
+    )
+)
+policies = st.tuples(st.just("policy"), ways, bounds, st.booleans())
+unbounded = st.tuples(st.just("policy"), ways, st.just(Never()), st.booleans())
+odd_policies = st.tuples(st.just("policy"), st.just("who"), st.just("lru"), st.booleans())
+erasures = st.tuples(st.just("erase"), st.integers(0, 9))
+asides = st.tuples(st.just("aside"), st.integers(0, 9), st.sampled_from(RUNS), st.sampled_from((S, F)))
+odd_forgets = st.tuples(st.just("forget"), st.integers(0, 9))
+overrules = judges("human")
+
+JUDGED = st.one_of(learns, learns, learns, judges("lm", "lm", "check", "gold", "human"), overrules, overrules, uses)
+PURE = st.one_of(JUDGED, JUDGED, policies)
+PEOPLE = st.one_of(PURE, PURE, acts, acts, undos, asides)
+UNBOUNDED = st.one_of(JUDGED, JUDGED, unbounded, acts, acts, undos, asides)
+ALL = st.one_of(PEOPLE, PEOPLE, erasures, by_hand, odd_policies, odd_forgets)
+
+
+@st.composite
+def lives(draw: st.DrawFn, ops: st.SearchStrategy[Op]) -> list[Op]:
+    """Most begin with judged runs and something learnt, because then there is something to correct."""
+    begin: list[Op] = []
+    if draw(st.integers(0, 5)):
+        begin += [("judge", run, "lm", draw(st.sampled_from((S, S, F)))) for run in RUNS]
+    begin += draw(st.lists(learns, min_size=1, max_size=6))
+    return begin + draw(st.lists(ops, min_size=4, max_size=16))
+
+
+class Life:
+    """A bank in memory, and what happens in it."""
+
+    def __init__(self) -> None:
+        self.bank = Bank.create("memory:")
+        self.policy("policy", DEDUP, Never(), False)
+        self.groups: list[int] = []
+
+    @classmethod
+    def of(cls, log: list[Event]) -> Life:
+        """The life of a bank that has these events, from its first policies on."""
+        made = cls()
+        done = made.bank.position
+        for group in _groups(log):
+            if group[-1].seq > done:
+                made.bank.append([replace(each, seq=0, at="", more=0, dur=0, crc="", salt="") for each in group])
+        return made
+
+    @property
+    def log(self) -> list[Event]:
+        """All events, with the words of candidates."""
+        return list(self.bank.log.read(resolve=("memories_extracted",)))
+
+    def do(self, op: Op) -> None:
+        """Let something happen."""
+        getattr(self, {"withdraw": "act", "reject": "act", "restore": "act", "admit": "act"}.get(op[0], op[0]))(*op)
+        self.groups.append(self.bank.position)
+
+    def correct(self) -> bool:
+        """Reconcile the bank; return whether anything was due."""
+        return bool(self.bank.correct().correction)
+
+    def one(self, n: int) -> str | None:
+        """An item, by number."""
+        ids = sorted(recorded(self.log))
+        return ids[n % len(ids)] if ids else None
+
+    def pair(self, n: int) -> tuple[str, int] | None:
+        """A candidate that was decided on, by number."""
+        pairs = list(self.bank.state().pairs)
+        return pairs[n % len(pairs)] if pairs else None
+
+    def judge(self, _: str, run: str, kind: Any, verdict: Any) -> None:
+        """A judge, or a person, judges."""
+        sure = kind == "check" and verdict == F
+        facts: dict[str, Any] = {"judge": "j", "judge_version": "1", "purpose": "learning"}
+        self.bank.append(RunJudged(run=run, kind=kind, verdict=verdict, sure=sure, **facts))
+
+    def extraction(self, kind: str, runs: tuple[str, ...], items: list[Item], pending: bool) -> MemoriesExtracted:
+        """What an extractor draws from runs under the verdicts that stand, or, if stale, under one that doesn't."""
+        standing, _ = verdicts_of(self.log)
+        won, lost = ([run for run in runs if standing.get(run) == verdict] for verdict in (S, F))
+        relied: list[tuple[str, str]] = []
+        if kind in (S, F):
+            relied = [(run, kind) for run in (won if kind == S else lost)[:1]]
+        elif kind == "contrastive" and won and lost:
+            relied = [(run, S) for run in won] + [(run, F) for run in lost]
+        elif kind == "pattern" and len(won) > 1:
+            relied = [(run, S) for run in won]
+        elif kind == "stale":
+            relied = [(runs[0], S)]
+        given: Any = "seed" if not relied else S if kind == "stale" else kind
+        return MemoriesExtracted(
+            id=self.bank.log.new_id(),
+            kind=given,
+            relied=tuple(Reliance(run=run, verdict=verdict) for run, verdict in relied),  # type: ignore[arg-type]
+            pending=pending,
+            heads=tuple(item.head for item in items),
+            candidates=tuple(item.text for item in items),
+        )
+
+    def learn(
+        self, _: str, kind: str, runs: tuple[str, ...], items: list[Item], pending: bool, proposed: list[Any]
+    ) -> None:
+        """A writer learns, by the policy in force."""
+        made = self.extraction(kind, runs, items, pending)
+        live = sorted(id for id, it in recorded(self.log).items() if it.state == "active")
+        proposals = [
+            ConsolidationProposed(extraction=made.id, candidate=index, action=action, targets=(live[n % len(live)],))
+            for index, (action, n) in enumerate(proposed)
+            if live and index < len(items)
+        ]
+        try:
+            append_decided(self.bank.log, self.bank.latest, [*proposals, made])
+        except BadPolicy:
+            self.decided_by_hand(made, [Decision(candidate=n, action="add", item=it.id) for n, it in enumerate(items)])
+
+    def decided_by_hand(self, made: MemoriesExtracted, decisions: list[Decision]) -> None:
+        """Somebody records decisions that no policy made, but none against what is rejected."""
+        facts = Facts.of(visible(self.log))
+        items = [Item.join(head, words) for head, words in zip(made.heads, made.candidates, strict=True)]  # type: ignore[arg-type]
+        barred = [it.id in facts.rejected or any(repeats(it, bad) for bad in facts.bars()) for it in items]
+        rejected = [
+            Decision(candidate=n, action="discard", item=it.id, reason="rejected") for n, it in enumerate(items)
+        ]
+        kept = [no if bar else yes for yes, no, bar in zip(decisions, rejected, barred, strict=True)]
+        done = MemoriesConsolidated(extraction=made.id, policy="hand-1", decisions=tuple(kept))
+        self.bank.append([made, done])
+
+    def hand(self, _: str, items: list[Item], action: Any, n: int) -> None:
+        """Somebody decides by hand, among items that there are."""
+        known = sorted(id for id, it in recorded(self.log).items() if it.state != "unsupported")
+        target = known[n % len(known)] if known else None
+        decisions = []
+        for index, item in enumerate(items):
+            free = target is not None and target != item.id and action != "add"
+            targets = (target,) if free and target is not None else ()
+            decisions.append(
+                Decision(candidate=index, action=action if free else "add", item=item.id, targets=targets, reason="x")
+            )
+        self.decided_by_hand(self.extraction("seed", RUNS, items, False), decisions)
+
+    def act(self, what: str, n: int) -> None:
+        """A person acts on an item, by a plain append."""
+        id = self.one(n)
+        if id is not None:
+            self.bank.append(
+                {
+                    "reject": MemoriesRetracted(ids=(id,), how="rejected"),
+                    "withdraw": MemoriesRetracted(ids=(id,), how="withdrawn"),
+                    "restore": MemoriesRestored(ids=(id,)),
+                    "admit": MemoriesAdmitted(ids=(id,)),
+                }[what]
+            )
+
+    def undo(self, _: str, n: int, lifted: bool) -> None:
+        """A person takes a decision back, or that."""
+        pair = self.pair(n)
+        if pair is not None:
+            self.bank.append(DecisionUndone(extraction=pair[0], candidate=pair[1], lifted=lifted))
+
+    def aside(self, _: str, n: int, run: str, verdict: Any) -> None:
+        """An extraction is set aside because of a verdict."""
+        pair = self.pair(n)
+        if pair is not None:
+            self.bank.append(MemoriesRetracted(how="tainted", extractions=(pair[0],), run=run, verdict=verdict))
+
+    def use(self, _: str, n: int, run: str) -> None:
+        """A run is given an item."""
+        id = self.one(n)
+        if id is not None:
+            self.bank.append(ContextBuilt(run=run, items=(id,), chars=0))
+
+    def policy(self, _: str, way: Any, bound: Any, supervised: bool) -> None:
+        """Other policies are in force from here on, perhaps unknown ones."""
+        choices: list[PolicyChoice] = [CheckJudging(supervised=supervised).choice]
+        for kind, given in (("consolidation", way), ("forgetting", bound)):
+            unknown = isinstance(given, str)
+            choices.append(PolicyChoice(kind=kind, name=given, version=7) if unknown else given.choice)  # type: ignore[arg-type]
+        self.bank.append(PolicySet(policies=tuple(choices)))
+
+    def erase(self, _: str, n: int) -> None:
+        """The words of an item are erased."""
+        id = self.one(n)
+        paths = () if id is None else tuple(paths_of_item(self.bank.log.read(types=("memories_extracted",)), id))
+        if paths:
+            self.bank.log.erase(Erasing(paths=paths), rebuild=lambda: None)
+
+    def forget(self, _: str, n: int) -> None:
+        """Somebody forgets an active item by hand."""
+        id = self.one(n)
+        if id is not None and recorded(self.log)[id].state == "active":
+            self.bank.append(MemoriesForgotten(ids=(id,), policy="hand-1"))
+
+
+def _groups(log: list[Event]) -> Iterator[list[Event]]:
+    group: list[Event] = []
+    for each in log:
+        group.append(each)
+        if not each.more:
+            yield group
+            group = []

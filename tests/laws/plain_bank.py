@@ -1,0 +1,505 @@
+"""The law of correction as a plain definition over events: slow on purpose, without an index and without a kept state.
+
+    settled    what a bank is, given which candidates count, what was decided about them, and what people did
+    recorded   the fold: settled over the decisions in the log
+    canonical  the refold: settled over the decisions that the policies in force make of the candidates that count
+
+Likeness is computed as `rbank_es.policies.consolidation` documents it, pair by pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from fractions import Fraction
+from typing import Any
+
+from msgspec.structs import replace
+
+from rbank_es.errors import BadPolicy
+from rbank_es.events import (
+    ConsolidationProposed,
+    ContextBuilt,
+    CorrectionCompleted,
+    Decision,
+    DecisionUndone,
+    Erased,
+    Event,
+    JudgmentOverruled,
+    MemoriesAdmitted,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRestored,
+    MemoriesRetracted,
+    PolicyChoice,
+    PolicySet,
+    RunJudged,
+)
+from rbank_es.events.items import Item, ItemText
+from rbank_es.policies import Bounded, Dedup, Merge, Policy, governing
+from rbank_es.policies.consolidation import NEGATIONS
+from rbank_es.policies.words import words_of
+from rbank_es.state import State
+
+BIRTHS = ("add", "merge", "supersede")
+Pair = tuple[str, int]
+Key = tuple[int, int]
+Row = tuple[Any, ...]
+
+
+def visible(log: Sequence[Event]) -> list[Event]:
+    """The events as they count: parts of a correction where it is completed, those of an unfinished one never."""
+    out: list[Event] = []
+    parts: dict[str, list[Event]] = {}
+    for event in log:
+        correction = getattr(event, "correction", None)
+        if isinstance(event, CorrectionCompleted):
+            out += [replace(part, seq=event.seq) for part in parts.pop(event.correction, [])]
+        elif correction is not None:
+            parts.setdefault(correction, []).append(event)
+        else:
+            out.append(event)
+    return out
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def verdicts_of(log: Iterable[Event]) -> tuple[dict[str, str], dict[str, int]]:
+    """The standing verdict of each run for learning, and the position of its first judgment that counts."""
+    best: dict[str, tuple[int, str]] = {}
+    first: dict[str, int] = {}
+    supervised = False
+    for event in log:
+        if isinstance(event, PolicySet):
+            supervised = any(policy.settings.get("supervised") is True for policy in event.policies)
+        elif isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning":
+            rank = authority(event, supervised)
+            if rank < 0:
+                continue
+            first.setdefault(event.run, event.seq)
+            if event.run not in best or rank >= best[event.run][0]:
+                best[event.run] = rank, event.verdict
+    return {run: verdict for run, (_, verdict) in best.items()}, first
+
+
+def authority(event: RunJudged | JudgmentOverruled, supervised: bool) -> int:
+    """The rank of a judgment; -1 for one that doesn't count."""
+    if event.kind == "human":
+        return 5
+    if event.kind == "gold" and not supervised:
+        return -1
+    if event.verdict == "undecided":
+        return 0
+    if event.kind == "check":
+        return 3 if event.verdict == "failure" and event.sure else 1
+    return {"gold": 4, "lm": 2}[event.kind]
+
+
+def stands(event: MemoriesExtracted, verdicts: Mapping[str, str], aside: Collection[tuple[str, str]]) -> bool:
+    """By values of verdicts, not by judgments; a run that nobody judged speaks against nothing."""
+    if any(verdicts.get(run) == verdict for run, verdict in aside):
+        return False
+    held = [each.verdict for each in event.relied if verdicts.get(each.run, each.verdict) == each.verdict]
+    if event.relied and event.kind == "contrastive":
+        return "success" in held and "failure" in held
+    if event.relied and event.kind == "pattern":
+        return held.count("success") >= 2
+    return len(held) == len(event.relied)
+
+
+# ---------------------------------------------------------------- likeness
+
+
+def words(item: Item) -> set[str]:
+    """The distinct words of a content."""
+    return set(words_of(item.content))
+
+
+def jaccard(new: Item, old: Item) -> Fraction:
+    """How alike two contents are."""
+    both = words(new) | words(old)
+    return Fraction(len(words(new) & words(old)), len(both)) if both else Fraction(1)
+
+
+def contradict(new: Item, old: Item) -> bool:
+    """Whether one of them negates the other."""
+
+    def differs(one: set[str], other: set[str]) -> bool:
+        return bool((one - other) & NEGATIONS) != bool((other - one) & NEGATIONS)
+
+    return differs(set(words_of(new.title)), set(words_of(old.title))) or differs(words(new), words(old))
+
+
+def repeats(new: Item, bad: Item) -> bool:
+    """Whether a candidate nearly repeats rejected words."""
+    near = jaccard(new, bad) >= Fraction(3, 4) and new.polarity == bad.polarity and not contradict(new, bad)
+    return near and (new.domain == bad.domain or not new.domain or not bad.domain)
+
+
+def alike(policy: Dedup, new: Item, old: Item) -> bool:
+    """Whether `dedup` finds two items alike."""
+    ratio = SequenceMatcher(None, new.title.lower(), old.title.lower()).ratio()
+    return ratio >= policy.title_min and jaccard(new, old) >= Fraction(*policy.content_min)
+
+
+# ---------------------------------------------------------------- what a bank is
+
+
+@dataclass(frozen=True)
+class PlainItem:
+    """An item and its state."""
+
+    id: str
+    state: str
+    item: Item
+    rank: Key
+    support: int
+    domains: tuple[str, ...]
+    erased: bool
+    vouched: bool
+    by: tuple[str, ...] = ()
+
+    @property
+    def row(self) -> Row:
+        """What is compared."""
+        domains = () if self.domains == ("",) else self.domains
+        head = (self.id, self.state, self.item, self.rank, self.support, domains)
+        return (*head, self.erased, self.vouched, self.by)
+
+
+@dataclass
+class Facts:
+    """What a log says, before anything is settled."""
+
+    log: list[Event]
+    extractions: dict[str, MemoriesExtracted] = field(default_factory=dict)
+    keys: dict[Pair, Key] = field(default_factory=dict)
+    first: dict[Pair, tuple[Decision, str]] = field(default_factory=dict)
+    current: dict[Pair, Decision] = field(default_factory=dict)
+    proposals: dict[Pair, ConsolidationProposed] = field(default_factory=dict)
+    undone: set[Pair] = field(default_factory=set)
+    rejected: dict[str, int] = field(default_factory=dict)
+    aside: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, log: list[Event]) -> Facts:
+        """Read a log, whose parts of corrections stand where they count."""
+        self = cls(log)
+        for event in log:
+            match event:
+                case MemoriesExtracted():
+                    self.extractions.setdefault(event.id, event)
+                case ConsolidationProposed() if (event.extraction, event.candidate) not in self.keys:
+                    self.proposals[event.extraction, event.candidate] = event
+                case MemoriesConsolidated():
+                    self._decisions(event)
+                case MemoriesForgotten():
+                    self.forgotten |= set(event.ids)
+                case MemoriesRestored():
+                    self.forgotten -= set(event.ids)
+                    if event.how == "vouched":
+                        self._lift(event.ids)
+                case MemoriesRetracted(how="rejected"):
+                    self.rejected |= dict.fromkeys(event.ids, event.seq)
+                case MemoriesRetracted(how="withdrawn"):
+                    self._lift(event.ids)
+                case MemoriesRetracted(how="tainted", run=str(run), verdict=str(verdict)):
+                    for extraction in event.extractions:
+                        self.aside.setdefault(extraction, set()).add((run, verdict))
+                case DecisionUndone():
+                    pair = event.extraction, event.candidate
+                    (self.undone.discard if event.lifted else self.undone.add)(pair)
+                case _:
+                    pass
+        return self
+
+    def _lift(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            self.rejected.pop(id, None)
+
+    def _decisions(self, event: MemoriesConsolidated) -> None:
+        for decision in event.decisions:
+            pair = decision.extraction or event.extraction or "", decision.candidate
+            if not event.again:
+                if pair not in self.first:
+                    self.first[pair] = decision, event.policy
+                    self.keys[pair] = event.seq, decision.candidate
+                if decision.action in BIRTHS:
+                    self.forgotten.discard(decision.item)
+            self.current[pair] = decision
+
+    def item(self, pair: Pair) -> Item:
+        """The candidate, without words if they were erased."""
+        event, text = self.extractions[pair[0]], self.extractions[pair[0]].candidates[pair[1]]
+        return Item.join(event.heads[pair[1]], text if isinstance(text, ItemText) else None)
+
+    def erased(self, pair: Pair) -> bool:
+        """Whether the candidate's words were erased."""
+        return isinstance(self.extractions[pair[0]].candidates[pair[1]], Erased)
+
+    def counting(self, verdicts: Mapping[str, str]) -> set[Pair]:
+        """The candidates that count."""
+        up = {id for id, event in self.extractions.items() if stands(event, verdicts, self.aside.get(id, ()))}
+        return {pair for pair in self.keys if pair[0] in up and pair not in self.undone}
+
+    def ordered(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """Candidates by rank."""
+        return sorted(pairs, key=lambda pair: self.keys[pair])
+
+    def bars(self) -> list[Item]:
+        """The words that stood under a rejected id when it was rejected, as far as they weren't erased."""
+        pairs = [pair for pair in self.ordered(self.keys) if not self.erased(pair)]
+        named = [(pair, self.item(pair)) for pair in pairs]
+        return [item for pair, item in named if self.keys[pair][0] < self.rejected.get(item.id, 0)]
+
+
+def acts_until(log: Iterable[Event], seq: int) -> tuple[dict[str, int], set[str], set[str]]:
+    """Until a position: when each item was last vouched for; which are withdrawn; which were admitted."""
+    vouched: dict[str, int] = {}
+    withdrawn: set[str] = set()
+    admitted: set[str] = set()
+    for event in log:
+        if event.seq > seq:
+            break
+        if isinstance(event, MemoriesRestored) and event.how == "vouched":
+            vouched |= dict.fromkeys(event.ids, event.seq)
+            withdrawn -= set(event.ids)
+        elif isinstance(event, MemoriesRetracted) and event.how != "tainted":
+            for id in event.ids:
+                vouched.pop(id, None)
+                (withdrawn.add if event.how == "withdrawn" else withdrawn.discard)(id)
+        elif isinstance(event, MemoriesAdmitted):
+            admitted |= set(event.ids)
+    return vouched, withdrawn, admitted
+
+
+def settled(
+    facts: Facts, seq: int, counting: set[Pair], decided: Mapping[Pair, Decision], forgotten: Collection[str]
+) -> dict[str, PlainItem]:
+    """Every item of which a candidate was decided on, with what became of it."""
+    vouched, withdrawn, admitted = acts_until(facts.log, seq)
+    own: dict[str, list[Pair]] = {}
+    landed: dict[str, list[Pair]] = {}
+    enders: dict[str, list[tuple[Key, str, str]]] = {}
+    for pair in facts.ordered(pair for pair in counting if pair in decided):
+        made, id = decided[pair], facts.item(pair).id
+        lands = (made.item,) if made.action in BIRTHS else made.targets if made.action == "skip" else ()
+        for target in lands:
+            landed.setdefault(target, []).append(pair)
+            if target == id:
+                own.setdefault(target, []).append(pair)
+        for target in made.targets if made.action in ("merge", "supersede") else ():
+            enders.setdefault(target, []).append((facts.keys[pair], made.item, made.action))
+    births: dict[str, Pair] = {}
+    for pair in facts.ordered(pair for pair, key in facts.keys.items() if key[0] <= seq):
+        births.setdefault(facts.item(pair).id, pair)
+    items: dict[str, PlainItem] = {}
+    for id, earliest in births.items():
+        mine, said = own.get(id, []), id in vouched
+        birth = mine[0] if mine else earliest
+        revived = max([facts.keys[p] for p in mine if decided[p].action in BIRTHS] + [(vouched.get(id, 0), 10**6)])
+        over = [each for each in enders.get(id, []) if each[0] > revived]
+        state = "active"
+        if id in facts.rejected:
+            state = "rejected"
+        elif id in withdrawn:
+            state = "withdrawn"
+        elif not mine and not said:
+            state = "unsupported"
+        elif id in forgotten:
+            state = "forgotten"
+        elif over:
+            state = "merged" if over[-1][2] == "merge" else "superseded"
+        elif not said and id not in admitted and all(facts.extractions[p[0]].pending for p in mine):
+            state = "pending"
+        domains = {facts.item(pair).domain or "" for pair in landed.get(id, [birth])}
+        items[id] = PlainItem(
+            id=id,
+            state=state,
+            item=facts.item(birth),
+            rank=facts.keys[birth],
+            support=len(landed.get(id, [])),
+            domains=tuple(sorted(domains)),
+            erased=facts.erased(birth),
+            vouched=said,
+            by=tuple(each[1] for each in over) if state in ("superseded", "merged") else (),
+        )
+    return items
+
+
+def recorded(log: Sequence[Event]) -> dict[str, PlainItem]:
+    """The bank as it is recorded."""
+    facts = Facts.of(visible(log))
+    counting = facts.counting(verdicts_of(log)[0])
+    return settled(facts, last(log), counting, facts.current, facts.forgotten)
+
+
+def last(log: Sequence[Event]) -> int:
+    """The position of the last event."""
+    return log[-1].seq if log else 0
+
+
+def rows(items: Mapping[str, PlainItem]) -> list[Row]:
+    """What is compared of a bank: items that are unsupported count as never born."""
+    return sorted((it.row for it in items.values() if it.state != "unsupported"), key=lambda row: str(row[0]))
+
+
+def rows_of(state: State) -> list[Row]:
+    """The same of a state."""
+    made = []
+    for id, it in state.items.items():
+        if it.state != "unsupported":
+            head = (id, it.state, it.item, it.rank, it.support, it.domains)
+            made.append((*head, it.erased, it.vouched, it.superseded_by))
+    return sorted(made, key=lambda row: str(row[0]))
+
+
+# ---------------------------------------------------------------- deciding
+
+
+def decide(facts: Facts, items: Mapping[str, PlainItem], policy: Policy, pair: Pair, bars: list[Item]) -> Decision:
+    """What a policy makes of a candidate among items."""
+    item = facts.item(pair)
+
+    def made(action: Any, targets: tuple[str, ...] = ()) -> Decision:
+        return Decision(candidate=pair[1], action=action, item=item.id, targets=targets)
+
+    if item.id in facts.rejected or any(repeats(item, bad) for bad in bars):
+        return made("discard")
+    old = items.get(item.id)
+    state = "" if old is None else old.state
+    if state in ("active", "pending"):
+        return made("skip", (item.id,))
+    if state == "withdrawn":
+        return made("discard")
+    heirs = [id for id in ("" if old is None else old.by) if id in items and items[id].state == "active"]
+    if heirs:
+        return made("skip", (heirs[0],))
+    if not isinstance(policy, Dedup):
+        return made("add")
+    peers = [
+        it
+        for it in sorted(items.values(), key=lambda it: (it.rank, it.id))
+        if it.state == "active"
+        and not it.erased
+        and (it.item.src, it.item.polarity) == (item.src, item.polarity)
+        and (item.domain or "") in it.domains
+    ]
+    proposal = facts.proposals.get(pair)
+    if isinstance(policy, Merge) and proposal is not None:
+        live = {it.id for it in peers}
+        targets = tuple(dict.fromkeys(id for id in proposal.targets if id in live))
+        if 0 < len(targets) <= policy.targets_max and proposal.action in ("merge", "supersede", "skip"):
+            return made(proposal.action, targets[:1] if proposal.action == "skip" else targets)
+    near = [it for it in peers if alike(policy, item, it.item)]
+    twins = [it for it in near if not contradict(item, it.item)]
+    if twins:
+        return made("skip", (twins[0].id,))
+    return made("add", (near[0].id,) if near else ())
+
+
+def kept(facts: Facts, items: Mapping[str, PlainItem], pair: Pair, bars: list[Item]) -> Decision:
+    """A decision that can't be made again: as first recorded, as far as its targets exist."""
+    item, gone = facts.item(pair), facts.erased(pair)
+    discard = Decision(candidate=pair[1], action="discard", item=item.id)
+    if item.id in facts.rejected or (not gone and any(repeats(item, bad) for bad in bars)):
+        return discard
+    first = facts.first[pair][0]
+    if first.action == "discard" and first.reason not in ("unsupported", "rejected"):
+        return first
+    live = tuple(id for id in first.targets if id in items and items[id].state != "unsupported")
+    if first.action == "add" or (live and first.action != "discard"):
+        return replace(first, targets=live)
+    return discard if gone else Decision(candidate=pair[1], action="add", item=item.id)
+
+
+def in_force(policies: Mapping[str, PolicyChoice], kind: Any) -> Policy | None:
+    """The policy of a kind; None if it is unknown."""
+    try:
+        return governing(kind, policies.get(kind))
+    except BadPolicy:
+        return None
+
+
+def to_forget(items: Mapping[str, PlainItem], policy: Bounded, uses: Mapping[str, set[str]], won: set[str]) -> set[str]:
+    """What a bound gives up."""
+    live = [it for it in items.values() if it.state == "active"]
+    births = sorted({it.rank[0] for it in live})
+    newborn = set(births[-policy.grace :] if policy.grace else ())
+    spare = {
+        "success": sum(it.item.polarity == "success" for it in live) - policy.floor_success,
+        "failure": sum(it.item.polarity == "failure" for it in live) - policy.floor_failure,
+    }
+
+    def worth(it: PlainItem) -> Row:
+        used = uses.get(it.id, set())
+        return it.rank[0] in newborn, len(used & won), len(used), it.support, it.rank, it.id
+
+    out: set[str] = set()
+    for it in sorted(live, key=worth):
+        if len(out) < len(live) - policy.max_items and spare[it.item.polarity] > 0:
+            spare[it.item.polarity] -= 1
+            out.add(it.id)
+    return out
+
+
+def canonical(log: Sequence[Event]) -> dict[str, PlainItem]:
+    """The bank as it would be had today's verdicts been known from the start, decision after decision."""
+    log = visible(log)
+    facts = Facts.of(log)
+    verdicts, judged = verdicts_of(log)
+    counting, bars = facts.counting(verdicts), facts.bars()
+    decided: dict[Pair, Decision] = {}
+    forgotten: set[str] = set()
+    uses: dict[str, set[str]] = {}
+    policies: dict[str, PolicyChoice] = {}
+    seen: set[str] = set()
+    for event in log:
+        match event:
+            case PolicySet():
+                policies = {choice.kind: choice for choice in event.policies}
+            case ContextBuilt():
+                for id in event.items:
+                    uses.setdefault(id, set()).add(event.run)
+            case MemoriesRestored(how="vouched"):
+                forgotten -= set(event.ids)
+            case MemoriesForgotten(correction=None):
+                policy = in_force(policies, "forgetting")
+                if policy is None or policy.label != event.policy:
+                    items = settled(facts, event.seq, counting, decided, forgotten)
+                    forgotten |= {id for id in event.ids if id in items and items[id].state == "active"}
+            case MemoriesConsolidated(again=False, extraction=str(extraction)) if extraction not in seen:
+                seen.add(extraction)
+                policy = in_force(policies, "consolidation")
+                for decision in event.decisions:
+                    pair = extraction, decision.candidate
+                    if pair not in counting:
+                        continue
+                    items = settled(facts, event.seq, counting, decided, forgotten)
+                    wordless = facts.erased(pair) or any(
+                        facts.item(other).id in facts.first[pair][0].targets and facts.erased(other)
+                        for other in facts.keys
+                    )
+                    free = policy is not None and policy.label == event.policy and not wordless
+                    made = (
+                        decide(facts, items, policy, pair, bars)
+                        if free and policy is not None
+                        else kept(facts, items, pair, bars)
+                    )
+                    decided[pair] = made
+                    if made.action in BIRTHS:
+                        forgotten.discard(made.item)
+                bound = in_force(policies, "forgetting")
+                if isinstance(bound, Bounded):
+                    items = settled(facts, event.seq, counting, decided, forgotten)
+                    won = {
+                        run for run, verdict in verdicts.items() if verdict == "success" and judged[run] <= event.seq
+                    }
+                    forgotten |= to_forget(items, bound, uses, won)
+            case _:
+                pass
+    return settled(facts, last(log), counting, decided, forgotten)
