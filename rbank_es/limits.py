@@ -118,6 +118,9 @@ POLICY_ITEMS = 100_000_000
 POLICY_FRACTION = 1_000_000
 # Items that one candidate may take the place of: more would let a model empty a bank with a few proposals.
 MERGE_TARGETS = 20
+# Items that a model is shown beside a candidate, and characters of each: the text of a few lessons, not a library.
+MERGE_NEIGHBOURS = 5
+MERGE_SHOWN_CHARS = 600
 POLICY_TRAJECTORY_LEAST_CHARS = 1_000
 POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10

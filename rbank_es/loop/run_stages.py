@@ -37,6 +37,7 @@ from rbank_es.executors.executor import RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
+from rbank_es.extraction.merge_proposals import propose_merges
 from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of
 from rbank_es.judging.checks import check
 from rbank_es.judging.judges import JudgingPolicy, decide, judging_policy, needs_of, policy_for
@@ -295,12 +296,14 @@ class PostRun:
         rollouts, judgments = [one for one, _ in judged], [judgment for _, judgment in judged]
         past = [past_run(bank, one.run) for one in rollouts]
         policy = extraction_policy(bank, self._resources.settings)
-        at = list(rollouts).index(best)
+        at, everything = list(rollouts).index(best), [one.run for one in rollouts]
         try:
             with self._resources.lms(best.run, task, best.index) as lms:
                 drawn = extract_from_rollouts(
                     past, task.question, judgments, at, lms, policy, domain=self._resources.source_id
                 )
+                events = [_event(each, everything, bank.log.new_id()) for each in drawn]
+                merges = propose_merges(bank, events, lms)
         except LmFailed as failure:
             raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
         # Unless rollouts are compared, only the best one teaches; what the others proposed is dropped.
@@ -314,9 +317,7 @@ class PostRun:
             for run, verdict in learners
             for proposals in by_author(proposals_of(bank, run))
         )
-        everything = [one.run for one in rollouts]
-        events = [_event(each, everything) for each in drawn] + [each.event() for each in proposed if each is not None]
-        consolidate(bank, events)
+        consolidate(bank, [*events, *(each.event() for each in proposed if each is not None)], before=merges)
 
     def _judgment(self, run: str) -> Judgment | None:
         """Return the standing verdict on a run, and re-check whether it may be learned from; None without a verdict."""
@@ -357,9 +358,9 @@ def _unsure(judged: RunJudged | JudgmentOverruled, policy: JudgingPolicy) -> str
     return f"the model that judged {said}, and the policy requires {least:.2f}"
 
 
-def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:
+def _event(extraction: Extraction, runs: Sequence[str], id: str) -> MemoriesExtracted:
     """Return the event of an extraction; one without a source run names all runs that were read."""
-    event = extraction.event()
+    event = extraction.event(id)
     return event if event.runs else msgspec.structs.replace(event, runs=tuple(runs))
 
 
