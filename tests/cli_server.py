@@ -97,9 +97,10 @@ class Server:
 def _outcome(told: int, arguments: list[str], timeout_s: float) -> int:
     """What the call's keeper tells: first its process id, at last its exit code."""
     deadline, words = time.monotonic() + timeout_s, b""
+    poller = select.poll()
+    poller.register(told, select.POLLIN)
     while words.count(b"\n") < 2:
-        ready, _, _ = select.select([told], [], [], max(deadline - time.monotonic(), 0))
-        if not ready:
+        if not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
             os.kill(int(words.split()[0]), signal.SIGKILL)
             raise subprocess.TimeoutExpired(arguments, timeout_s)
         piece = os.read(told, 64)
