@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -515,6 +516,23 @@ def test_closed_bank_opens_again_when_used(lively: Bank) -> None:
     lively.close()
     assert lively.search("classes") and lively.append(note("again")).last == 11
     assert repr(lively) == f"Bank({lively.place!r})"
+
+
+def test_bank_that_nobody_closed_leaves_no_descriptor_open(lively: Bank) -> None:
+    """A long process may open thousands of banks, and forget to close them."""
+    lively.search("classes")
+
+    def use() -> None:
+        bank = Bank.open(locator_of(lively))
+        bank.append(note("one more"))
+        bank.search("classes")
+
+    def count_open() -> int:
+        use()
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    assert count_open() == count_open() == count_open()
 
 
 def test_public_names() -> None:

@@ -62,9 +62,8 @@ class Receipts:
         self._cache = cache
         self._seed = lines.seed_of(bank_id)
         self._witnesses: list[Callable[[], int]] = []
-        self._forget()
-
         self._found: Path | None = None
+        self._forget()
 
     def _forget(self) -> None:
         self._mutex = threading.Lock()
@@ -160,6 +159,13 @@ class Receipts:
         """Close the file. The next receipt opens it again: another one, if it was removed meanwhile."""
         with self._mutex:
             self._close()
+
+    def __del__(self) -> None:
+        # A log that nobody closes leaks no descriptor: a long process may open thousands.
+        try:  # noqa: SIM105  at the interpreter's end `suppress` may be gone
+            self._close()
+        except Exception:
+            pass
 
     def forked(self) -> None:
         """Take a slot of its own in a forked child, because the parent goes on to write to its slot."""
