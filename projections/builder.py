@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, ProjectionError, ProjectionUnavailable
-from rbank_es.log.protocol import DERIVED_LOCK
+from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.log.system_calls import System
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle, view_texts
@@ -260,8 +260,7 @@ def _doubt_of_log(position: int, line: str, erasures: int, log: EventLog) -> str
         raise LogCorruption(
             log.place,
             f"the read models hold events up to {position:,}, which were on disk, but the log ends at {end:,}",
-            "Restore the log from a backup; if an older copy was put there on purpose, run: rbank-es project BANK "
-            "--rebuild",
+            f"Restore the log from a backup. {older_copy_advice(log.derived_directory)}",
         )
     if line_at(log, position) != line:
         return f"its checkpoint {position:,} is not on this log: another event is there"

@@ -250,6 +250,11 @@ def _remove_if_left(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def is_temporary(path: Path) -> bool:
+    """Return whether a path is in a folder that `temporary_folder` made in this process, and ends with it."""
+    return any(path.is_relative_to(folder) for folder in _LOCKS)
+
+
 @contextmanager
 def temporary(purpose: str) -> Iterator[Path]:
     """Give a temporary folder that is removed after the `with`; see `temporary_folder`."""

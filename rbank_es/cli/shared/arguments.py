@@ -121,10 +121,11 @@ def open_whole(text: str) -> Bank:
 
 
 def open_to_fill(text: str) -> Bank:
-    """Open the bank of an argument BANK, for a command that has --create. Raises as `open_whole` does."""
+    """Open the bank of an argument BANK, for a command that has --create. Raises as `open_whole` and `lasting` do."""
     try:
         return open_whole(text)
     except BankNotFound as missing:
+        lasting(text)  # because --create would be refused
         raise BankNotFound(missing.place, "Add --create to make it") from None
 
 
