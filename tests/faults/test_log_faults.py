@@ -26,7 +26,7 @@ from rbank_es.events.codec import TYPES
 from rbank_es.log import Erasing
 from rbank_es.log import lines as line_format
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.file.receipts import Receipts
+from rbank_es.log.file.sync_records import Receipts
 from rbank_es.system.files import BankCache
 from rbank_es.testing import event_id, note
 from tests.effort import THOROUGH

@@ -22,7 +22,6 @@ from rbank_es import limits
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.file.reader import Reader, Tail
-from rbank_es.log.file.receipts import Receipt, boot_digest
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,
@@ -32,6 +31,7 @@ from rbank_es.log.file.segments import (
     read_opened,
     segment_of,
 )
+from rbank_es.log.file.sync_records import Receipt, boot_digest
 from rbank_es.log.groups import resolved
 from rbank_es.log.protocol import Head
 from rbank_es.system.files import BankCache, opened

@@ -29,7 +29,6 @@ from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.log import lines, system_calls
-from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.segments import (
     LOCK,
     Segment,
@@ -42,6 +41,7 @@ from rbank_es.log.file.segments import (
     read_sealed,
     segment_of,
 )
+from rbank_es.log.file.sync_records import Receipts
 from rbank_es.log.protocol import older_copy_advice
 from rbank_es.system.files import kind_of, opened
 
