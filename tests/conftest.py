@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_descriptors_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail where a module's tests leave more than a few descriptors open: a thousand of them, and a later test fails."""
+    """Fail where the tests of a module leave descriptors open: with a thousand of them, a later test fails."""
     before = set(_descriptors())
     yield
     if len(_descriptors().keys() - before) > DESCRIPTORS:
