@@ -47,6 +47,9 @@ from rbank_es.system.files import (
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
 
+# Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times.
+_CACHE_KIB = 128 * 1024
+
 
 def build(
     connection: sqlite3.Connection,
@@ -322,7 +325,7 @@ def tune_for_building(connection: sqlite3.Connection) -> None:
     """Turn off SQLite's safety for speed, because an unfinished build is dropped."""
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
         connection.execute(f"PRAGMA {pragma}")
-    connection.execute(f"PRAGMA cache_size = -{limits.PROJECTION_CACHE_KIB}")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
 
 
 def is_damage(error: sqlite3.Error) -> bool:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rbank_es import limits
 from rbank_es.errors import BadPoint, LogError, ProjectionError
 from rbank_es.log.system_calls import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
@@ -27,6 +26,9 @@ from rbank_es.system.files import kind_of, replaceable, sweep_scratch
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
+
+# Positions whose views stay open in a process: the head, and the point in the past that somebody looks at.
+VIEWS_KEPT = 2
 
 
 _Key = tuple[int, str | None, int, int, bool]
@@ -212,7 +214,7 @@ class ReadModels(ProcessCache):
                 one.release()
 
     def _oldest(self) -> Iterator[ViewConnection]:
-        while len(self._kept) >= limits.VIEWS_KEPT:
+        while len(self._kept) >= VIEWS_KEPT:
             yield self._kept.pop(next(iter(self._kept)))
 
     def _connection(self, seq: int, log: EventLog | None) -> sqlite3.Connection | None:

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     from rbank_es.sparql.guard.lint import LintFinding
     from rbank_es.sparql.source import Source
 
+# Classes that an overview of the schema names, and properties that a class shows in its detail.
+_OVERVIEW_CLASSES = 10
+_DETAIL_PROPERTIES = 8
+
+# Procedures that `sparql_peek` names (source: the unified tool design).
+_RELATED_PROCEDURES = 2
+
 
 Mode = Literal["overview", "classes", "properties", "detail"]
 
@@ -188,7 +195,7 @@ class SparqlTools:
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body |= known_number("triples", tables.schema.triples)
         body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
-        wanted = len(classes) if self._room.naive else min(limit, limits.OVERVIEW_CLASSES)
+        wanted = len(classes) if self._room.naive else min(limit, _OVERVIEW_CLASSES)
         top = [
             {"uri": tables.names.shorten(iri), **known_number("count", tables.instances(iri))}
             for iri in classes[:wanted]
@@ -209,7 +216,7 @@ class SparqlTools:
         return {name: known[name] for name in leading(order, left, lambda name: len(name) + len(known[name]) + 6)}
 
     def _detail_of(self, tables: SchemaTables) -> Callable[[str], dict[str, Any]]:
-        most = None if self._room.naive else limits.DETAIL_PROPERTIES
+        most = None if self._room.naive else _DETAIL_PROPERTIES
 
         def detail(iri: str) -> dict[str, Any]:
             known, row, has = tables.classes[iri], tables.class_row(iri), tables.properties_of(iri)
@@ -235,7 +242,7 @@ class SparqlTools:
             return (), None
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
-        seen = search_items(self._session, " ".join(words), limits.RELATED_PROCEDURES)
+        seen = search_items(self._session, " ".join(words), _RELATED_PROCEDURES)
         titles = ((hit.id, clip(without_controls(hit.title), 80)) for hit in seen.hits)
         body["related_procedures"] = [{"id": id, "title": title} for id, title in titles]
         return (seen.event,), seen.position

@@ -67,6 +67,9 @@ if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
 
+# Rollouts of `--matts`, unless asked otherwise (source: the ReasoningBank paper's parallel scaling).
+_ROLLOUTS = 3
+
 UNNAMED = "unnamed/model"
 """Name of the model where a dry run has none."""
 
@@ -107,7 +110,7 @@ UNDONE = 2
     "--matts-k",
     metavar="N",
     type=click.IntRange(1),
-    help=f"Rollouts of each task; default: {limits.MATTS_ROLLOUTS}. Implies --matts.",
+    help=f"Rollouts of each task; default: {_ROLLOUTS}. Implies --matts.",
 )
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
@@ -245,7 +248,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
         guide=read_guide(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
         extract=learns,
         extract_from="contrastive" if given["matts"] else None,
-        rollouts=(given["matts_k"] or limits.MATTS_ROLLOUTS) if given["matts"] else 1,
+        rollouts=(given["matts_k"] or _ROLLOUTS) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
         bounds=parse_bounds(given["bounds"]),

@@ -20,7 +20,7 @@ from rbank_es.projections.view import FoundItem, View
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("query")
 @click.option(
-    "-k", "k", metavar="N", type=int, default=limits.SEARCH_HITS_DEFAULT, show_default=True, help="The most hits."
+    "-k", "k", metavar="N", type=int, default=limits.FOUND_ITEMS_DEFAULT, show_default=True, help="The most hits."
 )
 @click.option("--polarity", metavar="P", help="Only strategies (success) or guardrails (failure).")
 @click.option("--domain", metavar="D", help="Only items about this ontology.")
