@@ -26,7 +26,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 NEW_OBJECTS = 50_000
 """Objects after which garbage is looked for, where Python's own number is 700."""
 
-DESCRIPTORS = 8
+DESCRIPTORS = 16
 """Descriptors that a module may leave open: those of processes and caches that later modules share."""
 
 ID_CHARS = 80
