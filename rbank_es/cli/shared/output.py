@@ -210,13 +210,15 @@ def wrapped(line: str, columns: int, hang: int | None = None) -> list[str]:
         return [line]
     indent = " " * (len(line) - len(line.lstrip(" ")) if hang is None else min(hang, columns // 2))
     current, *more = re.split(_BREAKS if hang is None else _BREAKS_IN_FIELDS, line)
-    lines = []
+    lines, used = [], _columns_of(current)
     for gap, word in zip(more[::2], more[1::2], strict=True):
-        longer = f"{current}{gap or ''}{word}"
-        if _columns_of(longer) > columns:
+        added = f"{gap or ''}{word}"
+        used += _columns_of(added)
+        if used > columns:
             lines.append(current)
-            longer = indent + word
-        current = longer
+            current, added = indent, word
+            used = len(indent) + _columns_of(word)
+        current += added
     return [*lines, current]
 
 
