@@ -26,7 +26,7 @@ from queue import Queue
 
 import pytest
 
-from tests.mutations.changes import Change, changes_of, modules
+from tests.mutations.changes import Change, changes_of, compiles, modules
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
@@ -84,12 +84,16 @@ def draw(count: int, seed: int) -> list[tuple[str, Change]]:
     taken: set[tuple[str, str]] = set()
     while len(chosen) < count and any(by_room.values()):
         for room, changes in by_room.items():
-            while changes and (key := (changes[-1].path, changes[-1].function)) in taken:
+            while changes and (_function(changes[-1]) in taken or not compiles(ROOT, changes[-1])):
                 changes.pop()
             if changes and len(chosen) < count:
-                taken.add(key)
+                taken.add(_function(changes[-1]))
                 chosen.append((room, changes.pop()))
     return chosen
+
+
+def _function(change: Change) -> tuple[str, str]:
+    return change.path, change.function
 
 
 def _options() -> argparse.Namespace:
