@@ -37,7 +37,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
         if not item.stash.get(_unproven, False):
-            _write(item.nodeid, perf_counter() - began)
+            assert item.parent is not None
+            # Not its own `nodeid`, to which pytest-xdist appends the test's group: pytest finds no such test.
+            _write(f"{item.parent.nodeid}::{item.name}", perf_counter() - began)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,14 +34,16 @@ def test_a_thread_that_outlives_its_test_does_not_stop_the_observation(
     monkeypatch.setenv("REACH_FILE", str(tmp_path / "reach.jsonl"))
     monkeypatch.setattr(reach, "_path_of", path_of)
     server = threading.Thread(target=serve)
-    watching = reach.pytest_runtest_protocol(SimpleNamespace(nodeid="test_it", stash=pytest.Stash()))
+    watching = reach.pytest_runtest_protocol(
+        SimpleNamespace(parent=SimpleNamespace(nodeid="some.py"), name="test_it", stash=pytest.Stash())
+    )
     next(watching)
     server.start()
     with pytest.raises(StopIteration):
         next(watching)
     ended.set()
     server.join(10)
-    assert json.loads((tmp_path / "reach.jsonl").read_bytes())["test"] == "test_it"
+    assert json.loads((tmp_path / "reach.jsonl").read_bytes())["test"] == "some.py::test_it"
 
 
 def test_half_an_observation_is_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
