@@ -143,7 +143,7 @@ class TestMaking:
                 Bank.create(tmp_path / name)
         assert (tmp_path / "file").read_text() == (tmp_path / "full" / "notes").read_text() == "mine"
         (tmp_path / "empty").mkdir()
-        Bank.create(tmp_path / "empty" / "deeper" / "bank").close()
+        Bank.create(tmp_path / "empty" / "deep" / "deeper" / "bank").close()
 
     def test_maker_got_no_further(self, tmp_path: Path) -> None:
         """Where a maker died, or was refused, before the first event, the bank can still be made."""
