@@ -272,6 +272,9 @@ class TestTime:
         for position in range(lively.position + 1):
             state = lively.state(position)
             assert state == fold(lively.events(point=position, resolve=True)) and state.position == position
+        told: list[tuple[int, int]] = []
+        lively.state(6, progress=lambda done, total: told.append((done, total)))
+        assert [total for _, total in told] == [6]
 
     def test_replay(self, lively: Bank, tmp_path: Path) -> None:
         """Position, time, state and digests; into a file, which is never overwritten unasked."""
