@@ -7,6 +7,9 @@ DEMO_ARGS ?=
 # As many workers as the machine has processors, within reason: a worker costs its start-up.
 WORKERS ?= -n auto --maxprocesses 8 --dist loadgroup
 
+# Hundreds of processes start in a run of the tests: without bytecode kept, each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 # Quiet, but an error still shows. `compat` keeps the editable install visible to type checkers elsewhere.
 PIP_INSTALL := $(BIN)/python -m pip -qq --disable-pip-version-check install

@@ -1,8 +1,15 @@
 """The builder of read models: it fills empty tables at once, or continues from checkpoints batch by batch.
 
 A checkpoint records the log and the position that a projection has reached, and decides whether its rows can still be
-trusted. This module also opens, locks and replaces the file of the read models. A rebuild fills a new file and then
-replaces the old one, whose readers can go on.
+trusted. This module also opens, locks, seals and replaces the file of the read models. A rebuild fills a new file and
+then replaces the old one, whose readers can go on.
+
+The seal notes how its last writer left the file, so that a change by anything else is noticed. SQLite keeps no
+checksums, so a flipped bit in a text would be served. To read a whole file before each search would take longer than
+the search. The system notes for every file when it was last changed, and no program can set that time. So after each
+commit a writer notes size, inode and times of the file beside it. If they differ later, the file is rebuilt from the
+log: somebody edited it, a disk was restored, or a writer died between its commit and its seal. Two changes within one
+tick of the file system's clock (at most 4 ms) can't be told apart.
 """
 
 from __future__ import annotations
@@ -12,6 +19,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -22,15 +30,25 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import LogCorruption, ProjectionError, ProjectionUnavailable
-from rbank_es.log.protocol import DERIVED_LOCK
+from rbank_es.errors import LimitExceeded, LogCorruption, ProjectionError, ProjectionUnavailable
+from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.log.system_calls import System
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle, view_texts
-from rbank_es.system.files import kind_of, make_private, open_regular, open_scratch
+from rbank_es.system.files import (
+    kind_of,
+    make_private,
+    open_regular,
+    open_scratch,
+    read_regular,
+    write_replacing,
+)
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
+
+# Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times.
+_CACHE_KIB = 128 * 1024
 
 
 def build(
@@ -260,8 +278,7 @@ def _doubt_of_log(position: int, line: str, erasures: int, log: EventLog) -> str
         raise LogCorruption(
             log.place,
             f"the read models hold events up to {position:,}, which were on disk, but the log ends at {end:,}",
-            "Restore the log from a backup; if an older copy was put there on purpose, run: rbank-es project BANK "
-            "--rebuild",
+            f"Restore the log from a backup. {older_copy_advice(log.derived_directory)}",
         )
     if line_at(log, position) != line:
         return f"its checkpoint {position:,} is not on this log: another event is there"
@@ -308,7 +325,7 @@ def tune_for_building(connection: sqlite3.Connection) -> None:
     """Turn off SQLite's safety for speed, because an unfinished build is dropped."""
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
         connection.execute(f"PRAGMA {pragma}")
-    connection.execute(f"PRAGMA cache_size = -{limits.PROJECTION_CACHE_KIB}")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -386,3 +403,38 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(descriptor)
     # The rename itself is on disk once its folder is.
     System().sync_directory(path.parent)
+
+
+# ---------------------------------------------------------------- the seal
+
+_SEAL_FORM = "rbank-seal-1"
+
+
+def seal(path: Path) -> None:
+    """Note how the file is now. For the holder of the lock, after its commit. Raises OSError."""
+    write_replacing(_beside(path), [_marks(path)])
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether the file is as its last writer left it."""
+    with suppress(OSError, LimitExceeded):
+        return read_regular(_beside(path), limits.SEAL_BYTES) == _marks(path)
+    return False
+
+
+def wait_for_seal(path: Path) -> bool:
+    """Return whether the file is sealed, or becomes so: a writer seals it soon after its commit."""
+    end = time.monotonic() + limits.SEAL_WAIT_S
+    while not (sealed := is_sealed(path)) and path.exists() and time.monotonic() < end:
+        time.sleep(0.001)
+    return sealed
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.seal")
+
+
+def _marks(path: Path) -> bytes:
+    status = os.lstat(path)
+    numbers = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return f"{_SEAL_FORM} {' '.join(map(str, numbers))}\n".encode()

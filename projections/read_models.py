@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rbank_es import limits
 from rbank_es.errors import BadPoint, LogError, ProjectionError
-from rbank_es.log.process_cache import ProcessCache
+from rbank_es.log.system_calls import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.projection import OnBatch
-from rbank_es.projections.seal import is_sealed, seal, wait_for_seal
 from rbank_es.projections.view import View, ViewConnection
 from rbank_es.system.files import kind_of, replaceable, sweep_scratch
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
+
+# Positions whose views stay open in a process: the head, and the point in the past that somebody looks at.
+VIEWS_KEPT = 2
 
 
 _Key = tuple[int, str | None, int, int, bool]
@@ -95,7 +96,7 @@ class ReadModels(ProcessCache):
         return {}
 
     def _is_believed(self) -> bool:
-        return not self.sealed or wait_for_seal(self.path)
+        return not self.sealed or builder.wait_for_seal(self.path)
 
     def catch_up(
         self,
@@ -194,7 +195,7 @@ class ReadModels(ProcessCache):
         # The line, because a log that was restored may have another event there.
         line, epoch = builder.line_at(log, seq), log.erasures()
         # A file that somebody changed is not read any more, also where it is open.
-        believed = not self.sealed or is_sealed(self.path)
+        believed = not self.sealed or builder.is_sealed(self.path)
         with suppress(OSError):
             return seq, line, epoch, self.path.stat().st_ino, believed
         return seq, line, epoch, 0, believed
@@ -213,7 +214,7 @@ class ReadModels(ProcessCache):
                 one.release()
 
     def _oldest(self) -> Iterator[ViewConnection]:
-        while len(self._kept) >= limits.VIEWS_KEPT:
+        while len(self._kept) >= VIEWS_KEPT:
             yield self._kept.pop(next(iter(self._kept)))
 
     def _connection(self, seq: int, log: EventLog | None) -> sqlite3.Connection | None:
@@ -335,7 +336,7 @@ class _Writer:
 
     def _seal(self) -> None:
         if self.sealed:
-            seal(self.path)
+            builder.seal(self.path)
 
     def _batch_done(self, reached: int, wanted: int) -> None:
         self._seal()
@@ -347,7 +348,7 @@ class _Writer:
         if kind != "a file":
             reason = "not built before" if kind is None else f"there is {kind} in its place"
             return {projection.name: reason for projection in all_projections()}
-        if self.sealed and not is_sealed(self.path):
+        if self.sealed and not builder.is_sealed(self.path):
             reason = "its file is not as its last writer left it"
             return {projection.name: reason for projection in all_projections()}
         try:

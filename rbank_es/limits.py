@@ -8,8 +8,6 @@ KIB = 1024
 MIB = 1024 * KIB
 
 # -------------------- files
-# Banks whose cached folders are looked at when a new one is made, to remove those of banks that are gone.
-CACHE_SWEEP_BANKS = 50
 # The path of a bank, as its cached folder notes it: the longest that a system has.
 CACHE_PLACE_BYTES = 4 * KIB
 # The description of a parsed graph, beside it in the cache: what a schema keeps is limited, this is far beyond.
@@ -41,8 +39,6 @@ READ_BLOCK_BYTES = 256 * KIB
 POLL_S = 0.25
 # Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's.
 NEEDLE_CHARS = 8
-# Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them.
-SEARCHED_IDS = 32
 # Segments whose index by run a reader keeps: about 1 MB each, so 64 MB at most.
 INDEXED_SEGMENTS = 64
 # Bytes of a segment that may be added to its index before this is written again: a process reads so much in 10 ms.
@@ -74,8 +70,6 @@ NAMES = 10_000
 ERROR_CHARS = 2_000
 # Levels of nested lists and objects in JSON that somebody gives: where Python itself gives up depends on its version.
 JSON_DEPTH = 400
-# Shorter values of the environment are not redacted, because they occur in any text.
-SECRET_CHARS = 6
 # Levels of nesting of a call's arguments that are redacted; the log redacts them again as text.
 REDACTION_DEPTH = 32
 # Sizes of an item from an extractor (source: the item's form in the ReasoningBank paper); imports are kept whole.
@@ -93,16 +87,12 @@ PROJECTION_BATCH_CHARS = 32 * MIB
 # Uses in one window of the win rate: with one use a run, 20 cover a few days of work, and one verdict moves the rate by
 # 5 points.
 WIN_RATE_USES = 20
-# Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times.
-PROJECTION_CACHE_KIB = 128 * KIB
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
 PROJECTION_BUSY_S = 60.0
 # The seal of a file of read models, a line of numbers; and how long a reader waits for a writer to set it, which takes
 # a tenth of a millisecond.
 SEAL_BYTES = 1 * KIB
 SEAL_WAIT_S = 0.05
-# Positions whose views stay open in a process: the head, and the point in the past that somebody looks at.
-VIEWS_KEPT = 2
 # Distinct words of a query that are searched for: the time of a search grows with each.
 QUERY_WORDS = 64
 # Characters of a query that are read; an agent may send a whole page.
@@ -134,8 +124,6 @@ IMPORT_FILE_BYTES = 256 * MIB
 IMPORT_CANDIDATES = 100
 # Bytes that an import appends at once: half of a group, which leaves room for its decisions.
 IMPORT_BATCH_BYTES = 16 * MIB
-# Ids of an import that are looked up one by one; for more, reading the log once is quicker.
-IMPORT_LOOKUPS = 8
 # How often an import plans again because other writers were faster.
 IMPORT_TRIES = 20
 # Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes.
@@ -175,7 +163,7 @@ ONTOLOGY_TERM_CHARS = 2 * MIB
 ONTOLOGY_DEPTH = 200
 # The largest file that rdflib may read where pyoxigraph refuses it: rdflib takes a second for 2 MiB.
 ONTOLOGY_TOLERANT_BYTES = 16 * MIB
-# Characters of an IRI; classes and properties with longer ones are not described.
+# Characters of an IRI: classes and properties with longer ones are not described, and a slice shows no more of one.
 ONTOLOGY_IRI_CHARS = 2_000
 # Characters of a label, and of a definition or a note, that a description of an ontology keeps.
 ONTOLOGY_LABEL_CHARS = 120
@@ -189,8 +177,6 @@ ONTOLOGY_NOTES = 8
 TYPED_USES = 2_000
 # Pairs of disjoint classes that a description keeps: a hundred classes that exclude each other make half of them.
 DISJOINT_PAIRS = 10_000
-# First bytes of a file by which its format is recognised.
-ONTOLOGY_HEAD_BYTES = 64 * KIB
 # How deep XML entities may be made of other entities: a few levels multiply a file of kilobytes into gigabytes.
 ONTOLOGY_ENTITY_DEPTH = 10
 # Characters that rdflib may copy while it joins the pieces of one text (quadratic in their number): some seconds.
@@ -199,8 +185,6 @@ ONTOLOGY_JOINED_CHARS = 10_000_000_000
 ONTOLOGY_NAME_CHARS = 200
 # Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first.
 GRAPH_CACHE_ENTRIES = 32
-# Age of a temporary directory in the cache at which its process is taken for dead, and the directory is removed.
-GRAPH_CACHE_ABANDONED_S = 3_600
 
 # -------------------- sparql
 # Characters of a SPARQL query; longer ones are not parsed.
@@ -214,8 +198,6 @@ QUERY_COUNT_DIGITS = 15
 # The largest query that rdflib is asked to confirm: a token weighs 1, an operand of an expression 12 more. That is at
 # most 0.5 s of rdflib, which nothing can stop; 5,000 tokens of expressions took it 10 s.
 QUERY_CONFIRMED_WEIGHT = 1_500
-# Verdicts of rdflib that are kept: an agent often sends the same query again.
-QUERIES_CONFIRMED = 256
 # Rows that a query gives: unless asked otherwise, and at most.
 QUERY_ROWS_DEFAULT = 100
 QUERY_ROWS = 10_000
@@ -238,18 +220,12 @@ ENDPOINT_RETRIES = 2
 ENDPOINT_WAIT_S = 30.0
 # Redirects within the same host that are followed.
 ENDPOINT_REDIRECTS = 3
-# Queries up to this length go by GET, which caches well; longer ones by POST.
-ENDPOINT_GET_CHARS = 1_800
 # What the agent sees of an endpoint's own error message.
 ENDPOINT_MESSAGE_CHARS = 300
 # Bytes of an error's body that are read.
 ENDPOINT_ERROR_BYTES = 16 * KIB
-# Bytes that are decompressed at a time: a small body can stand for an endless one.
-ENDPOINT_PIECE_BYTES = 64 * KIB
 # One TOML file of an endpoint's profile.
 ENDPOINT_PROFILE_BYTES = 1 * MIB
-# How long after its time limit a query in the local engine's worker ends by itself, should nobody have ended it.
-ENGINE_GRACE_S = 5.0
 # How long one look at the data may take for a hint about an empty result: a hint is worth no more.
 HINT_PROBE_S = 2.0
 
@@ -283,27 +259,18 @@ FIND_HITS = 100
 FIND_HITS_DEFAULT = 20
 # Time limit of `ctx_find`: a pattern can backtrack for ever.
 FIND_TIME_S = 1.0
-# Characters that `ctx_find` shows around a hit, on either side.
-FIND_SNIPPET_CHARS = 40
 # Characters of one value that a slice shows; the whole stays behind the handle.
 CELL_CHARS = 300
-# Characters of an IRI that a slice shows: a part of one is of no use (longer ones aren't described).
-CELL_IRI_CHARS = 2_000
 # Rows of one slice.
 SLICE_ROWS = 100
 # Default size of a page: rows of a slice, classes, properties (source: the tool design).
 PAGE_ROWS = 50
 # Levels of nesting of a tool's result; deeper values are replaced by `…`.
 TOOL_RESULT_DEPTH = 16
-# Classes that an overview of the schema names, and properties that a class shows in its detail.
-OVERVIEW_CLASSES = 10
-DETAIL_PROPERTIES = 8
 # Examples that `sparql_peek` gives, and instances that `g_sample` gives; and the default of both.
 PEEK_ROWS = 20
 SAMPLE_ROWS = 20
 EXAMPLES_DEFAULT = 5
-# Characters of a name that a tool repeats to its caller, who knows it.
-SHOWN_NAME_CHARS = 300
 # The largest `k` of `g_search`, and the default.
 FOUND_TERMS = 50
 FOUND_TERMS_DEFAULT = 10
@@ -356,8 +323,6 @@ LM_RESPONSE_CHARS = 1_000_000
 LM_REPAIRED_CHARS = 2_000
 # One file of scripted turns.
 LM_SCRIPT_BYTES = 4 * MIB
-# Causes of an error that are searched for one of ours: a chain of causes can be a circle.
-LM_ERROR_CAUSES = 20
 # What an error shows of an unreadable answer, of a request that a script did not expect (its end, which is what the
 # model was asked last), and on each side of a difference from a recorded request.
 LM_ANSWER_SHOWN_CHARS = 2_000
@@ -413,8 +378,6 @@ SANDBOX_VALUE_DEPTH = 50
 SANDBOX_VALUES = 500_000
 # Elements of one variable that are counted when its size is measured.
 SANDBOX_COUNTED_ELEMENTS = 10_000
-# Places in the agent's code that an error message names.
-SANDBOX_ERROR_PLACES = 4
 # Memory that is freed when a step has used up all, because the error message needs some.
 SANDBOX_RESERVE_BYTES = 4 * MIB
 # One line between a sandbox and this side, either way: a whole payload fits.
@@ -433,8 +396,6 @@ SANDBOX_STARTERS = 2
 # How long a process that exits may take to be reaped before it is killed, and Deno to print its release.
 SANDBOX_EXIT_S = 2.0
 SANDBOX_PROBE_S = 10.0
-# What an error shows of a line of code, or of arguments, that differ from the recorded ones.
-SANDBOX_DIFFERENCE_SHOWN_CHARS = 200
 
 # -------------------- executors
 # Steps of an agent, and calls of models by its code, before it is forced to submit.
@@ -541,8 +502,6 @@ FLAG_CONTEXT_CHARS = 4_000
 DASHBOARD_POINTS = 1_000
 # Rows of one table of the dashboard; more is for SQL and `--json`.
 DASHBOARD_ROWS = 200
-# Bars of one chart of the dashboard, each with a name to read.
-DASHBOARD_BARS = 20
 # Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
@@ -556,13 +515,8 @@ LOG_TAIL = 1_000_000
 # Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all.
 ERASURE_RUNS_SHOWN = 20
 ERASURE_POSITIONS_SHOWN = 20
-# Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question.
-GUIDE_ITERATIONS = 20
 # Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: the ReasoningBank paper's
 # parallel scaling).
 MATTS_ROLLOUTS = 3
-# Hits of each search in the demo, and recorded queries that it tries, to find one whose hits changed over time.
-DEMO_HITS = 3
-DEMO_QUERIES = 12
 # Names that a shell is offered at a Tab.
 COMPLETIONS = 1_000

@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from tests.effort import examples
@@ -23,9 +26,40 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 NEW_OBJECTS = 50_000
 """Objects after which garbage is looked for, where Python's own number is 700."""
 
+DESCRIPTORS = 16
+"""Descriptors that a module may leave open: those of processes and caches that later modules share."""
+
+ID_CHARS = 80
+"""The longest text that is the name of a case. Names go from process to process several times a test."""
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a case after the size of a long text: one of 17 MB costs seconds as a name, and nobody could select it."""
+    return f"{argname} of {len(val):,}" if isinstance(val, str | bytes) and len(val) > ID_CHARS else None
+
 
 def pytest_collection_finish() -> None:
     """What thousands of tests and the libraries under them keep is no garbage: looking through it takes long."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS, 20, 20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_descriptors_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail where the tests of a module leave descriptors open: with a thousand of them, a later test fails."""
+    before = set(_descriptors())
+    yield
+    if len(_descriptors().keys() - before) > DESCRIPTORS:
+        gc.collect()  # only now, because it takes long: what a test forgot may be garbage
+    left = [name for number, name in _descriptors().items() if number not in before]
+    assert len(left) <= DESCRIPTORS, f"{request.node.name} leaves {len(left)} descriptors open: {sorted(left)}"
+
+
+def _descriptors() -> dict[str, str]:
+    """The open descriptors of this process, and what each is of."""
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            found[entry.name] = str(entry.readlink())
+    return found

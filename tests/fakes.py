@@ -19,7 +19,7 @@ from rbank_es.projections.view import View
 class FakeLog:
     """Events in a list. `texts` are what handles name; `epoch` is raised by hand; `synced` counts calls of `sync`."""
 
-    place = "a fake"
+    place, derived_directory = "a fake", Path("derived")
 
     def __init__(self, events: Iterable[Event] = (), texts: Mapping[str, str] | None = None) -> None:
         self.events = list(events)

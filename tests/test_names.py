@@ -17,12 +17,18 @@ SAME_FILE_NAMES = {
 SAME_CLASS_NAMES: dict[str, str] = {}
 MOST_ROOMS = 26
 MOST_DOUBLES = 8
+MOST_LINES = 500
 FILES = {module: path for module, path in MODULES.items() if path.stem not in ("__init__", "__main__")}
 
 
 def test_no_more_rooms_than_a_newcomer_can_learn() -> None:
     rooms = {".".join(module.split(".")[:2]) for module in MODULES} - {"rbank_es", "rbank_es.__main__"}
     assert len(rooms) <= MOST_ROOMS, sorted(rooms)
+
+
+def test_a_module_is_a_chapter_and_no_book() -> None:
+    lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
+    assert {module: lines for module, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
 def test_no_module_is_named_by_a_gerund() -> None:

@@ -45,7 +45,7 @@ from rbank_es.models.scripted_model import Script
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.state import State
 from rbank_es.state.digests import state_digests
-from tests.sandbox.sandboxes import require_dspy, runtime
+from tests.sandbox.sandboxes import Lender, require_dspy
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"
 SAMPLE = LOGS / "sample"
@@ -88,8 +88,7 @@ def load(path: Path) -> ModuleType:
 def test_the_story_makes_the_very_bank_that_is_kept(tmp_path: Path) -> None:
     """Told again by the real loop, in the real sandbox: the same bytes."""
     require_dspy()
-    runtime()
-    made = load(LOGS / "make_sample.py").make(tmp_path / "sample")
+    made = load(LOGS / "make_sample.py").make(tmp_path / "sample", interpreters=Lender())
     kept = [path.name for path in SAMPLE.glob("*.jsonl")]
     assert sorted(path.name for path in made.iterdir()) == sorted(kept)
     assert all((made / name).read_bytes() == (SAMPLE / name).read_bytes() for name in kept)

@@ -10,6 +10,9 @@ from rbank_es.tools.runtime.encoder import largest, size
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
+# Characters that `ctx_find` shows around a hit, on either side.
+_SNIPPET_CHARS = 40
+
 _FRAME_CHARS = 240
 """Characters of a result that the keys, numbers and hints around a text take."""
 
@@ -125,5 +128,5 @@ def _hits(text: str, found: list[tuple[int, int]], *, more: bool) -> Reply:
 
 
 def _snippet(text: str, start: int) -> str:
-    around = limits.FIND_SNIPPET_CHARS
+    around = _SNIPPET_CHARS
     return " ".join(text[max(0, start - around) : start + around].split())

@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     from rbank_es.sparql.guard.lint import LintFinding
     from rbank_es.sparql.source import Source
 
+# Classes that an overview of the schema names, and properties that a class shows in its detail.
+_OVERVIEW_CLASSES = 10
+_DETAIL_PROPERTIES = 8
+
+# Procedures that `sparql_peek` names (source: the unified tool design).
+_RELATED_PROCEDURES = 2
+
 
 Mode = Literal["overview", "classes", "properties", "detail"]
 
@@ -189,7 +196,7 @@ class SparqlTools:
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body |= known_number("triples", tables.schema.triples)
         body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
-        wanted = len(classes) if self._room.naive else min(limit, limits.OVERVIEW_CLASSES)
+        wanted = len(classes) if self._room.naive else min(limit, _OVERVIEW_CLASSES)
         top = [
             {"uri": tables.names.shorten(iri), **known_number("count", tables.instances(iri))}
             for iri in classes[:wanted]
@@ -210,7 +217,7 @@ class SparqlTools:
         return {name: known[name] for name in leading(order, left, lambda name: len(name) + len(known[name]) + 6)}
 
     def _detail_of(self, tables: SchemaTables) -> Callable[[str], dict[str, Any]]:
-        most = None if self._room.naive else limits.DETAIL_PROPERTIES
+        most = None if self._room.naive else _DETAIL_PROPERTIES
 
         def detail(iri: str) -> dict[str, Any]:
             known, row, has = tables.classes[iri], tables.class_row(iri), tables.properties_of(iri)

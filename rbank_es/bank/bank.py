@@ -28,6 +28,7 @@ from rbank_es import limits
 from rbank_es.bank.acts import BankActs
 from rbank_es.bank.locator import locate, resolve_point
 from rbank_es.errors import (
+    BadBankName,
     BadInput,
     BankExists,
     BankNotFound,
@@ -146,10 +147,18 @@ class Bank(BankActs):
     def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
         """Return a separate bank, equal to this one up to a point: the same id, events, texts and heads.
 
-        `into` is a place of the same log engine; without it, the copy is removed when it is closed.
-        Raises `BadPoint`, `BadBankName`, `BadInput` where something is at `into` already, `LogUnavailable`.
+        `into` is a place of the same log engine; without it, the copy is removed when it is closed. Raises `BadPoint`,
+        `BadBankName`, `BadInput` where something is at `into` already or another engine keeps it, `LogUnavailable`.
         """
-        return Bank(self.log.copy(self.resolve(point), locate(into).locator if into is not None else None), self.name)
+        upto, locator = self.resolve(point), None if into is None else locate(into).locator
+        try:
+            return Bank(self.log.copy(upto, locator), self.name)
+        except BadBankName:
+            raise BadInput(
+                f"can't copy {self.place} to {into}: a copy stays with the log engine of its bank. To keep the "
+                "events there, append them to a new bank: "
+                f"Bank.create({str(into)!r}).append(bank.events(after=2, resolve=True))"
+            ) from None
 
     @property
     def id(self) -> str:

@@ -24,7 +24,7 @@ from rbank_es.events.codec import event_types
 from rbank_es.events.items import Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, same_content
-from rbank_es.log.process_cache import ProcessCache
+from rbank_es.log.system_calls import ProcessCache
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbank_es import limits
-from rbank_es.errors import BadBankName, BadPoint
+from rbank_es.errors import BadBankName, BadPoint, LogCorruption
 from rbank_es.events import RunStarted
 from rbank_es.log import ENGINE_OF_PATHS, LOG_ENGINES, EventLog, LogEngine
 
@@ -88,7 +88,12 @@ def _located(scheme: str, locator: str) -> Located:
 
 def resolve_point(log: EventLog, point: str | int | None) -> int:
     """Return the position that a point means; None means the head. Raises `BadPoint` if it means none or several."""
-    head = log.position()  # once, because other writers may append while the meanings are compared
+    try:
+        head = log.position()  # once, because other writers may append while the meanings are compared
+    except LogCorruption:
+        if (before := _position_before_damage(log, str(point))) is not None:
+            return before
+        raise
     if point is None:
         return head
     if isinstance(point, int):
@@ -104,6 +109,14 @@ def resolve_point(log: EventLog, point: str | int | None) -> int:
             raise BadPoint(point, f"there is no such {'position' if prefix == 'seq' else prefix} in {log.place}")
         return found_seq
     return _any(log, point, head)
+
+
+def _position_before_damage(log: EventLog, text: str) -> int | None:
+    """Return the position that a text names, if the log can be read up to there although its end is damaged."""
+    number = text.removeprefix("seq:")
+    if not _NUMBER.fullmatch(number):
+        return None
+    return next((event.seq for event in log.read(after=int(number) - 1, upto=int(number))), None)
 
 
 def _any(log: EventLog, point: str, head: int) -> int:

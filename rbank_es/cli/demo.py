@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.dashboard import page_if_possible, print_page, purpose_of
 from rbank_es.cli.diff import print_diff
@@ -17,6 +16,7 @@ from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, writable
+from rbank_es.cli.shared.live_demo import DEMO_HITS
 from rbank_es.cli.shared.output import (
     count,
     echo,
@@ -39,6 +39,9 @@ from rbank_es.system.files import temporary
 if TYPE_CHECKING:
     from rbank_es.bank import Replayed
     from rbank_es.projections.view import FoundItem
+
+# Recorded queries that are tried, to find one whose hits changed over time.
+_QUERIES = 12
 
 
 SAMPLE = "sample"
@@ -177,7 +180,7 @@ def _changing_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Fo
     """Return a recorded query, preferably one with other hits at each position, with its hits."""
     with ExitStack() as stack:
         views = [stack.enter_context(bank.as_of(position)) for position in positions]
-        tried = [(query, [view.search(query, limits.DEMO_HITS) for view in views]) for query in _queries(bank)]
+        tried = [(query, [view.search(query, DEMO_HITS) for view in views]) for query in _queries(bank)]
     return max(tried, key=lambda entry: len({tuple(hit.id for hit in hits) for hits in entry[1] if hits}))
 
 
@@ -189,7 +192,7 @@ def _queries(bank: Bank) -> list[str]:
         if isinstance(event, MemoriesRetrieved)
     )
     distinct = list(dict.fromkeys(query for query in asked if isinstance(query, str) and query))
-    return distinct[: -limits.DEMO_QUERIES - 1 : -1] or ["query"]
+    return distinct[: -_QUERIES - 1 : -1] or ["query"]
 
 
 def _facts(tour: _Tour, page: str | None) -> dict[str, Any]:
@@ -251,7 +254,7 @@ def _print_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
     print_items(state)
     echo(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
     echo()
-    echo_command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {limits.DEMO_HITS}')
+    echo_command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {DEMO_HITS}')
     print_hits(stop.found)
 
 

@@ -16,6 +16,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, outside, split_names, writable
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, flush, styled, write_json
 from rbank_es.events import type_of
+from rbank_es.system.files import is_temporary
 
 if TYPE_CHECKING:
     from rbank_es.projections.read_models import Applied
@@ -83,7 +84,13 @@ def _write(bank: Bank, into: str, force: bool) -> Path:
 
 def _facts(bank: Bank, applied: Applied) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(applied)
-    return {"bank": bank.name, "last": bank.position, "file": str(bank.read_models().path)} | facts
+    return {"bank": bank.name, "last": bank.position, "file": _lasting_file(bank)} | facts
+
+
+def _lasting_file(bank: Bank) -> str | None:
+    """Return the path of the read models; None where no cache can be used, and they end with this command."""
+    path = bank.read_models().path
+    return None if is_temporary(path) else str(path)
 
 
 def _report(
@@ -100,7 +107,7 @@ def _report(
         names = [name for name, given in applied.rebuilt.items() if given == reason]
         echo(f"  rebuilt ({reason}): {', '.join(names)}")
     if not events:
-        echo(f"  in {bank.read_models().path}")
+        echo(f"  in {_lasting_file(bank) or 'a temporary file, which ends with this command'}")
     if written:
         echo(f"  wrote {written}")
 

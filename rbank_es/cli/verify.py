@@ -88,8 +88,10 @@ def _noted(text: str, bank_id: str) -> NotedHeads:
         found = parse_heads(read_text_file(text), bank_id)
     except BadInput as error:
         raise BadInput(f"{text}: {error}") from None
+    # A check that checks nothing must not look like one that holds.
+    if not found.heads and not found.others:
+        raise BadInput(f"{text}: no head is noted there; to note one: rbank-es head BANK >> FILE")
     if not found.heads:
-        # A check that checks nothing must not look like one that holds.
         raise BadInput(f"{text}: no head of this bank is noted there, only {count(found.others, 'line')} about others")
     return found
 

@@ -215,6 +215,11 @@ def short_count(number: int) -> str:
     raise AssertionError(number)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a short count with its noun: `1 class`, `441M triples`."""
+    return f"{short_count(number)} {noun if number == 1 else plural or noun + 's'}"
+
+
 def sentences(text: str) -> list[str]:
     """Return the sentences of a one-line text, unchanged. A text without a full stop is one sentence."""
     found: list[str] = []

@@ -14,6 +14,7 @@ from rbank_es.context.layer import (
     LayerText,
     Packed,
     Section,
+    counted,
     pack_sections,
     plain,
     short_count,
@@ -33,7 +34,7 @@ SLICE = 8
 
 # Every model knows these, so naming them would waste room.
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)
-_KINDS = ("classes", "properties")
+_KINDS = {"classes": "class", "properties": "property"}
 _START = "sparql_peek a term, then sparql_query."
 _FEWEST = 3
 _TERMS = 200  # more than any card shows; shortening all IRIs of a large ontology would take seconds
@@ -105,33 +106,34 @@ def _facts(ranked: RankedTerms) -> str:
     if not ranked.terms and not schema.triples:
         return "Nothing is known of its schema yet: begin with sparql_schema()."
     size = {name: number for name, number in sizes(schema).items() if number}
-    facts = [f"{short_count(size['triples'])} triples"] if "triples" in size else []
+    facts = [counted(size["triples"], "triple")] if "triples" in size else []
     facts += schema.formalisms
     facts += _declared(size)
     facts += _instances(ranked, size)
-    facts += [
-        f"{short_count(size[name])} {name if size[name] > 1 else name[:-1]}"
-        for name in ("concepts", "named graphs")
-        if name in size
-    ]
+    facts += [counted(size[f"{noun}s"], noun) for noun in ("concept", "named graph") if f"{noun}s" in size]
     return ", ".join(facts)
 
 
 def _declared(size: Mapping[str, int]) -> list[str]:
     """Return the numbers of classes and properties that are declared, of others those in use, else those known."""
-    if declared := [f"{size[f'{kind} declared']:,} {kind}" for kind in _KINDS if f"{kind} declared" in size]:
+    numbers = {kind: size[f"{kind} declared"] for kind in _KINDS if f"{kind} declared" in size}
+    if declared := _kinds_counted(numbers):
         return [*declared[:-1], f"{declared[-1]} declared"]
     if "properties in use" in size:
-        return [f"{size['properties in use']:,} properties in use"]
-    return [f"{size[kind]:,} {kind}" for kind in _KINDS if kind in size]
+        return [f"{counted(size['properties in use'], 'property', 'properties')} in use"]
+    return _kinds_counted(size)
+
+
+def _kinds_counted(size: Mapping[str, int]) -> list[str]:
+    return [counted(size[kind], noun, kind) for kind, noun in _KINDS.items() if kind in size]
 
 
 def _instances(ranked: RankedTerms, size: Mapping[str, int]) -> list[str]:
     """Return the number of instances with that of their classes; of an endpoint that of the classes alone."""
     classes = size.get("classes with instances", 0)
-    of = f" of {classes:,} class{'es' if classes > 1 else ''}" if classes else ""
+    of = f" of {counted(classes, 'class', 'classes')}" if classes else ""
     if "instances" in size:
-        return [f"{short_count(size['instances'])} instance{'s' if size['instances'] > 1 else ''}{of}"]
+        return [f"{counted(size['instances'], 'instance')}{of}"]
     return [f"instances{of} at the endpoint"] if ranked.has_instances else ["no instances"]
 
 

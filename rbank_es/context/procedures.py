@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_budget, fair_shares, plain
+from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_budget, counted, fair_shares, plain
 from rbank_es.errors import BadInput
 from rbank_es.events import Hit, MemoriesRetrieved
 from rbank_es.events.items import Item, Polarity, truncate
@@ -110,7 +110,7 @@ def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHAR
         quotes = _quotes(worded[:count], budget_chars)
         if quotes:
             return _packed(worded, quotes, budget_chars)
-    why = f"without {len(worded)} items" if worded else ""
+    why = f"without {counted(len(worded), 'item')}" if worded else ""
     return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(worded), cut=why)
 
 
@@ -144,7 +144,7 @@ def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_c
     shortened = sum(len(text) < len(_start(item) + _words(item)) for item, text in quotes)
     left_out = [
         *([f"{shortened} of {len(quotes)} items shortened"] if shortened else []),
-        *([f"without {len(worded) - len(quotes)} items"] if len(worded) > len(quotes) else []),
+        *([f"without {counted(len(worded) - len(quotes), 'item')}"] if len(worded) > len(quotes) else []),
     ]
     return Packed(
         layer="L2",

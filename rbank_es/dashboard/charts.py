@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.dashboard import figures, page_facts
 from rbank_es.dashboard.figures import Figure, label, light, tick
 from rbank_es.dashboard.page_facts import Measure, Picture, Row
@@ -23,6 +22,9 @@ from rbank_es.dashboard.page_text import (
     shorten,
 )
 from rbank_es.limits import WIN_RATE_USES
+
+# Bars of one chart of the dashboard, each with a name to read.
+DASHBOARD_BARS = 20
 
 _STATE_COLOURS = {"active": "accent", "superseded": "pale", "merged": "plum", "forgotten": "sand", "retracted": "flag"}
 
@@ -113,7 +115,7 @@ def _tool_chart(picture: Picture) -> Chart:
     total, top = sum(row["total_chars_returned"] for row in tools), tools[0]
     most = top["total_chars_returned"] or 0
     share = f", {percent(top['total_chars_returned'] / total)} of all" if total else ""
-    shown = tools[: limits.DASHBOARD_BARS]
+    shown = tools[:DASHBOARD_BARS]
     hover = [f"{label(short_name(row['tool']))}<br>{count(row['total_chars_returned'])} characters" for row in shown]
     bars = figures.bar(page_facts.values(shown, "total_chars_returned"), hover, "accent")
     return Chart(
@@ -222,7 +224,7 @@ def _place(row: Row) -> str:
 def _item_chart(picture: Picture) -> Chart:
     title = "Uses and wins by item"
     about = "Runs in which an item was injected or read in full (uses), and the successes among them (wins)."
-    used = picture.used[: limits.DASHBOARD_BARS]
+    used = picture.used[:DASHBOARD_BARS]
     if not used:
         return Chart(key="items-used", title=title, about=about, reading="No item has been used yet.")
     hover = [f"{label(row['title'], wrap=50)}<br>{_score(row)}" for row in used]

@@ -15,6 +15,9 @@ from rbank_es import limits
 from rbank_es.events import Event
 from rbank_es.events.codec import encode_json, texts_of
 
+# Shorter values of the environment are not redacted, because they occur in any text.
+_SECRET_CHARS = 6
+
 Recorded = TypeVar("Recorded", bound=Event)
 
 REDACTED = "[key]"
@@ -48,7 +51,7 @@ def is_key(text: str) -> bool:
 def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return the values of the environment's variables whose names say that they are secrets, longest first.
 
-    Values of fewer than `limits.SECRET_CHARS` characters, bare words and bare numbers are left out, because they are
+    Values of fewer than `_SECRET_CHARS` characters, bare words and bare numbers are left out, because they are
     placeholders; so are values that are not UTF-8, because no text can hold them.
     """
     given = (os.environ if environment is None else environment).items()
@@ -56,7 +59,7 @@ def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
         value.strip()
         for name, value in given
         if names_secret(name) and name not in _PLACES
-        if len(value.strip()) >= limits.SECRET_CHARS and not _WORD.fullmatch(value.strip())
+        if len(value.strip()) >= _SECRET_CHARS and not _WORD.fullmatch(value.strip())
         if not any("\ud800" <= char <= "\udfff" for char in value)
     }
     # Longest first: a short secret inside a longer one would leave the rest of the longer one readable.

@@ -26,6 +26,9 @@ from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
 from rbank_es.system.files import kind_of, read_regular
 
+# Ids of an import that are looked up one by one; for more, reading the log once is quicker.
+_LOOKUPS = 8
+
 SUFFIXES = frozenset({".json", ".jsonl"})
 """Suffixes of the files of a directory; a file that is named itself may have any suffix."""
 
@@ -194,7 +197,7 @@ def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
         return {_same(event, given[event.id]) for event in stored if event.id in given}
     wanted = {unit.events[0].id for unit in parsed.units}
     # Only the first event of each unit, because units are appended whole.
-    if len(wanted) <= limits.IMPORT_LOOKUPS:
+    if len(wanted) <= _LOOKUPS:
         return {event_id for event_id in wanted if log.seq_of_id(event_id) is not None}
     return wanted.intersection(event.id for event in log.read(upto=position))
 

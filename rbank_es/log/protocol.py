@@ -344,6 +344,14 @@ class EventLog(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
+def older_copy_advice(derived: Path) -> str:
+    """Return what to do where what was derived from a log, in a folder, reaches beyond the log's end."""
+    return (
+        f"If an older copy was put there on purpose, remove the folder {derived}: it holds nothing but what was "
+        "derived from the log, and is made again."
+    )
+
+
 class LogEngine(Protocol):
     """An engine that stores logs, and finds each by a locator: the text that people write for a bank (a path, a URL).
 

@@ -1,10 +1,12 @@
-"""The system calls of the log, in one class because tests make each of them fail; and file locks."""
+"""The system calls of the log, in one class because tests make each of them fail; file locks; and what a fork drops."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,3 +118,31 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+class ProcessCache:
+    """An object that keeps what it read, for all threads of this process. Change it while `lock` is held.
+
+    A forked child begins with a free lock and with nothing kept, because at the fork a thread of the parent may have
+    held the lock and been half done.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        _CACHES.add(self)
+
+    def forget(self) -> None:
+        """Drop all that is kept: it is read again when it is needed."""
+        raise NotImplementedError
+
+
+_CACHES: weakref.WeakSet[ProcessCache] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for cache in list(_CACHES):
+        cache.lock = threading.RLock()
+        cache.forget()
+
+
+os.register_at_fork(after_in_child=_forked)

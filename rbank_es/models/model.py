@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.errors import LmFailed, MissingExtra
 from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import RetryableFailure, failure_of_engine
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
+
+# Causes of an error that are searched for one of ours: a chain of causes can be a circle.
+_ERROR_CAUSES = 20
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -93,7 +95,7 @@ def complete_once(engine: LmEngine, request: Request, key_variable: str) -> Resp
 
 def _our_cause(error: BaseException | None) -> LmFailed | None:
     """Return the `LmFailed` that a client wrapped, because it mistook ours for an error of the connection."""
-    for _ in range(limits.LM_ERROR_CAUSES):
+    for _ in range(_ERROR_CAUSES):
         if error is None or isinstance(error, LmFailed):
             return error
         error = error.__cause__ or error.__context__

@@ -24,6 +24,9 @@ from rbank_es.errors import CannotWrite, LimitExceeded
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.system.files import make_private, opened, read_regular
 
+# Age of a temporary directory in the cache at which its process is taken for dead, and the directory is removed.
+_ABANDONED_S = 3_600
+
 _GRAPH, _SCHEMA = "graph.nq", "schema"
 _CHECKSUM_BYTES = 4
 
@@ -127,7 +130,7 @@ class GraphCache:
             if place != kept:
                 self._remove(place)
         for when, place in hidden:
-            if when < time.time() - limits.GRAPH_CACHE_ABANDONED_S:
+            if when < time.time() - _ABANDONED_S:
                 shutil.rmtree(place, ignore_errors=True)
 
 

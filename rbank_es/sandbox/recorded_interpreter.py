@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rbank_es import limits
 from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS, SUB_AGENT_TOOL
 from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep, RecordingDiffers, StepReport
 
-_SHOWN_CHARS = limits.SANDBOX_DIFFERENCE_SHOWN_CHARS
+# What an error shows of a line of code, or of arguments, that differ from the recorded ones.
+_SHOWN_CHARS = 200
 
 
 class RecordedInterpreter:

@@ -22,6 +22,9 @@ from rbank_es.sandbox.frames import decode_outcome
 from rbank_es.sandbox.process import Channel, SandboxProcess, confine
 from rbank_es.sandbox.step_outcome import LossCode, Outcome
 
+# Places in the agent's code that an error message names.
+_ERROR_PLACES = 4
+
 GUEST = Path(__file__).with_name("guest.py")
 
 GUEST_LIMITS = {
@@ -34,7 +37,7 @@ GUEST_LIMITS = {
     "integer_bits": limits.SANDBOX_INTEGER_BITS,
     "values": limits.SANDBOX_VALUES,
     "counted": limits.SANDBOX_COUNTED_ELEMENTS,
-    "places": limits.SANDBOX_ERROR_PLACES,
+    "places": _ERROR_PLACES,
     "reserve_bytes": limits.SANDBOX_RESERVE_BYTES,
 }
 _FATAL_MARK = b"Pyodide has suffered a fatal error"

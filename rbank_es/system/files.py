@@ -29,6 +29,9 @@ from pathlib import Path
 from rbank_es import limits
 from rbank_es.errors import CannotWrite, LimitExceeded, Notice
 
+# Banks whose cached folders are looked at when a new one is made, to remove those of banks that are gone.
+_SWEPT_BANKS = 50
+
 # ---------------------------------------------------------------- opening
 
 _KINDS = {
@@ -250,6 +253,11 @@ def _remove_if_left(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def is_temporary(path: Path) -> bool:
+    """Return whether a path is in a folder that `temporary_folder` made in this process, and ends with it."""
+    return any(path.is_relative_to(folder) for folder in _LOCKS)
+
+
 @contextmanager
 def temporary(purpose: str) -> Iterator[Path]:
     """Give a temporary folder that is removed after the `with`; see `temporary_folder`."""
@@ -438,7 +446,7 @@ def _sweep_caches(banks: Path, _process: int) -> None:
     """Remove the folders of banks that are no longer where they were; once in a process."""
     places = sorted(banks.iterdir())
     first = int.from_bytes(os.urandom(8), "big") % max(1, len(places))  # anywhere, so that each is looked at in time
-    for bank in (places[first:] + places[:first])[: limits.CACHE_SWEEP_BANKS]:
+    for bank in (places[first:] + places[:first])[:_SWEPT_BANKS]:
         for folder in list(bank.iterdir()):
             with suppress(OSError):
                 place = os.fsdecode(read_regular(folder / _PLACE, limits.CACHE_PLACE_BYTES))

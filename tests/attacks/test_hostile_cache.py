@@ -235,6 +235,8 @@ def test_a_cache_that_others_may_have_made_is_not_used(bank: Path, tmp_path: Pat
     assert not (tmp_path / "elsewhere").exists() or not any((tmp_path / "elsewhere").iterdir())
     log = run_command("log", "./bank", cwd=tmp_path, env={"RBANK_CACHE": str(tmp_path / "cache")})
     assert log.err == ""  # it needs nothing that is derived
+    project = run_command("project", "./bank", cwd=tmp_path, env={"RBANK_CACHE": str(tmp_path / "cache")})
+    assert project.out.splitlines()[-1] == "  in a temporary file, which ends with this command"
 
 
 def test_without_a_home_a_search_works_and_says_what_is_missing(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -142,7 +143,7 @@ class TestMaking:
                 Bank.create(tmp_path / name)
         assert (tmp_path / "file").read_text() == (tmp_path / "full" / "notes").read_text() == "mine"
         (tmp_path / "empty").mkdir()
-        Bank.create(tmp_path / "empty" / "deeper" / "bank").close()
+        Bank.create(tmp_path / "empty" / "deep" / "deeper" / "bank").close()
 
     def test_maker_got_no_further(self, tmp_path: Path) -> None:
         """Where a maker died, or was refused, before the first event, the bank can still be made."""
@@ -271,6 +272,9 @@ class TestTime:
         for position in range(lively.position + 1):
             state = lively.state(position)
             assert state == fold(lively.events(point=position, resolve=True)) and state.position == position
+        told: list[tuple[int, int]] = []
+        lively.state(6, progress=lambda done, total: told.append((done, total)))
+        assert [total for _, total in told] == [6]
 
     def test_replay(self, lively: Bank, tmp_path: Path) -> None:
         """Position, time, state and digests; into a file, which is never overwritten unasked."""
@@ -517,6 +521,23 @@ def test_closed_bank_opens_again_when_used(lively: Bank) -> None:
     assert repr(lively) == f"Bank({lively.place!r})"
 
 
+def test_bank_that_nobody_closed_leaves_no_descriptor_open(lively: Bank) -> None:
+    """A long process may open thousands of banks, and forget to close them."""
+    lively.search("classes")
+
+    def use() -> None:
+        bank = Bank.open(locator_of(lively))
+        bank.append(note("one more"))
+        bank.search("classes")
+
+    def count_open() -> int:
+        use()
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    assert count_open() == count_open() == count_open()
+
+
 def test_public_names() -> None:
     """The package gives its names on first use, and no others."""
     assert rbank_es.Bank is Bank and rbank_es.Item is Item and rbank_es.fold is fold
@@ -548,7 +569,7 @@ def test_copies(lively: Bank, tmp_path: Path, into: str | None) -> None:
     in_memory = lively.place.startswith("memory:")
     place = {None: None, "file": tmp_path / "copy"}.get(into, f"{into}{lively.name}")
     if into is not None and in_memory == (into == "file"):
-        with pytest.raises(BadBankName):
+        with pytest.raises(BadInput, match="stays with the log engine"):
             lively.copy(into=place)
         return
     with lively.copy("HEAD~2", place) as copy:

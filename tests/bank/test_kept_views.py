@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import ProjectionError
 from rbank_es.events import NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.items import Item
 from rbank_es.extraction import consolidate
 from rbank_es.projections import builder, view_names
+from rbank_es.projections.read_models import VIEWS_KEPT
 from tests.faults.disk import Quick
 
 OWL = Item.make("Count owls by night", "owls are counted once each", "success")
@@ -77,7 +77,7 @@ def test_views_of_the_past_and_of_the_head_do_not_disturb_each_other(bank: Bank)
     before = bank.position
     with bank.as_of(before) as past, bank.as_of(before) as twin:
         consolidate(bank, [ELK])
-        for _ in range(limits.VIEWS_KEPT + 1):
+        for _ in range(VIEWS_KEPT + 1):
             assert set(found(bank)) == {OWL.id, ELK.id}
             assert found(bank, str(before)) == [OWL.id]
             bank.append(NoteLogged(note="{}"))

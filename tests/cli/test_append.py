@@ -41,6 +41,13 @@ def test_what_is_refused_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("line", ["append memory:", "append memory:x --create", "import memory: README.md"])
+def test_a_bank_that_would_be_lost_is_refused_with_the_way_out(tmp_path: Path, line: str) -> None:
+    """With --create or without: it is never advised where it would be refused."""
+    said = fails(*line.split(), cwd=tmp_path, stdin=NOTE)
+    assert "would be lost when this command ends; name a bank that is kept, such as ./notes" in said
+
+
 def test_what_is_refused_leaves_what_was_there(tmp_path: Path) -> None:
     """Folders that stood before, and other banks in them."""
     run("init", "old", cwd=tmp_path)

@@ -73,7 +73,8 @@ def test_a_log_that_was_cut_does_not_hold_its_noted_head(place: Path) -> None:
     [
         ("120:9f86", "line 1: '120:9f86' is not a head"),
         ("# nothing\n\nnonsense", "line 3: '' is not a head"),
-        ("# nothing", "no head of this bank"),
+        ("# nothing", "bad.txt: no head is noted there; to note one: rbank-es head BANK >> FILE"),
+        ("", "no head is noted there"),
         ("0123456789abcdef0123456789abcdef 1:" + "0" * 64, "only 1 line about others"),
         ("\x1b[2Jx 1:2", "line 1: '1:2' is not a head"),
     ],

@@ -34,6 +34,18 @@ def test_a_line_is_one_line_that_steers_nothing(text: str) -> None:
     assert output.safe_line("a  b\n\tc") == "a b c" and output.safe_block("a\n b\r\n\tc") == "a\n b\n    c"
 
 
+@given(st.lists(st.sampled_from(["ab ", "ab   ", "高さ", "高さを ", " a高"])).map("".join), st.integers(8, 40))
+def test_text_without_long_words_is_wrapped_to_fit(text: str, columns: int) -> None:
+    """Between words, at runs of blanks and in text without blanks; nothing but blanks is lost."""
+    line = text.strip()
+    pieces = output.wrapped(line, columns)
+    assert "".join(pieces).replace(" ", "") == line.replace(" ", "")
+    assert all(output.width(piece) <= columns for piece in pieces)
+    assert output.wrapped("灯台の高さ" * 3, 10) == ["灯台の高さ"] * 3
+    assert output.wrapped("?l  lt:p  ?m", 9) == ["?l  lt:p", "?m"]
+    assert output.wrapped("name  value of", 9, hang=6) == ["name  value", "    of"]
+
+
 @given(any_text, st.integers(1, 40))
 def test_a_cut_text_fits(text: str, columns: int) -> None:
     """A text that is too wide ends in an ellipsis and fits, wide and combining characters counted; others stay."""

@@ -46,6 +46,12 @@ def test_it_names_the_graph_its_size_and_its_formalism() -> None:
     assert lines[1] == "100 triples, RDFS, SHACL, 2 properties in use, 71 instances of 4 classes"
 
 
+def test_one_of_a_kind_is_counted_in_the_singular() -> None:
+    one = make(cls("A", instances=1, declared=True), prop("p", declared=True), individuals=1, triples=1)
+    assert card(one).splitlines()[1] == "1 triple, 1 class, 1 property declared, 1 instance of 1 class"
+    assert card(make(prop("p", triples=1))).splitlines()[1].split(", ")[1] == "1 property in use"
+
+
 def test_a_graph_without_a_title_is_called_by_its_id() -> None:
     assert card(make(cls("A")), name="soda").startswith("# Graph: soda\n")
     assert card(make(cls("A"))).startswith("# Graph: ex\n")

@@ -282,9 +282,10 @@ class Chromium:
             self.events.append(message)
 
     def receive(self, timeout_s: float = 60) -> dict[str, Any]:
+        poller = select.poll()
+        poller.register(self.input, select.POLLIN)
         while b"\0" not in self.buffer:
-            ready, _, _ = select.select([self.input], [], [], timeout_s)
-            assert ready, f"Chromium said nothing for {timeout_s} s"
+            assert poller.poll(timeout_s * 1000), f"Chromium said nothing for {timeout_s} s"
             got = os.read(self.input, 1 << 20)
             assert got, "Chromium went away"
             self.buffer += got

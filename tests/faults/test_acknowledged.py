@@ -74,7 +74,8 @@ def test_damage_to_the_last_acknowledged_group_is_corruption(tmp_path: Path, dam
     before = path.read_bytes()
     with pytest.raises(LogCorruption, match="acknowledged") as caught:
         USES[use](log)
-    assert caught.value.where.startswith(f"segment {path.name}, line ") and str(receipts(log)) in str(caught.value)
+    assert caught.value.where.startswith(f"segment {path.name}, line ")
+    assert str(log.derived_directory) in str(caught.value)
     assert path.read_bytes() == before
 
 
@@ -184,13 +185,13 @@ def test_a_copy_that_is_shorter_than_an_earlier_one(tmp_path: Path) -> None:
 
 
 def test_an_older_copy_put_back_on_purpose(tmp_path: Path) -> None:
-    """The error names the file of receipts; once that is removed, the older copy is a log like any other."""
+    """The error names the folder of what was derived; once that is removed, the older copy is a log like any other."""
     log = acknowledged(tmp_path / "bank")
     DAMAGES["the whole line"](active(log.directory))
     with pytest.raises(LogCorruption) as caught:
         log.append([note("next")])
-    assert f"remove {receipts(log)}" in str(caught.value)
-    receipts(log).unlink()
+    assert f"remove the folder {log.derived_directory}:" in str(caught.value)
+    shutil.rmtree(log.derived_directory)
     assert FileLog.open(log.directory).append([note("next")]).last == 3
 
 

@@ -26,7 +26,7 @@ from rbank_es.events.codec import TYPES
 from rbank_es.log import Erasing
 from rbank_es.log import lines as line_format
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.file.receipts import Receipts
+from rbank_es.log.file.sync_records import Receipts
 from rbank_es.system.files import BankCache
 from rbank_es.testing import event_id, note
 from tests.effort import THOROUGH
@@ -228,8 +228,9 @@ class TestDamage:
         with pytest.raises(LogCorruption) as caught:
             seen.extend(event.seq for event in fresh.read())
         assert caught.value.segment == path.name
-        line = path.read_bytes()[caught.value.byte_offset :].partition(b"\n")[0]
-        assert b'"seq":3,' in line
+        before, line = path.read_bytes()[: caught.value.byte_offset], path.read_bytes()[caught.value.byte_offset :]
+        assert before.endswith(b"\n") and caught.value.line == before.count(b"\n") + 1
+        assert b'"seq":3,' in line.partition(b"\n")[0]
 
     def test_retry_that_meets_damage_says_so_at_once(self, tmp_path: Path) -> None:
         """A writer that finds damage while it holds the lock raises it, and doesn't wait for itself."""

@@ -307,9 +307,10 @@ BAD: dict[str, tuple[str, set[str]]] = {
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bad_query_ends_in_time_with_what_to_do_and_the_next_one_works(bad: str, source: Source) -> None:
     query, codes = BAD[bad]
+    timeout_s = 3 if "timeout" in codes else 20  # a busy machine takes seconds to make a value of 200 MB
     began = time.monotonic()
     try:
-        checked, answer = source.query(query, rows=100, timeout_s=3)
+        checked, answer = source.query(query, rows=100, timeout_s=timeout_s)
         code = ""
         assert len(answer.rows) <= 100
         assert all(len(cell.value) <= limits.RESULT_CELL_CHARS for row in answer.rows for cell in row if cell)

@@ -220,7 +220,8 @@ def test_a_flood_that_a_step_leaves_behind_costs_the_session_with_it_or_with_the
 # -------------------------------------------------------------------- forged messages
 
 
-@pytest.mark.parametrize("tool", ["note", pytest.param("remove", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["note", "remove"])
 def test_a_forged_call_costs_the_session_and_reaches_no_tool_but_a_known_one(tool: str) -> None:
     """A step may call a known tool anyway; a forged call is among those that the step is said to have made."""
     called: list[str] = []

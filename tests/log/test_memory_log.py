@@ -127,6 +127,22 @@ def test_a_copy_has_a_name_in_memory_or_none() -> None:
         log.copy(2)
 
 
+def test_a_copy_elsewhere_is_refused_with_a_way_to_keep_the_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call that the error advises makes a bank of the same events there."""
+    monkeypatch.chdir(tmp_path)
+    bank = Bank.create("memory:")
+    bank.append(note("word " * 1_000))
+    with pytest.raises(BadInput, match=r"to \./kept: a copy stays with the log engine") as refused:
+        bank.copy(into="./kept")
+    eval(str(refused.value).rpartition("append them to a new bank: ")[2], {"Bank": Bank, "bank": bank})
+    with Bank.open("./kept") as kept:
+        assert [e.id for e in kept.events(after=2)] == [e.id for e in bank.events(after=2)]
+    with Bank.open("./kept") as kept, pytest.raises(BadInput, match="a copy stays with the log engine"):
+        kept.copy(into="memory:x")
+
+
 def test_a_forked_child_has_a_log_of_its_own() -> None:
     """What a child appends is its own, even where a thread of the parent was appending; its end removes no file."""
     assert alone(append_in_a_fork) == 0

@@ -18,11 +18,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 
-from tests.mutations.changes import Change, changes_of, modules
+import pytest
+
+from tests.mutations.changes import Change, changes_of, compiles, modules
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
@@ -38,11 +42,15 @@ ROOMS = {
     "sandbox": ("rbank_es/sandbox",),
 }
 TESTS = tuple(f"tests/{room}" for room in (*ROOMS, "bank", "sparql", "laws", "faults", "attacks", "loop", "rerun"))
-"""Where tests of the core are. Those of the command line would notice some more, each in seconds."""
-MOST_TESTS = 160
-"""Tests run for one change, the quickest first: those that enter the changed function."""
-TIMEOUT_S = 300
-"""A change that makes the tests hang counts as noticed after this long."""
+"""Where tests of the core are."""
+COMMANDS = "tests/cli"
+"""Asked where all others have noticed nothing, because they take minutes."""
+LIKELY_TESTS = 160
+"""Tests asked first: of those that enter the changed function, the quickest and some of the others."""
+TIMEOUT_S = 60
+"""A change that makes one test hang counts as noticed after this long."""
+WHOLE_S = 50 * TIMEOUT_S
+"""The most for all tests of one call of pytest."""
 
 
 def main() -> None:
@@ -51,7 +59,7 @@ def main() -> None:
     drawn = draw(options.changes, options.seed)
     with tempfile.TemporaryDirectory(prefix="mutations-") as scratch:
         copies = [_copy(Path(scratch) / str(number)) for number in range(options.jobs)]
-        reach = Path(options.reach or Path(scratch) / "reach.jsonl")
+        reach = Path(options.reach or Path(scratch) / "kept.jsonl")
         if not reach.exists():
             _observe(copies[0], reach, options.jobs)
         tests = _tests_by_function(reach)
@@ -78,12 +86,16 @@ def draw(count: int, seed: int) -> list[tuple[str, Change]]:
     taken: set[tuple[str, str]] = set()
     while len(chosen) < count and any(by_room.values()):
         for room, changes in by_room.items():
-            while changes and (key := (changes[-1].path, changes[-1].function)) in taken:
+            while changes and (_function(changes[-1]) in taken or not compiles(ROOT, changes[-1])):
                 changes.pop()
             if changes and len(chosen) < count:
-                taken.add(key)
+                taken.add(_function(changes[-1]))
                 chosen.append((room, changes.pop()))
     return chosen
+
+
+def _function(change: Change) -> tuple[str, str]:
+    return change.path, change.function
 
 
 def _options() -> argparse.Namespace:
@@ -107,15 +119,20 @@ def _copy(into: Path) -> Path:
 
 def _run(copy: Path, arguments: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", **variables}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S * 10)
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=WHOLE_S)
 
 
 def _observe(copy: Path, reach: Path, jobs: int) -> None:
+    """Run all tests once and keep which reach what, if they came to their end: half a record would be believed."""
     there = [tests for tests in TESTS if (copy / tests).is_dir()]
+    made = copy / "reach.jsonl"
     arguments = ["-p", "tests.mutations.reach", "-n", str(jobs), "--dist", "loadgroup", *there]
-    observed = _run(copy, arguments, REACH_FILE=str(reach))
+    observed = _run(copy, arguments, REACH_FILE=str(made))
+    if observed.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        sys.exit(f"The tests did not run to their end, so which of them reach what is not known:\n{observed.stdout}")
     print(observed.stdout.strip().splitlines()[-1], file=sys.stderr)
+    shutil.move(made, reach)
 
 
 def _tests_by_function(reach: Path) -> dict[str, list[str]]:
@@ -129,39 +146,83 @@ def _tests_by_function(reach: Path) -> dict[str, list[str]]:
 
 
 def _try(drawn: tuple[str, Change], free: Queue[Path], tests: dict[str, list[str]]) -> str:
-    """Make a change in a copy, run its tests, undo it. Returns `noticed`, `hung`, `unreached` or `missed`."""
+    """Return `noticed`, `missed`, `unreached`, or `hung`: the tests came to no end in `WHOLE_S`."""
     _, change = drawn
-    reaching = _spread(tests.get(_key(change), []))
-    if not reaching:
-        print(f"unreached {change}", file=sys.stderr)
-        return "unreached"
-    copy = free.get()
-    path = copy / change.path
-    source = path.read_text(encoding="utf-8")
+    outcome, copy = "unreached", free.get()
     try:
-        path.write_text(change.apply(source), encoding="utf-8")
-        outcome = _outcome(copy, reaching)
+        for asked in _asked(change, tests.get(_key(change), [])):
+            outcome = _outcome(copy, change, asked) if asked else outcome
+            if outcome == "noticed":
+                break
+    except subprocess.TimeoutExpired:
+        outcome = "hung"
     finally:
-        path.write_text(source, encoding="utf-8")
         free.put(copy)
-    print(f"{outcome} {change} ({len(reaching)} tests)", file=sys.stderr)
+    print(f"{outcome} {change}", file=sys.stderr)
     return outcome
 
 
-def _outcome(copy: Path, reaching: list[str]) -> str:
-    arguments = ["-x", "--timeout", str(TIMEOUT_S // 5), "-m", "slow or not slow", *reaching]
+def _asked(change: Change, reaching: list[str]) -> Iterator[list[str]]:
+    """Yield the tests to ask, the most likely first: most changes are noticed by the first of them."""
+    likely = _spread(reaching)
+    yield likely
+    yield [test for test in reaching if test not in likely]
+    # Nobody watches what runs in other processes.
+    yield [COMMANDS] if reaching else _tests_that_name(change)
+
+
+def _outcome(copy: Path, change: Change, tests: list[str]) -> str:
+    """Return what the tests make of a change. One that fails without it too has noticed nothing: ask the others."""
+    unsteady: list[str] = []
+    while asked := [test for test in tests if test not in unsteady]:
+        with _changed(copy, change):
+            failing = _failing(copy, asked, unsteady)
+        if not failing:
+            return "missed"
+        if not _failing(copy, failing):
+            return "noticed"
+        unsteady += failing
+    return "unreached"
+
+
+@contextmanager
+def _changed(copy: Path, change: Change) -> Iterator[None]:
+    path = copy / change.path
+    source = path.read_text(encoding="utf-8")
+    path.write_text(change.apply(source), encoding="utf-8")
     try:
-        ended = _run(copy, arguments)
-    except subprocess.TimeoutExpired:
-        return "hung"
-    return "missed" if ended.returncode == 0 else "noticed"
+        yield
+    finally:
+        path.write_text(source, encoding="utf-8")
+
+
+def _failing(copy: Path, tests: list[str], without: Sequence[str] = ()) -> list[str]:
+    """Run tests up to the first that fails, and return it. All of them, if they can't even be collected."""
+    noted = copy / "failed"
+    shutil.rmtree(noted, ignore_errors=True)
+    arguments = ["-o", f"cache_dir={noted}", "-x", "--timeout", str(TIMEOUT_S), "-m", "slow or not slow"]
+    left_out = [f"--deselect={test}" for test in without]
+    if _run(copy, [*arguments, *left_out, *tests]).returncode in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    ):
+        return []
+    last_failed = noted / "v" / "cache" / "lastfailed"
+    return list(json.loads(last_failed.read_bytes())) if last_failed.exists() else tests
+
+
+def _tests_that_name(change: Change) -> list[str]:
+    """Return the test files that name a change's module."""
+    module = Path(change.path).stem
+    paths = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if module in path.read_text(encoding="utf-8"))
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 def _spread(tests: list[str]) -> list[str]:
-    """Return at most `MOST_TESTS`: half of them the quickest, half from all the rest, evenly."""
-    if len(tests) <= MOST_TESTS:
+    """Return at most `LIKELY_TESTS`: half of them the quickest, half from all the rest, evenly."""
+    if len(tests) <= LIKELY_TESTS:
         return tests
-    half = MOST_TESTS // 2
+    half = LIKELY_TESTS // 2
     rest = tests[half:]
     return tests[:half] + rest[:: -(-len(rest) // half)]
 
@@ -189,14 +250,12 @@ def _report(options: argparse.Namespace, drawn: list[tuple[str, Change]], outcom
         "|---|---:|---:|---:|",
     ]
     for room in ROOMS:
-        seen = counts[room, "noticed"] + counts[room, "hung"]
-        missed = counts[room, "missed"] + counts[room, "unreached"]
+        seen = counts[room, "noticed"]
+        missed = sum(counts[room, outcome] for outcome in ("missed", "unreached", "hung"))
         lines.append(f"| {room} | {seen + missed} | {seen} | {missed} |")
     lines += ["", "Not noticed:", ""]
     lines += [
-        f"- {outcome}: `{change}`"
-        for (_, change), outcome in zip(drawn, outcomes, strict=True)
-        if outcome in ("missed", "unreached")
+        f"- {outcome}: `{change}`" for (_, change), outcome in zip(drawn, outcomes, strict=True) if outcome != "noticed"
     ]
     return "\n".join(lines)
 

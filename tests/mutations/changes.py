@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ class Change(NamedTuple):
 
 
 def changes_of(root: Path, path: str) -> list[Change]:
-    """Return every change of a file that still compiles and lies inside of a function.
+    """Return every change of a file that lies inside of a function. A few no longer compile.
 
     Left out: texts, annotations, decorators, default values of dataclass-like bodies, and what is raised, because a
     changed message is no changed decision.
@@ -58,12 +59,13 @@ def changes_of(root: Path, path: str) -> list[Change]:
     source = (root / path).read_text(encoding="utf-8")
     found = _Reader(path, source)
     found.visit(ast.parse(source))
-    return [change for change in found.changes if _compiles(change.apply(source))]
+    return found.changes
 
 
-def _compiles(source: str) -> bool:
+def compiles(root: Path, change: Change) -> bool:
+    """Return whether the file with the change made is Python."""
     try:
-        compile(source, "changed", "exec")
+        compile(change.apply((root / change.path).read_text(encoding="utf-8")), change.path, "exec")
     except SyntaxError:
         return False
     return True
@@ -75,10 +77,8 @@ class _Reader(ast.NodeVisitor):
     def __init__(self, path: str, source: str) -> None:
         self._path = path
         self._source = source
-        self._lines = [0]
-        for line in source.splitlines(keepends=True):
-            self._lines.append(self._lines[-1] + len(line.encode()))
-        self._bytes = source.encode()
+        self._lines = [f"{line}\n" for line in source.split("\n")]
+        self._starts = [0, *accumulate(len(line) for line in self._lines)]
         self._names: list[str] = []
         self.changes: list[Change] = []
 
@@ -159,19 +159,23 @@ class _Reader(ast.NodeVisitor):
     def visit_Break(self, node: ast.Break) -> None:  # noqa: N802
         self._replace(node, "continue")
 
-    def _text(self, node: ast.AST) -> str:
-        return ast.get_source_segment(self._source, node) or ""
+    def _text(self, node: ast.expr | ast.stmt) -> str:
+        start, end = self._extent(node)
+        return self._source[start:end]
 
     def _replace(self, node: ast.expr | ast.stmt, text: str, old: str = "") -> None:
-        if not self._names or node.end_lineno is None or node.end_col_offset is None:
-            return
-        start = self._at(node.lineno, node.col_offset)
-        end = self._at(node.end_lineno, node.end_col_offset)
-        name = ".".join(self._names)
-        self.changes.append(Change(self._path, node.lineno, name, start, end, old or self._text(node), text))
+        if self._names:
+            name = ".".join(self._names)
+            self.changes.append(
+                Change(self._path, node.lineno, name, *self._extent(node), old or self._text(node), text)
+            )
+
+    def _extent(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        return self._at(node.lineno, node.col_offset), self._at(node.end_lineno or 0, node.end_col_offset or 0)
 
     def _at(self, line: int, column: int) -> int:
-        return len(self._bytes[: self._lines[line - 1] + column].decode())
+        """Return the place in the text. `ast` counts a column in bytes."""
+        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
 
 def _is_text(node: ast.expr) -> bool:

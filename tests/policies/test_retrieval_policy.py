@@ -72,8 +72,10 @@ def test_retrievals_by_two_versions_of_a_policy_are_each_verified_by_their_own(b
     two = searched(bank, "how many lamps?")
     assert (one.policy, two.policy) == ("bm25-1", "bm25-2")
     assert {hit.score for hit in one.hits}.isdisjoint(hit.score for hit in two.hits)
-    check = bank.verify(retrievals=True).retrievals
+    told: list[tuple[int, int]] = []
+    check = bank.verify(retrievals=True, progress=lambda done, total: told.append((done, total))).retrievals
     assert check is not None and (check.checked, check.unverifiable) == (2, 0)
+    assert told == [(bank.position - 2, bank.position), (bank.position, bank.position)]
 
 
 def test_a_recorded_version_that_nobody_knows_is_an_error_and_never_a_default(bank: Bank) -> None:

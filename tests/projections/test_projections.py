@@ -38,7 +38,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.projections import PROJECTIONS, all_projections, view_names
-from rbank_es.projections.lineage import provenance
+from rbank_es.projections.lineage import VOCABULARY, provenance
 from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Table
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
@@ -220,7 +220,7 @@ def test_provenance_can_be_queried_as_prov_o(models: ReadModels) -> None:
     from rdflib import Graph
 
     with models.live() as view:
-        text = provenance(view)
+        text, edges = provenance(view), view.rows("lineage_edges")
     assert "rbank:Run" in text and "prov:used" in text, "no readable prefixes"
     graph = Graph().parse(data=text, format="turtle")
     learned = graph.query("""
@@ -230,6 +230,13 @@ def test_provenance_can_be_queried_as_prov_o(models: ReadModels) -> None:
             ?item prov:wasGeneratedBy/prov:wasInformedBy+ ?run . ?run a <https://rbank-es.invalid/vocabulary#Run>
         }""")
     assert [str(row[0]) for row in learned] == ["urn:rbank-es:run:a"]  # type: ignore[index]
+    own = {
+        (str(cause), str(relation).removeprefix(VOCABULARY), str(effect))
+        for cause, relation, effect in graph
+        if str(relation).removeprefix(VOCABULARY) in {edge["relation"] for edge in edges}
+    }
+    ends = [(f"urn:rbank-es:{edge['source_kind']}:{edge['source']}", edge) for edge in edges]
+    assert own == {(c, edge["relation"], f"urn:rbank-es:{edge['target_kind']}:{edge['target']}") for c, edge in ends}
 
 
 def test_health_follows_size_novelty_and_duplicates(models: ReadModels) -> None:

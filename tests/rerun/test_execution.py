@@ -39,7 +39,7 @@ from tests.executors.runs import Turns, answer, call, code
 from tests.loop.loops import SCRIPT, TASKS, looped, scripted, source
 from tests.loop.test_guide_run import SCRIPT as GUIDE
 from tests.rerun.banks import Change, bytes_of, changing, leaving_out, quick_code, reruns, retold, run_in
-from tests.sandbox.sandboxes import pool, require_dspy
+from tests.sandbox.sandboxes import Lender, require_dspy
 
 require_dspy()
 
@@ -153,7 +153,7 @@ def test_a_run_can_be_run_again_from_the_bank_that_a_rerun_left(six_steps: Bank,
 @pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
 def test_code_in_the_real_sandbox_comes_out_the_same_played_and_run_again(tmp_path: Path) -> None:
-    with turned(tmp_path, "rlm", STEPS, interpreters=pool()) as bank:
+    with turned(tmp_path, "rlm", STEPS, interpreters=Lender()) as bank:
         [run] = runs_of(bank)
         assert rerun(bank, run).difference is None
         assert rerun(bank, run, live_sandbox=True).difference is None
@@ -163,7 +163,7 @@ def test_code_in_the_real_sandbox_comes_out_the_same_played_and_run_again(tmp_pa
 @pytest.mark.xdist_group("sandbox")
 def test_what_the_sandbox_measures_is_compared_where_code_runs_again(tmp_path: Path) -> None:
     """Played, a step comes out with what was measured when it was recorded; run again, it is measured again."""
-    with turned(tmp_path, "rlm", STEPS, interpreters=pool()) as bank:
+    with turned(tmp_path, "rlm", STEPS, interpreters=Lender()) as bank:
         [run] = runs_of(bank)
         with retold(bank, tmp_path / "retold", changing(StepTaken, variables_n=99)) as other:
             assert rerun(other, run).difference is None

@@ -18,8 +18,7 @@ import pytest
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
 from rbank_es.sandbox.conversation import Lost, TimeLimits
-from rbank_es.sandbox.pool import SandboxPool
-from rbank_es.sandbox.session import SandboxSettings, Session, warm
+from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS, SandboxSettings, Session, warm
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox
@@ -123,13 +122,13 @@ def standing_in(place: Path, **given: Any) -> Sandbox:
     return Sandbox(take_session=lambda settings: Session(runtime), **given)
 
 
-@functools.cache
-def pool() -> SandboxPool:
-    """A pool of real sandboxes for the whole process: a session of its own for each that is taken."""
-    runtime()
-    made = SandboxPool(1)
-    atexit.register(made.close)
-    return made
+class Lender:
+    """What a loop takes sandboxes from, as from a pool: all of them get the session that is lent, one after another."""
+
+    execution_instructions = EXECUTION_INSTRUCTIONS
+
+    def __call__(self) -> Sandbox:
+        return sandbox()
 
 
 def limited(target: Sandbox, step_code_s: float) -> None:

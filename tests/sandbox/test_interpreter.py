@@ -530,9 +530,13 @@ def test_a_pool_has_a_bounded_size(size: int) -> None:
 # -------------------------------------------------------------------- what it runs on
 
 
-def test_a_session_starts_without_a_network() -> None:
-    """In a network namespace of its own where the system allows that; in any case Deno is told to use its cache."""
+def test_deno_is_told_to_use_its_cache_alone() -> None:
     assert {"--cached-only", "--no-remote"} <= set(sandboxes.runtime().command())
+
+
+@pytest.mark.slow
+def test_a_session_starts_without_a_network() -> None:
+    """In a network namespace of its own where the system allows that."""
     script = (
         "from rbank_es.sandbox import conversation, deno, session\n"
         "s = session.Session(deno.find())\n"

@@ -12,9 +12,9 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -210,17 +210,19 @@ HARMLESS = {
 }
 
 
-def _marks(what: str) -> list[pytest.MarkDecorator]:
-    """Some attempts cost the session, and so the seconds that the next one takes to start."""
-    return [pytest.mark.slow] if what in ("node:worker_threads", "keep in a web cache") else []
+def _cases(attempts: Iterable[str], *deadly: str) -> list[Any]:
+    """The names of attempts. Some cost the session, and so the seconds that the next one takes to start."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in deadly else []) for name in attempts]
 
 
-@pytest.mark.parametrize("what", PYTHON)
+@pytest.mark.parametrize("what", _cases(PYTHON, "fetch a page"))
 def test_python_can_not(host: Host, what: str) -> None:
     assert attempt(host, PYTHON[what]).startswith("refused: ")
 
 
-@pytest.mark.parametrize("what", [pytest.param(name, marks=_marks(name)) for name in JAVASCRIPT])
+@pytest.mark.parametrize(
+    "what", _cases(JAVASCRIPT, "node:worker_threads", "keep in a web cache", "keep in localStorage")
+)
 def test_javascript_can_not(host: Host, what: str) -> None:
     code = (
         f"import js\nresult = js.eval({JAVASCRIPT[what]!r})\nif hasattr(result, 'then'): result = await result\nresult"

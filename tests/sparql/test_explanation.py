@@ -101,6 +101,12 @@ def test_a_misspelt_variable_is_told_with_those_that_there_are() -> None:
     )
 
 
+def test_four_variables_are_named_and_of_more_it_is_said_that_there_are_more() -> None:
+    for asked, named in (("?a ?b ?c ?d", "?a, ?b, ?c, ?d"), ("?a ?b ?c ?d ?e", "?a, ?b, ?c, ?d, …")):
+        (found,) = explain(f"SELECT {asked} {{ ?x ex:p ex:o }}", LOCAL).warnings
+        assert found.message == f"no pattern binds {named}"
+
+
 def test_a_cross_product_says_which_parts() -> None:
     (found,) = explain("SELECT * { ?a ex:p ?b . ?b ex:q ?c . ?d ex:r ?e }", LOCAL).warnings
     assert "?a, ?b, ?c and ?d, ?e" in found.message

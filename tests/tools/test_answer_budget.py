@@ -215,7 +215,7 @@ def test_a_page_with_a_hint_is_within_its_budget_too(answer: Answer, cap_chars: 
     assert bool(body["rows"]) == bool(answer.rows)
 
 
-@pytest.mark.parametrize("length", [301, 1_000, limits.CELL_IRI_CHARS])
+@pytest.mark.parametrize("length", [301, 1_000, limits.ONTOLOGY_IRI_CHARS])
 def test_an_iri_is_shown_whole_where_a_page_can_hold_it(length: int) -> None:
     iris = [f"http://e.org/{number}".ljust(length, "x") for number in range(5)]
     rows = tuple((Cell("iri", iri), literal("t" * 5_000)) for iri in iris)

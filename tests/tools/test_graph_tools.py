@@ -110,6 +110,16 @@ def test_a_class_is_described(tools: LibraryTools) -> None:
     assert {row["uri"] for row in body["properties"]} >= {"lib:title", "lib:pages"}
 
 
+def test_a_class_of_another_vocabulary_is_counted_unless_an_endpoint_would_have_to(
+    bank: Bank, tools: LibraryTools, source: Source
+) -> None:
+    """Counting the things of a popular class can take an endpoint minutes."""
+    body = tools("g_describe", resource="owl:Class")
+    assert (body["kind"], body["count"]) == ("class", 6)
+    far = LibraryTools(bank, endpoint_over(source))("sparql_peek", resource="lib:Book", output_mode="schema")
+    assert far["kind"] == "class" and "count" not in far
+
+
 def test_a_property_is_described_with_examples(tools: LibraryTools) -> None:
     body = tools("g_describe", resource="lib:wrote")
     assert (body["kind"], body["triples"], body["comment"]) == ("property", 3, "Who wrote a work.")

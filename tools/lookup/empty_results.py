@@ -165,7 +165,8 @@ class _Hinter:
             if triples := self._tables.triples(inverse):
                 other = self._short(inverse)
                 way = self._turned(link, other)
-                return f"the data never use {name}, but its inverse {other} ({triples} triples). Turn it round: {way}"
+                found = f"{triples} triple{'s' if triples > 1 else ''}"
+                return f"the data never use {name}, but its inverse {other} ({found}). Turn it round: {way}"
         below = [iri for iri, each in self._tables.properties.items() if link.property in each.parents and each.triples]
         if below:
             return f"the data never use {name} itself, but {self._names(below)}"

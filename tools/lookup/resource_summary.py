@@ -20,6 +20,9 @@ from rbank_es.tools.runtime.tool_session import ToolError
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
+# Characters of a name that a tool repeats to its caller, who knows it.
+_SHOWN_NAME_CHARS = 300
+
 
 NOTE_CHARS = 90
 """Characters that a note may take beside the instances."""
@@ -169,7 +172,7 @@ class ResourceQueries:
 
     def name(self, iri: str) -> str:
         """Return the short name of an IRI, as an answer about it shows it."""
-        return clip(self.names.shorten(iri), limits.SHOWN_NAME_CHARS)
+        return clip(self.names.shorten(iri), _SHOWN_NAME_CHARS)
 
     def kind(self, iri: str) -> Kind | None:
         """Return the kind of a thing; None if neither the schema nor the data know it."""

@@ -182,7 +182,7 @@ def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], 
         if cell is None:
             continue
         is_iri = cell.kind == "iri"
-        shown[name], cut = clip_all(value_of(cell), limits.CELL_IRI_CHARS if is_iri else width)
+        shown[name], cut = clip_all(value_of(cell), limits.ONTOLOGY_IRI_CHARS if is_iri else width)
         clipped, cut_iri = clipped + cut, cut_iri or (is_iri and cut > 0)
     return shown, clipped, cut_iri
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -19,11 +19,14 @@ from rbank_es.events.run_events import RunBounds
 from rbank_es.system.files import read_regular, replaceable
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from rbank_es.judging.judges import Judge
     from rbank_es.ontology.loader import Ontology
     from rbank_es.projections.view import View
     from rbank_es.system.registry import Registry
 
+_PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
 ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
 
 
@@ -121,10 +124,11 @@ def open_whole(text: str) -> Bank:
 
 
 def open_to_fill(text: str) -> Bank:
-    """Open the bank of an argument BANK, for a command that has --create. Raises as `open_whole` does."""
+    """Open the bank of an argument BANK, for a command that has --create. Raises as `open_whole` and `lasting` do."""
     try:
         return open_whole(text)
     except BankNotFound as missing:
+        lasting(text)  # because --create would be refused
         raise BankNotFound(missing.place, "Add --create to make it") from None
 
 
@@ -187,14 +191,17 @@ def read_bounded(path: str) -> bytes:
         return read_regular(path, limits.IMPORT_FILE_BYTES, follow=True)
     if sys.stdin is None:
         raise BadInput("standard input is closed; name a file")
-    return _read(sys.stdin.buffer, "standard input")
+    return _read(cast("BufferedReader", sys.stdin.buffer), "standard input")
 
 
-def _read(stream: BinaryIO, name: str) -> bytes:
-    data = stream.read(limits.IMPORT_FILE_BYTES + 1)
+def _read(stream: BufferedReader, name: str) -> bytes:
+    data = bytearray()
+    # In pieces, because one long read misses a Ctrl-C that comes while it copies.
+    while len(data) <= limits.IMPORT_FILE_BYTES and (piece := stream.read1(_PIECE_BYTES)):
+        data += piece
     if len(data) > limits.IMPORT_FILE_BYTES:
         raise LimitExceeded(f"{name} in bytes", len(data), limits.IMPORT_FILE_BYTES, "split it")
-    return data
+    return bytes(data)
 
 
 def read_text_file(path: str) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.projections.view import FoundItem
     from rbank_es.rerun.execution import Rerun
+
+# Hits of each search in the demo.
+DEMO_HITS = 3
 
 PURPOSE = "The demo: six tasks over the shipped ontology. Scripted: a script stood in for the model."
 KINDS = {"success": "strategy", "failure": "guardrail"}
@@ -215,7 +217,7 @@ def _verdict_at(bank: Bank, run: str) -> int:
 def _demo_point(bank: Bank, position: int, question: str) -> DemoPoint:
     replayed = bank.replay(position)
     with bank.as_of(position) as view:
-        hits = view.search(question, limits.DEMO_HITS)
+        hits = view.search(question, DEMO_HITS)
     return DemoPoint(position=position, items=len(replayed.state.items), digest=replayed.digests.all, hits=hits)
 
 
@@ -261,7 +263,7 @@ def print_result(bank: Bank, result: DemoResult, name: str) -> None:
     )
     for when, shown in (("Before the lesson", result.before), ("Now", result.after)):
         echo_heading(f"{when}: position {shown.position:,}, {count(shown.items, 'item')}")
-        echo_command(f'search {name}@{shown.position} "{safe_line(result.question)}" -k {limits.DEMO_HITS}')
+        echo_command(f'search {name}@{shown.position} "{safe_line(result.question)}" -k {DEMO_HITS}')
         print_hits(shown.hits)
         echo(f"state digest {shown.digest[:16]}…, the same at every replay")
     echo_heading("A run, re-executed from its own events")

@@ -37,6 +37,10 @@ Cell = str | int | float | bool | None
 _BLANKS = re.compile(r"[ \t\n\r\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_STYLES.values())})m)")
+# Before a wide character, because Chinese and Japanese have no blanks; punctuation stays with the character before it.
+_BEFORE_WIDE = r"(?=[\u3040-\u30fb\u3400-\u9fff\uac00-\ud7a3\uff10-\uff19\uff21-\uff3a\U00020000-\U0003ffff])"
+_BREAKS = re.compile(rf"(?<=[^ ])( +)(?=[^ ])|{_BEFORE_WIDE}")
+_BREAKS_IN_FIELDS = re.compile(rf"(?<=[^ ])( )(?=[^ ])|{_BEFORE_WIDE}")
 
 
 # ---------------------------------------------------------------- text
@@ -197,17 +201,23 @@ def echo(text: str = "", *, hang: int | None = None) -> None:
 
 
 def wrapped(line: str, columns: int, hang: int | None = None) -> list[str]:
-    """Return a line as lines of at most `columns` columns, broken between words; a longer word stays whole."""
+    """Return a line as lines of at most `columns` columns, broken between words and before wide characters.
+
+    A longer word stays whole. With `hang`, a run of blanks is a gap between columns, where no line is broken.
+    """
     if _columns_of(line) <= columns:
         return [line]
     indent = " " * (len(line) - len(line.lstrip(" ")) if hang is None else min(hang, columns // 2))
-    lines, current = [], ""
-    for word in re.split(r"(?<=[^ ]) (?=[^ ])", line):
-        longer = f"{current} {word}" if current else word
-        if current and _columns_of(longer) > columns:
+    current, *more = re.split(_BREAKS if hang is None else _BREAKS_IN_FIELDS, line)
+    lines, used = [], _columns_of(current)
+    for gap, word in zip(more[::2], more[1::2], strict=True):
+        added = f"{gap or ''}{word}"
+        used += _columns_of(added)
+        if used > columns:
             lines.append(current)
-            longer = indent + word
-        current = longer
+            current, added = indent, word
+            used = len(indent) + _columns_of(word)
+        current += added
     return [*lines, current]
 
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Event as Signal
@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import (
     BadBankName,
     BadInput,
@@ -29,14 +30,14 @@ from rbank_es.errors import (
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import erasure, lines
 from rbank_es.log.file import segment_rewrite
-from rbank_es.log.file.foreign_files import foreign_files
+from rbank_es.log.file.bank_directory import foreign_files, make_directory, put_in_place
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import LineBatch, Reader, Tail
-from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.remains import kept_remains
-from rbank_es.log.file.run_index import RunIndex
+from rbank_es.log.file.run_index import RunIndex, Wanted
 from rbank_es.log.file.segment_check import SegmentCheck
 from rbank_es.log.file.segments import LOCK, Segment, all_segments, list_segments, read_opened, segment_path
+from rbank_es.log.file.sync_records import Receipts
 from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.protocol import (
@@ -66,8 +67,6 @@ from rbank_es.system.files import (
     temporary_folder,
 )
 
-_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
-
 
 class FileLog:
     """A log in a directory; see `EventLog` for its promises. Safe for many processes and threads.
@@ -94,7 +93,6 @@ class FileLog:
         self._reader = Reader(directory, bank_id, self._receipts)
         self._texts = Texts(directory, bank_id)
         self._heads = Heads(directory, bank_id, self._reader, self._cache)
-        self._runs = RunIndex(self._reader, self._heads, self._cache)
         self._writer = Writer(
             directory,
             bank_id,
@@ -119,7 +117,7 @@ class FileLog:
         calls: System = options.get("calls") or System()
         try:
             missing = [place for place in (directory, *directory.parents) if not place.exists()]
-            _make_directory(directory)
+            make_directory(directory)
             for place in missing:  # a directory survives a power cut when its parent was synced
                 calls.sync_directory(place.parent)
             with locked(directory / LOCK, str(directory)):
@@ -148,7 +146,7 @@ class FileLog:
             if place.exists() and any(place.iterdir()):
                 raise BadInput(f"{place} is not empty; choose another directory")
         try:
-            _make_directory(place)
+            make_directory(place)
             segment_rewrite.copy_segments(self.directory, place, upto, lines.seed_of(self._bank_id))
         except OSError as error:
             raise LogUnavailable(str(place), "make a copy in", error) from error
@@ -156,6 +154,10 @@ class FileLog:
         made._cache.remove()  # an earlier copy in the same place may have been longer
         made._is_scratch = into is None
         return made
+
+    @cached_property
+    def _runs(self) -> RunIndex:
+        return RunIndex(self._reader, self._heads, self._cache)
 
     @property
     def bank_id(self) -> str:
@@ -212,9 +214,16 @@ class FileLog:
     def _batches(
         self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
     ) -> Iterator[LineBatch]:
-        if run is not None or (types is not None and self._runs.is_sparse(after, upto, types)):
-            return self._runs.batches(after, upto, types, run)
-        return self._reader.batches(after, upto, types)
+        if run is None and (types is None or not self._is_sparse(after, upto, types)):
+            return self._reader.batches(after, upto, types)
+        return self._runs.batches(after, upto, types, run)
+
+    def _is_sparse(self, after: int, upto: int | None, types: Collection[str]) -> bool:
+        """Return whether few events between two positions are of these types, as far as the index knows."""
+        head = self._heads.look().seq
+        upto = head if upto is None else min(upto, head)
+        wanted = Wanted(after, upto, frozenset(types))
+        return upto - after >= limits.INDEXED_READ_EVENTS and self._runs.is_sparse(wanted)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -465,7 +474,7 @@ class FileEngine:
         try:
             with FileLog.create(draft, events, **options) as log:
                 fill(log)
-            _put_in_place(draft, directory, options.get("calls") or System())
+            put_in_place(draft, directory, options.get("calls") or System())
             log._cache.move(directory)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -473,22 +482,6 @@ class FileEngine:
                 with suppress(OSError):  # it is not empty
                     folder.rmdir()
         return FileLog.open(directory, **options)
-
-
-def _make_directory(directory: Path) -> None:
-    """Make the directory of a bank for its owner alone; one that is there keeps its permissions."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    directory.mkdir(mode=0o700, exist_ok=True)
-
-
-def _put_in_place(draft: Path, directory: Path, calls: System) -> None:
-    try:
-        draft.rename(directory)
-    except OSError as error:
-        if error.errno in _TAKEN:
-            raise BankExists(str(directory)) from None
-        raise LogUnavailable(str(directory), "make a bank in", error) from error
-    calls.sync_directory(directory.parent)
 
 
 ENGINE = FileEngine()

@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from rbank_es import limits
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.file.reader import Reader, Tail
-from rbank_es.log.file.receipts import Receipt, boot_digest
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,
@@ -32,9 +30,13 @@ from rbank_es.log.file.segments import (
     read_opened,
     segment_of,
 )
+from rbank_es.log.file.sync_records import Receipt, boot_digest
 from rbank_es.log.groups import resolved
 from rbank_es.log.protocol import Head
 from rbank_es.system.files import BankCache, opened
+
+# Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them.
+_SEARCHED_IDS = 32
 
 _CRC_CHARS = 8
 _NO_DIGEST = bytes(32)
@@ -222,7 +224,7 @@ class Ids:
         *closed, active = all_segments(self._directory)
         self._searched += len(event_ids)
         # In a segment of 64 MiB a search takes 28 ms and the dictionary 1.2 s: it pays from about 40 ids on.
-        if self._active is None and self._searched >= limits.SEARCHED_IDS:
+        if self._active is None and self._searched >= _SEARCHED_IDS:
             self._active = _all_ids(active)
         found = {event_id: self._find(event_id, closed, active) for event_id in event_ids}
         return {event_id: seq for event_id, seq in found.items() if seq is not None}

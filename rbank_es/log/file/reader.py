@@ -29,7 +29,6 @@ from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.log import lines, system_calls
-from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.segments import (
     LOCK,
     Segment,
@@ -42,6 +41,8 @@ from rbank_es.log.file.segments import (
     read_sealed,
     segment_of,
 )
+from rbank_es.log.file.sync_records import Receipts
+from rbank_es.log.protocol import older_copy_advice
 from rbank_es.system.files import kind_of, opened
 
 Mark = tuple[int, int]
@@ -416,7 +417,7 @@ class Reader:
             f"position {tail.seq + 1:,} can't be read, but events up to {vouched:,} were on disk and acknowledged: "
             "bytes were changed or lost since"
         )
-        advice = f"If an older copy was put there on purpose, remove {self.receipts.path}."
+        advice = older_copy_advice(self.receipts.path.parent) if self.receipts.path else ""
         return SegmentCorruption(tail.segment.name, number, tail.offset, reason, advice)
 
     def find_id(self, event_id: str, segment: Segment) -> int | None:

@@ -28,7 +28,7 @@ from rbank_es.log import lines
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.segments import Segment, SegmentCorruption, all_segments, blocks, last_line, segment_of
-from rbank_es.log.process_cache import ProcessCache
+from rbank_es.log.system_calls import ProcessCache
 from rbank_es.system.files import BankCache, opened
 
 _CRC_BYTES = 4
@@ -204,13 +204,8 @@ class RunIndex(ProcessCache):
             else:
                 yield from self._searched(part)
 
-    def is_sparse(self, after: int, upto: int | None, types: Collection[str]) -> bool:
-        """Return whether the index is there already, and says that few events between two positions are of these
-        types."""
-        end = self._heads.look().seq
-        wanted = Wanted(after, end if upto is None else min(upto, end), frozenset(types))
-        if wanted.upto - after < limits.INDEXED_READ_EVENTS:
-            return False
+    def is_sparse(self, wanted: Wanted) -> bool:
+        """Return whether the index is there already, and says that few of the events between are wanted."""
         found = 0
         for segment, part in self._parts(wanted):
             with opened(segment.path) as fd, self.lock:
@@ -218,7 +213,7 @@ class RunIndex(ProcessCache):
             if runs is None:
                 return False
             found += runs.count(part)
-        return found * limits.INDEXED_READ_SHARE < wanted.upto - after
+        return found * limits.INDEXED_READ_SHARE < wanted.upto - wanted.after
 
     def _parts(self, wanted: Wanted) -> Iterator[tuple[Segment, Wanted]]:
         """Yield the segments that may hold wanted events, each with the part of the window that it covers."""

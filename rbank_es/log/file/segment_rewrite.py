@@ -22,7 +22,7 @@ from rbank_es.events import ContentErased
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.erasure import Targets
-from rbank_es.log.file import receipts
+from rbank_es.log.file import sync_records
 from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.remains import remove_remains
@@ -164,7 +164,7 @@ def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path.suffix != ".lock" and path.name != receipts.NAME:
+            elif path.suffix != ".lock" and path.name != sync_records.NAME:
                 path.unlink(missing_ok=True)
         calls.sync_directory(folder)
 

@@ -40,7 +40,7 @@ class SegmentCorruption(LogCorruption):
 
     def __init__(self, segment: str, line: int, byte_offset: int, reason: str, advice: str = "") -> None:
         self.segment, self.line, self.byte_offset = segment, line, byte_offset
-        restore = "Restore that file from a backup; the log before it can be read with BANK@POSITION."
+        restore = "Restore that file from a backup; rbank-es log BANK@POSITION reads the log before it."
         place = f"segment {segment}, line {line:,}, byte {byte_offset:,}"
         super().__init__(place, reason, f"{restore} {advice}".rstrip())
 

@@ -24,11 +24,11 @@ from rbank_es.errors import ErasureUnfinished, InterruptedAppend, LogError, LogF
 from rbank_es.events.event import Event, type_of
 from rbank_es.log import erasure, groups, lines, system_calls
 from rbank_es.log.file import segment_rewrite
-from rbank_es.log.file.failure_marker import FailureMarker
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.remains import keep_remains, kept_remains, next_name, remove_remains
 from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
+from rbank_es.log.file.sync_records import FailureMarker
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
 from rbank_es.system.files import BankCache, caches_of, open_regular, opened, read_regular, sweep_scratch

@@ -28,6 +28,12 @@ from rbank_es.sparql.results import Answer, Form, NotResults, ResultContent
 if TYPE_CHECKING:
     import httpx
 
+# Queries up to this length go by GET, which caches well; longer ones by POST.
+_GET_CHARS = 1_800
+
+# Bytes that are decompressed at a time: a small body can stand for an endless one.
+_PIECE_BYTES = 64 * limits.KIB
+
 
 class _TurnedAway(Exception):
     """A failed try that a retry may mend: the error without one, and the seconds that the endpoint asks to wait."""
@@ -145,7 +151,7 @@ class RemoteEngine(QueryEngine):
 
     def _request(self, query: str, form: Form, deadline: Deadline) -> httpx.Request:
         accept = {"Accept": accepted(form)}
-        if len(quote_plus(query, errors="replace")) <= limits.ENDPOINT_GET_CHARS:
+        if len(quote_plus(query, errors="replace")) <= _GET_CHARS:
             url = self.address.url.copy_merge_params({"query": query})
             return self._built("GET", url, deadline, accept)
         form_body = b"query=" + quote_plus(query, errors="replace").encode()
@@ -304,7 +310,7 @@ def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:
 def _inflated(inflate: zlib._Decompress, raw: bytes) -> Iterator[bytes]:
     while raw:
         try:
-            piece = inflate.decompress(raw, limits.ENDPOINT_PIECE_BYTES)
+            piece = inflate.decompress(raw, _PIECE_BYTES)
         except zlib.error:
             raise NotResults("its compressed data is broken") from None
         yield piece

@@ -36,6 +36,9 @@ from rbank_es.sparql.parser.tokens import (
 from rbank_es.sparql.parser.tree import projected
 from rbank_es.sparql.results import TRIPLE, Form
 
+# Verdicts of rdflib that are kept: an agent often sends the same query again.
+_QUERIES_CONFIRMED = 256
+
 OPERAND_WEIGHT = 12
 """An operand costs rdflib 2,300 calls, because it tries every function; any other token costs it 200."""
 
@@ -311,7 +314,7 @@ def edits_for_rdflib(parsed: ParsedQuery) -> Iterator[Edit]:
         yield Edit(offset, offset, "{} ")
 
 
-@lru_cache(maxsize=limits.QUERIES_CONFIRMED)
+@lru_cache(maxsize=_QUERIES_CONFIRMED)
 def read_by_rdflib(query: str) -> RdflibReading:
     """Return rdflib's reading of a text; never raises.
 

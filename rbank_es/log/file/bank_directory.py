@@ -1,17 +1,41 @@
-"""The files in a bank's directory that are no part of its log: whatever somebody put there is named, never followed."""
+"""The directory of a bank: how it is made, and the files in it that are no part of the log.
+
+Whatever somebody put there is named, never followed.
+"""
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
+from rbank_es.errors import BankExists, LogUnavailable
 from rbank_es.log.file.remains import is_remains
 from rbank_es.log.file.segment_rewrite import MARKER, Job
 from rbank_es.log.file.segments import FAILED, LOCK, is_segment
 from rbank_es.log.protocol import ForeignFile
+from rbank_es.log.system_calls import System
 from rbank_es.system.files import is_scratch, kind_of
 
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _LOCKS = re.compile(r"[A-Za-z0-9-]+\.lock")
+
+
+def make_directory(directory: Path) -> None:
+    """Make the directory of a bank for its owner alone; one that is there keeps its permissions."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
+
+
+def put_in_place(draft: Path, directory: Path, calls: System) -> None:
+    """Give a complete directory its name, durably. Raises `BankExists`, `LogUnavailable`."""
+    try:
+        draft.rename(directory)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            raise BankExists(str(directory)) from None
+        raise LogUnavailable(str(directory), "make a bank in", error) from error
+    calls.sync_directory(directory.parent)
 
 
 def foreign_files(directory: Path) -> tuple[ForeignFile, ...]:
