@@ -108,9 +108,6 @@ POLICY_ITEMS = 100_000_000
 POLICY_FRACTION = 1_000_000
 # Items that one candidate may take the place of: more would let a model empty a bank with a few proposals.
 MERGE_TARGETS = 20
-# Items that a model is shown beside a candidate, and characters of each: the text of a few lessons, not a library.
-MERGE_NEIGHBOURS = 5
-MERGE_SHOWN_CHARS = 600
 POLICY_TRAJECTORY_LEAST_CHARS = 1_000
 POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10
@@ -422,8 +419,6 @@ SUBCALLS_AT_ONCE = 8
 # -------------------- judging
 # Rows or columns that are shown of one way in which two answers differ.
 DIFFERENCE_EXAMPLES = 3
-# Characters of one value that a judge quotes from a result: three rows of three still fit into a reason.
-JUDGE_VALUE_CHARS = 60
 # Characters of an error, or of the right words, that a judge quotes in its reason.
 JUDGE_QUOTE_CHARS = 200
 # Ways to match the columns of two answers that are all tried; beyond, each column takes its most similar one.
@@ -432,8 +427,6 @@ JUDGE_COLUMN_CHOICES = 5_000
 JUDGE_EXPONENT = 400
 # Significant digits to which fractional numbers are compared: engines keep different numbers of digits of 10/3.
 JUDGE_DIGITS = 12
-# Rows of a result up to which an answer is expected to name one of its values.
-JUDGE_FEW_ROWS = 5
 # Characters of a judgment's reason.
 JUDGE_REASON_CHARS = 2_000
 # Characters of an answer, and of its query, that a judging model is shown.
@@ -452,12 +445,8 @@ JUDGE_MEMORY_CHARS = 3_000
 JUDGE_REPLY_CHARS = 50_000
 # Replies of a judging model that are parsed before it is given up; each time it gets the fault of the last.
 JUDGE_TRIES = 3
-# Characters of the reason why a reply can't be read, as the judging model gets it: parsers quote all of a reply.
-JUDGE_PROBLEM_CHARS = 500
 # Terms of a query or an answer that are looked up in the data, in one query.
 JUDGE_TERMS = 200
-# Random halves of the labelled cases on which a threshold of confidence is tried: the mean error settles to 1 %.
-JUDGE_RESAMPLES = 1_000
 # A file of labelled cases.
 JUDGE_CASES_BYTES = 16 * MIB
 
@@ -512,11 +501,5 @@ DASHBOARD_PURPOSE_CHARS = 500
 RULINGS = 5_000
 # The largest `--tail`.
 LOG_TAIL = 1_000_000
-# Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all.
-ERASURE_RUNS_SHOWN = 20
-ERASURE_POSITIONS_SHOWN = 20
-# Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: the ReasoningBank paper's
-# parallel scaling).
-MATTS_ROLLOUTS = 3
 # Names that a shell is offered at a Tab.
 COMPLETIONS = 1_000

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 _OVERVIEW_CLASSES = 10
 _DETAIL_PROPERTIES = 8
 
-# Procedures that `sparql_peek` names (source: the unified tool design).
-_RELATED_PROCEDURES = 2
-
 
 Mode = Literal["overview", "classes", "properties", "detail"]
 

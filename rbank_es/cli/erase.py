@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file, view_at
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, format_size, on_terminal
@@ -17,6 +16,10 @@ from rbank_es.errors import BadInput, CheckFailed, NotInBank
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.log.protocol import Erasure, Place, Residue
+
+# Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all.
+_ERASURE_RUNS_SHOWN = 20
+_ERASURE_POSITIONS_SHOWN = 20
 
 
 @command(
@@ -104,7 +107,7 @@ def print_places(found: Erasure) -> None:
     if found.short:
         echo(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
     if found.facts:
-        where = ", ".join(f"{seq:,}" for seq in found.facts[: limits.ERASURE_POSITIONS_SHOWN])
+        where = ", ".join(f"{seq:,}" for seq in found.facts[:_ERASURE_POSITIONS_SHOWN])
         echo(f"stays: the same characters in ids or names, which are never erased (positions {where})")
     if found.shared:
         echo(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
@@ -135,8 +138,8 @@ def _print_runs(found: Erasure) -> None:
     if runs:
         other = "other " if named else ""
         lose = f"1 {other}run loses" if len(runs) == 1 else f"{len(runs):,} {other}runs lose"
-        more = ", …" if len(runs) > limits.ERASURE_RUNS_SHOWN else ""
-        echo(f"{lose} texts, and can't be run again: {', '.join(runs[: limits.ERASURE_RUNS_SHOWN])}{more}")
+        more = ", …" if len(runs) > _ERASURE_RUNS_SHOWN else ""
+        echo(f"{lose} texts, and can't be run again: {', '.join(runs[:_ERASURE_RUNS_SHOWN])}{more}")
 
 
 def _confirm(yes: bool, as_json: bool) -> None:

@@ -68,9 +68,6 @@ if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
 
-# Rollouts of `--matts`, unless asked otherwise (source: the ReasoningBank paper's parallel scaling).
-_ROLLOUTS = 3
-
 UNNAMED = "unnamed/model"
 """Name of the model where a dry run has none."""
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from rbank_es.judging.judges import JudgeInputs
     from rbank_es.sparql.source import Source
 
+# Rows of a result up to which an answer is expected to name one of its values.
+_JUDGE_FEW_ROWS = 5
+
 CODES: dict[str, str] = {
     "not_converged": "the run was stopped or failed before it submitted (sure)",
     "no_answer": "neither an answer nor a query was submitted (sure)",
@@ -303,11 +306,7 @@ def _of_answer(
         return
     if evidence.recorded is not None and evidence.recorded.truncated and not tree.is_grouped(query.tree.body):
         yield from _truncated_answer(outcome.task, answer)
-    if (
-        len(answer.rows) <= limits.JUDGE_FEW_ROWS
-        and outcome.answer.strip()
-        and not _names_a_value(outcome.answer, answer)
-    ):
+    if len(answer.rows) <= _JUDGE_FEW_ROWS and outcome.answer.strip() and not _names_a_value(outcome.answer, answer):
         from rbank_es.judging.result_comparison import shown
 
         values = "; ".join(shown(row) for row in answer.rows[:2])  # two rows are enough to recognise a result

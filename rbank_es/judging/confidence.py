@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rbank_es import limits
+# Random halves of the labelled cases on which a threshold of confidence is tried: the mean error settles to 1 %.
+_JUDGE_RESAMPLES = 1_000
 
 DELTA = 0.1
 """The probability that a threshold accepts more errors than it promises."""
@@ -69,7 +70,7 @@ def wilson(part: int, whole: int) -> tuple[float, float] | None:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def threshold_for(cases: Iterable[Graded], alpha: float, resamples: int = limits.JUDGE_RESAMPLES) -> Threshold:
+def threshold_for(cases: Iterable[Graded], alpha: float, resamples: int = _JUDGE_RESAMPLES) -> Threshold:
     """Return the least threshold of confidence for which at most `alpha` of the accepted verdicts are wrong.
 
     Deterministic: the resamples are drawn from `SEED`.

@@ -23,6 +23,9 @@ from rbank_es import limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.results import Answer, Cell, Row
 
+# Characters of one value that a judge quotes from a result: three rows of three still fit into a reason.
+_JUDGE_VALUE_CHARS = 60
+
 Kind = Literal["missing_rows", "extra_rows", "missing_columns", "extra_columns", "different_order"]
 
 Value = tuple[object, ...] | None
@@ -283,5 +286,5 @@ def _shown(cell: Cell | None) -> str:
         return "-"
     text = {"iri": f"<{cell.value}>", "bnode": "[]"}.get(cell.kind, cell.value)
     line = " ".join(text.split())
-    short = line if len(line) <= limits.JUDGE_VALUE_CHARS else line[: limits.JUDGE_VALUE_CHARS - 1] + "…"
+    short = line if len(line) <= _JUDGE_VALUE_CHARS else line[: _JUDGE_VALUE_CHARS - 1] + "…"
     return f"{short}@{cell.lang}" if cell.lang else short

@@ -14,6 +14,10 @@ from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies.policy import Policy, governing
 
+# Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: the ReasoningBank paper's
+# parallel scaling).
+_MATTS_ROLLOUTS = 3
+
 
 class Selectable(Protocol):
     """A finished rollout, as far as a selection looks at it. `verdict` is the one for learning."""
@@ -56,7 +60,7 @@ class BestOf(Policy, frozen=True, kw_only=True):
             description="Rollouts of each task under --matts. Default: 3, as in the ReasoningBank paper's parallel "
             "scaling.",
         ),
-    ] = limits.MATTS_ROLLOUTS
+    ] = _MATTS_ROLLOUTS
     among: Annotated[
         Literal["shortest", "first"],
         Meta(
