@@ -204,6 +204,7 @@ class TestPlaces:
         assert locate("my-bank_1.x")[1:] == ("./logs/my-bank_1.x", "my-bank_1.x")
         monkeypatch.setenv("RBANK_HOME", "/srv/banks")
         assert locate("b")[1:] == ("/srv/banks/b", "b")
+        assert locate("x" * 100).name == "x" * 100
         assert locate("./b").name == locate("../b").name == "b"
         assert locate("/a/b c").name == locate("file:///a/b%20c").name == "b c"
         assert directory_of("file:///a/b%20c") == Path("/a/b c") and directory_of("../b") == Path("../b")

@@ -163,6 +163,7 @@ def test_what_is_too_long_is_cut_at_a_sentence_else_between_words() -> None:
     assert len(item.content) <= limits.ITEM_CONTENT_CHARS and item.content.endswith("words.")
     assert shortened("x" * 30, 10) == "x" * 9 + "…"
     assert shortened("1234567.", 8) == "1234567."
+    assert shortened("It works. It is fast.", 9) == "It works."
 
 
 def test_what_looks_the_same_is_the_same() -> None:
@@ -217,3 +218,7 @@ def test_the_first_three_are_taken() -> None:
 
 def test_words_of_a_line_are_parted_by_single_blanks() -> None:
     assert one_line(" a\u00a0\n\tb\u2028c ") == "a b c"
+
+
+def test_an_empty_fence_holds_nothing() -> None:
+    assert many_lines("```\n```") == one_line("```text\n```") == ""

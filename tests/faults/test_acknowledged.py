@@ -290,3 +290,30 @@ def test_apparent_damage_is_read_again_while_no_writer_moves(tmp_path: Path) -> 
         path.write_bytes(sound)
     reader.join()
     assert found == [3]
+
+
+def test_verify_reads_apparent_damage_again_while_no_writer_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An erasure that rewrites a closed segment looks like damage for a moment."""
+    log = acknowledged(tmp_path / "bank")
+    closed, found = active(log.directory), list[object]()
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", 100)
+    log.append([note("in the next segment")])
+    sound = closed.read_bytes()
+
+    def verify() -> None:
+        try:
+            found.append(log.verify().events)
+        except LogCorruption as error:
+            found.append(error)
+
+    with locked(log.directory / "lock", "bank"):
+        flipped(closed, sound.index(event_id(2).encode()))
+        reader = threading.Thread(target=verify)
+        reader.start()
+        reader.join(0.2)
+        assert not found and reader.is_alive()
+        closed.write_bytes(sound)
+    reader.join()
+    assert found == [4]

@@ -166,6 +166,8 @@ def test_many_columns_are_matched_within_bounds() -> None:
     given = table(cells[::-1])
     assert limits.JUDGE_COLUMN_CHOICES < 10 * 9 * 8 * 7 * 6
     assert kinds(given, table(cells[:9])) == [("extra_columns", 1)]
+    twice = (cells[0], *cells[:8])
+    assert kinds(table((*twice, cells[9])), table(twice)) == [("extra_columns", 1)]
 
 
 def test_an_answer_without_columns_is_compared_too() -> None:

@@ -215,7 +215,7 @@ def test_no_byte_of_an_erased_text_is_left(text: str, data: st.DataObject) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(text=texts, data=st.data())
 def test_no_byte_of_an_erased_text_is_left_in_pages_and_exports(text: str, data: st.DataObject) -> None:
     """The same, with pages and exports of the bank that came back into it."""

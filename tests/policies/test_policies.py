@@ -355,6 +355,8 @@ def test_bounded_gives_up_the_least_worth_first() -> None:
     assert Bounded(max_items=1, grace=0).to_forget(state) == ("d", "e", "c", "a")
     assert Bounded(max_items=3, grace=0).to_forget(state) == ("d", "e")
     assert Bounded(max_items=5, grace=0).to_forget(state) == ()
+    once = State(items=state_of(item("a"), item("b")).items, uses={"a": {"r1": 1}}, verdicts={})
+    assert Bounded(max_items=1, grace=0).to_forget(once) == ("b",)
 
 
 def test_newborn_items_go_after_all_others() -> None:
