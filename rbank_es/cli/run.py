@@ -186,10 +186,13 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
 
 def _judge_command(place: str, given: dict[str, Any]) -> str:
     """Return the command that judges the runs without a verdict as this one would have."""
-    model = given["judge_lm"] or given["lm"]
+    from rbank_es.judging.judges import needs_of
+
+    judge, model = given["judge"], given["judge_lm"] or given["lm"]
+    asks = judge is None or "model" in needs_of(judge)
     source = [("--ont", path) for path in given["paths"]] or [("--endpoint", given["endpoint"])]
-    options = [("--judge", given["judge"]), *([("--judge-lm", model)] if given["judge"] == "lm" else []), *source]
-    named = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in options)
+    options = [("--judge", judge), ("--judge-lm", model if asks else None), *source]
+    named = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in options if value is not None)
     return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}"
 
 
