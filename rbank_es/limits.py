@@ -408,7 +408,7 @@ SUBCALLS_AT_ONCE = 8
 # -------------------- judging
 # Rows or columns that are shown of one way in which two answers differ.
 DIFFERENCE_EXAMPLES = 3
-# Characters that a judge quotes of a value (three rows of three still fit into a reason), and of an error or right words.
+# Characters that a judge quotes of a value (three rows of three fit into a reason) and of an error or right answer
 JUDGE_VALUE_CHARS = 60
 JUDGE_QUOTE_CHARS = 200
 # Ways to match the columns of two answers that are all tried; beyond, each column takes its most similar one.
