@@ -6,7 +6,6 @@ write or print more than is named here. A comment covers all limits below it, up
 
 KIB = 1024
 MIB = 1024 * KIB
-
 # -------------------- files
 # The path of a bank, as its cached folder notes it: the longest that a system has.
 CACHE_PLACE_BYTES = 4 * KIB
@@ -15,7 +14,6 @@ GRAPH_SCHEMA_BYTES = 256 * MIB
 # A marker of a bank: the reason why writers stopped is a sentence, and an erasure lists what one group can hold.
 MARKER_BYTES = 32 * MIB
 REASON_BYTES = 4 * KIB
-
 # -------------------- log
 # One numbered line. Longer texts live in text lines, so a reader can hold any event cheaply.
 LINE_BYTES = 1 * MIB
@@ -58,7 +56,6 @@ BANK_NAME_CHARS = 100
 # Files that keep what interrupted appends left, and bytes of each: the newest matter, and a group fits into one.
 TORN_FILES = 8
 TORN_FILE_BYTES = 32 * MIB
-
 # -------------------- events
 # The largest integer that every JSON reader and SQLite hold exactly.
 COUNT_MOST = 2**53 - 1
@@ -78,7 +75,6 @@ ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
 ITEM_TAGS = 12
 ITEM_TAG_CHARS = 60
-
 # -------------------- projections and policies
 # Events whose row changes are applied in one transaction: they are held in memory until then.
 PROJECTION_BATCH_EVENTS = 20_000
@@ -113,7 +109,6 @@ POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10
 # Contents whose sets of words are kept in memory, at some 4 kB each: those that extractions are compared with again.
 WORD_SETS_KEPT = 2_000
-
 # -------------------- importers
 # One file given to `import`: it is held in memory, with its events.
 IMPORT_FILE_BYTES = 256 * MIB
@@ -125,7 +120,6 @@ IMPORT_BATCH_BYTES = 16 * MIB
 IMPORT_TRIES = 20
 # Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes.
 EXPORT_NAME_CHARS = 200
-
 # -------------------- bank
 # How often candidates are decided about again because other writers were faster, and the longest wait before that. With
 # 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions.
@@ -145,7 +139,6 @@ SLIPS_LISTED = 1_000
 IDS_NAMED = 6
 # Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.
 IDS_COMPARED = 10_000
-
 # -------------------- ontology
 # Files of one ontology.
 ONTOLOGY_FILES = 1_000
@@ -182,7 +175,6 @@ ONTOLOGY_JOINED_CHARS = 10_000_000_000
 ONTOLOGY_NAME_CHARS = 200
 # Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first.
 GRAPH_CACHE_ENTRIES = 32
-
 # -------------------- sparql
 # Characters of a SPARQL query; longer ones are not parsed.
 QUERY_TEXT_CHARS = 20_000
@@ -225,7 +217,6 @@ ENDPOINT_ERROR_BYTES = 16 * KIB
 ENDPOINT_PROFILE_BYTES = 1 * MIB
 # How long one look at the data may take for a hint about an empty result: a hint is worth no more.
 HINT_PROBE_S = 2.0
-
 # -------------------- tools
 # A tool's return as JSON. More in one return is a red flag of leakage.
 TOOL_RETURN_CHARS = 1_000
@@ -280,7 +271,6 @@ LOOK_TIME_S = 10.0
 LOOK_TRIPLES = 1_000
 # Events that are checked for changes to items; after more of them, projections are brought up to date instead.
 LOOK_BACK_EVENTS = 64
-
 # -------------------- context
 # Budgets of the layers of a context in characters, titles and markup included (source: the layered memory plan).
 CONTEXT_BASE_CHARS = 800
@@ -302,7 +292,6 @@ CURATED_TEXT_CHARS = 240
 # Curated lines of one file and terms of one line: more than anyone curates by hand for a layer of 1,000 characters.
 CURATED_LINES = 200
 CURATED_TERMS = 20
-
 # -------------------- models
 # Retries of a call to a model, and the longest wait between them that a provider may ask for.
 LM_RETRIES = 2
@@ -325,7 +314,6 @@ LM_SCRIPT_BYTES = 4 * MIB
 LM_ANSWER_SHOWN_CHARS = 2_000
 LM_REQUEST_SHOWN_CHARS = 300
 LM_DIFFERENCE_SHOWN_CHARS = 60
-
 # -------------------- sandbox
 # Calls of tools in one step and in one run: ten times the most of any recorded run (20 in a step and in a run, 17 in a
 # run over an endpoint), with room for a step that looks up each of a hundred rows twice.
@@ -393,7 +381,6 @@ SANDBOX_STARTERS = 2
 # How long a process that exits may take to be reaped before it is killed, and Deno to print its release.
 SANDBOX_EXIT_S = 2.0
 SANDBOX_PROBE_S = 10.0
-
 # -------------------- executors
 # Steps of an agent, and calls of models by its code, before it is forced to submit.
 RUN_ITERATIONS = 12
@@ -415,7 +402,6 @@ INPUT_SHOWN_CHARS = 20_000
 INTERPRETER_OUTPUT_CHARS = 4 * SANDBOX_OUTPUT_CHARS
 # Prompts of one batch that are sent side by side (source: dspy.RLM).
 SUBCALLS_AT_ONCE = 8
-
 # -------------------- judging
 # Rows or columns that are shown of one way in which two answers differ.
 DIFFERENCE_EXAMPLES = 3
@@ -427,9 +413,8 @@ JUDGE_COLUMN_CHOICES = 5_000
 JUDGE_EXPONENT = 400
 # Significant digits to which fractional numbers are compared: engines keep different numbers of digits of 10/3.
 JUDGE_DIGITS = 12
-# Characters of a judgment's reason.
+# Characters of a judgment's reason, and of an answer and its query as a judging model is shown them.
 JUDGE_REASON_CHARS = 2_000
-# Characters of an answer, and of its query, that a judging model is shown.
 JUDGE_ANSWER_CHARS = 8_000
 JUDGE_QUERY_CHARS = 8_000
 # Rows of the query's result, and characters of them, that a judging model is shown: some of a list, all of a number.
@@ -441,15 +426,13 @@ JUDGE_STEPS_CHARS = 3_000
 JUDGE_PRINCIPLES = 5
 JUDGE_CASES = 3
 JUDGE_MEMORY_CHARS = 3_000
-# Characters of a judging model's reply that is read.
+# Characters of a judging model's reply that is read; replies before it is given up, each asked for with the last fault.
 JUDGE_REPLY_CHARS = 50_000
-# Replies of a judging model that are parsed before it is given up; each time it gets the fault of the last.
 JUDGE_TRIES = 3
 # Terms of a query or an answer that are looked up in the data, in one query.
 JUDGE_TERMS = 200
 # A file of labelled cases.
 JUDGE_CASES_BYTES = 16 * MIB
-
 # -------------------- extraction
 # Items that are learned from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
 # arXiv:2509.25140), and of those that its agent proposed.
@@ -466,7 +449,6 @@ EXTRACTION_TRAJECTORY_LEAST_CHARS = 200
 EXTRACTION_TRAJECTORY_CHARS = 12_000
 EXTRACTION_ROLLOUTS_CHARS = 24_000
 EXTRACTION_TEXT_CHARS = 4_000
-
 # -------------------- loop and rerun
 # Runs of one task side by side: each has a sandbox of its own.
 ROLLOUTS = 16
@@ -481,7 +463,6 @@ TEMPERATURE_MOST = 2.0
 DIVERSITY_CHARS = 4_000
 # How long git may take to name the commit of the code, before runs are recorded without one.
 COMMIT_WAIT_S = 5.0
-
 # -------------------- dashboard
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000
@@ -495,7 +476,6 @@ DASHBOARD_ROWS = 200
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500
-
 # -------------------- cli
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000

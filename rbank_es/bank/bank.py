@@ -26,6 +26,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.acts import BankActs
+from rbank_es.bank.erasure_targets import erasing_of
 from rbank_es.bank.locator import locate, resolve_point
 from rbank_es.errors import (
     BadBankName,
@@ -40,7 +41,6 @@ from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet,
 from rbank_es.events.items import Item, truncate
 from rbank_es.events.json_input import new_event, with_json_texts
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
-from rbank_es.log.erasure import paths_of_item
 from rbank_es.system.files import replaceable
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
@@ -457,23 +457,8 @@ class Bank(BankActs):
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:
             raise BadInput("name exactly one thing to erase: event, item, run or text")
-        what = Erasing(words=(text,)) if text else self._named(event, item, run)
+        what = Erasing(words=(text,)) if text else erasing_of(self, event, item, run)
         return self.log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=self.project)
-
-    def _named(self, event: int | None, item: str | None, run: str | None) -> Erasing:
-        if event is not None:
-            if not 1 <= event <= self.position:
-                raise NotInBank(str(event), self.position)
-            return Erasing(events=frozenset({event}))
-        if item is not None:
-            paths = tuple(paths_of_item(self.log.read(types=("memories_extracted", "memory_proposed")), item))
-            if not paths:
-                raise NotInBank(item, self.position)
-            return Erasing(paths=paths)
-        events = frozenset(entry.seq for entry in self.events(run=run))
-        if not events:
-            raise NotInBank(str(run), self.position)
-        return Erasing(events=events, run=run)
 
     # ---------------------------------------------------------------- closing
 

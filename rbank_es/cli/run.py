@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -44,7 +43,7 @@ from rbank_es.cli.shared.arguments import (
     whole_bank,
     writable,
 )
-from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, judge_command, watched
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -176,18 +175,9 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs these")
     if unjudged:
         left = f"{count(unjudged, 'run')} left without a verdict, and nothing was learned from that"
-        warn(f"{left}; the same command goes on, or: {_judge_command(place, given)}")
+        warn(f"{left}; the same command goes on, or: {judge_command(place, given)}")
     if undone or unjudged:
         click.get_current_context().exit(UNDONE if undone else UNJUDGED)
-
-
-def _judge_command(place: str, given: dict[str, Any]) -> str:
-    """Return the command that judges the runs without a verdict as this one would have."""
-    model = given["judge_lm"] or given["lm"]
-    source = [("--ont", path) for path in given["paths"]] or [("--endpoint", given["endpoint"])]
-    options = [("--judge", given["judge"]), *([("--judge-lm", model)] if given["judge"] == "lm" else []), *source]
-    named = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in options)
-    return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}"
 
 
 # ---------------------------------------------------------------- arguments

@@ -163,11 +163,15 @@ class History:
             if event is not None and purpose == "scoring":
                 ran.scored = event
             elif event is not None:
-                changed = ran.judged is not None and ran.judged.id != event.id
                 ran.judged = event
-                if changed:
-                    # Left out, so that a resumed loop learns from a run whose verdict is good enough now.
-                    ran.extractions = [id for id in ran.extractions if not _was_barred(self.extractions[id].event)]
+                # Left out, so that a resumed loop learns from a run whose later verdict is good enough.
+                ran.extractions = [id for id in ran.extractions if not self._is_lifted(id, event.seq)]
+
+    def _is_lifted(self, extraction: str, judged: int) -> bool:
+        """Return whether nothing was learned because of a verdict that one at the position `judged` replaced."""
+        drawn = self.extractions[extraction].event
+        barred = not drawn.heads and _reason(drawn).startswith(("unsure:", "undecided:"))
+        return barred and drawn.seq < judged
 
     def runs_of(self, task: Task, key: str) -> list[RunProgress]:
         """Return the runs of a task under its key, in the order in which they began."""
@@ -239,11 +243,6 @@ def flaw_of(event: MemoriesExtracted) -> str:
     """Return what was wrong with the model's answer if it gave no candidate; empty if nothing was."""
     reason = _reason(event)
     return reason if not event.heads and reason.startswith(FLAWS) else ""
-
-
-def _was_barred(event: MemoriesExtracted) -> bool:
-    """Return whether nothing was learned because of a verdict that another may replace."""
-    return not event.heads and _reason(event).startswith(("unsure:", "undecided:"))
 
 
 def _reason(event: MemoriesExtracted) -> str:

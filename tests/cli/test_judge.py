@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.events import JudgmentOverruled, RunFinished, RunJudged, RunStarted, ToolCalled
 from tests.cli_runner import digest_of, fails, run
 
 QUERY = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
@@ -171,3 +171,115 @@ def test_what_can_not_be_judged_is_refused(place: Path) -> None:
 
 def test_a_point_in_time_is_no_place_to_write_to(place: Path) -> None:
     assert "whole bank" in fails("judge", "run", "./bank@1", "r", cwd=place)
+
+
+# ---------------------------------------------------------------- verdicts that stand
+
+
+def overruled(place: Path, run: str, verdict: str = "failure") -> None:
+    """Record an expert's verdict."""
+    with Bank.open(place / "bank") as bank:
+        facts = {"judge": "ann", "judge_version": "1", "kind": "human", "by": "ann", "why": "I looked."}
+        bank.append(JudgmentOverruled(run=run, purpose="learning", verdict=verdict, **facts))  # type: ignore[arg-type]
+
+
+def standing(place: Path, run: str) -> str:
+    with Bank.open(place / "bank") as bank:
+        return bank.state().verdicts[run, "learning"].verdict
+
+
+def test_a_weaker_judgment_is_recorded_changes_nothing_and_says_so(place: Path) -> None:
+    """A model undid an expert's verdict without a word."""
+    (place / "any.toml").write_text(
+        '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }'
+    )
+    overruled(place, "seen")
+    arguments = ("--judge", "lm", "--judge-lm", "script:any.toml")
+    out = run("judge", "run", "./bank", "seen", *arguments, cwd=place).out
+    assert out.startswith("success\n") and "failure by ann-1, a person stands" in " ".join(out.split())
+    assert "changes nothing" in " ".join(out.split())
+    assert len(judgments(place)) == 1 and standing(place, "seen") == "failure"
+    dry = run("judge", "run", "./bank", "seen", *arguments, "--dry-run", "--json", cwd=place).json["runs"][0]
+    assert (dry["stands"], dry["before"]["verdict"], dry["verdict"]) == (False, "failure", "success")
+
+
+def test_a_stronger_judgment_stands_and_the_one_before_is_shown(place: Path) -> None:
+    (place / "any.toml").write_text(
+        '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }'
+    )
+    run("judge", "run", "./bank", "seen", "--judge", "checks", cwd=place)
+    arguments = ("--judge", "lm", "--judge-lm", "script:any.toml")
+    out = run("judge", "run", "./bank", "seen", *arguments, cwd=place).out
+    assert "undecided by checks-1 stood before" in " ".join(out.split()) and standing(place, "seen") == "success"
+
+
+def test_many_runs_are_judged_by_one_command(place: Path) -> None:
+    told = run("judge", "run", "./bank", "--all", "--judge", "checks", "--json", cwd=place).json
+    assert {each["run"]: each["verdict"] for each in told["runs"]} == {
+        "r": "undecided", "stopped": "failure", "seen": "undecided",
+    }  # fmt: skip
+    again = run("judge", "run", "./bank", "--unjudged", "--judge", "checks", cwd=place).out
+    assert "stopped" not in again and "2 runs, 2 undecided" in again
+    overruled(place, "r", "undecided")
+    only = run("judge", "run", "./bank", "--unjudged", "--judge", "checks", "--dry-run", "--json", cwd=place).json
+    assert [each["run"] for each in only["runs"]] == ["seen"]
+    since = run("judge", "run", "./bank", "--since", "5", "--judge", "checks", "--dry-run", "--json", cwd=place).json
+    assert [each["run"] for each in since["runs"]] == ["seen"]
+
+
+def test_runs_without_a_verdict_are_named_the_others_judged_and_the_exit_is_1(place: Path) -> None:
+    (place / "half.toml").write_text(
+        '[[task]]\nid = "seen"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }\n'
+        '[[task]]\nid = "r"\n' + '[[task.judge]]\ntext = "hm"\n' * 3
+    )
+    arguments = ("--judge", "lm", "--judge-lm", "script:half.toml", "--json")
+    done = run("judge", "run", "./bank", "r", "seen", *arguments, cwd=place, code=1)
+    assert [each["run"] for each in done.json["runs"]] == ["seen"] and list(done.json["unjudged"]) == ["r"]
+    assert "r has no verdict" in done.err
+
+
+def test_each_run_is_scored_by_its_own_right_answer_as_gold(place: Path) -> None:
+    tasks = [{"id": "t", "question": "Which lighthouses?", "gold_sparql": QUERY}]
+    (place / "tasks.json").write_text(json.dumps(tasks))
+    arguments = ("--tasks", "tasks.json", "--ont", "lights", "--purpose", "scoring", "--judge", "gold", "--json")
+    told = run("judge", "run", "./bank", "r", "seen", *arguments, cwd=place).json
+    assert [(each["verdict"], each["kind"]) for each in told["runs"]] == [("success", "gold")] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "no run is named"),
+        (("r", "--all"), "not both"),
+        (("--all", "--unjudged"), "exclude each other"),
+        (("sean",), "did you mean"),
+        (("ghost",), "no run 'ghost'"),
+        (("r", "--judge", "chekcs"), "there are: checks, lm, gold"),
+        (("--since", "yesterday-ish"), "yesterday-ish"),
+        (("r", "--judge", "gold", "--purpose", "scoring"), "give --gold SPARQL or --tasks FILE"),
+        (("r", "--judge", "gold"), "compares with the right answer"),
+        (("r", "--tasks", "x", "--gold", "SELECT"), "leave one out"),
+    ],
+)
+def test_runs_and_judges_that_are_misspelt_or_mixed_are_refused(place: Path, given: tuple[str, ...], said: str) -> None:
+    """A run that only a misspelt verdict names is no run either."""
+    with Bank.open(place / "bank") as bank:
+        facts = {"judge": "x", "judge_version": "1", "kind": "check"}
+        bank.append(RunJudged(run="ghost", purpose="learning", verdict="success", **facts))  # type: ignore[arg-type]
+    assert said in fails("judge", "run", "./bank", *given, cwd=place)
+
+
+def test_a_threshold_of_confidence_is_reported_for_a_model(place: Path) -> None:
+    cases = [
+        {"id": f"c{n}", "query": "Which lighthouses?", "agent_sparql": QUERY, "expert_verdict": True} for n in range(30)
+    ]
+    (place / "many.json").write_text(json.dumps(cases))
+    turn = '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "success", confidence = 0.9, reason = "R." }'
+    (place / "sure.toml").write_text(turn)
+    arguments = ("judge", "calibrate", "--cases", "many.json", "--judge", "lm", "--lm", "script:sure.toml")
+    told = run(*arguments, "--alpha", "0.2", "--json", cwd=place).json["threshold"]
+    assert (told["confidence"], told["accepted"], told["wrong"], told["resamples"]) == (0.9, 30, 0, 1_000)
+    assert "confidence_min = 0.9 accepts 30 of 30 verdicts, 0 of them wrong" in run(*arguments, cwd=place).out
+    assert "22 verdicts, and there are 2" in run(*arguments[:3], "cases.json", *arguments[4:], cwd=place).out.replace(
+        "\n", " "
+    )

@@ -219,6 +219,23 @@ def test_one_question_needs_no_file(place: Path) -> None:
     assert result["task"].startswith("task-") and result["answer"] == "nine"
 
 
+def test_a_loop_that_left_runs_unjudged_exits_with_1_and_names_the_command_that_goes_on(place: Path) -> None:
+    """It exited with 0, and nobody saw that nothing had been learned."""
+    (place / "mute.toml").write_text(
+        '[[task]]\nid = "*"\n[[task.agent]]\nreasoning = "r"\n'
+        "code = \"SUBMIT(answer='nine', sparql='SELECT ?l { ?l a lt:Lighthouse }', evidence={})\"\n"
+        + '[[task.judge]]\ntext = "hm"\n'
+        * 3
+    )
+    command = ("run", "./bank", *FAST, "--task", "How many lights?", "--lm", "script:mute.toml")
+    done = run(*command, cwd=place, code=1)
+    told = "rbank-es judge run ./bank --unjudged --judge-lm script:mute.toml --ont lights"
+    assert "1 run left without a verdict" in done.err and told in done.err
+    (place / "mute.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\ntext = "**success**"\n')
+    assert "success" in run(*told.split()[1:], cwd=place).out
+    assert run(*command, cwd=place).out.count("done before") == 1
+
+
 ASKING = """\
 [[task]]
 id = "*"

@@ -23,7 +23,7 @@ from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.policies import CheckJudging, LmJudging, load_policies
-from tests.judging.answers import add, run_of
+from tests.judging.answers import add, iri, ran, run_of, table
 
 THINGS = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
 RUN = run_of(THINGS, "Which owls are there?", answer="a and b", run="r")
@@ -133,6 +133,57 @@ def test_whatever_a_model_says_there_is_a_verdict_or_none_and_every_call_is_reco
 
     judged()
     assert len(calls(bank)) == asked
+
+
+class Dropping(Replies):
+    """An engine whose first connections break off."""
+
+    def __init__(self, drops: int, reply: str) -> None:
+        super().__init__(reply)
+        self.drops = drops
+
+    def complete(self, request: Any) -> Any:
+        from rbank_es.models.call_errors import failed
+
+        found = super().complete(request)
+        if len(self.requests) <= self.drops:
+            raise failed("bad_response", "the answer broke off")
+        return found
+
+
+@pytest.mark.parametrize("drops", [1, 2])
+def test_a_dropped_connection_costs_a_try_and_not_the_verdict(bank: Bank, drops: int) -> None:
+    with models(bank, Dropping(drops, "**failure**")) as lms:
+        assert judge_by_lm(RUN, lms).verdict == "failure"
+    assert [call.error_code for call in calls(bank)] == ["bad_response"] * drops + [None]
+
+
+def test_after_as_many_dropped_connections_as_there_are_tries_there_is_no_verdict(bank: Bank) -> None:
+    with models(bank, Dropping(3, YES)) as lms, pytest.raises(LmFailed, match="broke off"):
+        judge_by_lm(RUN, lms)
+    assert len(calls(bank)) == limits.JUDGE_TRIES
+
+
+def test_the_confidence_that_the_model_gives_is_recorded_with_what_the_checks_suspected(bank: Bank) -> None:
+    suspect = run_of(f"{THINGS} LIMIT 3", "List all things", answer="a", queries=(), ending="step 2\ncode:\nprint(7)")
+    engine = Replies('{"verdict": "failure", "confidence": "85%", "reason": "Cut."}')
+    with models(bank, engine) as lms:
+        event = decide(suspect, policy=LmJudging(), lms=lms).event("r")
+    assert (event.verdict, event.confidence, event.kind, event.sure) == ("failure", 0.85, "lm", False)
+    assert event.evidence == ("query_not_run", "limit_below_all")
+    asked = engine.requests[0].messages[-1].text
+    assert "limit_below_all: the task asks for all" in asked and "print(7)" in asked
+
+
+def test_the_model_sees_the_rows_of_the_result_within_a_budget(bank: Bank) -> None:
+    rows = table(*((iri(f"thing-{n}"),) for n in range(500)))
+    engine = Replies(YES)
+    with models(bank, engine) as lms:
+        decide(run_of(THINGS, answer="a", queries=(ran(THINGS, rows),)), policy=LmJudging(), lms=lms)
+        decide(run_of(THINGS, queries=(ran(THINGS, rows),)), policy=LmJudging(evidence=False), lms=lms)
+    asked, bare = (request.messages[-1].text for request in engine.requests)
+    assert "500 rows, the first 10 of them" in asked and "thing-9" in asked and "thing-10>" not in asked
+    assert "thing-9" not in bare
 
 
 def test_a_model_that_does_not_answer_is_no_verdict(bank: Bank) -> None:

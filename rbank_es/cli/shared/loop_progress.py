@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.event_sentences import summary
@@ -170,3 +171,15 @@ def task_line(result: TaskResult) -> str:
         *(["was done already"] if result.how == "known" else []),
     ]
     return f"{safe_line(result.task)}: {', '.join(parts)}" + (f". {safe_line(result.reason)}" if result.reason else "")
+
+
+def judge_command(place: str, given: dict[str, Any]) -> str:
+    """Return the command that judges the runs without a verdict as this one would have."""
+    from rbank_es.judging.judges import needs_of
+
+    judge, model = given["judge"], given["judge_lm"] or given["lm"]
+    asks = judge is None or "model" in needs_of(judge)
+    source = [("--ont", path) for path in given["paths"]] or [("--endpoint", given["endpoint"])]
+    options = [("--judge", judge), ("--judge-lm", model if asks else None), *source]
+    named = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in options if value is not None)
+    return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}"

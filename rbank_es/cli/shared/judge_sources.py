@@ -1,0 +1,64 @@
+"""The options of commands that judge: the source and the model that a judge may query."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from rbank_es.cli.shared.application import decorated
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, read_ontology
+from rbank_es.errors import BadInput
+
+if TYPE_CHECKING:
+    from rbank_es.models.choice import LmChoice
+    from rbank_es.sparql.source import Source
+
+
+class JudgeSources(NamedTuple):
+    """The source and the model that a judge may query, as named on the command line."""
+
+    paths: tuple[str, ...]
+    endpoint: str | None
+    void: str | None
+    lm: str | None
+    api_base: str | None
+    lm_args: tuple[str, ...]
+
+    def choice(self) -> LmChoice | None:
+        """Return the model named, None where none is."""
+        from rbank_es.models.choice import LmChoice
+
+        if self.lm is None:
+            return None
+        return LmChoice.parse(self.lm, api_base=self.api_base, arguments=self.lm_args)
+
+    def source(self, stack: ExitStack) -> Source | None:
+        """Open the ontology or endpoint named; with a VoID file alone, its schema, without any queries."""
+        from rbank_es.sparql.source import open_source
+
+        if self.paths and (self.endpoint is not None or self.void is not None):
+            raise BadInput("give --ont, or --endpoint and --void: a judge looks at one source")
+        if self.paths:
+            found = open_source(ontology=read_ontology(self.paths))
+        elif self.endpoint is not None:
+            found = open_source(endpoint=self.endpoint, void=self.void)
+        elif self.void is not None:
+            from rbank_es.judging.grounded_terms import described
+
+            found = described(self.void)
+        else:
+            return None
+        stack.callback(found.close)
+        return found
+
+
+judge_source_options = decorated(
+    click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
+    click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; judges query it."),
+    click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
+    click.option("--lm", "--judge-lm", "lm", metavar="MODEL", help="The model that judges, or script:FILE."),
+    click.option("--api-base", metavar="URL", help="Address of your own model server."),
+    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
+)

@@ -1,0 +1,71 @@
+"""Checks are sure or undecided: measured on labelled cases, of which half were first measured when the rules stood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rbank_es.judging.calibration import Calibration, Case, calibrate
+from rbank_es.judging.checks import judge_by_checks
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.source import Source, open_source
+from tests.judging.answers import run_of
+from tests.judging.labelled import SEEN, UNSEEN
+
+SCHEMA = """
+@prefix e: <http://example.org/> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+e:Ship a owl:Class ; rdfs:label "ship" . e:name a owl:DatatypeProperty ; rdfs:domain e:Ship .
+"""
+
+
+def measured(cases: Sequence[Case], source: Source | None) -> Calibration:
+    found = calibrate(cases, lambda case: judge_by_checks(case.run, source))
+    # The law: checks alone never say success.
+    assert all(each.verdict is not None and each.verdict.verdict != "success" for each in found.judged)
+    return found
+
+
+@pytest.mark.parametrize(("cases", "decided"), [(SEEN, 6), (UNSEEN, 7)], ids=["seen", "unseen"])
+def test_of_the_labelled_cases_the_checks_decide_only_failures_and_none_wrongly(
+    cases: tuple[Case, ...], decided: int, lights_source: Source
+) -> None:
+    found = measured(cases, lights_source)
+    metrics = found.metrics
+    print(f"\naccuracy among the decided {metrics.accuracy:.2f}, {metrics.cases} of {len(cases)} decided")
+    assert found.disagreements == () and metrics.cases >= decided
+
+
+@pytest.mark.parametrize("cases", [SEEN, UNSEEN], ids=["seen", "unseen"])
+def test_without_data_the_checks_decide_less_and_nothing_wrongly(cases: tuple[Case, ...]) -> None:
+    assert measured(cases, None).disagreements == ()
+
+
+@pytest.fixture
+def ships(tmp_path: Path) -> Source:
+    """Return a schema that has no instances."""
+    (tmp_path / "ships.ttl").write_text(SCHEMA)
+    return open_source(ontology=load_ontology(tmp_path / "ships.ttl", cache=tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("query", "codes"),
+    [
+        ("SELECT ?s { ?s a e:Ship }", []),
+        ('SELECT ?s { ?s a e:Ship ; e:name "Argo" }', []),
+        ("SELECT ?n { e:argo e:name ?n }", []),
+        ("SELECT ?s { ?s a e:Boat }", ["ungrounded_query"]),
+        ("SELECT ?s { ?s e:title ?n }", ["ungrounded_query"]),
+    ],
+)
+def test_a_schema_without_instances_proves_nothing_by_an_empty_result(
+    ships: Source, query: str, codes: list[str]
+) -> None:
+    """It made a failure of every query about instances; of its own classes and properties it still knows."""
+    with closing(ships):
+        verdict = judge_by_checks(run_of(f"PREFIX e: <http://example.org/>\n{query}", answer="see the query"), ships)
+    assert [each.code for each in verdict.findings if each.code != "refused_query"] == codes
+    assert verdict.verdict == ("failure" if codes else "undecided")

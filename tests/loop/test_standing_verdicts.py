@@ -1,0 +1,97 @@
+"""The loop goes by the verdict that stands, and learns nothing from one that is undecided or not confident enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.events import JudgmentOverruled, MemoriesExtracted, PolicySet, RunJudged
+from rbank_es.loop.history import History
+from rbank_es.policies import LmJudging
+from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted
+
+ALONE = SCRIPT.partition('[[task]]\nid = "again"')[0]
+VERDICT = '{ success = false, reason = "That is the height of the building." }'
+
+
+def extractions(bank: Bank) -> list[MemoriesExtracted]:
+    """Return what a model was asked to extract, without what tools proposed."""
+    drawn = (event for event in bank.events() if isinstance(event, MemoriesExtracted))
+    return [event for event in drawn if str(event.extractor).startswith("success-failure")]
+
+
+def judged(bank: Bank, run: str, verdict: str, kind: str, **more: Any) -> None:
+    facts = {"purpose": "learning", "judge": "x", "judge_version": "1", "reason": "r"}
+    bank.append(RunJudged(run=run, verdict=verdict, kind=kind, **facts, **more))  # type: ignore[arg-type]
+
+
+def test_nothing_is_learned_from_an_undecided_run_until_somebody_decides(tmp_path: Path) -> None:
+    script = ALONE.replace(VERDICT, '{ verdict = "undecided", confidence = 0.4, reason = "Hard to tell." }')
+    with quick(tmp_path / "bank") as bank:
+        [first] = looped(bank, scripted(tmp_path, script), TASKS[:1])
+        assert (first.verdict, first.candidates, first.unjudged) == ("undecided", 0, ()) and not extractions(bank)
+        [known] = looped(bank, scripted(tmp_path, script), TASKS[:1])
+        assert known.how == "known"
+        judged(bank, first.run, "failure", "human")
+        [again] = looped(bank, scripted(tmp_path, script), TASKS[:1])
+        assert (again.how, again.verdict, len(again.added)) == ("continued", "failure", 1)
+        assert [(each.run, each.verdict) for event in extractions(bank) for each in event.relied] == [
+            (first.run, "failure")
+        ]
+
+
+@pytest.mark.parametrize(("said", "learns"), [("confidence = 0.7, ", False), ("", False), ("confidence = 0.8, ", True)])
+def test_a_verdict_that_is_less_confident_than_the_policy_requires_teaches_nothing(
+    tmp_path: Path, said: str, learns: bool
+) -> None:
+    """The verdict is recorded as it is, and the reason why nothing is learned too; a person's word is enough then."""
+    script = ALONE.replace(VERDICT, f'{{ verdict = "failure", {said}reason = "It is the building." }}')
+    with quick(tmp_path / "bank") as bank:
+        bank.append(PolicySet(policies=(*bank.state().policies.values(), LmJudging(confidence_min=0.8).choice), by="x"))
+        [first] = looped(bank, scripted(tmp_path, script), TASKS[:1])
+        [event] = extractions(bank)
+        assert first.verdict == "failure" and bool(event.heads) is learns
+        if not learns:
+            assert str(event.reason).startswith("unsure: ") and "0.80" in str(event.reason)
+            judged(bank, first.run, "failure", "human")
+            assert looped(bank, scripted(tmp_path, script), TASKS[:1])[0].added
+
+
+def test_a_weaker_verdict_that_came_later_is_not_what_the_loop_learns_from(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        [first] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
+        judged(bank, first.run, "failure", "human", confidence=1.0)
+        judged(bank, first.run, "success", "lm")
+        judged(bank, first.run, "undecided", "check")
+        known = History(bank).catch_up().runs[first.run].judged
+        assert known is not None and known.kind == "human" and known.verdict == "failure"
+        [again] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
+        assert again.verdict == "failure"
+
+
+def test_gold_for_learning_does_not_stand_where_no_policy_is_supervised(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        [first] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
+        judged(bank, first.run, "success", "gold")
+        assert looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])[0].verdict == "failure"
+
+
+def test_a_supervised_loop_puts_that_in_force_so_that_its_verdicts_stand(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        [first] = looped(bank, scripted(tmp_path, ALONE, supervised=True, extract=False), TASKS[:1])
+        standing = bank.state().verdicts[first.run, "learning"]
+        assert (standing.kind, standing.verdict, first.verdict) == ("gold", "failure", "failure")
+        assert bank.state().policies["judging"].settings["supervised"] is True
+
+
+def test_an_overruling_counts_by_its_kind(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        [first] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
+        facts: Any = {"purpose": "learning", "judge": "b", "judge_version": "1", "by": "b", "why": "w"}
+        bank.append(JudgmentOverruled(run=first.run, verdict="success", kind="human", **facts))
+        bank.append(JudgmentOverruled(run=first.run, verdict="failure", kind="lm", **facts))
+        assert History(bank).catch_up().runs[first.run].judged.by == "b"  # type: ignore[union-attr]
+        assert looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])[0].verdict == "success"
