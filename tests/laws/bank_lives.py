@@ -129,7 +129,7 @@ class Life:
         done = made.bank.position
         for group in _groups(log):
             if group[-1].seq > done:
-                made.bank.append([replace(each, seq=0, at="", more=0, dur=0, crc="", salt="") for each in group])
+                made.bank.append([replace(each, seq=0, at="", more=0, dur=0, crc="") for each in group])
         return made
 
     @property
