@@ -23,6 +23,7 @@ SUBJECTS = (
     "counters",
     "search",
     "long banks",
+    "corrections",
     "start-up",
     "tools",
     "graphs",
@@ -61,6 +62,7 @@ def main() -> int:
 def _run(full: bool, chosen: list[str], output: Path) -> None:
     from benchmarks import (
         append,
+        corrections,
         counters,
         graphs,
         leakage,
@@ -85,6 +87,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "append": append.measure,
         "writers": writers.measure,
         "long banks": long_banks.measure,
+        "corrections": corrections.measure,
         "start-up": startup.measure,
         "tools": tools.measure,
         "graphs": graphs.measure,

@@ -115,10 +115,10 @@ def _adding(place: Path, sizes: Sizes) -> Iterator[Row]:
     corpus = Corpus(SEED + 2)
     samples: dict[int, list[float]] = {}
     for count in (10, sizes.items):
-        with _bank_of(place / f"items-{count}", corpus, count) as bank:
+        with bank_of(place / f"items-{count}", corpus, count) as bank:
             for _ in range(ADDED):  # the state is folded once, and the ids of the segment are collected
-                consolidate(bank, [_items(corpus, 1)[0]])
-            samples[count] = [timed(partial(consolidate, bank, _items(corpus, 1)))() for _ in range(ADDED)]
+                consolidate(bank, [items_of(corpus, 1)[0]])
+            samples[count] = [timed(partial(consolidate, bank, items_of(corpus, 1)))() for _ in range(ADDED)]
         shutil.rmtree(place / f"items-{count}")
     few, many = median(samples[10]), median(samples[sizes.items])
     yield Row(
@@ -131,10 +131,11 @@ def _adding(place: Path, sizes: Sizes) -> Iterator[Row]:
     )
 
 
-def _bank_of(place: Path, corpus: Corpus, count: int) -> Bank:
+def bank_of(place: Path, corpus: Corpus, count: int) -> Bank:
+    """Make a bank of so many items, none near to another, and leave it open."""
     bank = Bank.create(place)
     for start in range(0, count, 500):
-        items = _items(corpus, min(500, count - start))
+        items = items_of(corpus, min(500, count - start))
         heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
         extracted = bank.append(MemoriesExtracted(kind="manual", heads=heads, candidates=texts)).events[0]
         decisions = tuple(Decision(candidate=n, action="add", item=item.id) for n, item in enumerate(items))
@@ -142,7 +143,9 @@ def _bank_of(place: Path, corpus: Corpus, count: int) -> Bank:
     return bank
 
 
-def _items(corpus: Corpus, count: int) -> list[Item]:
+def items_of(corpus: Corpus, count: int) -> list[Item]:
+    """Return new items of 60 words."""
+
     def item() -> Item:
         words = corpus.text(60).split(" ")
         return Item.make(" ".join(words[:8]), " ".join(words[20:]), "success", desc=" ".join(words[8:20]))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -131,12 +131,16 @@ def _decisions_id(event: MemoriesExtracted) -> str:
     return derived_id(event.id.encode(), CONSOLIDATED)
 
 
-class Basis(NamedTuple):
+class Basis:
     """What decisions are based on: a state, its items, and a number that grows whenever items or policies change."""
 
-    state: State
-    known: KnownItems
-    revision: int
+    def __init__(self, state: State, revision: int, known: Callable[[], KnownItems]) -> None:
+        self.state, self.revision, self._known = state, revision, known
+
+    @property
+    def known(self) -> KnownItems:
+        """The items as candidates are compared with them. Indexed at the first use: few readers compare anything."""
+        return self._known()
 
 
 class Latest(ProcessCache):
@@ -151,6 +155,7 @@ class Latest(ProcessCache):
     def forget(self) -> None:
         """Drop the state: it is folded again from the log when it is needed."""
         self._live, self._known, self._epoch = LiveState(), KnownItems(), -1
+        self._unindexed: set[str] = set()
         self._revision += 1
 
     @contextmanager
@@ -163,20 +168,26 @@ class Latest(ProcessCache):
                 self._epoch = epoch
             if self._live.state.position < position:
                 self._advance(position)
-            yield Basis(self._live.state, self._known, self._revision)
+            yield Basis(self._live.state, self._revision, self._indexed)
 
     def _advance(self, position: int) -> None:
         before = self._live.state
         since = self._log.read(after=before.position, upto=position, types=RELEVANT, resolve=RESOLVED)
         try:
             changed = self._live.advance(since, position)
-            self._known.update(self._live.state, changed)
         except BaseException:
             self.forget()  # it stopped half-way
             raise
         after = self._live.state
+        self._unindexed |= changed
         if changed or after.policies is not before.policies or after.due is not before.due:
             self._revision += 1
+
+    def _indexed(self) -> KnownItems:
+        """Return the items of the state, those that changed since the last time indexed anew."""
+        self._known.update(self._live.state, self._unindexed)
+        self._unindexed.clear()
+        return self._known
 
 
 def optimistically(

@@ -6,7 +6,7 @@ that isn't pending gives the same id, or a person admits it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta
@@ -27,12 +27,15 @@ AGENT_WORDS, TOOL_QUERIES = "proposals-1", "queries-1"
 PROPOSED_BY: dict[str, Origin] = {AGENT_WORDS: "agent", TOOL_QUERIES: "query"}
 """The origin of candidates that tools proposed, by the extractor that their event names."""
 
-_ORIGINS: dict[str, Origin] = {"contrastive": "rollouts", "pattern": "rollouts", "seed": "person", "manual": "person"}
-
 
 def origin_of(extraction: MemoriesExtracted) -> Origin:
     """Return whence the candidates of an extraction come."""
-    return PROPOSED_BY.get(extraction.extractor or "") or _ORIGINS.get(extraction.kind, "run")
+    if extraction.extractor in PROPOSED_BY:
+        return PROPOSED_BY[extraction.extractor]
+    # A person's items may have any source, so a kind alone doesn't tell that a run taught them.
+    if extraction.kind in ("seed", "manual") or not (extraction.runs or extraction.extractor):
+        return "person"
+    return "rollouts" if extraction.kind in ("contrastive", "pattern") else "run"
 
 
 class AdmissionPolicy(Policy, frozen=True, kw_only=True):
@@ -110,14 +113,16 @@ def admission_policy(choice: PolicyChoice | None) -> AdmissionPolicy:
     return policy
 
 
-def held_back(events: Iterable[Event], choice: PolicyChoice | None) -> list[Event]:
+def held_back(
+    events: Iterable[Event], choice: PolicyChoice | None, whence: Callable[[MemoriesExtracted], Origin] = origin_of
+) -> list[Event]:
     """Return new events, their extractions pending where the admission policy holds them back. Raises `BadPolicy`.
 
-    An extraction that is pending already stays so.
+    `whence` tells the origin of an extraction. One that is pending already stays so.
     """
     policy = admission_policy(choice)
     held = {origin for origin in get_args(Origin) if policy.holds(origin)}
     return [
-        replace(event, pending=True) if isinstance(event, MemoriesExtracted) and origin_of(event) in held else event
+        replace(event, pending=True) if isinstance(event, MemoriesExtracted) and whence(event) in held else event
         for event in events
     ]

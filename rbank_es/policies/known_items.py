@@ -162,7 +162,7 @@ class KnownItems:
         self._entries: dict[str, ItemState] = {}
         self._peers: dict[Kind, Peers] = {}
         self._bars: dict[str, Peers] = {}
-        self._barred: dict[str, list[str]] = {}
+        self._barred: dict[str, list[tuple[str, str]]] = {}
         self.active: int = 0 if below is None else below.active
         """The number of active items that agents are given."""
 
@@ -198,9 +198,9 @@ class KnownItems:
 
     def _bar(self, state: State, entry: ItemState) -> None:
         """Bar the words that stood under a rejected id when it was rejected, or lift that."""
-        id, bars = entry.item.id, self._bars_of(entry.item.polarity)
-        for name in self._barred.get(id, ()) if id in self._barred or self._below is None else self._below.barred(id):
-            bars.drop(name)
+        id = entry.item.id
+        for polarity, name in self.barred(id):
+            self._bars_of(polarity).drop(name)
         self._barred[id] = []
         if entry.state != "rejected":
             return
@@ -209,13 +209,13 @@ class KnownItems:
         for pair in record.pairs:
             known, order = state.candidates[pair], state.pairs[pair].order
             if not known.erased and order[0] < rejected_at:
-                # By a name of its own, because an imported id may have had several words.
+                # By a name of its own, because an imported id may have had several words, of either polarity.
                 words = replace(known.item, id=f"{id} {pair[0]} {pair[1]}")
-                bars.add(words, (order, words.id))
-                self._barred[id].append(words.id)
+                self._bars_of(words.polarity).add(words, (order, words.id))
+                self._barred[id].append((words.polarity, words.id))
 
-    def barred(self, id: str) -> Sequence[str]:
-        """Return the names of the words that are barred because an id was rejected."""
+    def barred(self, id: str) -> Sequence[tuple[str, str]]:
+        """Return polarity and name of the words that are barred because an id was rejected."""
         found = self._barred.get(id)
         return found if found is not None else self._below.barred(id) if self._below is not None else ()
 

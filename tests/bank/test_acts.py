@@ -10,8 +10,10 @@ import pytest
 from rbank_es import Bank
 from rbank_es.bank.acts import Remembered, Ruling
 from rbank_es.bank.correction import Correction
+from rbank_es.bank.decisions import append_decided
 from rbank_es.errors import AmbiguousId, BadInput, NotInBank
-from rbank_es.events import ContextBuilt, MemoriesConsolidated, RunJudged, RunStarted
+from rbank_es.events import ContextBuilt, MemoriesConsolidated, MemoriesExtracted, Reliance, RunJudged, RunStarted
+from rbank_es.events.items import Item
 from rbank_es.events.run_events import JudgeKind, VerdictValue
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
@@ -192,6 +194,21 @@ def test_rejected_words_leave_with_their_near_duplicates_and_do_not_come_back(
     assert again.because.startswith(f"eve rejected {a}") and again.because.endswith("it is wrong")
     assert b not in states(bank)
     assert bank.reject(a, because="it is wrong").correction == ""
+
+
+def test_all_words_of_a_rejected_id_stay_barred_whichever_of_them_its_state_names(bank: Bank) -> None:
+    """An imported id may have had words of both polarities."""
+    strategy = Item.make("Ask for its classes", WORDS, "success", id="x1")
+    guardrail = Item.make("Ask for its classes", "nine ten eleven twelve", "failure", id="x1")
+    for run, item in (("r1", strategy), ("r2", guardrail)):
+        relied = (Reliance(run=run, verdict="success"),)
+        extracted = MemoriesExtracted(kind="success", relied=relied, heads=(item.head,), candidates=(item.text,))
+        append_decided(bank.log, bank.latest, [extracted])
+    twin = learn(bank, "r3", WORDS + " nine", "Some other title").item
+    bank.overrule("r1", "failure", reason="wrong")  # from here on, its state names the second words
+    bank.reject("x1", because="wrong")
+    assert twin not in states(bank)
+    assert learn(bank, None, WORDS).reason == "rejected"
 
 
 def test_restore_exempts_one_near_duplicate_of_what_is_rejected(bank: Bank, abc: tuple[str, str, str]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.decisions import append_decided
+from rbank_es.bank.decisions import append_decided, forgetting_policy
 from rbank_es.errors import BadPolicy
 from rbank_es.events import (
     ConsolidationProposed,
@@ -129,7 +130,7 @@ class Life:
         done = made.bank.position
         for group in _groups(log):
             if group[-1].seq > done:
-                made.bank.append([replace(each, seq=0, at="", more=0, dur=0, crc="", salt="") for each in group])
+                made.bank.append([replace(each, seq=0, at="", more=0, dur=0, crc="") for each in group])
         return made
 
     @property
@@ -202,7 +203,7 @@ class Life:
             self.decided_by_hand(made, [Decision(candidate=n, action="add", item=it.id) for n, it in enumerate(items)])
 
     def decided_by_hand(self, made: MemoriesExtracted, decisions: list[Decision]) -> None:
-        """Somebody records decisions that no policy made, but none against what is rejected."""
+        """Somebody records decisions that no policy made, but none against what is rejected, and keeps to the bound."""
         facts = Facts.of(visible(self.log))
         items = [Item.join(head, words) for head, words in zip(made.heads, made.candidates, strict=True)]  # type: ignore[arg-type]
         barred = [it.id in facts.rejected or any(repeats(it, bad) for bad in facts.bars()) for it in items]
@@ -212,6 +213,11 @@ class Life:
         kept = [no if bar else yes for yes, no, bar in zip(decisions, rejected, barred, strict=True)]
         done = MemoriesConsolidated(extraction=made.id, policy="hand-1", decisions=tuple(kept))
         self.bank.append([made, done])
+        with suppress(BadPolicy):
+            state = self.bank.state()
+            bound = forgetting_policy(state)
+            if ids := bound.to_forget(state):
+                self.bank.append(MemoriesForgotten(ids=ids, policy=bound.label))
 
     def hand(self, _: str, items: list[Item], action: Any, n: int) -> None:
         """Somebody decides by hand, among items that there are."""

@@ -46,7 +46,7 @@ from tests.laws.bank_lives import (
 )
 from tests.laws.plain_bank import Facts, canonical, recorded, repeats, rows, rows_of, verdicts_of, visible
 
-lawful = settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
+lawful = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def lived(ops: list[Op], tidy: bool = True) -> Life:

@@ -1,0 +1,273 @@
+"""Every setting of every policy, changed, changes an observable outcome through the command line.
+
+A scenario makes a bank under given policies, lets the command line act on it, and returns what came of it, without ids
+and times. The test fails for a registered setting without a scenario: a setting that nobody reads is a promise broken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from rbank_es import Bank, Item
+from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, RunJudged, RunStarted
+from rbank_es.events.memory_events import ConsolidationProposed
+from rbank_es.extraction.candidates import consolidate
+from rbank_es.importers import import_paths
+from rbank_es.policies import POLICIES, changed, default_policies
+from tests.cli_runner import run
+from tests.loop.loops import HEIGHT, TASKS, TOWER
+from tests.loop.test_closed_loop import of_type
+from tests.loop.test_matts import attempt, items
+from tests.sandbox.sandboxes import require_dspy
+
+Tables = dict[str, dict[str, Any]]
+QUESTION = TASKS[0].question
+
+
+class Scenario(NamedTuple):
+    """Another value of a setting, the life in which it is observed, and what else is set in both lives."""
+
+    value: Any
+    observe: Callable[[Path, Tables], Any]
+    others: Tables = {}
+
+
+def made(place: Path, tables: Tables, *held: Item) -> None:
+    """A bank under these policies, holding these items."""
+    with Bank.create(place / "bank", policies=changed(default_policies(), tables), unsafe_no_sync=True) as bank:
+        if held:
+            consolidate(bank, held)
+
+
+# ---------------------------------------------------------------- retrieval
+
+LAMPS = (
+    Item.make("Count lamps", "Which lamps: count each lamp once.", id="own", domain="lights"),
+    Item.make("Lamps, lamps, lamps", "Lamps are lamps.", id="foreign", domain="nets"),
+    Item.make("Lamps in general", "A lamp gives light.", id="general"),
+    Item.make("Lamps fail", "Never date a lamp by its report.", "failure", id="guard"),
+    Item.make("Lamps lie", "Lamps that are off are lamps too.", "failure", id="other guard"),
+    Item.make("Buoys", "No light, which is why there is one word on a lamp's tag.", id="buoys", tags=("lamp",)),
+)
+
+
+def searched(place: Path, tables: Tables) -> Any:
+    made(place, tables, *LAMPS)
+    hits = run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]
+    return [(hit["id"], round(hit["score"], 6)) for hit in hits]
+
+
+def given_unasked(place: Path, tables: Tables) -> str:
+    made(place, tables, *LAMPS)
+    return run(
+        "context", "./bank", "--ont", "lights", "--task", "lamps", "--no-l0", "--no-l1", "--no-l3", cwd=place
+    ).out
+
+
+# ---------------------------------------------------------------- admission, consolidation, forgetting
+
+
+def item(id: str, title: str, content: str, src: Any = "success", **facts: Any) -> Item:
+    return Item.make(title, content, src, id=id, **facts)
+
+
+def written(place: Path, name: str, *held: Item) -> str:
+    """The name of a file of items."""
+    rows = [{"id": each.id, "title": each.title, "content": each.content, "src": each.src} for each in held]
+    (place / name).write_text(json.dumps(rows))
+    return name
+
+
+def imported(files: Sequence[Sequence[Item]], place: Path, tables: Tables) -> Any:
+    """The states and the support of items after the import of files, in order."""
+    made(place, tables)
+    run("import", "./bank", *(written(place, f"{at}.json", *held) for at, held in enumerate(files)), cwd=place)
+    return _states(place)
+
+
+def full(place: Path, tables: Tables) -> Any:
+    """As `imported`, of one item into a bank whose items were all given to a run."""
+    made(place, tables, *FOUR[:3])
+    with Bank.open(place / "bank") as bank:
+        bank.append([RunStarted(run="r"), ContextBuilt(run="r", chars=1, items=tuple(each.id for each in FOUR[:3]))])
+    run("import", "./bank", written(place, "last.json", FOUR[3]), cwd=place)
+    return _states(place)
+
+
+def proposed(place: Path, tables: Tables) -> Any:
+    """As `imported`, after a model proposed that an imported item takes the place of two."""
+    made(place, tables, *FOUR[:2])
+    name = written(place, "new.json", item("new", "Count lights and name them", "Use COUNT, and lt:name."))
+    with Bank.create("memory:") as scratch, Bank.open(place / "bank") as bank:
+        # The id of an import's extraction comes from its file, so another bank tells it before.
+        import_paths(scratch, [place / name])
+        [known] = of_type(scratch, MemoriesExtracted)
+        bank.append(ConsolidationProposed(extraction=known.id, candidate=0, action="supersede", targets=("s1", "s2")))
+    run("import", "./bank", name, cwd=place)
+    return _states(place)
+
+
+def _states(place: Path) -> dict[str, tuple[str, int]]:
+    with Bank.open(place / "bank") as bank:
+        return {id: (entry.state, entry.support) for id, entry in bank.state().items.items()}
+
+
+FOUR = (
+    item("s1", "Count lights", "Use COUNT."),
+    item("s2", "Name lights", "Use lt:name."),
+    item("f1", "Towers", "Never take a tower's height.", "failure"),
+    item("f2", "Reports", "Never date by the report.", "failure"),
+)
+ALIKE = (
+    item("a", "Count the lights", "Use COUNT with DISTINCT on lights."),
+    item("b", "Count all lights", "Use COUNT with DISTINCT on lights."),
+    item("c", "Count the lights", "Use COUNT with DISTINCT on buoys now."),
+)
+ONE_EACH = [(each,) for each in FOUR]
+BOUNDED: Tables = {"forgetting": {"name": "bounded", "max_items": 3, "grace": 0}}
+
+
+# ---------------------------------------------------------------- loops
+
+ITEM = '[[task.extractor.fields.memory_items]]\ntitle = "Way of {0}"\ndescription = "d"\ncontent = "{0}."\n'
+THREE = "".join(map(ITEM.format, ("counting lights", "naming towers", "dating reports")))
+ANSWERS = '[[task.extractor]]\ntext = "no list"\n[[task.extractor]]\n' + THREE
+
+
+def script(answer: str, success: bool) -> str:
+    long = f'[[task.agent]]\nreasoning = "{"Look. " * 400}"\ncode = "print(1)"\n'
+    return '[[task]]\nid = "height"\n' + long + attempt(0, HEIGHT, answer, success).replace("rollout = 0\n", "")
+
+
+def looped(answer: str, success: bool, place: Path, tables: Tables) -> Any:
+    """What a loop of one task does: who judged how, what the models were asked, and how many items it learned."""
+    require_dspy()
+    rules = (
+        item("p", "Heights", "Judge heights above high water by the light.", "principle"),
+        item("e", "Heights", "A height above high water that was a tower's was judged a failure.", "episode"),
+    )
+    made(place, tables, *rules)
+    return _ran(place, script(answer, success) + ANSWERS, "--extract")
+
+
+def compared(place: Path, tables: Tables) -> Any:
+    """What a loop with rollouts does: their number, the one that counts, and what is extracted."""
+    require_dspy()
+    turns = '[[task]]\nid = "height"\n' + attempt(0, HEIGHT, "45 metres", True, steps=2)
+    turns += attempt(1, HEIGHT, "It stands 45 metres high.", True) + attempt(2, TOWER, "49 metres", False)
+    made(place, tables)
+    return _ran(place, turns + items("Focal heights", "Use lt:focalHeight.") * 3, "--matts")
+
+
+def _ran(place: Path, turns: str, *more: str) -> Any:
+    (place / "turns.toml").write_text(turns)
+    (place / "tasks.json").write_text(json.dumps([{"id": "height", "question": QUESTION, "gold_sparql": HEIGHT}]))
+    loop = ("--ont", "lights", "--executor", "scratchpad", "--unsafe-local", "--lm", "script:turns.toml", "--no-l2")
+    told = run("run", "./bank", *loop, "--tasks", "tasks.json", *more, "--json", cwd=place, code=None)
+    with Bank.open(place / "bank") as bank:
+        calls = [event for event in of_type(bank, LmCalled) if event.role in ("judge", "extractor")]
+        learned = [event for event in of_type(bank, MemoriesExtracted) if event.runs]
+        judged = [event for event in of_type(bank, RunJudged) if event.purpose == "learning"]
+        return {
+            "code": told.code,
+            "best": [result["run"].rpartition(".")[2] for result in told.json["results"] if ".r" in result["run"]],
+            "runs": len(of_type(bank, RunStarted)),
+            "verdicts": sorted((event.judge, event.verdict) for event in judged),
+            # Sorted, because rollouts end in any order.
+            "asked": sorted((call.role, _temperature(call), len(bank.text(call.request) or "")) for call in calls),
+            "learned": [(event.kind, event.pending, len(event.heads)) for event in learned],
+        }
+
+
+def _temperature(call: LmCalled) -> float:
+    given = call.parameters.get("temperature", -1)
+    assert isinstance(given, int | float)
+    return given
+
+
+# ---------------------------------------------------------------- the table
+
+CLEAN, GOOD = partial(looped, "45 metres", False), partial(looped, "45 metres", True)
+FAULTY = partial(looped, "45 metres, by <https://lights.example/ns#inventedTerm>", True)
+SUPERVISED: Tables = {"judging": {"supervised": True}}
+RETRIEVAL = {
+    "k": Scenario(2, searched),
+    "k_success": Scenario(2, given_unasked),
+    "k_failure": Scenario(0, given_unasked),
+    "domains": Scenario("none", given_unasked),
+    "floor": Scenario(0.3, searched),
+    "weights": Scenario([3, 1, 1, 1], searched),
+}
+LIKENESS = {
+    "title_min": Scenario(0.95, partial(imported, [ALIKE])),
+    "content_min": Scenario([1, 2], partial(imported, [ALIKE])),
+}
+JUDGED = {"supervised": Scenario(True, CLEAN), "grounding": Scenario(False, FAULTY, SUPERVISED)}
+SCENARIOS: dict[str, dict[str, Scenario]] = {
+    "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
+    "retrieval:bm25-2": RETRIEVAL | {"stop_words": Scenario("english-1", searched)},
+    "admission:standard-1": {"rollouts": Scenario(False, compared), "queries": Scenario(False, GOOD)},
+    "admission:reviewed-1": {"given": Scenario(False, partial(imported, ONE_EACH))},
+    "judging:checks-1": JUDGED,
+    "judging:lm-1": JUDGED
+    | {name: Scenario(value, CLEAN) for name, value in (("principles", 0), ("cases", 0), ("evidence", False))}
+    | {"confidence_min": Scenario(0.9, CLEAN)},
+    "extraction:success-failure-1": {
+        "items_max": Scenario(1, CLEAN),
+        "extract_from": Scenario("best", compared),
+        "temperature": Scenario(0.5, CLEAN),
+        "grounded": Scenario(False, FAULTY, SUPERVISED),
+        "trajectory_chars": Scenario(1_000, CLEAN),
+        "tries": Scenario(1, CLEAN),
+    },
+    "consolidation:dedup-1": LIKENESS,
+    "consolidation:merge-1": LIKENESS | {"targets_max": Scenario(1, proposed)},
+    "forgetting:bounded-1": {
+        "max_items": Scenario(2, partial(imported, ONE_EACH), BOUNDED),
+        "floor_success": Scenario(2, partial(imported, ONE_EACH), BOUNDED),
+        "floor_failure": Scenario(2, partial(imported, ONE_EACH[2:] + ONE_EACH[:2]), BOUNDED),
+        "grace": Scenario(1, full, BOUNDED),
+    },
+    "selection:best-of-1": {"k": Scenario(2, compared), "among": Scenario("first", compared)},
+}
+REGISTERED = [(name, each.name) for name in sorted(POLICIES.names()) for each in POLICIES.get(name).described()]
+
+
+def test_every_registered_setting_has_a_scenario() -> None:
+    assert [(name, setting) for name in sorted(SCENARIOS) for setting in _in_order(name)] == REGISTERED
+
+
+def _in_order(name: str) -> list[str]:
+    known = [each.name for each in POLICIES.get(name).described()]
+    return sorted(SCENARIOS[name], key=known.index)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "setting"), REGISTERED, ids=lambda part: part.partition(":")[2] or part)
+def test_another_value_of_a_setting_has_another_outcome(tmp_path: Path, name: str, setting: str) -> None:
+    scenario = SCENARIOS[name][setting]
+    kind, _, label = name.partition(":")
+    chosen = {"name": label.rpartition("-")[0], "version": int(label.rpartition("-")[2])}
+    tables = scenario.others | {kind: scenario.others.get(kind, {}) | chosen}
+    usual = _observed(scenario, tmp_path / "usual", tables)
+    other = _observed(scenario, tmp_path / "other", tables | {kind: tables[kind] | {setting: scenario.value}})
+    assert usual != other
+
+
+def _observed(scenario: Scenario, place: Path, tables: Tables) -> Any:
+    place.mkdir()
+    return scenario.observe(place, tables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("observe", [searched, given_unasked, partial(imported, [ALIKE]), CLEAN, compared])
+def test_a_scenario_has_the_same_outcome_twice(tmp_path: Path, observe: Callable[[Path, Tables], Any]) -> None:
+    """Else a difference would prove nothing."""
+    one, two = (_observed(Scenario(None, observe), tmp_path / name, {}) for name in ("one", "two"))
+    assert one == two
