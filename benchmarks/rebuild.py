@@ -62,8 +62,7 @@ def _copy_texts(bank: Bank, path: Path) -> None:
         connection.execute("CREATE TABLE texts (text INTEGER PRIMARY KEY, title, desc, content, tags)")
         connection.execute(
             "INSERT INTO texts SELECT c.text, c.title, c.desc, c.content, c.tags FROM bank.candidates c "
-            "JOIN bank.item_births b ON b.text = c.text JOIN bank.item_states s ON s.item = b.item "
-            "WHERE s.state = 'active' AND s.to_seq IS NULL ORDER BY c.text"
+            "JOIN bank.item_states s ON s.text = c.text WHERE s.state = 'active' AND s.to_seq IS NULL ORDER BY c.text"
         )
 
 

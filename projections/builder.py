@@ -70,7 +70,7 @@ def build(
     events = 0
     with transaction(connection):
         _remake(connection, fresh, epoch)
-        gatherer = Gatherer(list(filled))
+        gatherer = Gatherer(list(filled), None)
         for reached, count in gatherer.batches(log, 0, upto):
             gatherer.batch.write(connection)
             events += count
@@ -111,7 +111,7 @@ def advance(
     for start, group in sorted(groups.items()):
         if start >= upto:
             break
-        after, gatherer = start, Gatherer(group)
+        after, gatherer = start, Gatherer(group, connection)
         for reached, count in gatherer.batches(log, start, upto):
             with transaction(connection):
                 gatherer.batch.write(connection)

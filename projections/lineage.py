@@ -2,9 +2,11 @@
 
     run -judged_by-> judgment -led_to-> extraction -born_as, supports-> item -hit_in-> retrieval -served-> run
     run -drawn_from-> extraction                                        item -used_in-> run
+    judgment, consolidation, retraction, … -ended, restored, admitted-> item
 
-Judgments, extractions and retrievals go by the ids of their events. Edges that depend on earlier events (births,
-support, uses) are read from the projections that settle them.
+Judgments, extractions, retrievals and what ends or restores an item go by the ids of their events. A judgment led to
+the extractions that relied on it. Edges that depend on earlier events (births, standing support, uses, ends) are read
+from the projections that settle them.
 """
 
 from __future__ import annotations
@@ -56,9 +58,24 @@ def record_retrieval(event: MemoriesRetrieved) -> list[Insert]:
 _LINEAGE_EDGES = """
 SELECT source_kind, source, relation, target_kind, target, from_seq AS seq FROM edges
 UNION ALL
-SELECT DISTINCT 'extraction', c.extraction, CASE WHEN b.text = p.text THEN 'born_as' ELSE 'supports' END,
-    'item', p.item, p.from_seq
-FROM item_support p JOIN candidates c ON c.text = p.text JOIN item_births b ON b.item = p.item
+SELECT 'extraction', c.extraction, 'born_as', 'item', s.item, s.born_seq
+FROM item_states s JOIN candidates c ON c.text = s.text WHERE s.to_seq IS NULL
+UNION ALL
+SELECT DISTINCT 'extraction', c.extraction, 'supports', 'item', p.item, p.from_seq
+FROM item_support p JOIN candidates c ON c.text = p.text JOIN item_states s ON s.item = p.item AND s.to_seq IS NULL
+WHERE p.to_seq IS NULL AND p.text <> s.text
+UNION ALL
+SELECT m.kind, m.activity, CASE
+        WHEN s.state NOT IN ('active', 'pending') THEN 'ended'
+        WHEN p.state = 'pending' THEN 'admitted'
+        ELSE 'restored'
+    END, 'item', s.item, s.from_seq
+FROM item_states s JOIN moments m ON m.from_seq = s.from_seq
+    LEFT JOIN item_states p ON p.item = s.item AND p.to_seq = s.from_seq
+WHERE s.since_seq = s.from_seq AND (
+    s.state NOT IN ('active', 'pending') OR p.state NOT IN ('active', 'pending')
+    OR (p.state = 'pending' AND s.state = 'active')
+)
 UNION ALL
 SELECT 'item', item, 'used_in', 'run', run, from_seq FROM uses
 """
@@ -90,15 +107,20 @@ _PROPERTIES = {
     "hit_in": "used",
     "served": "wasInformedBy",
     "used_in": "used",
+    "ended": "wasInfluencedBy",
+    "restored": "wasInfluencedBy",
+    "admitted": "wasInfluencedBy",
 }
 
 
 def provenance(view: View) -> str:
     """Return the lineage of the bank at the view's position as Turtle, in W3C PROV-O.
 
-    Runs, judgments, extractions and retrievals are activities, items are entities. Activities that follow one another
-    are tied by `prov:wasInformedBy`; items come from extractions by `prov:wasGeneratedBy`, and are `prov:used` by
-    retrievals and runs. Each edge is there a second time as in `lineage_edges`, in the project's own vocabulary.
+    Runs, judgments, extractions, retrievals and what ends items are activities, items are entities. Activities that
+    follow one another are tied by `prov:wasInformedBy`; items come from extractions by `prov:wasGeneratedBy`, and are
+    `prov:used` by retrievals and runs. What ended, restored or admitted an item influenced it; an item that is ended
+    now `prov:wasInvalidatedBy` what ended it. Each edge is there a second time as in `lineage_edges`, in the project's
+    own vocabulary.
     """
     # Imported here, because rdflib is slow to load and only exports of provenance need it.
     from rdflib import PROV, RDF, XSD, Graph, Literal, Namespace, URIRef
@@ -113,10 +135,13 @@ def provenance(view: View) -> str:
         graph.add((found, RDF.type, own[kind.capitalize()]))
         return found
 
+    ended = {item["id"]: item["ended_seq"] for item in view.rows("items")}
     for edge in view.rows("lineage_edges"):
         cause, effect = node(edge["source_kind"], edge["source"]), node(edge["target_kind"], edge["target"])
         graph.add((effect, PROV[_PROPERTIES[edge["relation"]]], cause))
         graph.add((cause, own[edge["relation"]], effect))
+        if edge["relation"] == "ended" and edge["seq"] == ended[edge["target"]]:
+            graph.add((effect, PROV.wasInvalidatedBy, cause))
     for item in view.rows("items"):
         found = node("item", item["id"])
         graph.add((found, own.state, Literal(item["state"])))

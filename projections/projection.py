@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -54,15 +54,15 @@ class Put(Struct, frozen=True, gc=False):
 
 
 Change = Insert | Close | Put
-Handler = Callable[[Any], Iterable[Change]]
+Handler = Callable[..., Iterable[Change]]
 
 
 class Table(Struct, frozen=True, kw_only=True, dict=True):
     """A table of rows that hold from `from_seq` on; `from_seq` and `to_seq` are its last columns.
 
     `columns` is as in SQL, `run TEXT NOT NULL, chars INTEGER`. `key` is unique. `current`: for a table whose rows are
-    closed by events, the number of leading columns that identify the one open row. `number`: an integer primary key
-    that counts from 1. `bulky`: rows hold texts of any length, so a batch counts their characters.
+    closed by events, the number of leading columns that identify the one open row. `number`: an integer primary key,
+    the first value of a row. `bulky`: rows hold texts of any length, so a batch counts their characters.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def insert(self) -> str:
         """The statement that adds a row; a row whose key is taken is dropped, any other fault raises."""
-        names = (*self.types, "from_seq", *(("to_seq",) if self.current else ()))
+        names = self.names if self.current else self.names[:-1]
         marks = ", ".join("?" * len(names))
         # ON CONFLICT rather than OR IGNORE, which would also hide a NULL where none may be.
         return f"INSERT INTO {self.name} ({', '.join(map(_quoted, names))}) VALUES ({marks}) ON CONFLICT DO NOTHING"
@@ -113,17 +113,20 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
 class Projection(Struct, frozen=True, kw_only=True, dict=True):
     """One read model.
 
-    `handlers` has a pure function per event type, from one event to row changes: no lookups, no clock. `resolves` are
-    event types whose long texts are needed. `settle` is SQL that runs once per batch, with `:after` and `:upto`, for
-    rows that depend on earlier rows; its outcome must not depend on where batches end. People and programs read the
-    `views`, written as if only the present existed. `virtual` are search indexes; `bulk_begin` and `bulk_end` run
-    around a rebuild.
+    `handlers` has a pure function per event type, from one event to row changes: no lookups, no clock. Where rows
+    follow from earlier ones, `memory` makes what the handlers get before the event, once per reading of the log. It is
+    given the connection, or None if there are no rows yet; it must remember what the handlers made of every event
+    since, because rows are written at the end of a batch. `resolves` are event types whose long texts are needed.
+    `settle` is SQL that runs once per batch, with `:after` and `:upto`; its outcome must not depend on where batches
+    end. People and programs read the `views`, written as if only the present existed. `virtual` are search indexes;
+    `bulk_begin` and `bulk_end` run around a rebuild.
     """
 
     name: str
     version: int
     title: str
     handlers: Mapping[type[Event], Handler]
+    memory: Callable[[sqlite3.Connection | None], Any] | None = None
     tables: tuple[Table, ...] = ()
     resolves: frozenset[str] = frozenset()
     settle: tuple[str, ...] = ()
@@ -138,10 +141,12 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
         """The event types that it reads, by their names in the log."""
         return frozenset(type_of(cls) for cls in self.handlers)
 
-    def changes(self, event: Event) -> Iterable[Change]:
-        """Return the row changes of one event; none for a type that it doesn't read."""
-        handler = self.handlers.get(type(event))
-        return handler(event) if handler else ()
+    def handlers_for(self, connection: sqlite3.Connection | None) -> Mapping[type[Event], Handler]:
+        """Return the handlers for one reading of a log, of one event each; `connection` has the rows so far, if any."""
+        if self.memory is None:
+            return self.handlers
+        memory = self.memory(connection)
+        return {cls: partial(handler, memory) for cls, handler in self.handlers.items()}
 
     @cached_property
     def table_ddl(self) -> Mapping[str, str]:
@@ -170,7 +175,6 @@ PROJECTIONS: Registry[Projection] = Registry(
     "projection",
     {
         "memory_index": "rbank_es.projections.memory_index:MEMORY_INDEX",
-        "policies": "rbank_es.projections.policies_in_force:POLICIES_IN_FORCE",
         "usage": "rbank_es.projections.usage:USAGE",
         "runs": "rbank_es.projections.runs:RUNS",
         "leakage": "rbank_es.projections.leakage:LEAKAGE",
@@ -293,7 +297,7 @@ def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -
     try:
         connection.executemany(table.insert, rows)
     except (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.InterfaceError) as error:
-        first, last = (row[len(table.types)] for row in (rows[0], rows[-1]))
+        first, last = (row[table.names.index("from_seq")] for row in (rows[0], rows[-1]))
         raise ProjectionError(
             f"table {table.name} can't hold the facts of the events at positions {first} to {last}: {error}; nothing "
             "of that batch was kept. The log is not at fault: please report this, with those events."
@@ -301,16 +305,19 @@ def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -
 
 
 class Gatherer:
-    """A run of the handlers of some projections over events, batch by batch."""
+    """A run of the handlers of some projections over events, batch by batch.
 
-    def __init__(self, projections: Sequence[Projection]) -> None:
+    `connection` has the rows of earlier events; None if there are none.
+    """
+
+    def __init__(self, projections: Sequence[Projection], connection: sqlite3.Connection | None) -> None:
         self.projections = projections
         self.batch = ChangeBatch(table for projection in projections for table in projection.tables)
         self.types = frozenset[str]().union(*(projection.reads for projection in projections))
         self.resolve = frozenset[str]().union(*(projection.resolves for projection in projections))
         self._routes: dict[type[Event], list[tuple[Projection, Handler]]] = {}
         for projection in projections:
-            for cls, handler in projection.handlers.items():
+            for cls, handler in projection.handlers_for(connection).items():
                 self._routes.setdefault(cls, []).append((projection, handler))
 
     def batches(self, log: EventLog, after: int, upto: int) -> Iterator[tuple[int, int]]:

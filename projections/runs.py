@@ -94,7 +94,7 @@ SELECT r.run, r.task, r.ontology, r.endpoint, r.executor, r.model, r.mode, r.scr
     CASE WHEN c.run IS NULL THEN e.tokens_out ELSE c.tokens_out END AS tokens_out,
     CASE WHEN c.run IS NULL THEN e.cost_usd ELSE c.cost_usd END AS cost_usd,
     e.duration_s, e.answer_chars, e.error_code, e.answer, e.sparql, e.error,
-    l.verdict, l.judge, s.verdict AS score,
+    l.verdict, l.judge, l.kind, l.sure, s.verdict AS score,
     b.items_injected,
     coalesce(t.tool_calls, 0) AS tool_calls,
     coalesce(p.steps, 0) AS steps

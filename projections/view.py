@@ -38,18 +38,21 @@ _POLICY = """
 SELECT name, version, settings FROM main.policy_choices
 WHERE kind = :kind AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 """
-_FOUND = """
-SELECT c.title, c."desc", c.content, c.src, c.polarity
-FROM main.item_births b CROSS JOIN main.candidates c ON c.text = b.text WHERE b.item = ?
-"""
+_FOUND = 'SELECT title, "desc", content, src, polarity FROM active_items WHERE item = ?'
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND verdict = 'success' AND to_seq IS NULL"
 _CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
 _FILL = """
 INSERT INTO temp.items_fts (rowid, title, "desc", content, tags)
 SELECT text, title, "desc", content, tags FROM main.candidates WHERE text IN (
-    SELECT b.text FROM main.item_states s CROSS JOIN main.item_births b ON b.item = s.item
-    WHERE s.state = 'active' AND s.from_seq <= :seq AND (s.to_seq IS NULL OR s.to_seq > :seq)
+    SELECT text FROM main.item_states WHERE state = 'active' AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 ) ORDER BY text
+"""
+# What policies read beside the full-text index. A view takes no parameters, and a number needs no quotes.
+_ACTIVE_ITEMS = """
+CREATE TEMP VIEW active_items AS
+SELECT s.text, s.item, s.domains, c.title, c."desc", c.content, c.tags, c.src, c.polarity, c.role, c.scope, c.domain
+FROM main.item_states s CROSS JOIN main.candidates c ON c.text = s.text
+WHERE s.state = 'active' AND s.from_seq <= {seq:d} AND (s.to_seq IS NULL OR s.to_seq > {seq:d})
 """
 
 
@@ -73,6 +76,7 @@ class ViewConnection:
         self.connection = connection
         self.lock = RLock()
         self.shadowed = False
+        self.prepared = False
         self.own_index = False
         self._holders = 0
 
@@ -151,9 +155,9 @@ class View:
 
     def ids(self, kind: str, beginning: str, at_most: int) -> list[str]:
         """Return the ids of `run` or `item` that begin so, in their order, at most that many."""
-        table = {"run": "run_starts", "item": "item_births"}[kind]
+        table = {"run": "run_starts", "item": "item_states"}[kind]
         # A range, because it uses the key of the table; no character comes after the last one of Unicode.
-        sql = f"SELECT {kind} FROM {table} WHERE {kind} >= ? AND {kind} < ? ORDER BY {kind} LIMIT ?"
+        sql = f"SELECT DISTINCT {kind} FROM {table} WHERE {kind} >= ? AND {kind} < ? ORDER BY {kind} LIMIT ?"
         with self._shadowing() as connection:
             return [id for (id,) in connection.execute(sql, (beginning, beginning + "\U0010ffff", at_most))]
 
@@ -236,6 +240,9 @@ class View:
     def _indexing(self) -> Iterator[_Index]:
         """Provide the index of the items active at the position as `items_fts` until the context ends."""
         connection = self._shared.connection
+        if not self._shared.prepared:
+            connection.execute(_ACTIVE_ITEMS.format(seq=self.position))
+            self._shared.prepared = True
         if self._shared.own_index:
             yield _Index(connection)
             return

@@ -20,16 +20,21 @@ from msgspec.structs import replace
 from rbank_es.events import (
     BankCreated,
     Candidate,
+    ConsolidationProposed,
+    ContentErased,
     ContextBuilt,
+    CorrectionCompleted,
     Decision,
     DecisionUndone,
     Erased,
+    ErasedUnit,
     Event,
     Hit,
     ItemsLinked,
     JudgmentOverruled,
     LayerUse,
     LmCalled,
+    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
@@ -42,6 +47,7 @@ from rbank_es.events import (
     OntologyRegistered,
     PolicyChoice,
     PolicySet,
+    Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -49,6 +55,8 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item, ItemHead, ItemText, Polarity, Source, polarity_of
+from rbank_es.events.memory_events import EndKind, ExtractionKind, ReturnKind
+from rbank_es.events.run_events import JudgeKind, VerdictValue
 
 RUNS = ("run-1", "run-2", "run-3", "run-4")
 ITEMS = ("item-a", "item-b", "item-c", "item-d", "item-e", "item-f")
@@ -114,6 +122,12 @@ class Story:
 
     erased: bool = False
     extractions: list[MemoriesExtracted] = field(default_factory=list)
+    corrections: int = 0
+
+    @property
+    def pairs(self) -> list[tuple[str, int, str]]:
+        """The candidates so far: extraction, index, item."""
+        return [(each.id, index, head.id) for each in self.extractions for index, head in enumerate(each.heads)]
 
 
 def _started(draw: st.DrawFn, story: Story) -> list[Event]:
@@ -217,14 +231,19 @@ def _lm(draw: st.DrawFn, story: Story) -> list[Event]:
     ]
 
 
+verdicts = st.sampled_from(get_args(VerdictValue))
+relied = st.lists(st.builds(Reliance, run=runs, verdict=verdicts), max_size=3).map(tuple)
+
+
 def _judged(draw: st.DrawFn, story: Story) -> list[Event]:
     facts: dict[str, Any] = {
         "run": draw(runs),
-        "purpose": draw(st.sampled_from(("learning", "learning", "scoring"))),
-        "success": draw(st.booleans()),
+        "purpose": draw(st.sampled_from(("learning", "learning", "learning", "scoring"))),
+        "verdict": draw(verdicts),
         "judge": draw(st.sampled_from(("judge-1", "judge-2"))),
         "judge_version": "1",
-        "kind": draw(st.sampled_from(("check", "lm", "human"))),
+        "kind": draw(st.sampled_from(get_args(JudgeKind))),
+        "sure": draw(st.booleans()),
         "confidence": draw(st.sampled_from((None, 0.5, 1.0))),
         "reason": draw(texts),
     }
@@ -241,8 +260,10 @@ def _extracted(draw: st.DrawFn, story: Story) -> list[Event]:
     surplus = draw(st.sampled_from((0, 0, 0, 0, 1, -1)))
     extraction = MemoriesExtracted(
         id=extraction_id(len(story.extractions)),
-        kind=draw(st.sampled_from(("success", "failure", "contrastive", "pattern", "seed", "manual"))),
+        kind=draw(st.sampled_from(get_args(ExtractionKind))),
         runs=draw(st.lists(runs, max_size=2).map(tuple)),
+        relied=draw(relied),
+        pending=draw(st.sampled_from((False, False, True))),
         heads=tuple(draw(heads()) for _ in range(max(0, len(candidates) + surplus))),
         candidates=candidates,
     )
@@ -277,23 +298,71 @@ def _learned(draw: st.DrawFn, story: Story) -> list[Event]:
     return [*extraction, _consolidation(draw, extraction[0].id, story.extractions[-1].heads)]
 
 
-def _ended(draw: st.DrawFn, story: Story) -> list[Event]:
+def _pair(draw: st.DrawFn, story: Story) -> tuple[str, int, str]:
+    """A candidate as an event names it: mostly a known one."""
+    if story.pairs and draw(st.integers(0, 7)) > 0:
+        return draw(st.sampled_from(story.pairs))
+    return extraction_id(draw(st.integers(0, 3))), draw(st.integers(0, 3)), draw(item_ids)
+
+
+def _again(draw: st.DrawFn, story: Story, correction: str | None) -> MemoriesConsolidated:
+    """Decisions made again, about candidates of several extractions."""
+    decisions = []
+    for extraction, index, item in [_pair(draw, story) for _ in range(draw(st.integers(0, 4)))]:
+        decided = _decision(draw, (), index)
+        decisions.append(replace(decided, extraction=extraction, item=item))
+    again = draw(st.integers(0, 7)) > 0
+    return MemoriesConsolidated(again=again, correction=correction, policy="reconcile-1", decisions=tuple(decisions))
+
+
+def _act(draw: st.DrawFn, story: Story, correction: str | None) -> Event:
+    """What ends items, or brings them back."""
     ids = draw(some_items)
-    event: Event = draw(
-        st.sampled_from(
-            (
-                MemoriesForgotten(ids=ids, policy="bounded-1"),
-                MemoriesRetracted(ids=ids, why="a reason"),
-                MemoriesRestored(ids=ids),
-                DecisionUndone(consolidation=uuid_of(1), candidate=0, ends=ids, revives=draw(some_items)),
-            )
-        )
+    kind = draw(st.sampled_from(("forgotten", "restored", "restored", "retracted", "retracted", "admitted", "undone")))
+    if kind == "forgotten":
+        return MemoriesForgotten(ids=ids, policy="bounded-1", correction=correction, why="a reason")
+    if kind == "restored":
+        how = draw(st.sampled_from(get_args(ReturnKind)))
+        return MemoriesRestored(ids=ids, how=how, correction=correction, why="a reason")
+    if kind == "admitted":
+        return MemoriesAdmitted(ids=ids, by="someone")
+    extraction, index, _ = _pair(draw, story)
+    if kind == "undone":
+        return DecisionUndone(extraction=extraction, candidate=index, lifted=draw(st.booleans()))
+    how = draw(st.sampled_from(get_args(EndKind)))
+    if how != "tainted":
+        return MemoriesRetracted(ids=ids, how=how, why="a reason")
+    return MemoriesRetracted(
+        how=how, extractions=(extraction,), run=draw(st.none() | runs), verdict=draw(st.none() | verdicts)
     )
-    return [event]
+
+
+def _ended(draw: st.DrawFn, story: Story) -> list[Event]:
+    return [_act(draw, story, None)]
+
+
+def _decided_again(draw: st.DrawFn, story: Story) -> list[Event]:
+    return [_again(draw, story, None)]
+
+
+def _corrected(draw: st.DrawFn, story: Story) -> list[Event]:
+    """Parts of a correction, sometimes of an earlier one, and mostly its end; other events may come between."""
+    if draw(st.integers(0, 3)) > 0:
+        story.corrections += 1
+    correction = f"correction-{story.corrections}"
+    parts: list[Event] = []
+    for _ in range(draw(st.integers(0, 3))):
+        parts.append(_again(draw, story, correction) if draw(st.booleans()) else _act(draw, story, correction))
+        if draw(st.integers(0, 3)) == 0:
+            parts += _judged(draw, story)
+    if draw(st.integers(0, 3)) > 0:
+        parts.append(CorrectionCompleted(correction=correction, rule=1))
+    return parts
 
 
 def _set(draw: st.DrawFn, story: Story) -> list[Event]:
-    kinds = draw(st.lists(st.sampled_from(("retrieval", "consolidation", "forgetting")), max_size=3, unique=True))
+    known = st.sampled_from(("retrieval", "consolidation", "forgetting", "judging"))
+    kinds = draw(st.lists(known, max_size=3, unique=True))
     choice = st.builds(
         PolicyChoice,
         kind=st.sampled_from(kinds or ["retrieval"]),
@@ -301,25 +370,44 @@ def _set(draw: st.DrawFn, story: Story) -> list[Event]:
         version=st.integers(1, 2),
         settings=st.dictionaries(st.sampled_from(("k", "weight")), st.integers(0, 3), max_size=2),
     )
-    return [PolicySet(policies=tuple(replace(draw(choice), kind=kind) for kind in kinds))]
+    policies = (replace(draw(choice), kind=kind) for kind in kinds)
+    supervised = {"supervised": draw(st.booleans())}
+    return [PolicySet(policies=tuple(replace(p, settings=supervised) if p.kind == "judging" else p for p in policies))]
+
+
+# Made once: a strategy takes far longer to make than to draw from.
+OTHERS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(NoteLogged, run=st.none() | runs, note=st.just('{"seen": true}')),
+    st.builds(ItemsLinked, source=item_ids, target=item_ids, how=st.just("contradicts")),
+    st.builds(MemoryProposed, run=runs, by=st.just("mem_add"), head=heads(), candidate=words()),
+    st.builds(
+        ConsolidationProposed,
+        extraction=st.integers(0, 3).map(extraction_id),
+        candidate=st.integers(0, 3),
+        action=st.sampled_from(("add", "skip", "supersede")),
+        targets=some_items,
+    ),
+    st.builds(
+        ContentErased,
+        units=st.builds(
+            ErasedUnit,
+            seq=st.integers(1, 9),
+            path=st.sampled_from(("candidates.0", "reason")),
+            digest=st.just("0" * 64),
+        ).map(lambda unit: (unit,)),
+    ),
+    st.builds(BankCreated, name=st.just("bank"), purpose=texts),
+    st.builds(
+        OntologyRegistered,
+        ontology=st.sampled_from(DOMAINS),
+        sha256=st.sampled_from(("a" * 64, "b" * 64)),
+        triples=maybe_counts,
+    ),
+)
 
 
 def _other(draw: st.DrawFn, story: Story) -> list[Event]:
-    event: Event = draw(
-        st.one_of(
-            st.builds(NoteLogged, run=st.none() | runs, note=st.just('{"seen": true}')),
-            st.builds(ItemsLinked, source=item_ids, target=item_ids, how=st.just("contradicts")),
-            st.builds(MemoryProposed, run=runs, by=st.just("mem_add"), head=heads(), candidate=words()),
-            st.builds(BankCreated, name=st.just("bank"), purpose=texts),
-            st.builds(
-                OntologyRegistered,
-                ontology=st.sampled_from(DOMAINS),
-                sha256=st.sampled_from(("a" * 64, "b" * 64)),
-                triples=maybe_counts,
-            ),
-        )
-    )
-    return [event]
+    return [draw(OTHERS)]
 
 
 CHAPTERS: dict[str, Callable[[st.DrawFn, Story], list[Event]]] = {
@@ -336,10 +424,14 @@ CHAPTERS: dict[str, Callable[[st.DrawFn, Story], list[Event]]] = {
     "consolidated": _consolidated,
     "learned": _learned,
     "ended": _ended,
+    "again": _decided_again,
+    "corrected": _corrected,
     "set": _set,
     "other": _other,
 }
-OFTEN = ("learned", "learned", "learned", "consolidated", "ended", "ended", "started", "context", "judged", "judged")
+OFTEN = (
+    *("learned",) * 4, "consolidated", *("ended",) * 3, "again", "corrected", "started", "context", *("judged",) * 4,
+)  # fmt: skip
 
 
 @st.composite
@@ -351,7 +443,7 @@ def histories(
     chapters: Iterable[str] = (*CHAPTERS, *OFTEN),
     erased: bool = False,
 ) -> list[Event]:
-    """A history of `min_size` to `max_size` chapters (of one or two events each), as writers would append them.
+    """A history of `min_size` to `max_size` chapters (of a few events each), as writers would append them.
 
     `chapters` narrows what may happen (keys of `CHAPTERS`; a name given twice happens twice as often); `erased` lets
     candidates be erased ones, as a log gives them after an erasure. Extractions have ids, all different.
@@ -376,7 +468,7 @@ def _time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-REFERENCES = ("id", "extraction", "judgment", "because", "consolidation")
+REFERENCES = ("id", "extraction", "judgment", "because")
 
 
 def restamped(events: Iterable[Event]) -> list[Event]:
@@ -384,9 +476,19 @@ def restamped(events: Iterable[Event]) -> list[Event]:
     return [_moved(event) for event in events]
 
 
+def _renamed(id: str) -> str:
+    return "9" + id[1:]
+
+
 def _moved(event: Event) -> Event:
     known = [name for name in REFERENCES if getattr(event, name, None)]
-    renamed = {name: "9" + getattr(event, name)[1:] for name in known}
+    renamed: dict[str, Any] = {name: _renamed(getattr(event, name)) for name in known}
+    if isinstance(event, MemoriesConsolidated):
+        renamed["decisions"] = tuple(
+            replace(each, extraction=_renamed(each.extraction)) if each.extraction else each for each in event.decisions
+        )
+    if isinstance(event, MemoriesRetracted):
+        renamed["extractions"] = tuple(map(_renamed, event.extractions))
     times = {"at": _time(datetime(2030, 1, 1, tzinfo=UTC) + timedelta(hours=event.seq))}
     if event.occurred_at is not None:
         times["occurred_at"] = event.occurred_at.replace("2026", "2020")

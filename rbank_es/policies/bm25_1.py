@@ -27,12 +27,12 @@ _SCORE = "bm25(items_fts, ?, ?, ?, ?)"
 _PICK = f"""
 SELECT c.item, f.score, {{condition}} AS wanted
 FROM (SELECT rowid, {_SCORE} AS score FROM items_fts WHERE items_fts MATCH ? ORDER BY score LIMIT ?) f
-CROSS JOIN main.candidates c ON c.text = f.rowid
+CROSS JOIN active_items c ON c.text = f.rowid
 """
 # Every match is looked up first, those that pass are scored, and ties are in order: always complete, and slower.
 _SIFT = f"""
 SELECT c.item, {_SCORE} AS score
-FROM items_fts CROSS JOIN main.candidates c ON c.text = items_fts.rowid
+FROM items_fts CROSS JOIN active_items c ON c.text = items_fts.rowid
 WHERE items_fts MATCH ? AND {{condition}}
 ORDER BY score, c.item LIMIT ?
 """

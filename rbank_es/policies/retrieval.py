@@ -23,20 +23,22 @@ from rbank_es.policies.policy import Policy, governing
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 Nearness = Literal["own", "none", "other"]
-"""How the domain of an item relates to the ontology of a run: the same, no domain, another."""
+"""How the domains of an item relate to the ontology of a run: it is one of them; else none is named; else others are."""
 
 NEARNESS: tuple[Nearness, ...] = get_args(Nearness)
+_DOMAINS = "(SELECT value FROM json_each(c.domains))"
+# An empty name among several domains: one of the candidates that count was about no ontology.
 _NEAR: dict[Nearness, str] = {
-    "own": "c.domain = ?",
-    "none": "coalesce(c.domain, '') = ''",
-    "other": "coalesce(c.domain, '') NOT IN ('', ?)",
+    "own": f"? IN {_DOMAINS}",
+    "none": f"? NOT IN {_DOMAINS} AND (c.domains = '[]' OR '' IN {_DOMAINS})",
+    "other": f"? NOT IN {_DOMAINS} AND c.domains <> '[]' AND '' NOT IN {_DOMAINS}",
 }
 
 
 class Filters(Struct, frozen=True, kw_only=True):
     """Conditions on hits beside the query. `judges_source` selects one of the sources that only judges are given.
 
-    `nearness` selects items by how their domain relates to `ontology`.
+    `domain` is one of the item's; `nearness` selects items by how their domains relate to `ontology`.
     """
 
     polarity: str | None = None
@@ -53,15 +55,21 @@ class Filters(Struct, frozen=True, kw_only=True):
             raise BadSearch(f"{self.polarity!r} is no polarity: give one of {', '.join(get_args(Polarity))}")
 
     def sql(self) -> tuple[str, list[str]]:
-        """Return a condition on `candidates c`, and its parameters."""
-        wanted = {"polarity": self.polarity, "domain": self.domain, "role": self.role}
+        """Return a condition on `active_items c`, and its parameters."""
+        wanted = {"polarity": self.polarity, "role": self.role}
         given = {name: value for name, value in wanted.items() if value is not None}
         # Items for judges are excluded by default, because they would tell an agent how it is judged.
         judges = [self.judges_source] if self.judges_source else sorted(JUDGE_SOURCES)
         known = f"c.src {'IN' if self.judges_source else 'NOT IN'} ({', '.join('?' * len(judges))})"
-        near = [_NEAR[self.nearness]] if self.nearness else []
-        of = [self.ontology or ""] if near and "?" in near[0] else []
-        return " AND ".join([known, *(f"c.{name} = ?" for name in given), *near]), [*judges, *given.values(), *of]
+        conditions = [known, *(f"c.{name} = ?" for name in given)]
+        values = [*judges, *given.values()]
+        if self.domain is not None:
+            conditions.append(f"? IN {_DOMAINS}")
+            values.append(self.domain)
+        if self.nearness is not None:
+            conditions.append(_NEAR[self.nearness])
+            values.append(self.ontology or "")
+        return " AND ".join(conditions), values
 
 
 class RankedItem(NamedTuple):
@@ -75,7 +83,8 @@ class ItemIndex(Protocol):
     """The items active at one position, in SQL and read-only.
 
     `items_fts` is an FTS5 index (title, desc, content, tags) that holds exactly them, so `bm25(items_fts, …)` weighs
-    no other document. `main.candidates` has words and facts by `text`, the rowid of `items_fts`, and the id as `item`.
+    no other document. `active_items` has their words and facts by `text`, the rowid of `items_fts`, the id as `item`,
+    and all their domains as a JSON list, `domains`.
     """
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:

@@ -56,7 +56,7 @@ ENDS = frozenset({"merge", "supersede"})
 _NO_RECORD = ItemRecord()
 
 
-def _links(pair: PairState) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
+def links(pair: PairState) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
     """Return the items on which a decision puts its candidate, and those that it ends, by the field that has them."""
     if pair.action in BIRTHS:
         return ("landed", (pair.item,)), ("enders", pair.targets if pair.action in ENDS else ())
@@ -133,16 +133,15 @@ class MemoryFacts(ABC):
     def note_due(
         self, cause: str, *, pairs: Iterable[Pair] = (), items: Iterable[str] = (), whole: bool = False
     ) -> None:
-        """Note what a correction has to look at."""
-        due = self.due
-        made = Due(
-            pairs=due.pairs.union(pairs),
-            items=due.items.union(items),
-            whole=due.whole or whole,
-            causes=due.causes if cause in due.causes else (*due.causes, cause),
-        )
-        if made:
-            self.due = made
+        """Note what a correction has to look at, and why; nothing where there is nothing to look at."""
+        due, more = self.due, Due(pairs=frozenset(pairs), items=frozenset(items), whole=whole)
+        if more:
+            self.due = Due(
+                pairs=due.pairs | more.pairs,
+                items=due.items | more.items,
+                whole=due.whole or whole,
+                causes=due.causes if cause in due.causes else (*due.causes, cause),
+            )
 
     def decide(self, pair: Pair, decision: Decision, seq: int, policy: str) -> dict[str, None]:
         """Put a decision about a candidate in force; return the ids of the items that it concerns."""
@@ -161,11 +160,11 @@ class MemoryFacts(ABC):
             self._link(candidate.id, "pairs", pair)
         else:
             made = replace(old, action=decision.action, targets=decision.targets)
-            for field, items in _links(old):
+            for field, items in links(old):
                 for id in items:
                     self._unlink(id, field, pair)
         self.pairs[pair] = made
-        for field, items in _links(made):
+        for field, items in links(made):
             for id in items:
                 self._link(id, field, pair)
         return ids | self.touched(pair)

@@ -124,12 +124,16 @@ def standing_of(
         known = pairs[pair]
         return known.order < before and not known.undone and extractions[pair[0]].stands
 
-    landed = sorted((pair for pair in record.landed if counts(pair)), key=lambda pair: pairs[pair].order)
+    def place(pair: Pair) -> tuple[Order, Pair]:
+        # The pair too: one event may decide about two extractions, and what follows must not hang on who lists it.
+        return pairs[pair].order, pair
+
+    landed = sorted((pair for pair in record.landed if counts(pair)), key=place)
     mine = [pair for pair in landed if pairs[pair].item == id]
     known = mine or [pair for pair in record.pairs if pairs[pair].order < before]
     if not known:
         return None
-    birth = mine[0] if mine else min(known, key=lambda pair: pairs[pair].order)
+    birth = mine[0] if mine else min(known, key=place)
     acts = Acts.of(record.acts, before[0])
     state, by = _state(record, acts, mine, pairs, extractions, counts)
     domains = {pairs[pair].domain for pair in landed} or {pairs[birth].domain}
@@ -160,7 +164,7 @@ def _state(
         revived = max([*born, (acts.seq, _VOUCHED_INDEX)] if vouched else born, default=(0, 0))
         over = sorted(
             (pair for pair in record.enders if counts(pair) and pairs[pair].order > revived),
-            key=lambda pair: pairs[pair].order,
+            key=lambda pair: (pairs[pair].order, pair),
         )
         if over:
             return "merged" if pairs[over[-1]].action == "merge" else "superseded", over

@@ -25,7 +25,7 @@ class ShortestTitle(RetrievalPolicy, frozen=True, kw_only=True):
     def rank(self, query, k, filters, index):
         condition, values = filters.sql()
         rows = index.rows(
-            f"SELECT c.item, length(c.title) FROM items_fts CROSS JOIN main.candidates c ON c.text = items_fts.rowid "
+            f"SELECT c.item, length(c.title) FROM items_fts CROSS JOIN active_items c ON c.text = items_fts.rowid "
             f"WHERE items_fts MATCH ? AND {condition} ORDER BY 2, 1 LIMIT ?",
             (" OR ".join(f'"{word}"' for word in self.words(query)), *values, k),
         )

@@ -1,0 +1,447 @@
+"""The memory of a fold, with its facts in tables: what a fold keeps in mappings is looked up as rows.
+
+`rbank_es.state.memory` settles the states of items here as in the pure fold, so the two can't differ. This module only
+translates: a fact that an event touches is read from its rows, once, and after the event the difference between its
+rows before and after becomes row changes. The rows of an event therefore don't depend on where batches end.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rbank_es.events import Decision, Event, PolicyChoice
+from rbank_es.events.codec import decode_event, encode_json
+from rbank_es.events.items import Item
+from rbank_es.projections.memory_tables import (
+    ACTS,
+    CANDIDATES,
+    CHOICES,
+    DECISION_TARGETS,
+    DECISIONS,
+    DUE,
+    EXTRACTIONS,
+    FORGOTTEN,
+    PREPARED,
+    RELYING,
+    STATES,
+    SUPPORT,
+    VERDICTS,
+)
+from rbank_es.projections.projection import Change, Close, Insert, Row, Table, json_of
+from rbank_es.state import Due, ItemStatus, Pair, StandingVerdict, State
+from rbank_es.state.bank_state import CandidateState, ExtractionState, ItemRecord, PairState
+from rbank_es.state.memory import MEMORY_HANDLERS, Memory, links
+from rbank_es.state.validity import Standing
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+TableRow = tuple[Table, Row]
+
+
+class Facts(dict[Key, Value]):
+    """Facts by key: those at hand, else those that `find` reads. `before` has the values that an event replaced.
+
+    A dict, because what is at hand is looked up most often, and then no code of this class runs.
+    """
+
+    def __init__(self, find: Callable[[Key], Value | None] | None, stored: Callable[[], bool] | None = None) -> None:
+        """Look up with `find`; without it there is nothing but what is set. `stored` says whether rows exist."""
+        super().__init__()
+        self._find, self._stored = find, stored
+        self.before: dict[Key, Value | None] = {}
+
+    def __missing__(self, key: Key) -> Value:
+        found = None if self._find is None else self._find(key)
+        if found is None:
+            raise KeyError(key)
+        super().__setitem__(key, found)
+        return found
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """Return the value of a key, or the default."""
+        if self._find is None or super().__contains__(key):
+            return super().get(key, default)
+        found = self._find(key)
+        if found is None:
+            return default
+        super().__setitem__(key, found)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or self.get(key) is not None  # type: ignore[arg-type]  # no such key, no value
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        if key not in self.before:
+            self.before[key] = self.get(key)
+        super().__setitem__(key, value)
+
+    def keep(self, key: Key, value: Value) -> None:
+        """Keep a value that the tables have already, unless there is a newer one."""
+        self.setdefault(key, value)
+
+    def shorten(self, key: Key, value: Value) -> None:
+        """Keep less of a value, now that its rows have the rest."""
+        super().__setitem__(key, value)
+
+    def drain(self) -> Iterator[tuple[Key, Value | None, Value]]:
+        """Yield the keys whose values changed, each with both values; from then on nothing has changed."""
+        before, self.before = self.before, {}
+        for key, old in before.items():
+            new = self[key]
+            if new != old:
+                yield key, old, new
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or (self._stored is not None and self._stored())
+
+
+class PreparedParts(Facts[str, tuple[Event, ...]]):
+    """The parts of corrections that aren't completed; none is an empty tuple, which has no rows."""
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        """Return the parts of a correction, which then has none."""
+        found = self.get(key, default)
+        if found:
+            self[key] = ()
+        return found
+
+
+class ItemVersion(Struct, frozen=True, kw_only=True, gc=False):
+    """An item as its rows have it. `birth` is the candidate with its words, `landed` are those that support it."""
+
+    state: ItemStatus
+    since: int
+    born: int
+    birth: Pair
+    vouched: bool
+    domains: tuple[str, ...]
+    by: tuple[str, ...]
+    landed: tuple[Pair, ...]
+
+
+_PAIR = "SELECT c.extraction, c.place, c.item, c.domain, d.action, d.targets, d.first_seq, d.policy, d.undone"
+# CROSS JOIN fixes the order of the loops: from what is asked for to what is found by key.
+_PAIR_OF = f"""
+{_PAIR} FROM candidates c CROSS JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL
+WHERE c.extraction = ? AND c.place = ?
+"""
+_PAIRS_OF_ITEM = f"""
+{_PAIR} FROM candidates c CROSS JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL WHERE c.item = ?
+"""
+_PAIRS_ON_TARGET = f"""
+{_PAIR} FROM decision_targets t CROSS JOIN decisions d ON d.text = t.text AND d.to_seq IS NULL
+CROSS JOIN candidates c ON c.text = t.text WHERE t.target = ? AND t.to_seq IS NULL
+"""
+_CANDIDATE = "SELECT text, item, domain, erased FROM candidates WHERE extraction = ? AND place = ?"
+_EXTRACTION = """
+SELECT kind, pending, size, extracted_seq, relied, aside, stands FROM extractions
+WHERE extraction = ? AND to_seq IS NULL
+"""
+_VERDICT = """
+SELECT verdict, judge, judge_version, kind, sure, confidence, overruled, rank, judged_seq FROM verdicts
+WHERE run = ? AND purpose = ? AND to_seq IS NULL
+"""
+_ITEM = """
+SELECT s.state, s.since_seq, s.born_seq, c.extraction, c.place, s.vouched, s.domains, s.superseded_by
+FROM item_states s CROSS JOIN candidates c ON c.text = s.text WHERE s.item = ? AND s.to_seq IS NULL
+"""
+_SUPPORT = """
+SELECT c.extraction, c.place FROM item_support p CROSS JOIN candidates c ON c.text = p.text
+WHERE p.item = ? AND p.to_seq IS NULL
+"""
+
+
+class StoredMemory(Memory):
+    """A memory that goes on from rows. Each event is taken by `changes`, which returns its row changes."""
+
+    candidates: Facts[Pair, CandidateState]
+    pairs: Facts[Pair, PairState]
+
+    def __init__(self, connection: sqlite3.Connection | None) -> None:
+        """Look facts up through the connection; None if there are no rows yet."""
+        super().__init__(State(), dict)
+        self._connection = connection
+        self._last_text = self._rows("SELECT coalesce(max(text), 0) FROM candidates")[0][0] if connection else 0
+        self._texts: dict[Pair, int] = {}
+        self._images: list[tuple[Facts[Any, Any], Callable[[Any, Any], Iterable[TableRow]]]] = []
+        self.verdicts = self._facts(self._verdict, _verdict_rows)
+        self.extractions = self._facts(self._extraction, _extraction_rows)
+        self.relying = self._facts(self._relying, _relying_rows)
+        self.pairs = self._facts(self._pair, self._pair_rows, "SELECT EXISTS (SELECT 1 FROM decisions)")
+        self.records = self._facts(self._record, _record_rows)
+        self.items: Facts[str, ItemVersion] = Facts(self._item if connection else None)
+        self.candidates = Facts(self._candidate if connection else None)
+        self.prepared = PreparedParts(self._prepared if connection else None)
+        self._images.append((self.prepared, _prepared_rows))
+        if connection:
+            self.policies = self._policies()
+            self.due = self._due()
+
+    def _facts(
+        self, find: Callable[[Any], Any], rows: Callable[[Any, Any], Iterable[TableRow]], any_row: str = ""
+    ) -> Facts[Any, Any]:
+        there = self._connection is not None
+        facts = Facts(find if there else None, (lambda: bool(self._rows(any_row)[0][0])) if there and any_row else None)
+        self._images.append((facts, rows))
+        return facts
+
+    def put(self, id: str, standing: Standing, seq: int) -> None:
+        """Take what became of an item."""
+        old, state = self.items.get(id), standing.state
+        if old is None and state == "unsupported":
+            return
+        self.items[id] = ItemVersion(
+            state=state,
+            since=old.since if old is not None and old.state == state else seq,
+            born=seq if old is None else old.born,
+            birth=standing.birth,
+            vouched=standing.vouched,
+            domains=standing.domains if standing.domains != ("",) else (),
+            by=tuple(self.pairs[pair].item for pair in standing.by),
+            landed=standing.landed,
+        )
+
+    def changes(self, event: Event) -> list[Change]:
+        """Take an event; return the changes of rows that it makes."""
+        policies, due = self.policies, self.due
+        MEMORY_HANDLERS[type(event)](self, event)
+        changed: list[Change] = list(self._candidate_changes(event.seq))
+        for facts, rows in self._images:
+            if facts.before:
+                for key, old, new in facts.drain():
+                    changed += _difference(rows(key, old) if old is not None else (), rows(key, new), event.seq)
+        for id, before, after in self.items.drain():
+            changed += _difference(self._item_rows(id, before), self._item_rows(id, after), event.seq)
+            changed += self._support_changes(id, before, after, event.seq)
+        if self.due is not due:
+            changed += _difference(_due_rows(due), _due_rows(self.due), event.seq)
+        if self.policies is not policies:
+            changed += _difference(_policy_rows(policies.values()), _policy_rows(self.policies.values()), event.seq)
+        return changed
+
+    def _candidate_changes(self, seq: int) -> Iterator[Change]:
+        for pair, _, new in self.candidates.drain():
+            item: Item = new.item
+            self._last_text += 1
+            self._texts[pair] = self._last_text
+            words = (item.title, item.desc, item.content, "\n".join(item.tags), json_of(item.tags))
+            facts = (item.src, item.polarity, item.role, item.scope, item.domain, int(new.erased))
+            yield Insert(CANDIDATES.name, (self._last_text, *pair, item.id, *words, *facts, seq))
+            self.candidates.shorten(pair, _wordless(item.id, item.domain, new.erased))
+
+    def _text(self, pair: Pair) -> int:
+        if pair not in self._texts:
+            self.candidates.get(pair)
+            self._texts[pair] = self._rows(_CANDIDATE, pair)[0][0]
+        return self._texts[pair]
+
+    def _pair_rows(self, pair: Pair, state: PairState) -> Iterator[TableRow]:
+        text = self._text(pair)
+        facts = (state.action, json_of(state.targets), state.order[0], state.policy, int(state.undone))
+        yield DECISIONS, (text, *facts)
+        for _, items in links(state):
+            for item in items:
+                if item in state.targets:
+                    yield DECISION_TARGETS, (item, text)
+
+    def _item_rows(self, id: str, item: ItemVersion | None) -> Iterator[TableRow]:
+        if item is None:
+            return
+        place = (id, item.state, item.since, item.born, self._text(item.birth))
+        yield STATES, (*place, int(item.vouched), json_of(item.domains), json_of(item.by))
+
+    def _support_changes(self, id: str, old: ItemVersion | None, new: ItemVersion, seq: int) -> Iterator[Change]:
+        # By sets, because an item may have thousands of landings, of which an event changes one.
+        before, after = set(old.landed if old is not None else ()), set(new.landed)
+        for pair in before - after:
+            yield Close(SUPPORT.name, (id, self._text(pair)))
+        for pair in sorted(after - before):
+            yield Insert(SUPPORT.name, (id, self._text(pair), seq))
+
+    # ---------------------------------------------------------------------------------------------- lookups
+
+    def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, parameters).fetchall() if self._connection else []
+
+    def _verdict(self, key: tuple[str, str]) -> StandingVerdict | None:
+        for verdict, judge, version, kind, sure, confidence, overruled, rank, seq in self._rows(_VERDICT, key):
+            return StandingVerdict(
+                verdict=verdict,
+                judge=judge,
+                judge_version=version,
+                kind=kind,
+                sure=bool(sure),
+                confidence=confidence,
+                overruled=bool(overruled),
+                rank=rank,
+                seq=seq,
+            )
+        return None
+
+    def _extraction(self, id: str) -> ExtractionState | None:
+        for kind, pending, size, seq, relied, aside, stands in self._rows(_EXTRACTION, (id,)):
+            return ExtractionState(
+                seq=seq,
+                kind=kind,
+                relied=_decoded(relied, tuple[tuple[str, Any], ...]),
+                aside=_decoded(aside, tuple[tuple[str, Any], ...]),
+                pending=bool(pending),
+                size=size,
+                stands=bool(stands),
+            )
+        return None
+
+    def _candidate(self, pair: Pair) -> CandidateState | None:
+        for text, item, domain, erased in self._rows(_CANDIDATE, pair):
+            self._texts[pair] = text
+            return _wordless(item, domain, bool(erased))
+        return None
+
+    def _pair(self, pair: Pair) -> PairState | None:
+        found = [state for _, state in self._pairs(_PAIR_OF, pair)]
+        return found[0] if found else None
+
+    def _pairs(self, sql: str, parameters: tuple[Any, ...]) -> Iterator[tuple[Pair, PairState]]:
+        for extraction, place, item, domain, action, given, seq, policy, undone in self._rows(sql, parameters):
+            targets = _decoded(given, tuple[str, ...])
+            yield (
+                (extraction, place),
+                PairState(
+                    order=(seq, place),
+                    item=item,
+                    domain=domain or "",
+                    action=action,
+                    targets=targets,
+                    # The one in force: states don't hang on the first one, which only a refold of decisions reads.
+                    first=Decision(candidate=place, action=action, item=item, targets=targets),
+                    policy=policy,
+                    undone=bool(undone),
+                ),
+            )
+
+    def _record(self, id: str) -> ItemRecord | None:
+        found = dict(self._pairs(_PAIRS_OF_ITEM, (id,)))
+        mine = tuple(found)
+        found.update(self._pairs(_PAIRS_ON_TARGET, (id,)))
+        on: dict[str, list[Pair]] = {"landed": [], "enders": []}
+        for pair, state in found.items():
+            self.pairs.keep(pair, state)
+            for field, items in links(state):
+                if id in items:
+                    on[field].append(pair)
+        acts = self._rows("SELECT acted_seq, act FROM item_acts WHERE item = ? ORDER BY from_seq", (id,))
+        forgotten = self._rows("SELECT 1 FROM forgotten_items WHERE item = ? AND to_seq IS NULL", (id,))
+        if not (found or acts or forgotten):
+            return None
+        landed, enders = tuple(on["landed"]), tuple(on["enders"])
+        return ItemRecord(pairs=mine, landed=landed, enders=enders, acts=tuple(acts), forgotten=bool(forgotten))
+
+    def _relying(self, run: str) -> tuple[str, ...] | None:
+        found = self._rows("SELECT extraction FROM relying WHERE run = ? ORDER BY number", (run,))
+        return tuple(extraction for (extraction,) in found) or None
+
+    def _prepared(self, correction: str) -> tuple[Event, ...] | None:
+        sql = "SELECT event FROM prepared_parts WHERE correction = ? AND to_seq IS NULL ORDER BY part"
+        return tuple(decode_event(event.encode()) for (event,) in self._rows(sql, (correction,))) or None
+
+    def _item(self, id: str) -> ItemVersion | None:
+        for state, since, born, extraction, place, vouched, domains, by in self._rows(_ITEM, (id,)):
+            return ItemVersion(
+                state=state,
+                since=since,
+                born=born,
+                birth=(extraction, place),
+                vouched=bool(vouched),
+                domains=_decoded(domains, tuple[str, ...]),
+                by=_decoded(by, tuple[str, ...]),
+                landed=tuple(self._rows(_SUPPORT, (id,))),
+            )
+        return None
+
+    def _policies(self) -> dict[str, PolicyChoice]:
+        sql = "SELECT kind, name, version, settings FROM policy_choices WHERE to_seq IS NULL"
+        return {
+            kind: msgspec.convert(
+                {"kind": kind, "name": name, "version": version, "settings": msgspec.json.decode(settings)},
+                PolicyChoice,
+            )
+            for kind, name, version, settings in self._rows(sql)
+        }
+
+    def _due(self) -> Due:
+        found = self._rows("SELECT kind, id, place FROM due_facts WHERE to_seq IS NULL ORDER BY from_seq")
+        return Due(
+            pairs=frozenset((id, place) for kind, id, place in found if kind == "candidate"),
+            items=frozenset(id for kind, id, _ in found if kind == "item"),
+            whole=any(kind == "bank" for kind, _, _ in found),
+            causes=tuple(id for kind, id, _ in found if kind == "cause"),
+        )
+
+
+def _wordless(id: str, domain: str | None, erased: bool) -> CandidateState:
+    # The words are in their row; a memory of all of them would be as large as the bank.
+    return CandidateState(item=Item(id=id, title="", domain=domain), erased=erased)
+
+
+def _decoded(text: str, type_: Any) -> Any:
+    return msgspec.json.decode(text, type=type_)
+
+
+def _difference(old: Iterable[TableRow], new: Iterable[TableRow], seq: int) -> Iterator[Change]:
+    """Yield what leads from some rows to others at a position."""
+    before, after = dict.fromkeys(old), dict.fromkeys(new)
+    for table, row in before.keys() - after.keys():
+        yield Close(table.name, row[: table.current])
+    for table, row in after:
+        if (table, row) not in before:
+            yield Insert(table.name, (*row, seq))
+
+
+def _verdict_rows(key: tuple[str, str], verdict: StandingVerdict) -> Iterator[TableRow]:
+    judge = (verdict.judge, verdict.judge_version, verdict.kind, int(verdict.sure), verdict.confidence)
+    yield VERDICTS, (*key, verdict.verdict, *judge, int(verdict.overruled), verdict.rank, verdict.seq)
+
+
+def _extraction_rows(id: str, extraction: ExtractionState) -> Iterator[TableRow]:
+    facts = (extraction.kind, int(extraction.pending), extraction.size, extraction.seq)
+    yield EXTRACTIONS, (id, *facts, json_of(extraction.relied), json_of(extraction.aside), int(extraction.stands))
+
+
+def _relying_rows(run: str, extractions: tuple[str, ...]) -> Iterator[TableRow]:
+    for number, extraction in enumerate(extractions):
+        yield RELYING, (run, number, extraction)
+
+
+def _record_rows(id: str, record: ItemRecord) -> Iterator[TableRow]:
+    for seq, act in record.acts:
+        yield ACTS, (id, act, seq)
+    if record.forgotten:
+        yield FORGOTTEN, (id,)
+
+
+def _prepared_rows(correction: str, parts: tuple[Event, ...]) -> Iterator[TableRow]:
+    for part in parts:
+        texts = {name: "" for name in ("salt", "why") if name in part.__struct_fields__}
+        yield PREPARED, (correction, part.seq, encode_json(replace(part, **texts)).decode())
+
+
+def _due_rows(due: Due) -> Iterator[TableRow]:
+    for extraction, place in due.pairs:
+        yield DUE, ("candidate", extraction, place)
+    for item in due.items:
+        yield DUE, ("item", item, 0)
+    for cause in due.causes:
+        yield DUE, ("cause", cause, 0)
+    if due.whole:
+        yield DUE, ("bank", "", 0)
+
+
+def _policy_rows(choices: Iterable[PolicyChoice]) -> Iterator[TableRow]:
+    for choice in choices:
+        yield CHOICES, (choice.kind, choice.name, choice.version, json_of(choice.settings))
