@@ -35,6 +35,7 @@ from rbank_es.events import (
     MemoriesRestored,
     MemoriesRetrieved,
     NoteLogged,
+    Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -42,6 +43,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Polarity
 from rbank_es.events.memory_events import Action
+from rbank_es.events.run_events import VerdictValue
 
 SEED = 20260131
 TOOLS = ("sparql_select", "describe_class", "memory_search", "list_properties", "graph_sample")
@@ -145,7 +147,7 @@ class Corpus:
     def _verdict(self, run: str, success: bool) -> Event:
         reason = self._passage(130)
         return RunJudged(
-            run=run, purpose="learning", success=success, judge="j", judge_version="1", kind="check", reason=reason
+            run=run, purpose="learning", verdict=_value(success), judge="j", judge_version="1", kind="lm", reason=reason
         )
 
     def _learnt(self, run: str, success: bool) -> list[Event]:
@@ -156,6 +158,7 @@ class Corpus:
             id=extraction,
             kind=kind,
             runs=(run,),
+            relied=(Reliance(run=run, verdict=_value(success)),),
             heads=tuple(item.head for item in items),
             candidates=tuple(item.text for item in items),
         )
@@ -197,8 +200,18 @@ class Corpus:
 
     def _overruling(self, run: str, success: bool) -> Event:
         return JudgmentOverruled(
-            run=run, purpose="learning", success=success, judge="j", judge_version="1", kind="human", by="a person"
+            run=run,
+            purpose="learning",
+            verdict=_value(success),
+            judge="j",
+            judge_version="1",
+            kind="human",
+            by="a person",
         )
+
+
+def _value(success: bool) -> VerdictValue:
+    return "success" if success else "failure"
 
 
 def groups(size: int) -> Iterator[list[Event]]:

@@ -148,7 +148,7 @@ def test_another_schema_rebuilds(models: ReadModels) -> None:
     assert list(models.catch_up(LOG).rebuilt) == ["health"]
     with closing(sqlite3.connect(models.path)) as connection, connection:
         connection.execute("ALTER TABLE edges ADD COLUMN mine TEXT")
-        connection.execute("DROP INDEX item_births_text")
+        connection.execute("DROP INDEX item_states_text")
     assert set(models.catch_up(LOG).rebuilt) == {"lineage", "memory_index"}
     assert_sound(models)
 
@@ -212,7 +212,7 @@ def test_a_view_of_damaged_pages_says_how_to_rebuild(models: ReadModels) -> None
 def test_an_event_that_a_projection_cannot_take_is_named(models: ReadModels) -> None:
     """Projection, position and type are in the message, and nothing of the batch is kept."""
     before = dump(models.path), models.checkpoints()
-    nonsense = msgspec.structs.replace(EVENTS[2], seq=END + 1, heads=3)
+    nonsense = msgspec.structs.replace(EVENTS[2], id="another", seq=END + 1, heads=3)
     with pytest.raises(ProjectionError, match=f"memory_index can't take memories_extracted at position {END + 1}: "):
         models.catch_up(FakeLog([*EVENTS, nonsense]))
     assert (dump(models.path), models.checkpoints()) == before

@@ -29,6 +29,7 @@ from rbank_es.events import (
     MemoriesRead,
     MemoriesRetrieved,
     Ref,
+    Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -43,21 +44,25 @@ from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Tab
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from tests.fakes import FakeLog, dump
-from tests.strategies import stamped
+from tests.strategies import stamped, uuid_of
 
 LIMIT = Item.make("Put LIMIT first", "Ask for a few rows, then for all.", "success", tags=("sparql",), domain="uniprot")
 GUESS = Item.make("Don't guess prefixes", "Read them from the schema.", "failure", desc="Guessing fails.")
 AGAIN = Item.make("Put LIMIT first!", "Ask for few rows first.", "success")
 
 
-def judged(run: str, success: bool, id: str, purpose: str = "learning") -> RunJudged:
-    fields: Any = {"run": run, "success": success, "purpose": purpose, "id": id}
-    return RunJudged(judge="checks", judge_version="1", kind="check", **fields)
+def judged(run: str, verdict: str, id: str, purpose: str = "learning") -> RunJudged:
+    fields: Any = {"run": run, "verdict": verdict, "purpose": purpose, "id": id}
+    return RunJudged(judge="checks", judge_version="1", kind="lm", **fields)
 
 
 def extracted(id: str, *items: Item, **fields: Any) -> MemoriesExtracted:
     heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
     return MemoriesExtracted(id=id, kind="success", heads=heads, candidates=texts, **fields)
+
+
+def relied(run: str, judgment: str) -> tuple[Reliance]:
+    return (Reliance(run=run, verdict="success", judgment=judgment),)
 
 
 def consolidated(extraction: str, *decisions: tuple[str, Item, tuple[Item, ...]]) -> MemoriesConsolidated:
@@ -80,8 +85,8 @@ STORY: list[Event] = stamped(
         LmCalled(run="a", role="agent", model="m", tokens_in=100, tokens_out=10, cost_usd=0.25),
         LmCalled(run="a", role="sub", model="m", tokens_in=50),
         RunFinished(run="a", outcome="submitted", answer="9606", tokens_in=7, duration_s=2.5),  # 10
-        judged("a", True, "j1"),
-        extracted("e1", LIMIT, GUESS, runs=("a",), judgment="j1"),
+        judged("a", "success", "j1"),
+        extracted("e1", LIMIT, GUESS, runs=("a",), relied=relied("a", "j1")),
         consolidated("e1", ("add", LIMIT, ()), ("add", GUESS, ())),
         RunStarted(run="b", task="Which labels?"),
         MemoriesRetrieved(id="r1", run="b", k=2, policy="bm25-1", hits=(Hit(id=LIMIT.id, rank=1, score=-1.0),)),  # 15
@@ -89,9 +94,9 @@ STORY: list[Event] = stamped(
         MemoriesRead(run="b", ids=(LIMIT.id,), how="get", chars=90),
         MemoriesRead(run="a", ids=(GUESS.id,), how="quote", chars=9),
         RunFinished(run="b", outcome="failed", iterations=3, lm_calls=4, tokens_in=7, error="it broke"),
-        judged("b", True, "j2"),  # 20
-        judged("b", False, "j3", "scoring"),
-        extracted("e2", AGAIN, runs=("b",), judgment="j2"),
+        judged("b", "success", "j2"),  # 20
+        judged("b", "failure", "j3", "scoring"),
+        extracted("e2", AGAIN, runs=("b",), relied=relied("b", "j2")),
         consolidated("e2", ("skip", AGAIN, (LIMIT,))),
         MemoriesForgotten(ids=(GUESS.id,), policy="bounded-1"),
         JudgmentOverruled(
@@ -128,17 +133,22 @@ def part(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
 
 
 def test_items_show_words_state_support_and_usage(models: ReadModels) -> None:
-    """A skipped duplicate is no item, but supports its target; a forgotten item keeps its words."""
+    """A skipped duplicate is no item, but supports its target while its run is a success; a forgotten item keeps its
+    words."""
     with models.live() as view:
         assert [row["id"] for row in view.items()] == sorted((LIMIT.id, GUESS.id))
         limit, guess = view.item(LIMIT.id), view.item(GUESS.id)
         assert limit and guess
-        assert part(limit, "title", "state", "support", "uses", "wins") == ("Put LIMIT first", "active", 2, 1, 0)
+        assert part(limit, "title", "state", "support", "uses") == ("Put LIMIT first", "active", 1, 1)
+        assert part(limit, "wins", "losses", "domains", "vouched", "superseded_by") == (0, 1, '["uniprot"]', 0, "[]")
         assert part(limit, "born_seq", "ended_seq", "extraction", "erased") == (13, None, "e1", 0)
         assert json.loads(limit["tags"]) == ["sparql"]
         assert part(guess, "state", "support", "uses", "ended_seq", "polarity") == ("forgotten", 1, 1, 24, "failure")
         assert [row["id"] for row in view.items("active")] == [LIMIT.id]
         assert view.item(AGAIN.id) is None
+    with models.as_of(24) as before_it_was_overruled:
+        limit = before_it_was_overruled.item(LIMIT.id)
+        assert limit and part(limit, "support", "wins", "losses", "domains") == (2, 1, 0, '["","uniprot"]')
 
 
 def test_runs_show_outcome_totals_and_both_verdicts(models: ReadModels) -> None:
@@ -150,8 +160,16 @@ def test_runs_show_outcome_totals_and_both_verdicts(models: ReadModels) -> None:
     totals = ("lm_calls", "tokens_in", "tokens_out", "cost_usd", "iterations")
     assert part(a, *totals) == (2, 150, 10, 0.25, 2)
     assert part(b, *totals) == (4, 7, None, None, 3)
-    assert part(a, "success", "judge", "score", "tool_calls", "steps") == (1, "checks", None, 3, 2)
-    assert part(b, "success", "judge", "score", "items_injected") == (0, "me", 0, 4)
+    assert part(a, "verdict", "judge", "kind", "score", "tool_calls", "steps") == (
+        "success",
+        "checks",
+        "lm",
+        None,
+        3,
+        2,
+    )
+    assert part(b, "verdict", "judge", "kind", "sure", "score") == ("failure", "me", "human", 0, "failure")
+    assert b["items_injected"] == 4
     assert part(a, "task", "outcome", "answer", "duration_s") == ("Which taxa?", "submitted", "9606", 2.5)
     assert part(b, "outcome", "error", "started_seq", "finished_seq") == ("failed", "it broke", 14, 19)
 
@@ -195,8 +213,11 @@ def test_item_usage_counts_every_item_that_was_used(models: ReadModels) -> None:
 
 
 def test_lineage_leads_from_run_to_run(models: ReadModels) -> None:
-    """Over judgment, extraction, item and retrieval; overruling is a judgment as well."""
+    """Over judgment, extraction, item and retrieval; overruling is a judgment, and what ended an item is an edge."""
     edges = {part(row, "source", "relation", "target") for row in rows(models, "lineage_edges")}
+    with models.as_of(24) as before_it_was_overruled:
+        supports = before_it_was_overruled.rows("lineage_edges", relation="supports")
+    assert [part(row, "source", "target", "seq") for row in supports] == [("e2", LIMIT.id, 23)]
     assert edges == {
         ("a", "judged_by", "j1"),
         ("j1", "led_to", "e1"),
@@ -211,7 +232,7 @@ def test_lineage_leads_from_run_to_run(models: ReadModels) -> None:
         ("b", "judged_by", "j4"),
         ("j2", "led_to", "e2"),
         ("b", "drawn_from", "e2"),
-        ("e2", "supports", LIMIT.id),
+        (uuid_of(24, kind=0xA), "ended", GUESS.id),
     }
 
 
@@ -240,22 +261,28 @@ def test_provenance_can_be_queried_as_prov_o(models: ReadModels) -> None:
 
 
 def test_health_follows_size_novelty_and_duplicates(models: ReadModels) -> None:
-    """One row per event that changed the memory, everything so far counted."""
+    """One row per event that may have changed the memory, everything so far counted."""
     found = rows(models, "health_over_time")
     columns = ("seq", "size", "candidates", "added", "skipped", "duplicate_rate", "novelty_rate", "uses")
     assert [part(row, *columns) for row in found] == [
+        (11, 0, 0, 0, 0, None, None, 0),
         (13, 2, 2, 2, 0, 0.0, 1.0, 0),
+        (20, 2, 2, 2, 0, 0.0, 1.0, 4),
         (23, 2, 3, 2, 1, 0.3333, 0.6667, 4),
         (24, 1, 3, 2, 1, 0.3333, 0.6667, 4),
+        (25, 1, 3, 2, 1, 0.3333, 0.6667, 4),
     ]
-    assert [row["win_rate_drift"] for row in found] == [None, None, None]
+    assert {row["win_rate_drift"] for row in found} == {None}
 
 
 def test_drift_is_the_win_rate_of_the_last_uses_less_that_before(tmp_path: Path) -> None:
     """20 uses that were won, then 20 that were lost: the rate fell by 1."""
     events: list[Event] = []
     for number in range(40):
-        events += [ContextBuilt(run=f"r{number}", chars=1, items=("i",)), judged(f"r{number}", number < 20, "")]
+        events += [
+            ContextBuilt(run=f"r{number}", chars=1, items=("i",)),
+            judged(f"r{number}", "success" if number < 20 else "failure", ""),
+        ]
     log = FakeLog(stamped([*events, MemoriesForgotten(ids=("i",), policy="never-1")]))
     models = ReadModels.open(tmp_path / "p.sqlite")
     models.catch_up(log)
@@ -282,13 +309,14 @@ def test_views_have_the_documented_columns(models: ReadModels) -> None:
     """Names that people's queries and the dashboard rely on."""
     with models.live() as view:
         columns = {name: view.columns(name) for name in view_names()}
-    assert columns["items"][-8:] == (
-        "state", "support", "uses", "wins", "born_seq", "ended_seq", "extraction", "erased",
+    assert columns["items"][-12:] == (
+        "domains", "vouched", "superseded_by", "state", "support", "uses", "wins", "losses", "born_seq", "ended_seq",
+        "extraction", "erased",
     )  # fmt: skip
     assert columns["lineage_edges"] == ("source_kind", "source", "relation", "target_kind", "target", "seq")
     assert columns["red_flags"] == ("run", "flag", "value", "threshold", "seq", "tool")
     assert columns["item_usage"] == (
-        "item", "title", "uses", "wins", "win_rate", "first_used_seq", "last_used_seq",
+        "item", "title", "uses", "wins", "losses", "win_rate", "first_used_seq", "last_used_seq",
     )  # fmt: skip
 
 
@@ -363,7 +391,7 @@ def test_rebuilding_some_keeps_the_rows_of_the_others(tmp_path: Path) -> None:
     assert applied.rebuilt == {"usage": "asked for"}
     assert (len(rows(models, "item_usage")), rows(models, "health_over_time")) == (4, [])
     models.rebuild(log)
-    assert len(rows(models, "health_over_time")) == 3
+    assert len(rows(models, "health_over_time")) == 6
 
 
 @pytest.mark.parametrize("size", [1, 100])
@@ -448,11 +476,13 @@ def test_read_models_of_a_file_log_hold_long_texts_whole(tmp_path: Path) -> None
 
 
 def test_the_handlers_are_pure_and_read_what_they_declare() -> None:
-    """The same event gives the same changes, and leaves the event as it was."""
+    """The same events give the same changes, and stay as they were."""
     for projection in all_projections():
+        both = [projection.handlers_for(None) for _ in range(2)]
         for event in STORY:
             before = msgspec.json.encode(event)
-            assert list(projection.changes(event)) == list(projection.changes(event))
+            changes = [list(handlers[type(event)](event)) for handlers in both if type(event) in handlers]
+            assert changes[:1] == changes[1:]
             assert msgspec.json.encode(event) == before
 
 
