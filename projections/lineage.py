@@ -66,16 +66,14 @@ FROM item_support p JOIN candidates c ON c.text = p.text JOIN item_states s ON s
 WHERE p.to_seq IS NULL AND p.text <> s.text
 UNION ALL
 SELECT m.kind, m.activity, CASE
-        WHEN s.state NOT IN ('active', 'pending') THEN 'ended'
+        WHEN s.ended_seq IS NOT NULL THEN 'ended'
         WHEN p.state = 'pending' THEN 'admitted'
         ELSE 'restored'
     END, 'item', s.item, s.from_seq
 FROM item_states s JOIN moments m ON m.from_seq = s.from_seq
     LEFT JOIN item_states p ON p.item = s.item AND p.to_seq = s.from_seq
-WHERE s.since_seq = s.from_seq AND (
-    s.state NOT IN ('active', 'pending') OR p.state NOT IN ('active', 'pending')
-    OR (p.state = 'pending' AND s.state = 'active')
-)
+WHERE s.ended_seq = s.from_seq OR (s.ended_seq IS NULL AND p.ended_seq IS NOT NULL)
+    OR (s.state = 'active' AND p.state = 'pending')
 UNION ALL
 SELECT 'item', item, 'used_in', 'run', run, from_seq FROM uses
 """

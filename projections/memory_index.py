@@ -9,7 +9,7 @@ frequencies and average lengths in BM25, and so the scores of all others.
 
 from __future__ import annotations
 
-from rbank_es.events import Event
+from rbank_es.events import ConsolidationProposed, Event
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.projection import Change, Projection
 from rbank_es.projections.stored_memory import StoredMemory
@@ -60,9 +60,7 @@ SELECT s.item AS id, c.title, c."desc", c.content, c.src, c.polarity, c.tags_jso
     (SELECT count(*) FROM uses u WHERE u.item = s.item) AS uses,
     {_JUDGED.format(verdict="success", name="wins")},
     {_JUDGED.format(verdict="failure", name="losses")},
-    s.born_seq,
-    CASE WHEN s.state NOT IN ('active', 'pending') THEN s.since_seq END AS ended_seq,
-    c.extraction, c.erased
+    s.born_seq, s.ended_seq, c.extraction, c.erased
 FROM item_states s JOIN candidates c ON c.text = s.text WHERE s.to_seq IS NULL
 """
 
@@ -85,7 +83,8 @@ MEMORY_INDEX = Projection(
     version=1,
     title="Items, what became of them and why, and the full-text index over the active ones",
     memory=StoredMemory,
-    handlers=dict.fromkeys(MEMORY_HANDLERS, record_facts),
+    # A proposal is for the policy that decides: no state follows from it.
+    handlers={cls: record_facts for cls in MEMORY_HANDLERS if cls is not ConsolidationProposed},
     resolves=frozenset({"memories_extracted"}),
     tables=MEMORY_TABLES,
     indexes={

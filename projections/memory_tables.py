@@ -15,16 +15,17 @@ CANDIDATES = Table(
     key=("extraction", "place"),
     bulky=True,
 )
-EXTRACTIONS = Table(  # `relied` and `aside` are JSON lists of run and verdict
+EXTRACTIONS = Table(  # `runs` is a JSON list, `relied` and `aside` are JSON lists of run and verdict
     name="extractions",
     columns="""
         extraction TEXT NOT NULL, kind TEXT NOT NULL, pending INTEGER NOT NULL, size INTEGER NOT NULL,
-        extracted_seq INTEGER NOT NULL, relied TEXT NOT NULL, aside TEXT NOT NULL, stands INTEGER NOT NULL
+        extracted_seq INTEGER NOT NULL, runs TEXT NOT NULL, relied TEXT NOT NULL, aside TEXT NOT NULL,
+        stands INTEGER NOT NULL
     """,
     key=("extraction", "from_seq"),
     current=1,
 )
-RELYING = Table(  # the extractions that rely on a verdict on a run, in order
+RELYING = Table(  # the extractions that were drawn from a run or rely on a verdict on it, in order
     name="relying",
     columns="run TEXT NOT NULL, number INTEGER NOT NULL, extraction TEXT NOT NULL",
     key=("run", "number"),
@@ -79,11 +80,11 @@ DUE = Table(
     key=("kind", "id", "place", "from_seq"),
     current=3,
 )
-STATES = Table(  # `text` has the words; `since_seq` is where the state was set, `born_seq` where the item appeared
+STATES = Table(  # `text` has the words; `domains` and `superseded_by` are JSON lists
     name="item_states",
     columns="""
-        item TEXT NOT NULL, state TEXT NOT NULL, since_seq INTEGER NOT NULL, born_seq INTEGER NOT NULL,
-        text INTEGER NOT NULL, vouched INTEGER NOT NULL, domains TEXT NOT NULL, superseded_by TEXT NOT NULL
+        item TEXT NOT NULL, state TEXT NOT NULL, born_seq INTEGER NOT NULL, ended_seq INTEGER, text INTEGER NOT NULL,
+        vouched INTEGER NOT NULL, domains TEXT NOT NULL, superseded_by TEXT NOT NULL
     """,
     key=("item", "from_seq"),
     current=1,

@@ -34,9 +34,9 @@ from rbank_es.projections.memory_tables import (
     VERDICTS,
 )
 from rbank_es.projections.projection import Change, Close, Insert, Row, Table, json_of
-from rbank_es.state import Due, ItemStatus, Pair, StandingVerdict, State
+from rbank_es.state import Due, ItemState, Pair, StandingVerdict, State
 from rbank_es.state.bank_state import CandidateState, ExtractionState, ItemRecord, PairState
-from rbank_es.state.memory import MEMORY_HANDLERS, Memory, links
+from rbank_es.state.memory import MEMORY_HANDLERS, MemoryFacts, links
 from rbank_es.state.validity import Standing
 
 Key = TypeVar("Key")
@@ -115,13 +115,8 @@ class PreparedParts(Facts[str, tuple[Event, ...]]):
 class ItemVersion(Struct, frozen=True, kw_only=True, gc=False):
     """An item as its rows have it. `birth` is the candidate with its words, `landed` are those that support it."""
 
-    state: ItemStatus
-    since: int
-    born: int
+    entry: ItemState
     birth: Pair
-    vouched: bool
-    domains: tuple[str, ...]
-    by: tuple[str, ...]
     landed: tuple[Pair, ...]
 
 
@@ -140,7 +135,7 @@ CROSS JOIN candidates c ON c.text = t.text WHERE t.target = ? AND t.to_seq IS NU
 """
 _CANDIDATE = "SELECT text, item, domain, erased FROM candidates WHERE extraction = ? AND place = ?"
 _EXTRACTION = """
-SELECT kind, pending, size, extracted_seq, relied, aside, stands FROM extractions
+SELECT kind, pending, size, extracted_seq, runs, relied, aside, stands FROM extractions
 WHERE extraction = ? AND to_seq IS NULL
 """
 _VERDICT = """
@@ -148,7 +143,7 @@ SELECT verdict, judge, judge_version, kind, sure, confidence, overruled, rank, j
 WHERE run = ? AND purpose = ? AND to_seq IS NULL
 """
 _ITEM = """
-SELECT s.state, s.since_seq, s.born_seq, c.extraction, c.place, s.vouched, s.domains, s.superseded_by
+SELECT s.state, s.born_seq, s.ended_seq, c.extraction, c.place, c.erased, s.vouched, s.domains, s.superseded_by
 FROM item_states s CROSS JOIN candidates c ON c.text = s.text WHERE s.item = ? AND s.to_seq IS NULL
 """
 _SUPPORT = """
@@ -157,7 +152,7 @@ WHERE p.item = ? AND p.to_seq IS NULL
 """
 
 
-class StoredMemory(Memory):
+class StoredMemory(MemoryFacts):
     """A memory that goes on from rows. Each event is taken by `changes`, which returns its row changes."""
 
     candidates: Facts[Pair, CandidateState]
@@ -193,19 +188,10 @@ class StoredMemory(Memory):
 
     def put(self, id: str, standing: Standing, seq: int) -> None:
         """Take what became of an item."""
-        old, state = self.items.get(id), standing.state
-        if old is None and state == "unsupported":
-            return
-        self.items[id] = ItemVersion(
-            state=state,
-            since=old.since if old is not None and old.state == state else seq,
-            born=seq if old is None else old.born,
-            birth=standing.birth,
-            vouched=standing.vouched,
-            domains=standing.domains if standing.domains != ("",) else (),
-            by=tuple(self.pairs[pair].item for pair in standing.by),
-            landed=standing.landed,
-        )
+        old = self.items.get(id)
+        if old is not None or standing.state != "unsupported":
+            entry = self.entry(standing, None if old is None else old.entry, seq)
+            self.items[id] = ItemVersion(entry=entry, birth=standing.birth, landed=standing.landed)
 
     def changes(self, event: Event) -> list[Change]:
         """Take an event; return the changes of rows that it makes."""
@@ -253,8 +239,9 @@ class StoredMemory(Memory):
     def _item_rows(self, id: str, item: ItemVersion | None) -> Iterator[TableRow]:
         if item is None:
             return
-        place = (id, item.state, item.since, item.born, self._text(item.birth))
-        yield STATES, (*place, int(item.vouched), json_of(item.domains), json_of(item.by))
+        entry = item.entry
+        place = (id, entry.state, entry.born_seq, entry.ended_seq, self._text(item.birth), int(entry.vouched))
+        yield STATES, (*place, json_of(entry.domains), json_of(entry.superseded_by))
 
     def _support_changes(self, id: str, old: ItemVersion | None, new: ItemVersion, seq: int) -> Iterator[Change]:
         # By sets, because an item may have thousands of landings, of which an event changes one.
@@ -285,10 +272,11 @@ class StoredMemory(Memory):
         return None
 
     def _extraction(self, id: str) -> ExtractionState | None:
-        for kind, pending, size, seq, relied, aside, stands in self._rows(_EXTRACTION, (id,)):
+        for kind, pending, size, seq, runs, relied, aside, stands in self._rows(_EXTRACTION, (id,)):
             return ExtractionState(
                 seq=seq,
                 kind=kind,
+                runs=_decoded(runs, tuple[str, ...]),
                 relied=_decoded(relied, tuple[tuple[str, Any], ...]),
                 aside=_decoded(aside, tuple[tuple[str, Any], ...]),
                 pending=bool(pending),
@@ -351,17 +339,22 @@ class StoredMemory(Memory):
         return tuple(decode_event(event.encode()) for (event,) in self._rows(sql, (correction,))) or None
 
     def _item(self, id: str) -> ItemVersion | None:
-        for state, since, born, extraction, place, vouched, domains, by in self._rows(_ITEM, (id,)):
-            return ItemVersion(
+        for state, born, ended, extraction, place, erased, vouched, domains, by in self._rows(_ITEM, (id,)):
+            birth, landed = (extraction, place), tuple(self._rows(_SUPPORT, (id,)))
+            entry = ItemState(
+                item=self.candidates[birth].item,
                 state=state,
-                since=since,
-                born=born,
-                birth=(extraction, place),
-                vouched=bool(vouched),
+                born_seq=born,
+                ended_seq=ended,
+                support=len(landed),
+                extraction=extraction,
+                erased=bool(erased),
+                rank=self.pairs[birth].order,
                 domains=_decoded(domains, tuple[str, ...]),
-                by=_decoded(by, tuple[str, ...]),
-                landed=tuple(self._rows(_SUPPORT, (id,))),
+                vouched=bool(vouched),
+                superseded_by=_decoded(by, tuple[str, ...]),
             )
+            return ItemVersion(entry=entry, birth=birth, landed=landed)
         return None
 
     def _policies(self) -> dict[str, PolicyChoice]:
@@ -410,7 +403,8 @@ def _verdict_rows(key: tuple[str, str], verdict: StandingVerdict) -> Iterator[Ta
 
 def _extraction_rows(id: str, extraction: ExtractionState) -> Iterator[TableRow]:
     facts = (extraction.kind, int(extraction.pending), extraction.size, extraction.seq)
-    yield EXTRACTIONS, (id, *facts, json_of(extraction.relied), json_of(extraction.aside), int(extraction.stands))
+    lists = (extraction.runs, extraction.relied, extraction.aside)
+    yield EXTRACTIONS, (id, *facts, *map(json_of, lists), int(extraction.stands))
 
 
 def _relying_rows(run: str, extractions: tuple[str, ...]) -> Iterator[TableRow]:

@@ -23,7 +23,7 @@ from rbank_es.policies.policy import Policy, governing
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 Nearness = Literal["own", "none", "other"]
-"""How the domains of an item relate to the ontology of a run: it is one of them; else none is named; else others are."""
+"""How the domains of an item relate to the ontology of a run: it is one of them, else none is named, else others."""
 
 NEARNESS: tuple[Nearness, ...] = get_args(Nearness)
 _DOMAINS = "(SELECT value FROM json_each(c.domains))"
