@@ -206,7 +206,7 @@ class StoredMemory(MemoryFacts):
             changed += _difference(self._item_rows(id, before), self._item_rows(id, after), event.seq)
             changed += self._support_changes(id, before, after, event.seq)
         if self.due is not due:
-            changed += _difference(_due_rows(due), _due_rows(self.due), event.seq)
+            changed += _due_changes(due, self.due, event.seq)
         if self.policies is not policies:
             changed += _difference(_policy_rows(policies.values()), _policy_rows(self.policies.values()), event.seq)
         return changed
@@ -388,7 +388,12 @@ def _decoded(text: str, type_: Any) -> Any:
 
 def _difference(old: Iterable[TableRow], new: Iterable[TableRow], seq: int) -> Iterator[Change]:
     """Yield what leads from some rows to others at a position."""
-    before, after = dict.fromkeys(old), dict.fromkeys(new)
+    before = dict.fromkeys(old)
+    if not before:
+        for table, row in new:
+            yield Insert(table.name, (*row, seq))
+        return
+    after = dict.fromkeys(new)
     for table, row in before.keys() - after.keys():
         yield Close(table.name, row[: table.current])
     for table, row in after:
@@ -425,15 +430,25 @@ def _prepared_rows(correction: str, parts: tuple[Event, ...]) -> Iterator[TableR
         yield PREPARED, (correction, part.seq, encode_json(replace(part, **texts)).decode())
 
 
-def _due_rows(due: Due) -> Iterator[TableRow]:
-    for extraction, place in due.pairs:
-        yield DUE, ("candidate", extraction, place)
-    for item in due.items:
-        yield DUE, ("item", item, 0)
-    for cause in due.causes:
-        yield DUE, ("cause", cause, 0)
-    if due.whole:
-        yield DUE, ("bank", "", 0)
+def _due_changes(old: Due, new: Due, seq: int) -> Iterator[Change]:
+    # By sets: a bank that nobody corrects has ever more that is due, and an event adds little to it.
+    for row in _due_less(old, new):
+        yield Close(DUE.name, row)
+    for row in _due_less(new, old):
+        yield Insert(DUE.name, (*row, seq))
+
+
+def _due_less(due: Due, less: Due) -> Iterator[Row]:
+    """Yield the rows of what is due in one and not in the other."""
+    for extraction, place in due.pairs - less.pairs:
+        yield "candidate", extraction, place
+    for item in due.items - less.items:
+        yield "item", item, 0
+    if due.causes != less.causes:
+        known = set(less.causes)
+        yield from (("cause", cause, 0) for cause in due.causes if cause not in known)
+    if due.whole and not less.whole:
+        yield "bank", "", 0
 
 
 def _policy_rows(choices: Iterable[PolicyChoice]) -> Iterator[TableRow]:
