@@ -90,42 +90,38 @@ def numbers(cases: list[Any] | tuple[Any, ...]) -> set[str]:
 # ---------------------------------------------------------------- the cases that fooled an earlier judge
 
 
-def test_the_checks_alone_without_data_and_network(cases: tuple[Case, ...]) -> None:
-    """7 of 10. What they miss needs the schema (4), or the right query (1: a graph; 85: a column)."""
-    found = calibrate(cases, lambda case: judge_by_checks(case.run))
-    assert table_of(found) == (4, 3, 0, 3)
-    assert numbers(found.disagreements) == {"1", "4", "85"}
-    assert found.metrics.accuracy == pytest.approx(0.7)
-    assert found.metrics.kappa == pytest.approx(0.444, abs=0.001)
-
-
-def test_the_checks_with_the_schema_of_the_endpoint(cases: tuple[Case, ...], data: Path) -> None:
-    """8 of 10, still without network: the schema tells that mnemonics are not of proteins alone."""
-    source = described(data / "ontologies" / "void_uniprot.ttl")
+@pytest.mark.parametrize("described_by", [None, "ontologies/void_uniprot.ttl"], ids=["nothing", "the schema"])
+def test_the_checks_decide_none_of_these_and_say_what_they_suspect(
+    cases: tuple[Case, ...], data: Path, described_by: str | None
+) -> None:
+    """Nobody can be sure without the data: they called 3 of 10 a success that the expert called a failure."""
+    source = described(data / described_by) if described_by is not None else None
     found = calibrate(cases, lambda case: judge_by_checks(case.run, source))
-    assert table_of(found) == (4, 2, 0, 4)
-    assert numbers(found.disagreements) == {"1", "85"}
+    assert (table_of(found), len(found.undecided)) == ((0, 0, 0, 0), 10)
+    suspected = {each.case.id for each in found.undecided if each.verdict and each.verdict.evidence}
+    failed = {case.id for case in cases if not case.expert_verdict}
+    # What they suspect is right here: no case that the expert passed is suspected.
+    assert suspected <= failed and len(suspected) == (4 if source is not None else 3)
 
 
 def test_the_right_queries_compared_by_what_they_say(cases: tuple[Case, ...]) -> None:
-    """8 of 10, and no failure taken for a success. Two queries that mean the same in other words aren't recognised."""
+    """What is decided is right. Six differ in words that no data tell apart, two of them right all the same."""
     found = calibrate(cases, lambda case: judge_by_gold(case.run, case.gold or Gold()))
-    assert table_of(found) == (2, 0, 2, 6)
-    assert numbers(found.disagreements) == {"2", "33"}
+    assert table_of(found) == (2, 0, 0, 2) and not found.disagreements
+    assert {"2", "33"} <= numbers(found.undecided) and len(found.undecided) == 6
 
 
 def test_the_right_queries_run_on_a_sample_of_the_data(cases: tuple[Case, ...], sources: Sources) -> None:
     source = sources.of("ontologies/uniprot_core.ttl", "ontologies/uniprot_sample")
     found = calibrate(cases, lambda case: judge_by_gold(case.run, case.gold or Gold(), source))
-    assert table_of(found) == (2, 0, 2, 6)
+    assert table_of(found) == (2, 0, 2, 4)
     kinds = {each.case.id: [d.kind for d in each.verdict.differences] for each in found.judged if each.verdict}
     assert kinds["121_proteins_diseases"] == ["missing_rows", "extra_rows"]
     assert kinds["33_longest_variant"] == ["extra_columns", "missing_rows"]
 
 
-def test_a_scripted_model_is_asked_only_where_the_checks_say_nothing(cases: tuple[Case, ...], tmp_path: Path) -> None:
-    """The model here repeats the expert: so all that is wrong at the end are the checks' own mistakes, of which there
-    are none on these cases."""
+def test_a_scripted_model_is_asked_about_all_that_no_check_is_sure_of(cases: tuple[Case, ...], tmp_path: Path) -> None:
+    """The model here repeats the expert: so all that is wrong at the end would be the checks' own mistakes."""
     script = tmp_path / "expert.toml"
     turns = (
         f"[[task]]\nid = {json.dumps(case.id)}\n[[task.judge]]\n"
@@ -146,7 +142,7 @@ def test_a_scripted_model_is_asked_only_where_the_checks_say_nothing(cases: tupl
         found = calibrate(cases, judge)
         calls = sum(1 for _ in bank.events(types={"lm_called"}))
     assert table_of(found) == (4, 0, 0, 6)
-    assert {id.partition("_")[0] for id in asked} == {"1", "4", "12", "85", "104", "2", "33"}
+    assert asked == [case.id for case in cases]
     assert calls == len(asked)
 
 
