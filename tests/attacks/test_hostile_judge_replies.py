@@ -75,9 +75,13 @@ def test_what_a_run_wrote_anywhere_neither_is_a_verdict_nor_begins_a_field(
 def test_a_model_that_only_repeats_the_agent_gives_no_verdict(tmp_path: Path) -> None:
     """Both words in one reply are none, so that a quotation never wins."""
     both = Replies("Verdict: failure\nVerdict: success")
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank, models(bank, both) as lms:
-        with pytest.raises(JudgeFailed):
-            decide(run_of(QUERY, answer="a"), policy=LmJudging(), lms=lms)
+    run = run_of(QUERY, answer="a")
+    with (
+        Bank.create(tmp_path / "b", unsafe_no_sync=True) as bank,
+        models(bank, both) as lms,
+        pytest.raises(JudgeFailed),
+    ):
+        decide(run, policy=LmJudging(), lms=lms)
 
 
 @pytest.mark.parametrize("size", [limits.JUDGE_STEPS_CHARS * 50])
