@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -92,6 +93,18 @@ def test_another_binary_of_the_same_name_is_refused(runtime: Deno, tmp_path: Pat
     binary.write_text("#!/bin/sh\nexec true\n")
     refused = refusal(runtime._replace(executable=binary))
     assert str(binary) in str(refused) and "--force-reinstall" in refused.fix
+
+
+def test_a_binary_that_was_changed_with_the_record_of_pip_is_refused(
+    runtime: Deno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a release that is known, the digest that ships counts, not the one noted where whoever changed it could."""
+    binary = tmp_path / "changed" / runtime.executable.name
+    binary.parent.mkdir()
+    binary.write_text("#!/bin/sh\nexec true\n")
+    noted = frozenset({hashlib.sha256(binary.read_bytes()).hexdigest()})
+    monkeypatch.setattr(parts, "_recorded", lambda package, path: noted)
+    assert str(binary) in str(refusal(runtime._replace(executable=binary)))
 
 
 def test_a_release_of_pyodide_that_is_not_known_is_refused(runtime: Deno, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rbank_es.bank.noted_heads import note_head, parse_heads
 from rbank_es.errors import BankNotFound
 from rbank_es.log import Erasing, EventLog, Head
 from rbank_es.log.file.file_log import FileEngine, FileLog
+from rbank_es.log.system_calls import System
 from rbank_es.testing import note
 from tests.faults.disk import Quick
 from tests.faults.power import Moment, Trace, states, traced
@@ -165,3 +166,10 @@ def test_a_noted_head_survives_a_loss_of_power(tmp_path: Path, monkeypatch: pyte
             _, disk = next(states(trace.moments[-1], tmp_path / "notes", 0))
             assert parse_heads(disk["heads.txt"].decode(), bank.id).heads == (bank.head(),) * count
     assert (tmp_path / "notes" / "heads.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_directory_is_not_synced_as_one(tmp_path: Path) -> None:
+    """Least of all a pipe: opening it would wait for somebody who writes."""
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        System().sync_directory(tmp_path / "file")

@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
+from rbank_es.bank import Bank
 from rbank_es.sparql.results import Answer, Cell
+from rbank_es.tools.runtime import answer_budget
 from rbank_es.tools.runtime.answer_budget import (
     KIND_CHARS,
     OK_CHARS,
     XSD,
+    AnswerBudget,
     clip,
     kind_of,
     page,
@@ -24,6 +27,7 @@ from rbank_es.tools.runtime.answer_budget import (
     value_of,
 )
 from rbank_es.tools.runtime.encoder import ELLIPSIS, encode, size
+from tests.tools.tool_sessions import session_for
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
@@ -292,3 +296,14 @@ def test_a_clipped_text_has_at_most_the_width_and_ends_with_the_mark(text: str, 
 
 def test_the_name_of_a_kind_is_bounded() -> None:
     assert len(kind_of(Cell("literal", "x", "a" * 500))) == KIND_CHARS
+
+
+def test_a_text_leaves_room_for_the_lists_behind_it_to_the_character(bank: Bank) -> None:
+    budget = AnswerBudget(session_for(bank))
+    budget.cap_chars = 300
+    left = []
+    for chars in range(100, 300):
+        body: dict[str, Any] = {}
+        budget.say(body, "comment", "x" * chars)
+        left.append(budget.left(body))
+    assert min(left) == left[left.index(min(left)) - 1] - 1 == answer_budget._EMPTY_CHARS

@@ -227,6 +227,13 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert session.store.get(done.stdout.strip()) == "kept " * 1000
 
 
+def test_a_run_that_has_just_begun_is_found_without_read_models(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bringing them up to date would make each first call wait."""
+    bank.append(RunStarted(run=RUN, task="Look"))
+    monkeypatch.setattr(Bank, "as_of", None)
+    assert build_tools(bank, run=RUN).session.calls == 0
+
+
 @pytest.mark.parametrize("since", [1, limits.LOOK_BACK_EVENTS + 1])
 def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank, since: int) -> None:
     """Aliases and ids of calls are those of the run, not of the process, however much was recorded since it began."""

@@ -196,6 +196,7 @@ COUNTED = "Query: count of things with calls at, given official name"
             "Query: graph of things with calls at, is called at by",
         ),
         ("SELECT ?m { ?x sea:lengthM ?m }", "Query: length m"),
+        ("SELECT ?m { ?x sea:hasName ?m ; sea:lengthM - 5 }", "Query: official name, given length m"),
         ("SELECT ?m { ?x sea:hasName 'x' ; sea:lengthM ?m }", "Query: length m, given official name"),
         ("SELECT (COUNT(?y) AS ?n) { ?x sea:hasName 'x' ; sea:callsAt ?y }", COUNTED),
         ("SELECT ?x { ?x a sea:Ferry }", "Query: ferry"),
