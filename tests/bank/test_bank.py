@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -48,10 +48,12 @@ from rbank_es.events import (
     RunFinished,
     RunStarted,
 )
+from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, truncate
 from rbank_es.log import EMPTY, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import SegmentCorruption
+from rbank_es.policies import policy_of
 from rbank_es.state import fold
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
 from tests.faults.disk import Quick
@@ -119,8 +121,8 @@ class TestMaking:
         born, policies = bank.events()
         assert isinstance(born, BankCreated) and (born.name, born.release) == (bank.name, rbank_es.__version__)
         assert isinstance(policies, PolicySet)
-        assert [choice.kind for choice in policies.policies] == ["retrieval", "consolidation", "forgetting"]
-        assert all(choice.settings or choice.name == "never" for choice in policies.policies)
+        assert sorted(choice.kind for choice in policies.policies) == sorted(get_args(PolicyKind))
+        assert all(choice.settings or not policy_of(choice).__struct_fields__ for choice in policies.policies)
         assert (bank.position, len(bank.id)) == (2, 32)
 
     def test_own_policies(self, tmp_path: Path) -> None:
