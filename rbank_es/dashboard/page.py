@@ -131,8 +131,8 @@ def _empty(facts: PageFacts) -> Html:
 
 
 def _sections(picture: Picture, charts: dict[str, Chart]) -> Html:
-    links = (("leakage", "By run"), ("tools", "By tool"), ("flags", "Red flags"), ("bank", "Bank"), ("items", "Items"))
-    links += (("turns", "Corrections"),)
+    leakage = [("leakage", "By run"), ("tools", "By tool"), ("flags", "Red flags")]
+    links = [*leakage, ("bank", "Bank"), ("items", "Items"), ("turns", "Corrections")]
     items = (element("li", element("a", name, href=f"#{key}")) for key, name in links)
     nav = element("nav", element("ul", *items), aria_label="Sections")
     return element(

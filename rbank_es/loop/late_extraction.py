@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rbank_es.errors import BadInput, BadPolicy
-from rbank_es.events import Decision, JudgmentOverruled, RunJudged
+from rbank_es.errors import BadInput
+from rbank_es.events import Decision
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.extraction.extractors import extract
-from rbank_es.extraction.judged_run import Judgment, past_run
-from rbank_es.judging.checks import judge_by_checks
+from rbank_es.extraction.judged_run import past_run
 from rbank_es.judging.judges import policy_for
-from rbank_es.judging.run_outcome import outcome_of
-from rbank_es.policies import SuccessFailure, governing
+from rbank_es.loop.overrides import extraction_policy
+from rbank_es.loop.run_stages import judgment_for_learning, standing_judgment
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.models.router import Lms
     from rbank_es.sparql.source import Source
-    from rbank_es.state import StandingVerdict
 
 NO_ANSWER = "lm_failed"
 """The code of an extraction that no model answered."""
@@ -35,7 +34,7 @@ class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     run: str
-    verdict: str
+    verdict: VerdictValue
     extraction: str = ""
     titles: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -59,10 +58,10 @@ def draw_late(bank: Bank, run: str, lms: Lms, source: Source | None = None) -> L
     Raises `NotInBank`, `BadInput` for a run without a verdict or an undecided one, `LmFailed` if every later call would
     fail too, and as `consolidate`.
     """
-    judgment = standing_judgment(bank, run, source)
+    verdict = check_decided(bank, run)
+    judgment = judgment_for_learning(bank, run, source, policy_for(bank)[1])
     past = past_run(bank, run)
-    drawn = extract(past, past.task, judgment, lms, _policy(bank))
-    verdict = "success" if judgment.success else "failure"
+    drawn = extract(past, past.task, judgment, lms, extraction_policy(bank))
     if drawn.code == NO_ANSWER:
         return LateLessons(run=run, verdict=verdict, code=drawn.code, reason=drawn.reason)
     event = drawn.event()
@@ -78,33 +77,10 @@ def draw_late(bank: Bank, run: str, lms: Lms, source: Source | None = None) -> L
     )
 
 
-def check_decided(bank: Bank, run: str) -> StandingVerdict:
+def check_decided(bank: Bank, run: str) -> VerdictValue:
     """Return the verdict that stands for learning. Raises `BadInput` if there is none, or it is undecided."""
-    with bank.latest.at(bank.position) as basis:
-        standing = basis.state.verdicts.get((run, "learning"))
+    standing = standing_judgment(bank, run)
     if standing is None or standing.verdict == "undecided":
         was = "was not judged" if standing is None else "is undecided"
         raise BadInput(f"the run {run} {was}, so nothing is learned from it; judge or overrule it first")
-    return standing
-
-
-def standing_judgment(bank: Bank, run: str, source: Source | None) -> Judgment:
-    """Return the judgment that stands for learning, and whether the run may be learned from by the policy in force."""
-    standing = check_decided(bank, run)
-    [event] = bank.events(after=standing.seq - 1, point=standing.seq)
-    assert isinstance(event, RunJudged | JudgmentOverruled)
-    _, policy = policy_for(bank)
-    checked = judge_by_checks(outcome_of(bank, run), source, grounding=policy.grounding)
-    return Judgment(
-        success=standing.verdict == "success",
-        reason=bank.text(event.reason) or "",
-        learnable=standing.verdict != "success" or checked.grounding is None or checked.grounding.grounded,
-        event=event.id,
-    )
-
-
-def _policy(bank: Bank) -> SuccessFailure:
-    policy = governing("extraction", bank.policy_choice("extraction"))
-    if not isinstance(policy, SuccessFailure):
-        raise BadPolicy(f"{policy.label} is no extraction policy")
-    return policy
+    return standing.verdict

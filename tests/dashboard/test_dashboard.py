@@ -345,8 +345,8 @@ class Views:
     def __init__(self, rows: Any) -> None:
         self.tables = rows
 
-    def rows(self, name: str, /) -> Any:
-        return self.tables[name]
+    def rows(self, name: str, /, **equal: str) -> Any:
+        return [row for row in self.tables[name] if all(row[key] == value for key, value in equal.items())]
 
 
 @pytest.mark.parametrize("place", ["missing/page.html", "folder", "file/page.html", "/"])
