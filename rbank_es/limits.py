@@ -464,8 +464,6 @@ DIVERSITY_CHARS = 4_000
 # How long git may take to name the commit of the code, before runs are recorded without one.
 COMMIT_WAIT_S = 5.0
 # -------------------- dashboard
-# Items of one correction that the page names: a verdict may end a thousand.
-DASHBOARD_TURN_ITEMS = 5
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000
 FLAG_ITEMS_INJECTED = 3

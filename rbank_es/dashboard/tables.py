@@ -23,6 +23,9 @@ from rbank_es.dashboard.page_text import (
     shorten,
 )
 
+# Items of one event that the page names: a verdict may end a thousand.
+TURN_ITEMS = 5
+
 
 class TableColumn(msgspec.Struct, frozen=True):
     """One column: its heading, the text of its cell in a row, and whether that is a number."""
@@ -232,7 +235,7 @@ def turns(picture: Picture) -> Html:
 def _turned(row: Row) -> str:
     shown = [
         join(shorten(title), " ", element("span", short_name(id), class_="mono"))
-        for id, title in zip(row["ids"][: limits.DASHBOARD_TURN_ITEMS], row["titles"], strict=False)
+        for id, title in zip(row["ids"][:TURN_ITEMS], row["titles"], strict=False)
     ]
     more = len(row["ids"]) - len(shown)
     lines = [element("span", each, class_="line") for each in shown]

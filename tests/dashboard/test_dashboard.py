@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from rbank_es import limits
 from rbank_es.dashboard import PageFacts, write_page
 from rbank_es.dashboard.charts import DASHBOARD_BARS
 from rbank_es.dashboard.figures import PALETTE
 from rbank_es.dashboard.page_facts import peaks
 from rbank_es.dashboard.page_text import element, escape, join, shorten
+from rbank_es.dashboard.tables import TURN_ITEMS
 from rbank_es.errors import CannotWrite, MissingExtra
 
 HOSTILE = "</script><script>window.broken=1</script><img src=x onerror=window.broken=1>\"'&<b>bold</b>\x00\u202e\u2028"
@@ -162,7 +162,7 @@ def test_what_ended_items_and_brought_them_back_is_listed_the_latest_first(page:
     listed = text[text.index("What ended items, restored or admitted them") :]
     assert listed.index("correction restored") < listed.index("judgment ended")
     many = [{**rows["lineage_edges"][0], "target": row["id"]} for row in rows["items"]]
-    assert f"and {len(many) - limits.DASHBOARD_TURN_ITEMS} more" in Seen(page({**rows, "lineage_edges": many})).text
+    assert f"and {len(many) - TURN_ITEMS} more" in Seen(page({**rows, "lineage_edges": many})).text
     assert "No item has ended up to this point." in Seen(page({**rows, "lineage_edges": []})).text
 
 
