@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rbank_es import limits
 from rbank_es.dashboard import PageFacts, write_page
 from rbank_es.dashboard.charts import DASHBOARD_BARS
 from rbank_es.dashboard.figures import PALETTE
