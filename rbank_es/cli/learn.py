@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.judge import JudgeSources
 from rbank_es.cli.shared.application import command, decorated
 from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_whole
 from rbank_es.cli.shared.arguments import run_id as whole_run_id
 from rbank_es.cli.shared.event_sentences import decided
+from rbank_es.cli.shared.judge_sources import JudgeSources
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, styled, warn
 from rbank_es.errors import BadInput, CheckFailed
 
