@@ -28,13 +28,8 @@ from rbank_es.events import (  # noqa: E402
     Decision,
     Event,
     ItemsLinked,
-    JudgmentOverruled,
     MemoriesConsolidated,
     MemoriesExtracted,
-    MemoriesForgotten,
-    MemoriesRetracted,
-    PolicySet,
-    RunJudged,
 )
 from rbank_es.events.items import Item  # noqa: E402
 from rbank_es.extraction.candidates import consolidate  # noqa: E402
@@ -44,7 +39,6 @@ from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
 from rbank_es.ontology.loader import load_ontology  # noqa: E402
-from rbank_es.policies import Bounded, Never, policy_of  # noqa: E402
 from rbank_es.sandbox.pool import SandboxPool  # noqa: E402
 from rbank_es.sparql.source import Source, open_source  # noqa: E402
 
@@ -139,51 +133,31 @@ class Story:
         """Return the id of the item whose title begins with a text."""
         return next(id for id, entry in self.bank.state().items.items() if entry.item.title.startswith(title))
 
-    def forget(self) -> None:
-        """Forget the items that the policy in force chooses."""
-        state = self.bank.state()
-        policy = policy_of(state.policies["forgetting"])
-        assert isinstance(policy, Never | Bounded)
-        ids = policy.to_forget(state)
-        if ids:
-            why = "The bank holds more items than the policy allows; these were worth least."
-            self.add(MemoriesForgotten(ids=ids, policy=policy.label, why=why))
-
 
 # ---------------------------------------------------------------- what people do between runs
 
 
 def _overrule(story: Story) -> None:
-    """Overrule a success as an expert who saw a later run fail for the same claim, and retract what it taught."""
-    result = story.results["lights-07"]
-    verdicts = story.bank.events(types={"run_judged"}, run=result.run)
-    [judged] = [event for event in verdicts if isinstance(event, RunJudged) and event.purpose == "learning"]
-    [overruled] = story.add(
-        JudgmentOverruled(
-            run=result.run,
-            purpose="learning",
-            verdict="failure",
-            judge="expert",
-            judge_version="1",
-            kind="human",
-            by=CURATOR,
-            judgment=judged.id,
-            reason="The tallest tower is Cormorant Rock, 49 metres; Kittiwake Head stands on a cliff.",
-            why="The judge took the height of the light for the height of the building.",
-        )
+    """Overrule a success as an expert who saw a later run fail for the same claim; write down what a judge must know.
+
+    What rested on the verdict leaves the bank with it; nothing else is done by hand.
+    """
+    run = story.results["lights-07"].run
+    why = (
+        "The tallest tower is Cormorant Rock, 49 metres; Kittiwake Head stands on a cliff. The judge took the height "
+        "of the light for the height of the building."
     )
-    why = "It was learnt from a run that is a failure now, and says the wrong thing."
-    story.add(MemoriesRetracted(ids=result.added, because=overruled.id, why=why))
-    principle = Item.make(
+    story.clock.tick(30)
+    story.bank.overrule(run, "failure", reason=why, by=CURATOR)
+    story.clock.tick(600)
+    story.bank.remember(
         "The property must measure what the question asks for",
         "Before a verdict of success, read the comment of every property that the query compares. A number of the "
         "right unit is not enough: a tower and its light have different heights.",
-        "principle",
+        src="principle",
         desc="For the judge: check what a property means.",
         domain=LIGHTS,
     )
-    story.clock.tick(600)
-    consolidate(story.bank, [_by_hand("manual", [principle], runs=(result.run,), judgment=overruled.id)])
 
 
 def _supersede(story: Story) -> None:
@@ -212,10 +186,9 @@ def _link(story: Story) -> None:
 
 def _bound(story: Story) -> None:
     """Bound the bank to `MOST` items, at least 4 of them about failures."""
-    policies = story.bank.state().policies
-    bounded = dict(policies) | {"forgetting": Bounded(max_items=MOST, floor_success=6, floor_failure=4).choice}
-    story.add(PolicySet(policies=tuple(bounded.values()), by=CURATOR, why="To keep searches sharp."))
-    story.forget()
+    story.clock.tick(30)
+    bounded = {"name": "bounded", "max_items": MOST, "floor_success": 6, "floor_failure": 4}
+    story.bank.set_policies({"forgetting": bounded}, by=CURATOR, why="To keep searches sharp.")
 
 
 MOST = 28
@@ -227,7 +200,6 @@ ACTS: dict[str, Callable[[Story], None]] = {
     "link": _link,
     "guide": Story.write_guide,
     "bound": _bound,
-    "forget": Story.forget,
 }
 
 

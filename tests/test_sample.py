@@ -22,13 +22,13 @@ from rbank_es.data import LIGHTS, lights
 from rbank_es.events import (
     BankCreated,
     ContextBuilt,
+    CorrectionCompleted,
     Decision,
     JudgmentOverruled,
     LmCalled,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
-    MemoriesRetracted,
     OntologyRegistered,
     RunFinished,
     RunJudged,
@@ -155,32 +155,43 @@ def test_it_shows_every_way_in_which_a_run_ends(bank: Bank, state: State) -> Non
     assert len(state.runs) >= 30
     assert {run.executor for run in of(bank, RunStarted)} == {"rlm", "react", "scratchpad"}
     assert set(Counter(run.outcome for run in state.runs.values())) == {"submitted", "forced_at_limit", "failed"}
-    verdicts = Counter(verdict.success for (_, purpose), verdict in state.verdicts.items() if purpose == "learning")
-    assert verdicts[True] >= 15 and verdicts[False] >= 5
-    scores = Counter(judged.success for judged in of(bank, RunJudged) if judged.purpose == "scoring")
-    assert scores[True] >= 10 and scores[False] >= 5
+    verdicts = Counter(verdict.verdict for (_, purpose), verdict in state.verdicts.items() if purpose == "learning")
+    assert verdicts["success"] >= 15 and verdicts["failure"] >= 5
+    scores = Counter(judged.verdict for judged in of(bank, RunJudged) if judged.purpose == "scoring")
+    assert scores["success"] >= 10 and scores["failure"] >= 5
     assert all(run.error for run in of(bank, RunFinished) if run.outcome == "failed")
 
 
 def test_an_overruled_judgment_has_consequences(bank: Bank, state: State) -> None:
-    """The verdict changes, the item that was learnt from it is retracted, and a principle for the judge is kept."""
-    [overruled] = of(bank, JudgmentOverruled)
-    [retracted] = of(bank, MemoriesRetracted)
-    assert retracted.because == overruled.id
-    assert state.verdicts[overruled.run, "learning"].success is False
-    assert {state.items[id].state for id in retracted.ids} == {"retracted"}
-    assert bank.state(overruled.seq - 1).verdicts[overruled.run, "learning"].success is True
+    """What rested on the verdict leaves with it, in one correction, and a principle for the judge is kept."""
+    [overruled], [completed] = of(bank, JudgmentOverruled), of(bank, CorrectionCompleted)
+    assert completed.causes == (overruled.id,) and completed.seq == overruled.seq + 1
+    before, after = bank.state(overruled.seq - 1), bank.state(completed.seq)
+    verdicts = [at.verdicts[overruled.run, "learning"].verdict for at in (before, after, state)]
+    assert verdicts == ["success", "failure", "failure"]
+    assert {before.items[id].state for id in misleading(bank)} == {"active"}
+    assert {at.items[id].state for at in (after, state) for id in misleading(bank)} == {"unsupported"}
     principles = [entry for entry in state.items.values() if entry.item.src == "principle"]
     assert principles and not {entry.item.id for entry in principles} & {hit for hit in hits(bank)}
 
 
+def misleading(bank: Bank) -> set[str]:
+    """The items that left with the verdict that was overruled."""
+    [overruled] = of(bank, JudgmentOverruled)
+    before, after = bank.state(overruled.seq - 1), bank.state(overruled.seq)
+    left = {id for id, entry in before.items.items() if entry.state == "active" and after.items[id].state != "active"}
+    assert left
+    return left
+
+
 def test_what_a_wrong_verdict_let_in_misled_a_later_run(bank: Bank, state: State) -> None:
     """Before the judge was overruled, a run got what was learnt of the run that it had praised, and failed."""
-    [retracted] = of(bank, MemoriesRetracted)
-    [misled] = [built.run for built in of(bank, ContextBuilt) if set(built.items) & set(retracted.ids)]
-    assert state.verdicts[misled, "learning"].success is False
-    wrong = [judged for judged in of(bank, RunJudged) if (judged.purpose, judged.success) == ("scoring", False)]
-    praised = {judged.run for judged in of(bank, RunJudged) if (judged.purpose, judged.success) == ("learning", True)}
+    [misled] = [built.run for built in of(bank, ContextBuilt) if set(built.items) & misleading(bank)]
+    assert state.verdicts[misled, "learning"].verdict == "failure"
+    wrong = [judged for judged in of(bank, RunJudged) if (judged.purpose, judged.verdict) == ("scoring", "failure")]
+    praised = {
+        judged.run for judged in of(bank, RunJudged) if (judged.purpose, judged.verdict) == ("learning", "success")
+    }
     [overruled] = of(bank, JudgmentOverruled)
     assert {judged.run for judged in wrong} & praised == {overruled.run}
 
@@ -198,13 +209,15 @@ def hits(bank: Bank) -> set[str]:
     return {hit.id for event in events for hit in event.hits}
 
 
-def test_items_are_skipped_superseded_forgotten_and_retracted(bank: Bank, state: State) -> None:
+def test_items_are_skipped_superseded_forgotten_and_lose_their_support(bank: Bank, state: State) -> None:
     """What repeats an item supports it; the rest ended in the ways there are."""
     skipped = decisions(bank, "skip")
     assert "near-duplicate" in {decision.reason for decision in skipped}
-    assert all(state.items[decision.targets[0]].support > 1 for decision in skipped)
+    standing = [made for made in of(bank, MemoriesConsolidated) if state.extractions[made.extraction].stands]
+    supported = {each.targets[0] for made in standing for each in made.decisions if each.action == "skip"}
+    assert supported and all(state.items[id].support > 1 for id in supported)
     states = Counter(entry.state for entry in state.items.values())
-    assert min(states[name] for name in ("active", "superseded", "forgotten", "retracted")) >= 1
+    assert min(states[name] for name in ("active", "pending", "superseded", "forgotten", "unsupported")) >= 1
     assert len(of(bank, MemoriesForgotten)) >= 1
 
 
@@ -236,11 +249,14 @@ def test_it_uses_most_of_the_vocabulary(bank: Bank) -> None:
     used = {type_of(event) for event in bank.events()}
     assert TYPES.keys() - used == {
         "bank_forked",
+        "consolidation_proposed",
         "content_erased",
         "decision_undone",
         "experiment_finished",
         "experiment_started",
+        "memories_admitted",
         "memories_restored",
+        "memories_retracted",
     }
 
 

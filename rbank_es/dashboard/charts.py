@@ -26,7 +26,16 @@ from rbank_es.limits import WIN_RATE_USES
 # Bars of one chart of the dashboard, each with a name to read.
 DASHBOARD_BARS = 20
 
-_STATE_COLOURS = {"active": "accent", "superseded": "pale", "merged": "plum", "forgotten": "sand", "retracted": "flag"}
+_STATE_COLOURS = {
+    "active": "accent",
+    "pending": "teal",
+    "superseded": "pale",
+    "merged": "plum",
+    "forgotten": "sand",
+    "unsupported": "second",
+    "withdrawn": "rust",
+    "rejected": "flag",
+}
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):

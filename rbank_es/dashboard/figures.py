@@ -168,6 +168,8 @@ PALETTE = {
     "flag": ("#b3331f", "#ff927d"),
     "sand": ("#a67c2e", "#cfa65a"),
     "plum": ("#84578f", "#c196cc"),
+    "teal": ("#2c7f74", "#6fc3b6"),
+    "rust": ("#8c5a41", "#cd9d84"),
 }
 
 

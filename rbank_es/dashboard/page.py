@@ -131,7 +131,8 @@ def _empty(facts: PageFacts) -> Html:
 
 
 def _sections(picture: Picture, charts: dict[str, Chart]) -> Html:
-    links = (("leakage", "By run"), ("tools", "By tool"), ("flags", "Red flags"), ("bank", "Bank"), ("items", "Items"))
+    leakage = [("leakage", "By run"), ("tools", "By tool"), ("flags", "Red flags")]
+    links = [*leakage, ("bank", "Bank"), ("items", "Items"), ("turns", "Corrections")]
     items = (element("li", element("a", name, href=f"#{key}")) for key, name in links)
     nav = element("nav", element("ul", *items), aria_label="Sections")
     return element(
@@ -165,7 +166,9 @@ def _success(picture: Picture) -> tuple[str, str]:
     judged = [row["verdict"] == "success" for row in picture.runs if row.get("verdict") in ("success", "failure")]
     if not judged:
         return NOT_RECORDED, "no run was judged"
-    return percent(sum(judged) / len(judged)), f"{sum(judged):,} of {plural(len(judged), 'judged run')}"
+    undecided = sum(row.get("verdict") == "undecided" for row in picture.runs)
+    rest = f", {undecided:,} undecided" if undecided else ""
+    return percent(sum(judged) / len(judged)), f"{sum(judged):,} of {plural(len(judged), 'judged run')}{rest}"
 
 
 def _wins(picture: Picture, uses: int) -> tuple[str, str]:
@@ -256,6 +259,7 @@ def _bank(picture: Picture, charts: dict[str, Chart]) -> Html:
         element("p", "The size of the bank, the share of new items among candidates, and the success of their uses."),
         *shown,
         _items(picture, charts),
+        _turns(picture),
         id="bank",
         aria_label="The bank",
     )
@@ -266,6 +270,16 @@ def _items(picture: Picture, charts: dict[str, Chart]) -> Html:
     shown = [element("div", _figure(charts["items-used"]), element("div", *stock), class_="charts items")]
     shown += [tables.used(picture)] if picture.used else []
     return element("div", element("h2", "Items"), *shown, id="items", class_="sub")
+
+
+def _turns(picture: Picture) -> Html:
+    intro = (
+        "An item is active while a verdict that it rests on stands, or a person vouched for it. These events ended "
+        "items or brought them back: verdicts, acts of people, and the corrections that followed."
+    )
+    none = element("p", "No item has ended up to this point.", class_="nothing")
+    shown = tables.turns(picture) if picture.turns else none
+    return element("div", element("h2", "Corrections"), element("p", intro), shown, id="turns", class_="sub")
 
 
 def _more(summary: str, content: Html) -> Html:

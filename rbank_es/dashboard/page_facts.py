@@ -14,15 +14,18 @@ from rbank_es.dashboard.page_text import count, plural, shorten
 Row = Mapping[str, Any]
 """One row of a view, by column."""
 
-STATES = ("active", "superseded", "merged", "forgotten", "retracted")
+STATES = ("active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected")
+TURNS = ("ended", "restored", "admitted")
+"""Relations of lineage by which an event changes what is active."""
+
 SOURCES = ("success", "failure", "seed", "contrastive", "pattern", "principle", "episode")
 
 
 class Rows(Protocol):
     """A bank at a point in time, as the page reads it: rows by a view's name."""
 
-    def rows(self, name: str, /) -> Sequence[Row]:
-        """Return all rows of a view."""
+    def rows(self, name: str, /, **equal: str) -> Sequence[Row]:
+        """Return the rows of a view, in which these columns have these values."""
         ...
 
 
@@ -123,7 +126,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """All facts of the page.
 
     `runs` are in order of the time at which they began, joined with their leakage; `flags` have the worst first; `used`
-    are the items with uses, most first; `items` counts items by (source, state).
+    are the items with uses, most first; `items` counts items by (source, state); `turns` are the moments at which items
+    ended, came back or were admitted, the latest first, each with the `ids` and `titles` of its items.
     """
 
     facts: PageFacts
@@ -133,6 +137,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     used: list[Row]
     items: Counter[tuple[str, str]]
     health: list[Row]
+    turns: list[Row]
 
     @property
     def active(self) -> int:
@@ -169,7 +174,19 @@ def read(view: Rows, facts: PageFacts) -> Picture:
         used=sorted((_named(row, known) for row in used), key=_usage_order),
         items=Counter((row["src"] or "unknown", row["state"]) for row in items),
         health=sorted(view.rows("health_over_time"), key=lambda row: row["seq"]),
+        turns=_turns((edge for name in TURNS for edge in view.rows("lineage_edges", relation=name)), known),
     )
+
+
+def _turns(edges: Iterable[Row], known: Mapping[str, Row]) -> list[Row]:
+    """Return one row for each event and effect, with the items on which it had that effect, the latest first."""
+    made: dict[tuple[int, str], dict[str, Any]] = {}
+    for edge in edges:
+        facts = {"seq": edge["seq"], "kind": edge["source_kind"], "effect": edge["relation"]}
+        row = made.setdefault((edge["seq"], edge["relation"]), {**facts, "ids": [], "titles": []})
+        row["ids"].append(edge["target"])
+        row["titles"].append(known.get(edge["target"], {}).get("title") or "(text erased)")
+    return [made[key] for key in sorted(made, reverse=True)]
 
 
 def _runs(runs: Iterable[Row], leakage: Iterable[Row]) -> list[Row]:

@@ -23,6 +23,9 @@ from rbank_es.dashboard.page_text import (
     shorten,
 )
 
+# Items of one event that the page names: a verdict may end a thousand.
+TURN_ITEMS = 5
+
 
 class TableColumn(msgspec.Struct, frozen=True):
     """One column: its heading, the text of its cell in a row, and whether that is a number."""
@@ -127,8 +130,16 @@ def _outcome(row: Row) -> str:
     return shorten(str(outcome), 40).replace("_", " ")
 
 
+JUDGES = {"human": "a person", "gold": "the right answer", "lm": "a model", "check": "a check"}
+"""Kinds of judges in words: whose verdict stands."""
+
+
 def _verdict(row: Row) -> str:
-    return str(row.get("verdict") or "not judged")
+    if not row.get("verdict"):
+        return "not judged"
+    by = JUDGES.get(row.get("kind") or "", "")
+    sure = ", sure" if row.get("sure") else ""
+    return join(str(row["verdict"]), element("span", f"{by}{sure}", class_="second")) if by else str(row["verdict"])
 
 
 def tools(picture: Picture) -> Html:
@@ -206,6 +217,29 @@ def stock(picture: Picture) -> Html:
     columns = [TableColumn("Source", text("source", 40), number=False)]
     columns += [TableColumn(shorten(name, 30).capitalize(), number(name)) for name in (*states, "all")]
     return table("Items by source and state.", columns, rows)
+
+
+def turns(picture: Picture) -> Html:
+    """Return the table of what ended items or brought them back, the latest first."""
+    columns = [
+        TableColumn("Position", number("seq"), number=False),
+        TableColumn("By", lambda row: shorten(row["kind"], 30).replace("_", " "), number=False),
+        TableColumn("Effect", text("effect", 30), number=False),
+        TableColumn("Items", lambda row: count(len(row["ids"]))),
+        TableColumn("Which", _turned, number=False),
+    ]
+    caption = "What ended items, restored or admitted them, the latest first."
+    return table(caption, columns, picture.turns, cut="the latest")
+
+
+def _turned(row: Row) -> str:
+    shown = [
+        join(shorten(title), " ", element("span", short_name(id), class_="mono"))
+        for id, title in zip(row["ids"][:TURN_ITEMS], row["titles"], strict=False)
+    ]
+    more = len(row["ids"]) - len(shown)
+    lines = [element("span", each, class_="line") for each in shown]
+    return join(*lines, element("span", f"and {more:,} more", class_="second") if more > 0 else "")
 
 
 def health(picture: Picture) -> Html:

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
 
 
-def extraction_policy(bank: Bank | None, settings: LoopSettings) -> SuccessFailure:
-    """Return the bank's extraction policy, or a new bank's; the settings may choose which rollouts it extracts from.
+def extraction_policy(bank: Bank | None, settings: LoopSettings | None = None) -> SuccessFailure:
+    """Return the bank's extraction policy, or a new bank's; settings may choose which rollouts it extracts from.
 
     Raises `BadPolicy` for a policy that this release can't extract by.
     """
     policy = governing("extraction", bank.policy_choice("extraction") if bank is not None else None)
     if not isinstance(policy, SuccessFailure):
         raise BadPolicy(f"{policy.label} is no extraction policy")
-    given = settings.extract_from
+    given = settings.extract_from if settings is not None else None
     return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
 
 
 def overrides_of(bank: Bank, settings: LoopSettings) -> dict[str, Setting]:
     """Return the policies and settings that differ from the bank's, by kind or `kind.setting`. Raises `BadPolicy`."""
     judging = judging_policy(bank)
-    own = extraction_policy(bank, msgspec.structs.replace(settings, extract_from=None))
+    own = extraction_policy(bank)
     given: dict[str, tuple[Setting | None, Setting]] = {
         "judging": (settings.judge, judging.name),
         "judging.supervised": (settings.supervised or None, judging.supervised),

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.assembly import Context
     from rbank_es.judging.gold import Gold
+    from rbank_es.sparql.source import Source
 
 
 PASSING = frozenset({"timeout", "rate_limited", "server_error", "refused", "sandbox_failed", INTERRUPTED})
@@ -320,25 +321,28 @@ class PostRun:
         consolidate(bank, [*events, *(each.event() for each in proposed if each is not None)], before=merges)
 
     def _judgment(self, run: str) -> Judgment | None:
-        """Return the standing verdict on a run, and re-check whether it may be learned from; None without a verdict."""
         bank = self._resources.bank
-        judged = standing_judgment(bank, run)
-        if judged is None:
-            return None
-        policy = self._judge(bank)[1]
-        terms = check(outcome_of(bank, run), self._resources.source, grounding=policy.grounding).terms
-        return Judgment(
-            verdict=judged.verdict,
-            reason=bank.text(judged.reason) or "",
-            learnable=judged.verdict != "success" or terms is None or terms.grounded,
-            unsure=_unsure(judged, policy),
-            event=judged.id,
-        )
+        return judgment_for_learning(bank, run, self._resources.source, self._judge(bank)[1])
 
     def _judge(self, bank: Bank) -> tuple[str, JudgingPolicy]:
         """Return the chosen judge with its policy, supervised if the settings say so."""
         chosen = self._resources.settings
         return policy_for(bank, chosen.judge, supervised=chosen.supervised)
+
+
+def judgment_for_learning(bank: Bank, run: str, source: Source | None, policy: JudgingPolicy) -> Judgment | None:
+    """Return the standing verdict on a run, and re-check whether it may be learned from; None without a verdict."""
+    judged = standing_judgment(bank, run)
+    if judged is None:
+        return None
+    terms = check(outcome_of(bank, run), source, grounding=policy.grounding).terms
+    return Judgment(
+        verdict=judged.verdict,
+        reason=bank.text(judged.reason) or "",
+        learnable=judged.verdict != "success" or terms is None or terms.grounded,
+        unsure=_unsure(judged, policy),
+        event=judged.id,
+    )
 
 
 def standing_judgment(bank: Bank, run: str) -> RunJudged | JudgmentOverruled | None:

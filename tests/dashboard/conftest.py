@@ -46,8 +46,8 @@ class FakeView:
     def __init__(self, rows: Mapping[str, list[dict[str, Any]]]) -> None:
         self.tables = rows
 
-    def rows(self, name: str, /) -> Sequence[Mapping[str, Any]]:
-        return self.tables[name]
+    def rows(self, name: str, /, **equal: str) -> Sequence[Mapping[str, Any]]:
+        return [row for row in self.tables[name] if all(row[key] == value for key, value in equal.items())]
 
 
 def at(seq: int) -> str:
@@ -68,9 +68,23 @@ def run_row(i: int) -> dict[str, Any]:
             "tokens_in": 900,
         },
         **{"tokens_out": 120, "cost_usd": None, "duration_s": 41.5, "answer": "42", "sparql": None, "error": None},
-        **{"success": None if i % 11 == 9 else int(outcome == "submitted"), "judge": "check", "score": None},
+        **{"verdict": verdict_row(i, outcome), "judge": "checks", "score": None},
+        **{"kind": ("lm", "human", "check")[i % 3], "sure": int(i % 3 == 2)},
         **{"items_injected": 1 + i % 3, "tool_calls": 6, "steps": 4},
     }
+
+
+def verdict_row(i: int, outcome: str) -> str | None:
+    if i % 11 == 9:
+        return None
+    return "undecided" if i % 13 == 12 else "success" if outcome == "submitted" else "failure"
+
+
+def edge_row(i: int, item: str) -> dict[str, Any]:
+    """An item that ended by a verdict; every other one came back by a later correction."""
+    effect, kind = (("ended", "judgment"), ("restored", "correction"))[i % 2]
+    source = {"source_kind": kind, "source": f"0199-{i // 6}", "relation": effect}
+    return source | {"target_kind": "item", "target": item, "seq": 50 + 10 * (i // 6) + i % 2}
 
 
 def leakage_row(i: int) -> dict[str, Any]:
@@ -119,7 +133,7 @@ def tool_row(i: int, tool: str) -> dict[str, Any]:
 
 def item_row(i: int) -> dict[str, Any]:
     src = ("success", "success", "failure", "seed", "contrastive", "success", "pattern")[i % 7]
-    state = "active" if i % 6 else ("superseded", "forgotten", "merged", "retracted")[i // 6 % 4]
+    state = "active" if i % 6 else ("superseded", "forgotten", "unsupported", "rejected")[i // 6 % 4]
     title = TITLES[i % 8] + ("" if i < 8 else f" ({i // 8 + 1})")
     return {
         **{
@@ -182,6 +196,7 @@ def bank_rows(runs: int = 24, items: int = 26, changes: int = 24) -> Rows:
         "item_usage": [usage_row(i, item) for i, item in enumerate(stock[: items // 2])] if runs else [],
         "items": stock,
         "health_over_time": [health_row(i) for i in range(changes)],
+        "lineage_edges": [edge_row(i, row["id"]) for i, row in enumerate(stock)],
     }
 
 

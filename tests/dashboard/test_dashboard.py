@@ -19,6 +19,7 @@ from rbank_es.dashboard.charts import DASHBOARD_BARS
 from rbank_es.dashboard.figures import PALETTE
 from rbank_es.dashboard.page_facts import peaks
 from rbank_es.dashboard.page_text import element, escape, join, shorten
+from rbank_es.dashboard.tables import TURN_ITEMS
 from rbank_es.errors import CannotWrite, MissingExtra
 
 HOSTILE = "</script><script>window.broken=1</script><img src=x onerror=window.broken=1>\"'&<b>bold</b>\x00\u202e\u2028"
@@ -59,7 +60,7 @@ def figures(page: str) -> dict[str, Any]:
 
 def with_text(rows: Any, text: str) -> Any:
     """The rows with every text in them replaced, states and flags aside."""
-    kept = {"state", "flag", "at", "started_at", "finished_at"}
+    kept = {"state", "flag", "at", "started_at", "finished_at", "relation"}
     return {
         name: [{k: text if isinstance(v, str) and k not in kept else v for k, v in row.items()} for row in table]
         for name, table in rows.items()
@@ -85,7 +86,7 @@ def test_scripted_runs_are_called_scripted(page: Any, rows: Any) -> None:
 def test_key_figures_count_what_the_views_hold(page: Any, rows: Any) -> None:
     """Runs, success rate among judged runs, items, uses, wins and flags."""
     text = Seen(page(rows)).text
-    judged = [row["success"] for row in rows["runs"] if row["success"] is not None]
+    judged = [row["verdict"] == "success" for row in rows["runs"] if row["verdict"] in ("success", "failure")]
     active = sum(row["state"] == "active" for row in rows["items"])
     uses, wins = (sum(row[name] for row in rows["item_usage"]) for name in ("uses", "wins"))
     assert f"Success rate {100 * sum(judged) / len(judged):.0f}% {sum(judged)} of {len(judged)} judged runs" in text
@@ -130,7 +131,7 @@ def test_what_was_not_recorded_is_never_zero(page: Any, rows: Any) -> None:
         row["stdout_chars"] = None
         row["memory_items_injected"] = None
     for row in rows["runs"]:
-        row["success"] = None
+        row["verdict"] = None
     for row in rows["item_usage"]:
         row["wins"] = 0
     rows["red_flags"] = [row for row in rows["red_flags"] if row["flag"] != "items_injected"]
@@ -142,6 +143,28 @@ def test_what_was_not_recorded_is_never_zero(page: Any, rows: Any) -> None:
         assert said in text
     assert "Many memory items injected: not recorded" in text
     assert text.count("not recorded") > 24
+
+
+def test_a_verdict_is_shown_with_the_authority_behind_it(page: Any, rows: Any) -> None:
+    """A person, a model, a check that is sure; an undecided run is no failure."""
+    rows["runs"] = rows["runs"][:3]
+    for row, (verdict, kind, sure) in zip(
+        rows["runs"], [("failure", "human", 0), ("failure", "check", 1), ("undecided", "lm", 0)], strict=True
+    ):
+        row.update(verdict=verdict, kind=kind, sure=sure)
+    text = Seen(page(rows)).text
+    for said in ("failure a person", "failure a check, sure", "undecided a model", "0 of 2 judged runs, 1 undecided"):
+        assert said in text
+
+
+def test_what_ended_items_and_brought_them_back_is_listed_the_latest_first(page: Any, rows: Any) -> None:
+    """By event and effect, with a few items of each; a bank in which nothing ended says so."""
+    text = Seen(page(rows)).text
+    listed = text[text.index("What ended items, restored or admitted them") :]
+    assert listed.index("correction restored") < listed.index("judgment ended")
+    many = [{**rows["lineage_edges"][0], "target": row["id"]} for row in rows["items"]]
+    assert f"and {len(many) - TURN_ITEMS} more" in Seen(page({**rows, "lineage_edges": many})).text
+    assert "No item has ended up to this point." in Seen(page({**rows, "lineage_edges": []})).text
 
 
 def test_flags_are_explained_and_the_worst_comes_first(page: Any, rows: Any) -> None:
@@ -271,7 +294,7 @@ def test_charts_and_tables_have_words(page: Any, rows: Any) -> None:
     labels = [a["aria-label"] for _, a in seen.tags if a.get("role") == "img"]
     assert len(labels) == len(figures(page(rows))) == 14
     assert all(label and label.startswith("Chart: ") and len(label) > 30 for label in labels)
-    assert tags.count("table") == tags.count("caption") == 6
+    assert tags.count("table") == tags.count("caption") == 7
     assert all(a.get("scope") for tag, a in seen.tags if tag == "th")
     levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
@@ -323,8 +346,8 @@ class Views:
     def __init__(self, rows: Any) -> None:
         self.tables = rows
 
-    def rows(self, name: str, /) -> Any:
-        return self.tables[name]
+    def rows(self, name: str, /, **equal: str) -> Any:
+        return [row for row in self.tables[name] if all(row[key] == value for key, value in equal.items())]
 
 
 @pytest.mark.parametrize("place", ["missing/page.html", "folder", "file/page.html", "/"])

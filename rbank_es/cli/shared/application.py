@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "review": "List the pending items; admit or reject them.",
         "undo": "Let one candidate count as never extracted.",
         "correct": "Make decisions again that verdicts from elsewhere changed.",
+        "learn": "Draw candidates from judged runs, under the verdicts that stand now.",
     },
     "Look": {
         "log": "List events.",

@@ -1,0 +1,123 @@
+"""`learn`: draw candidates from runs under the verdicts that stand now."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rbank_es.cli.shared.application import command, decorated
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_whole
+from rbank_es.cli.shared.arguments import run_id as whole_run_id
+from rbank_es.cli.shared.event_sentences import decided
+from rbank_es.cli.shared.judge_sources import JudgeSources
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, styled, warn
+from rbank_es.errors import BadInput, CheckFailed
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.loop.late_extraction import LateLessons
+    from rbank_es.models.choice import LmChoice
+
+_source_options = decorated(
+    click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
+    click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead, in which terms are looked up."),
+    click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
+    click.option("--lm", "--extractor-lm", "lm", metavar="MODEL", help="The model that extracts, or script:FILE."),
+    click.option("--api-base", metavar="URL", help="Address of your own model server."),
+    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
+)
+
+
+@command(
+    "learn",
+    "rbank-es learn notes run-7 --lm openai/gpt-4.1-mini --ont model.ttl",
+    "rbank-es learn notes --due --dry-run",
+)
+@click.argument("bank")
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--due", is_flag=True, help="Every judged run from which nothing that stands was drawn.")
+@click.option("--dry-run", is_flag=True, help="Only list the runs; no model is called.")
+@_source_options
+def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Draw candidates from runs under the verdicts that stand now, and let the bank's policies decide about them.
+
+    A run that was overruled taught something under its old verdict, which left the bank; under the new one a model can
+    draw other candidates from the recorded steps. The agent doesn't run again. A run from which something that stands
+    was drawn is left out.
+    """
+    from rbank_es.loop.late_extraction import undrawn_runs
+
+    if due == bool(runs):
+        raise click.UsageError("name one or more RUNs, or give --due for all that there are.")
+    given = JudgeSources(**options)
+    choice = given.choice()
+    if choice is None and not dry_run:
+        raise BadInput("learning from a run needs a model: --lm MODEL; --dry-run lists the runs without one")
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_whole(bank))
+        undrawn = undrawn_runs(opened)
+        wanted = undrawn if due else tuple(dict.fromkeys(whole_run_id(opened, run) for run in runs))
+        todo = _todo(opened, wanted, undrawn)
+        if dry_run or choice is None:
+            _print_plan(todo, as_json)
+            return
+        _learn(opened, todo, choice, given, stack, as_json)
+
+
+def _todo(bank: Bank, wanted: tuple[str, ...], undrawn: tuple[str, ...]) -> list[str]:
+    """Return the runs to learn from. Raises `BadInput` for one that has no verdict."""
+    from rbank_es.loop.late_extraction import check_decided
+
+    for run in wanted:
+        if run not in undrawn:
+            check_decided(bank, run)
+            warn(f"{run}: something was drawn from it already, under the verdict that stands; left out")
+    return [run for run in wanted if run in undrawn]
+
+
+def _learn(bank: Bank, runs: list[str], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool) -> None:
+    from rbank_es.loop.late_extraction import NO_ANSWER, draw_late
+    from rbank_es.models.router import Lms
+
+    source = given.source(stack)
+    found: list[LateLessons] = []
+    with Progress("learning") as progress:
+        for number, run in enumerate(runs):
+            progress(number, len(runs))
+            with Lms(bank, run, {"extractor": choice}, task=run) as lms:
+                found.append(draw_late(bank, run, lms, source))
+    if as_json:
+        echo_json({"bank": bank.name, "model": choice.name, "scripted": choice.scripted, "runs": found})
+    else:
+        _print_lessons(found)
+        _print_scripted(choice)
+    if any(each.code == NO_ANSWER for each in found):
+        click.get_current_context().exit(CheckFailed.exit_code)
+
+
+def _print_plan(runs: list[str], as_json: bool) -> None:
+    if as_json:
+        echo_json({"runs": runs})
+        return
+    echo_table(["run"], [[run] for run in runs], none="there is no such run")
+    if runs:
+        echo(f"{count(len(runs), 'run')}; a model would be asked once or more for each")
+
+
+def _print_lessons(found: list[LateLessons]) -> None:
+    rows: list[list[Cell]] = []
+    for each in found:
+        for title, decision in zip(each.titles, each.decisions, strict=True):
+            rows.append([each.run, each.verdict, decided(decision), title])
+        if not each.decisions:
+            rows.append([each.run, each.verdict, "nothing", each.reason])
+    echo_table(["run", "verdict", "decision", "title, or why not"], rows, flexible=["title, or why not", "run"])
+
+
+def _print_scripted(choice: LmChoice) -> None:
+    from rbank_es.cli.shared.agent_options import SCRIPTED
+
+    if choice.scripted:
+        echo(styled(f"\n{SCRIPTED}", "yellow"))
