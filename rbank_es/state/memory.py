@@ -242,7 +242,8 @@ def _memories_extracted(memory: MemoryFacts, event: MemoriesExtracted) -> None:
         pending=event.pending,
         size=len(both),
     )
-    memory.extractions[event.id] = replace(made, stands=stands(made, memory.verdict_of))
+    # Nearly all stand when they are recorded, and are not copied for it.
+    memory.extractions[event.id] = made if stands(made, memory.verdict_of) else replace(made, stands=False)
     for run in dict.fromkeys((*made.runs, *(run for run, _ in made.relied))):
         memory.relying[run] = (*memory.relying.get(run, ()), event.id)
 

@@ -120,6 +120,9 @@ def standing_of(
     Rejections count from the start, other acts from their positions.
     """
 
+    if len(record.pairs) == 1 and record.landed == record.pairs and not (record.acts or record.enders):
+        return _alone(record, pairs, extractions, before)
+
     def counts(pair: Pair) -> bool:
         known = pairs[pair]
         return known.order < before and not known.undone and extractions[pair[0]].stands
@@ -139,6 +142,21 @@ def standing_of(
     domains = {pairs[pair].domain for pair in landed} or {pairs[birth].domain}
     return Standing(
         state, birth, pairs[birth].order, tuple(landed), tuple(sorted(domains)), acts.last == "vouched", tuple(by)
+    )
+
+
+def _alone(
+    record: ItemRecord, pairs: Mapping[Pair, PairState], extractions: Mapping[str, ExtractionState], before: Order
+) -> Standing | None:
+    """Return what became of an item with one candidate that landed on it, and nothing else: most items are such."""
+    [pair] = record.pairs
+    known, extraction = pairs[pair], extractions[pair[0]]
+    if known.order >= before:
+        return None
+    counts = extraction.stands and not known.undone
+    state: ItemStatus = "forgotten" if record.forgotten else "pending" if extraction.pending else "active"
+    return Standing(
+        state if counts else "unsupported", pair, known.order, record.landed if counts else (), (known.domain,), False
     )
 
 
