@@ -80,13 +80,20 @@ ANSWERS = [
         "SELECT ?lamp WHERE { ?lamp a lamp:Lamp ; lamp:isLit true }",
         "'No lamp is lit.'",
     ),
+    rendered(
+        {
+            "verdict": "failure",
+            "confidence": 0.9,
+            "reason": "Only subclasses of lamp:Lamp have instances, so the empty result is no answer.",
+        }
+    ),
     rendered({"memory_items": [LESSON], "why_none": ""}),
     asking(
         "A guardrail says to follow subclasses.",
         "SELECT (COUNT(DISTINCT ?lamp) AS ?n) WHERE { ?lamp a/rdfs:subClassOf* lamp:Lamp }",
         "f\"There are {rows[0]['n']} lamps.\"",
     ),
-    rendered({"success": True, "reason": "All lamps are counted, of every subclass."}),
+    rendered({"verdict": "success", "confidence": 0.95, "reason": "All lamps are counted, of every subclass."}),
     rendered({"memory_items": [], "why_none": "The guardrail was known."}),
     coded("Look first.", "print(g_classes()['classes'])"),
     coded("Write it.", f"SUBMIT(answer={GUIDE!r}, sparql='', evidence={{}})"),
@@ -216,7 +223,7 @@ def test_the_program_runs(folder: Path):
     """The Python example runs as written and prints what its comments say."""
     (folder / "program.py").write_text(PYTHON[0])
     printed = run(f"{sys.executable} program.py", folder).splitlines()
-    assert printed == ["['Ask the ontology for its classes first']", "{}", "1"]
+    assert printed == ["['Ask the ontology for its classes first']", "{}", "success"]
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
