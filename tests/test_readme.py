@@ -190,7 +190,7 @@ def check_ones_own_model(folder: Path, more: Mapping[str, str], options: str) ->
             known.update((found[1], found[0]) for found in RUN.finditer(printed))
             assert masked(printed) == masked(shown), f"{command}\n{printed}"
         assert len(server.requests) == len(ANSWERS)
-        assert LESSON["title"] in json.dumps(server.requests[2]), "what the first task taught reached the second"
+        assert LESSON["title"] in json.dumps(server.requests[3]), "what the first task taught reached the second"
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {more['OPENAI_API_KEY']}"}
 
 
