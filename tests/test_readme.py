@@ -220,10 +220,12 @@ def test_the_commands_for_ones_own_bank_run(folder: Path):
 
 
 def test_the_program_runs(folder: Path):
-    """The Python example runs as written and prints what its comments say."""
+    """The Python example runs as written: an item comes, leaves with its verdict, and stays barred once rejected."""
     (folder / "program.py").write_text(PYTHON[0])
-    printed = run(f"{sys.executable} program.py", folder).splitlines()
-    assert printed == ["['Ask the ontology for its classes first']", "{}", "success"]
+    title = "Ask the ontology for its classes first"
+    first, overruled, before, because = run(f"{sys.executable} program.py", folder).splitlines()
+    assert first == f"add ['{title}']" and overruled == f"[('{title}', 'unsupported')] []"
+    assert before == f"['{title}']" and because.startswith("me rejected") and because.endswith("It takes too long.")
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
