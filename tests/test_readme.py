@@ -80,13 +80,20 @@ ANSWERS = [
         "SELECT ?lamp WHERE { ?lamp a lamp:Lamp ; lamp:isLit true }",
         "'No lamp is lit.'",
     ),
+    rendered(
+        {
+            "verdict": "failure",
+            "confidence": 0.9,
+            "reason": "Only subclasses of lamp:Lamp have instances, so the empty result is no answer.",
+        }
+    ),
     rendered({"memory_items": [LESSON], "why_none": ""}),
     asking(
         "A guardrail says to follow subclasses.",
         "SELECT (COUNT(DISTINCT ?lamp) AS ?n) WHERE { ?lamp a/rdfs:subClassOf* lamp:Lamp }",
         "f\"There are {rows[0]['n']} lamps.\"",
     ),
-    rendered({"success": True, "reason": "All lamps are counted, of every subclass."}),
+    rendered({"verdict": "success", "confidence": 0.95, "reason": "All lamps are counted, of every subclass."}),
     rendered({"memory_items": [], "why_none": "The guardrail was known."}),
     coded("Look first.", "print(g_classes()['classes'])"),
     coded("Write it.", f"SUBMIT(answer={GUIDE!r}, sparql='', evidence={{}})"),
@@ -183,7 +190,7 @@ def check_ones_own_model(folder: Path, more: Mapping[str, str], options: str) ->
             known.update((found[1], found[0]) for found in RUN.finditer(printed))
             assert masked(printed) == masked(shown), f"{command}\n{printed}"
         assert len(server.requests) == len(ANSWERS)
-        assert LESSON["title"] in json.dumps(server.requests[2]), "what the first task taught reached the second"
+        assert LESSON["title"] in json.dumps(server.requests[3]), "what the first task taught reached the second"
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {more['OPENAI_API_KEY']}"}
 
 
@@ -213,10 +220,12 @@ def test_the_commands_for_ones_own_bank_run(folder: Path):
 
 
 def test_the_program_runs(folder: Path):
-    """The Python example runs as written and prints what its comments say."""
+    """The Python example runs as written: an item comes, leaves with its verdict, and stays barred once rejected."""
     (folder / "program.py").write_text(PYTHON[0])
-    printed = run(f"{sys.executable} program.py", folder).splitlines()
-    assert printed == ["['Ask the ontology for its classes first']", "{}", "1"]
+    title = "Ask the ontology for its classes first"
+    first, overruled, before, because = run(f"{sys.executable} program.py", folder).splitlines()
+    assert first == f"add ['{title}']" and overruled == f"[('{title}', 'unsupported')] []"
+    assert before == f"['{title}']" and because.startswith("me rejected") and because.endswith("It takes too long.")
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])

@@ -25,6 +25,10 @@ act_options = decorated(
 """Options that every act of a person takes."""
 
 
+NEXT = "  "
+"""Stands before a command that could come next, unlike the mark of one that ran."""
+
+
 def report(bank: str, made: Correction, *, dry_run: bool, as_json: bool, unchanged: str) -> None:
     """Print what a correction of a bank (as the command line names it) did, or would do.
 
@@ -121,10 +125,10 @@ def _print_tainted(bank: str, made: Correction) -> None:
         [ruled] = made.verdicts
         words = shlex.join([bank, ruled.run, f"--{ruled.given}", "--influence", "--reason"])
         echo("to set these aside too, as long as that verdict stands:")
-        echo_command(f"overrule {words} TEXT")
+        echo_command(f"overrule {words} TEXT", NEXT)
     else:
         echo("to end one of these:")
-        echo_command(f"retract {shlex.join([bank, made.tainted[0].id])} --because TEXT")
+        echo_command(f"retract {shlex.join([bank, made.tainted[0].id])} --because TEXT", NEXT)
 
 
 def _print_vouched(made: Correction) -> None:
@@ -138,7 +142,7 @@ def _print_to_extract(bank: str, made: Correction) -> None:
     if made.to_extract:
         echo_heading(f"nothing was learned yet under the verdict that stands: {count(len(made.to_extract), 'run')}")
         echo("a model can draw candidates from it:" if len(made.to_extract) == 1 else "a model can draw candidates:")
-        echo_command(f"learn {shlex.join([bank, *made.to_extract])} --lm MODEL")
+        echo_command(f"learn {shlex.join([bank, *made.to_extract])} --lm MODEL", NEXT)
 
 
 def _recorded(made: Correction, dry_run: bool) -> str:

@@ -253,10 +253,10 @@ def echo_paragraph(text: str) -> None:
     echo("\n".join(textwrap.wrap(safe_line(text), min(terminal_columns(), PARAGRAPH_COLUMNS))))
 
 
-def echo_command(arguments: str) -> None:
-    """Print a command line of this program, to be typed."""
+def echo_command(arguments: str, mark: str = "$ ") -> None:
+    """Print a command line of this program after a mark, to be typed."""
     # Not wrapped: a line break would end the command where it is pasted.
-    write_bytes((styled(f"$ {program_name()} {visible(arguments)}", "cyan") + "\n").encode())
+    write_bytes((styled(f"{mark}{program_name()} {visible(arguments)}", "cyan") + "\n").encode())
 
 
 def echo_heading(text: str) -> None:
