@@ -81,6 +81,8 @@ class _WorkList(Redecider):
         self._before, self._index, self._content_min = state, index, content_min
         self._heap: list[tuple[Order, Pair]] = []
         self._queued: set[Pair] = set()
+        # Looked up once for each candidate: when it is decided about, and when its item changes.
+        self._alike: dict[Pair, frozenset[Pair]] = {}
 
     def run(self) -> Canon:
         """Make all decisions again that may differ; return those that do."""
@@ -118,9 +120,16 @@ class _WorkList(Redecider):
                 continue
             found.update(record.pairs, record.landed, record.enders)
             for pair in record.pairs:
-                if not self.candidates[pair].erased:
-                    found.update(self._index.like(self.candidates[pair].item, self._content_min))
+                found.update(self._like(pair))
         return {pair for pair in found if pair in self.pairs}
+
+    def _like(self, pair: Pair) -> frozenset[Pair]:
+        """Return the candidates whose words may be alike; none for one whose words were erased."""
+        if pair not in self._alike:
+            known = self.candidates[pair]
+            found = () if known.erased else self._index.like(known.item, self._content_min)
+            self._alike[pair] = frozenset(found)
+        return self._alike[pair]
 
     def _with_replaced(self, ids: Iterable[str]) -> set[str]:
         """Return the items with those in whose place they came: a candidate of such a one goes to its heir."""
@@ -135,8 +144,7 @@ class _WorkList(Redecider):
         """Return the items that a decision may meet, as they were before its order."""
         item, proposal = self.candidates[pair].item, self.proposals.get(pair)
         ids = {item.id, *self.pairs[pair].first.targets, *(() if proposal is None else proposal.targets)}
-        if not self.candidates[pair].erased:
-            ids.update(self.candidates[each].item.id for each in self._index.like(item, self._content_min))
+        ids.update(self.candidates[each].item.id for each in self._like(pair))
         self.items.clear()
         found = self._settle(ids, order)
         own = self.items.get(item.id)
