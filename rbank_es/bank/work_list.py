@@ -34,6 +34,7 @@ class CandidateIndex:
         self._decided = 0
         self._words: defaultdict[str, Peers] = defaultdict(Peers)
         self._naming: defaultdict[str, set[Pair]] = defaultdict(set)
+        self._opposing: defaultdict[str, list[Pair]] = defaultdict(list)
 
     def take(self, state: State) -> None:
         """Take the candidates that came since the last time. Begin anew after an erasure."""
@@ -48,6 +49,12 @@ class CandidateIndex:
             for target in {*decided.first.targets, *(() if proposal is None else proposal.targets)}:
                 self._naming[target].add(pair)
         self._decided = len(state.pairs)
+        # Anew each time: a correction may have changed which ones these are.
+        self._opposing.clear()
+        for pair, decided in state.pairs.items():
+            if decided.targets and decided.action == "add":
+                for target in decided.targets:
+                    self._opposing[target].append(pair)
 
     def like(self, item: Item, content_min: tuple[int, int]) -> Iterator[Pair]:
         """Yield the candidates of the same polarity whose contents may be so similar; few others."""
@@ -58,6 +65,10 @@ class CandidateIndex:
     def naming(self, id: str) -> Iterable[Pair]:
         """Return the candidates whose proposal or first decision names an item."""
         return self._naming.get(id, ())
+
+    def opposing(self, id: str) -> Iterable[Pair]:
+        """Return the candidates that were added although they contradict an item."""
+        return self._opposing.get(id, ())
 
 
 def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress: Progress | None = None) -> Canon:
@@ -77,7 +88,7 @@ class _WorkList(Redecider):
     """The decisions that may differ, by rank."""
 
     def __init__(self, state: State, timeline: Timeline, index: CandidateIndex, content_min: tuple[int, int]) -> None:
-        super().__init__(state, timeline)
+        super().__init__(state, timeline, layered=True)
         self._before, self._index, self._content_min = state, index, content_min
         self._heap: list[tuple[Order, Pair]] = []
         self._queued: set[Pair] = set()
@@ -92,7 +103,7 @@ class _WorkList(Redecider):
         changed = []
         while self._heap:
             order, pair = heapq.heappop(self._heap)
-            ids, differs = self.touched(pair), False
+            ids, differs, leaves = self.touched(pair), False, self._only_leaves(pair)
             if counts(self, pair):
                 decision = self.made[pair] = self.redecide(pair, self._known_before(pair, order))
                 differs = effect(decision) != effect(self.pairs[pair])
@@ -100,7 +111,8 @@ class _WorkList(Redecider):
                     changed.append((pair, decision))
                     ids = self.decide(pair, decision, order[0], "")
             if differs or pair in due.pairs:
-                self._push((each for each in self._meeting(ids) if counts(self, each)), order)
+                met = self._naming(ids) if leaves else self._meeting(ids)
+                self._push((each for each in met if counts(self, each)), order)
         return Canon(decisions=tuple(changed), decided=len(self.made))
 
     def _push(self, pairs: Iterable[Pair], after: Order) -> None:
@@ -110,15 +122,29 @@ class _WorkList(Redecider):
                 self._queued.add(pair)
                 heapq.heappush(self._heap, (known.order, pair))
 
-    def _meeting(self, ids: Iterable[str]) -> set[Pair]:
-        """Return the candidates whose decisions may depend on the lives of items."""
+    def _only_leaves(self, pair: Pair) -> bool:
+        """Return whether a candidate takes a life away and gives none: then only those that named it may differ."""
+        known = self.pairs[pair]
+        record = self.records[known.item]
+        if counts(self, pair) or known.action in ENDS or record.acts:
+            return False
+        return not any(self.pairs[other].item == known.item and counts(self, other) for other in record.landed)
+
+    def _naming(self, ids: Iterable[str]) -> set[Pair]:
+        """Return the candidates of items, and those whose decisions, or what they rest on, name one of them."""
         found = set[Pair]()
-        for id in self._with_replaced(ids):
+        for id in ids:
+            found.update(self._index.naming(id), self._index.opposing(id))
             record = self.records.get(id)
-            found.update(self._index.naming(id))
-            if record is None:
-                continue
-            found.update(record.pairs, record.landed, record.enders)
+            if record is not None:
+                found.update(record.pairs, record.landed, record.enders)
+        return {pair for pair in found if pair in self.pairs}
+
+    def _meeting(self, ids: Iterable[str]) -> set[Pair]:
+        """Return the candidates whose decisions may depend on the lives of items: those with similar words, too."""
+        wide = self._with_replaced(ids)
+        found = self._naming(wide)
+        for record in (self.records[id] for id in wide if id in self.records):
             for pair in record.pairs:
                 found.update(self._like(pair))
         return {pair for pair in found if pair in self.pairs}

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,12 +15,11 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Latest, append_decided, consolidation_policy
+from rbank_es.bank.decisions import Decider, Latest, append_decided, consolidation_policy
 from rbank_es.errors import BadInput, BadPolicy, NotInBank, PositionConflict
 from rbank_es.events import (
     Erased,
     Event,
-    JudgmentOverruled,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
@@ -30,6 +28,7 @@ from rbank_es.events import (
     PolicySet,
 )
 from rbank_es.events.items import Item
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import Head
 from rbank_es.policies import Append, Bm25V1, Dedup
 from rbank_es.policies.consolidation import NEAR_DUPLICATE
@@ -47,6 +46,7 @@ from tests.strategies import ITEMS, RUNS, WORDS, histories
 
 SEGMENT_BYTES = 4_000
 shares = st.floats(0, 1, allow_nan=False)
+verdicts: st.SearchStrategy[VerdictValue] = st.sampled_from(("success", "failure", "undecided"))
 
 
 class BankMachine(RuleBasedStateMachine):
@@ -61,7 +61,6 @@ class BankMachine(RuleBasedStateMachine):
         self.ids = iter(range(1, 10**6))
         self.texts_gone = False
         self.decided: list[str] = []
-        self.ended: tuple[int, frozenset[str]] = (0, frozenset())
 
     def teardown(self) -> None:
         for bank in getattr(self, "banks", ()):
@@ -113,17 +112,13 @@ class BankMachine(RuleBasedStateMachine):
             assert self.bank.position == position
             return
         decided, after = self.learnt(bank, batch, bank.latest if kept else Latest(bank.log)), self.bank.state()
-        assert decided.decisions == policy.decide(before, batch) and decided.policy == policy.label
+        assert decided.policy == policy.label
         assert [(made.candidate, made.item) for made in decided.decisions] == [(n, it.id) for n, it in enumerate(batch)]
         assert all(made.reason for made in decided.decisions)
-        grown = sum(entry.support for entry in after.items.values()) - sum(e.support for e in before.items.values())
-        assert grown == len(batch)
         for made, item in zip(decided.decisions, batch, strict=True):
-            target = after.items[made.targets[0] if made.targets else made.item].item
             if made.reason == NEAR_DUPLICATE:
+                target = after.items[made.targets[0]].item
                 assert (target.src, target.polarity) == (item.src, item.polarity)
-        if isinstance(policy, Append):
-            assert after.items.keys() == before.items.keys() | {item.id for item in batch}
 
     @rule(batch=batches.filter(bool), which=st.integers(0, 1))
     def learn_twice(self, batch: list[Item], which: int) -> None:
@@ -134,16 +129,26 @@ class BankMachine(RuleBasedStateMachine):
             return
         once = self.bank.state()
         again = self.learnt(self.banks[1 - which], batch)
-        assert {made.action for made in again.decisions} == {"skip"}
+        assert {made.action for made in again.decisions} <= {"skip", "discard"}
         assert self.bank.state().items.keys() == once.items.keys()
 
     def learnt(self, bank: Bank, batch: list[Item], latest: Latest | None = None) -> MemoriesConsolidated:
-        appended = append_decided(bank.log, latest or bank.latest, [extraction_of(batch)])
-        self.told.append([event.id for event in appended.events])
-        decided = appended.events[-1]
-        assert isinstance(decided, MemoriesConsolidated) and decided.extraction == appended.events[0].id
+        before = bank.position
+        append_decided(bank.log, latest or bank.latest, [extraction_of(batch)])
+        self.tell_since(before)
+        events = list(bank.log.read(after=before))
+        [decided] = [each for each in events if isinstance(each, MemoriesConsolidated) and not each.again]
         self.decided.append(decided.id)
         return decided
+
+    def tell_since(self, position: int) -> None:
+        """Keep what somebody appended, in its groups."""
+        group: list[str] = []
+        for event in self.bank.log.read(after=position):
+            group.append(event.id)
+            if not event.more:
+                self.told.append(group)
+                group = []
 
     @precondition(lambda self: self.decided and not self.texts_gone)
     @rule(share=shares)
@@ -154,9 +159,8 @@ class BankMachine(RuleBasedStateMachine):
         assert seq is not None
         extracted, decided = self.bank.log.read(after=seq - 2, upto=seq, resolve=RESOLVED)
         assert isinstance(extracted, MemoriesExtracted) and isinstance(decided, MemoriesConsolidated)
-        batch = [Item.join(*pair) for pair in zip(extracted.heads, extracted.candidates, strict=True)]  # type: ignore[arg-type]
-        before = self.bank.state(seq - 2)
-        assert consolidation_policy(before).decide(before, batch) == decided.decisions
+        again = Decider(self.bank.state(seq - 2)).decided([extracted])[1]
+        assert isinstance(again, MemoriesConsolidated) and again.decisions == decided.decisions
 
     @rule(share=shares, how=st.sampled_from(("retracted", "forgotten")))
     def end_item(self, share: float, how: str) -> None:
@@ -174,11 +178,54 @@ class BankMachine(RuleBasedStateMachine):
         if ended:
             self.tell(self.banks[1], [MemoriesRestored(ids=(ended[int(share * (len(ended) - 1))],))])
 
-    @rule(run=st.sampled_from(RUNS), success=st.booleans())
-    def overrule(self, run: str, success: bool) -> None:
-        """A judgment is replaced, whether or not there was one."""
-        facts: dict[str, Any] = {"judge": "j", "judge_version": "1", "kind": "human", "by": "someone"}
-        self.tell(self.bank, [JudgmentOverruled(run=run, purpose="learning", success=success, **facts)])
+    @rule(run=st.sampled_from(RUNS), verdict=verdicts, influence=st.booleans(), which=st.integers(0, 1))
+    def overrule(self, run: str, verdict: VerdictValue, influence: bool, which: int) -> None:
+        """A person's verdict stands from here on, whoever judged before; given twice, it changes nothing."""
+        before = self.bank.position
+        with suppress(NotInBank):
+            self.banks[which].overrule(run, verdict, reason="x", influence=influence)
+            assert self.bank.state().verdicts[run, "learning"].verdict == verdict
+            position = self.bank.position
+            assert not self.banks[1 - which].overrule(run, verdict, reason="x", influence=influence).correction
+            assert self.bank.position == position
+        self.tell_since(before)
+
+    @rule(share=shares, act=st.sampled_from(("reject", "retract", "restore", "admit", "forget")))
+    def act(self, share: float, act: str) -> None:
+        """A person acts on an item, and it is as they said."""
+        items, before = sorted(self.bank.state().items), self.bank.position
+        if not items:
+            return
+        id = items[int(share * (len(items) - 1))]
+        with suppress(BadInput):
+            getattr(self.bank, act)(id, because="x")
+            wanted = {"reject": "rejected", "retract": "withdrawn", "forget": "forgotten"}.get(act, "active")
+            assert self.bank.state().items[id].state == wanted
+        self.tell_since(before)
+
+    @precondition(lambda self: self.decided)
+    @rule(share=shares, candidate=st.integers(0, 2))
+    def undo(self, share: float, candidate: int) -> None:
+        """A candidate counts as never extracted, and counts again when that is taken back."""
+        seq = self.bank.log.seq_of_id(self.decided[int(share * (len(self.decided) - 1))])
+        before, items = self.bank.position, state_digests(self.bank.state()).items
+        assert seq is not None
+        if self.bank.correct().correction:
+            items = state_digests(self.bank.state()).items
+        with suppress(NotInBank):
+            made = self.bank.undo(seq, candidate, because="x")
+            if made.correction:
+                self.bank.undo(made.first, candidate, because="x")
+                assert state_digests(self.bank.state()).items == items
+        self.tell_since(before)
+
+    @rule(which=st.integers(0, 1))
+    def correct(self, which: int) -> None:
+        """What is due is completed, once."""
+        before = self.bank.position
+        self.banks[which].correct()
+        assert not self.bank.state().due and not self.banks[1 - which].correct().correction
+        self.tell_since(before)
 
     @rule(share=shares)
     def retry(self, share: float) -> None:
@@ -219,7 +266,6 @@ class BankMachine(RuleBasedStateMachine):
                 path.write_bytes(data[: start + int(share * (end - start))])
                 lost = self.told.pop()
                 self.decided = [each for each in self.decided if each not in lost]
-                self.ended = (0, frozenset())
         with path.open("ab") as file:
             file.write(garbage.replace(b"\n", b"") if share < 0.5 else b"")
         self.reopen()
@@ -328,16 +374,15 @@ class BankMachine(RuleBasedStateMachine):
             assert_equals_state(view, self.whole_fold())
 
     @invariant()
-    def what_ended_stays_ended_and_what_is_active_has_its_source(self) -> None:
-        """Unless it was restored by name. Each item is that of a candidate, in an extraction that the log has."""
-        state, (since, ended) = self.bank.state(), self.ended
-        restored: set[str] = set()
-        for event in self.bank.events(after=since, types={"memories_restored", "decision_undone"}):
-            restored |= {*getattr(event, "ids", ()), *getattr(event, "revives", ())}
-        assert active(state).keys() & ended <= restored
+    def what_is_active_has_its_words_standing_or_a_persons_word(self) -> None:
+        """Each item is that of a candidate, in an extraction that the log has."""
+        state = self.bank.state()
+        for id in active(state):
+            own = (pair for pair in state.records[id].landed if state.pairs[pair].item == id)
+            stands = any(state.extractions[pair[0]].stands and not state.pairs[pair].undone for pair in own)
+            assert stands or state.items[id].vouched
         told = {event_id for group in self.told for event_id in group}
         assert {entry.extraction for entry in state.items.values()} <= told
-        self.ended = state.position, frozenset(id for id, it in state.items.items() if it.state != "active")
 
     def whole_fold(self) -> State:
         return fold(self.bank.events(resolve=True))
