@@ -62,9 +62,12 @@ def forgetting_policy(state: State) -> ForgettingPolicy:
 class Decider:
     """The decisions about extractions in order, each in the state that results from everything before it."""
 
-    def __init__(self, state: State, known: KnownItems | None = None) -> None:
-        """Start from a state, and its items where the caller keeps them. Raises `BadPolicy`."""
-        consolidation_policy(state)
+    def __init__(self, state: State, known: KnownItems | None = None, by: ConsolidationPolicy | None = None) -> None:
+        """Start from a state, and its items where the caller keeps them. `by` decides in the place of the policy in
+        force. Raises `BadPolicy`."""
+        if by is None:
+            consolidation_policy(state)
+        self._by = by
         self._live = LiveState(state)
         self._known = KnownItems(known or KnownItems.of(state))
 
@@ -89,7 +92,7 @@ class Decider:
         self._known.update(self._live.state, changed)
 
     def _consolidated(self, event: MemoriesExtracted) -> MemoriesConsolidated:
-        policy = consolidation_policy(self._live.state)
+        policy = self._by or consolidation_policy(self._live.state)
         made = MemoriesConsolidated(
             id=_decisions_id(event),
             occurred_at=event.occurred_at,
@@ -219,11 +222,13 @@ def pause_s(lost: int, spent_s: float) -> float:
     return random.uniform(0, min(spent_s * 2 ** min(lost, 4), limits.CONSOLIDATION_WAIT_S))
 
 
-def append_decided(log: EventLog, latest: Latest, events: Sequence[Event]) -> Appended:
+def append_decided(
+    log: EventLog, latest: Latest, events: Sequence[Event], by: ConsolidationPolicy | None = None
+) -> Appended:
     """Append new events as one group, with decisions behind every extraction that has candidates.
 
-    `latest` is the state of that log. A repeated append of extractions with ids returns the recorded decisions as a
-    duplicate.
+    `latest` is the state of that log; `by` decides in the place of the policy in force. A repeated append of
+    extractions with ids returns the recorded decisions as a duplicate.
     Raises `BadPolicy`; `DuplicateEvent` if an id is known with other content; `PositionConflict` if other writers were
     faster `limits.CONSOLIDATION_TRIES` times; and as `EventLog.append`.
     """
@@ -243,7 +248,7 @@ def append_decided(log: EventLog, latest: Latest, events: Sequence[Event]) -> Ap
                 due = latest.reconciler.events(basis.state)
                 if not fits(due):
                     raise LimitExceeded("events due before", len(due), limits.CORRECTION_GROUP_EVENTS, DUE_ADVICE)
-                made = basis.revision, Decider(basis.state, basis.known).decided([*due, *given])
+                made = basis.revision, Decider(basis.state, basis.known, by).decided([*due, *given])
             decided_at = basis.state.position
         return log.append(made[1], expected=decided_at)
 

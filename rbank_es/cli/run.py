@@ -121,7 +121,7 @@ UNDONE = 2
     "--temperature", metavar="T", type=click.FloatRange(0, limits.TEMPERATURE_MOST),
     help="The agent's, to vary rollouts.",
 )  # fmt: skip
-@click.option("--no-dedup", is_flag=True, help="Accept near duplicates from now on (a policy_set event).")
+@click.option("--no-dedup", is_flag=True, help="Also add near duplicates of items, in this loop alone.")
 @click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
 @click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last task.")
 @click.option("--heads", metavar="FILE", help="Append the bank's head to FILE after each task: see rbank-es head.")
@@ -252,6 +252,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
         constraints=read_constraints(given["constraints"], given["paths"]) if given["l1"] else None,
         guide=read_guide(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
         extract=learns,
+        consolidation="append" if given["no_dedup"] else None,
         rollouts=(given["matts_k"] or _rollouts(bank)) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
@@ -284,7 +285,7 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
 def _warn_of_dry_run(given: dict[str, Any]) -> None:
     if given["load_mem"] is not None:
         warn("a dry run writes nothing, so the items of --load-mem are not in the context shown")
-    writes = (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"]), ("--heads", given["heads"]))
+    writes = (("--save-mem", given["save_mem"]), ("--heads", given["heads"]))
     idle = [flag for flag, on in writes if on]
     if idle:
         warn(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
@@ -360,19 +361,6 @@ def _prepare(bank: Bank, given: dict[str, Any]) -> None:
         from rbank_es.importers import import_paths
 
         import_paths(bank, [given["load_mem"]])
-    if given["no_dedup"]:
-        _without_dedup(bank)
-
-
-def _without_dedup(bank: Bank) -> None:
-    """Record the consolidation policy `append`, unless it is in force already."""
-    from rbank_es.events import PolicySet
-    from rbank_es.policies import Append
-
-    policies = dict(bank.state().policies)
-    if policies.get("consolidation") != Append().choice:
-        policies["consolidation"] = Append().choice
-        bank.append(PolicySet(policies=tuple(policies.values()), by="rbank-es run", why="--no-dedup"))
 
 
 def _save(bank: Bank, path: Path) -> None:

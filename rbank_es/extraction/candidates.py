@@ -21,7 +21,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.policies import held_back
+from rbank_es.policies import ConsolidationPolicy, held_back
 from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
@@ -114,6 +114,7 @@ def consolidate(
     extractions: Iterable[Extraction | MemoriesExtracted | Item],
     *,
     before: Sequence[Event] = (),
+    by: ConsolidationPolicy | None = None,
 ) -> Consolidated:
     """Append extractions to a bank with a decision about every candidate, as one atomic group.
 
@@ -124,12 +125,14 @@ def consolidate(
     Args:
         extractions: at least one, in the order of decision. Bare items become one extraction by hand.
         before: events to append before them in the same group, such as the judgment that they rely on.
+        by: the policy that decides in the place of the one in force. What it decided is never decided again by
+            another one: a later correction keeps it, as far as its targets exist.
 
     Raises `BadPolicy`, `DuplicateEvent`, `PositionConflict` (after `limits.CONSOLIDATION_TRIES` conflicts), and the
     errors of `Bank.append`; nothing is appended then.
     """
     events = held_back(_events(extractions), bank.policy_choice("admission"))
-    appended = append_decided(bank.log, bank.latest, [*before, *events])
+    appended = append_decided(bank.log, bank.latest, [*before, *events], by)
     decided = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
     return Consolidated(
         extractions=tuple(event.id for event in appended.events if isinstance(event, MemoriesExtracted)),

@@ -19,7 +19,7 @@ from rbank_es.events.items import Item, ItemText, truncate
 from rbank_es.extraction.candidates import one_line, read_answer
 from rbank_es.extraction.extractors import PASSING
 from rbank_es.models.model import answered, load_dspy
-from rbank_es.policies import Merge, governing
+from rbank_es.policies import ConsolidationPolicy, Merge, governing
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -59,13 +59,15 @@ Neighbours = Mapping[int, Sequence[Item]]
 """The items that are most like each candidate, by its index; none for those that have none."""
 
 
-def propose_merges(bank: Bank, extractions: Iterable[MemoriesExtracted], lms: Lms) -> list[ConsolidationProposed]:
+def propose_merges(
+    bank: Bank, extractions: Iterable[MemoriesExtracted], lms: Lms, by: ConsolidationPolicy | None = None
+) -> list[ConsolidationProposed]:
     """Ask the model in the role `extractor` about the candidates of extractions; return what it proposed.
 
-    Nothing is asked unless `merge` is the bank's consolidation policy, and nothing about candidates without similar
+    Nothing is asked unless the policy `by`, else the bank's, is `merge`, and nothing about candidates without similar
     items. The extractions must have ids, and words. Raises `LmFailed` if every later call would fail too.
     """
-    policy = governing("consolidation", bank.policy_choice("consolidation"))
+    policy = by or governing("consolidation", bank.policy_choice("consolidation"))
     if not isinstance(policy, Merge):
         return []
     made: list[ConsolidationProposed] = []

@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es.errors import BadPolicy
 from rbank_es.judging.judges import judging_policy
-from rbank_es.policies import SuccessFailure, governing, selection_policy
+from rbank_es.policies import ConsolidationPolicy, SuccessFailure, chosen_policy, governing, selection_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -28,14 +28,30 @@ def extraction_policy(bank: Bank | None, settings: LoopSettings | None = None) -
     return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
 
 
+def consolidation_override(bank: Bank, settings: LoopSettings) -> ConsolidationPolicy | None:
+    """Return the policy that the settings put in the place of the bank's; None if they choose none, or the bank's own.
+
+    Raises `BadPolicy` for a policy that decides about no candidates.
+    """
+    recorded, name = bank.policy_choice("consolidation"), settings.consolidation
+    if name is None or name == (governing("consolidation", None).name if recorded is None else recorded.name):
+        return None
+    policy = chosen_policy("consolidation", name)
+    if not isinstance(policy, ConsolidationPolicy):
+        raise BadPolicy(f"{policy.label} is no consolidation policy")
+    return policy
+
+
 def overrides_of(bank: Bank, settings: LoopSettings) -> dict[str, Setting]:
     """Return the policies and settings that differ from the bank's, by kind or `kind.setting`. Raises `BadPolicy`."""
     judging = judging_policy(bank)
+    consolidation = consolidation_override(bank, settings)
     own = extraction_policy(bank)
-    given: dict[str, tuple[Setting | None, Setting]] = {
+    given: dict[str, tuple[Setting | None, Setting | None]] = {
         "judging": (settings.judge, judging.name),
         "judging.supervised": (settings.supervised or None, judging.supervised),
         "extraction.extract_from": (settings.extract_from, own.extract_from),
+        "consolidation": (consolidation.name if consolidation is not None else None, None),
         # A single run is no selection, so it overrides none.
         "selection.k": (settings.rollouts if settings.rollouts > 1 else None, _rollouts(bank)),
     }

@@ -44,7 +44,7 @@ from rbank_es.judging.judges import JudgingPolicy, decide, judging_policy, needs
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
-from rbank_es.loop.overrides import extraction_policy, overrides_of
+from rbank_es.loop.overrides import consolidation_override, extraction_policy, overrides_of
 from rbank_es.loop.resources import LoopResources, registered_digest, registration
 from rbank_es.loop.rollouts import Rollout, best_of, question_of
 from rbank_es.loop.tasks import Task
@@ -297,6 +297,7 @@ class PostRun:
         rollouts, judgments = [one for one, _ in judged], [judgment for _, judgment in judged]
         past = [past_run(bank, one.run) for one in rollouts]
         policy = extraction_policy(bank, self._resources.settings)
+        by = consolidation_override(bank, self._resources.settings)
         at, everything = list(rollouts).index(best), [one.run for one in rollouts]
         try:
             with self._resources.lms(best.run, task, best.index) as lms:
@@ -304,7 +305,7 @@ class PostRun:
                     past, task.question, judgments, at, lms, policy, domain=self._resources.source_id
                 )
                 events = [_event(each, everything, bank.log.new_id()) for each in drawn]
-                merges = propose_merges(bank, events, lms)
+                merges = propose_merges(bank, events, lms, by)
         except LmFailed as failure:
             raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
         # Unless rollouts are compared, only the best one teaches; what the others proposed is dropped.
@@ -318,7 +319,7 @@ class PostRun:
             for run, verdict in learners
             for proposals in by_author(proposals_of(bank, run))
         )
-        consolidate(bank, [*events, *(each.event() for each in proposed if each is not None)], before=merges)
+        consolidate(bank, [*events, *(each.event() for each in proposed if each is not None)], before=merges, by=by)
 
     def _judgment(self, run: str) -> Judgment | None:
         bank = self._resources.bank

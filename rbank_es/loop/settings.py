@@ -16,6 +16,7 @@ from rbank_es.executors.executor import EXECUTORS
 from rbank_es.judging.judges import needs_of
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import LmChoice
+from rbank_es.policies import chosen_policy
 from rbank_es.tools.runtime.run_meter import check_bounds
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
@@ -42,6 +43,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         extract: whether items are extracted from judged runs.
         extract_from: of several rollouts, learn from the best one alone, or from comparing all; by the bank's policy
             unless given.
+        consolidation: the policy that decides about candidates, by name; the bank's unless given.
         rollouts: runs of each task.
         temperature: of the agent, to make its rollouts differ; the choice's own unless given.
         perturbation: how the question is reworded for rollouts after the first, to make them differ.
@@ -70,6 +72,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     supervised: bool = False
     extract: bool = True
     extract_from: ExtractFrom | None = None
+    consolidation: str | None = None
     rollouts: int = 1
     temperature: float | None = None
     perturbation: Perturbation = "none"
@@ -91,6 +94,8 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             )
         if self.extract and self.judge == NOBODY:
             raise BadInput("nothing is learned from runs that nobody judged: leave judging on, or turn extracting off")
+        if self.consolidation is not None:
+            chosen_policy("consolidation", self.consolidation)
         check_layers(self.layers)
         budgets_of(self.preset, self.budgets)
 

@@ -31,7 +31,7 @@ from rbank_es.policies.consolidation import (
 )
 from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never
 from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, policy_of
-from rbank_es.policies.policy_changes import PolicyChange, changed, load_policies
+from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
 from rbank_es.policies.selection import BestOf, selection_policy
@@ -63,6 +63,7 @@ __all__ = [
     "StandardAdmission",
     "SuccessFailure",
     "changed",
+    "chosen_policy",
     "content_jaccard",
     "default_policies",
     "find_similar",

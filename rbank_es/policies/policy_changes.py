@@ -106,6 +106,11 @@ def changed(in_force: Iterable[PolicyChoice], tables: Tables) -> tuple[PolicyCho
     return tuple(present[kind] for kind in get_args(PolicyKind) if kind in present)
 
 
+def chosen_policy(kind: PolicyKind, name: str) -> Policy:
+    """Return the policy that a table with this name alone means. Raises `BadPolicy`."""
+    return _chosen(kind, {"name": name}, None)
+
+
 def _chosen(kind: Any, table: Any, present: PolicyChoice | None) -> Policy:
     if not isinstance(table, Mapping):
         raise BadPolicy(f"{kind} must be a table of name, version and settings, not {type(table).__name__}")

@@ -14,7 +14,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.loop_progress import LoopDisplay
-from rbank_es.events import ContextBuilt, LmCalled, PolicySet, RunJudged, RunStarted, ToolCalled
+from rbank_es.events import ContextBuilt, LmCalled, RunJudged, RunStarted, ToolCalled
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
 from tests.loop.loops import HEIGHT, SCRIPT, TASKS, source
@@ -346,16 +346,6 @@ def test_memory_that_can_not_be_saved_loses_nothing(place: Path) -> None:
     shown = run(*LOOP, "--extract", "--save-mem", "/proc/self/mem.json", cwd=place, code=2)
     assert "again   submitted  success" in shown.out and "can't write /proc/self/mem.json" in shown.err
     assert [each["how"] for each in looped(place, "--extract")["results"]] == ["known", "known"]
-
-
-def test_no_dedup_is_a_policy_that_is_recorded_once(finished: Finished) -> None:
-    for _ in range(2):
-        looped(finished.place, "--extract", "--no-dedup")
-    with Bank.open(finished.place / "bank") as bank:
-        sets = of_type(bank, PolicySet)
-        assert len(sets) == 2 and sets[1].why == "--no-dedup"
-        assert {choice.kind: choice.name for choice in sets[1].policies}["consolidation"] == "append"
-        assert {choice.kind for choice in sets[0].policies} == {choice.kind for choice in sets[1].policies}
 
 
 # ---------------------------------------------------------------- trying

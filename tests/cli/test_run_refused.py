@@ -111,8 +111,9 @@ def test_a_guide_takes_no_models_that_nobody_would_ask(place: Path) -> None:
 
 
 def test_a_dry_run_says_what_it_does_not_write(place: Path) -> None:
-    said = run(*LOOP, "--dry-run", "--save-mem", "mem.json", "--no-dedup", cwd=place).err
-    assert "neither for --save-mem nor for --no-dedup" in said and not (place / "mem.json").exists()
+    said = run(*LOOP, "--dry-run", "--save-mem", "mem.json", "--heads", "heads.txt", cwd=place).err
+    assert "neither for --save-mem nor for --heads" in said
+    assert not (place / "mem.json").exists() and not (place / "heads.txt").exists()
 
 
 def test_an_endpoint_is_called_as_it_is_named(place: Path) -> None:

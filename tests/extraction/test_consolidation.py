@@ -17,20 +17,24 @@ from rbank_es.bank import Bank
 from rbank_es.bank.decisions import Decider, append_decided, consolidation_policy, optimistically, pause_s
 from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
 from rbank_es.events import (
+    Decision,
     Erased,
+    Event,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRetracted,
     NoteLogged,
     PolicyChoice,
     PolicySet,
+    Reliance,
     RunJudged,
 )
-from rbank_es.events.items import Item, ItemText
+from rbank_es.events.items import Item
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.extraction import Extraction, consolidate
 from rbank_es.policies import Append, Dedup, default_policies, load_policies
 from rbank_es.policies.known_items import KnownItems
-from rbank_es.state import ItemState, State, fold
+from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
 
 COUNT = Item.make("Count with DISTINCT", "joins repeat rows so count distinct things", "success")
@@ -91,10 +95,25 @@ def test_several_extractions_are_decided_one_after_the_other(bank: Bank) -> None
 
 
 def test_append_takes_what_dedup_skips(tmp_path: Path) -> None:
-    """As `--no-dedup` asks for."""
     policies = load_policies('[consolidation]\nname = "append"')
     with Bank.create(tmp_path / "bank", policies=policies, unsafe_no_sync=True) as bank:
         assert len(consolidate(bank, [extraction(COUNT), extraction(NEAR)]).added) == 2
+
+
+def test_a_policy_in_the_place_of_the_banks_decides_once_and_its_decision_is_kept(bank: Bank) -> None:
+    """As `--no-dedup` asks for. Overruled and back, what it added is there again, and no other policy weighs it."""
+    consolidate(bank, [extraction(COUNT)])
+    drawn = replace(extraction(NEAR), relied=(Reliance(run="r", verdict="success"),))
+    made = consolidate(bank, [drawn], by=Append())
+    before = bank.replay().digests.items
+    assert made.added == (NEAR.id,) and len(active(bank.state())) == 2
+    verdicts: tuple[VerdictValue, ...] = ("failure", "success")
+    for verdict in verdicts:
+        bank.append(RunJudged(run="r", purpose="learning", verdict=verdict, judge="j", judge_version="1", kind="human"))
+        bank.correct()
+    assert bank.replay().digests.items == before and bank.verify(decisions=True).canonical.canonical
+    third = Item.make("Count with DISTINCT?", NEAR.content, "success")
+    assert consolidate(bank, [extraction(third)]).decisions[0].action == "skip"
 
 
 def test_an_extraction_without_candidates_is_recorded_with_its_reason(bank: Bank) -> None:
@@ -216,9 +235,9 @@ def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
     states: list[State] = []
 
     class Counting(Decider):
-        def __init__(self, state: State, known: KnownItems | None = None) -> None:
+        def __init__(self, state: State, *more: Any) -> None:
             states.append(State(items=dict(state.items)))
-            super().__init__(state, known)
+            super().__init__(state, *more)
 
     monkeypatch.setattr("rbank_es.bank.decisions.Decider", Counting)
     return states
@@ -306,18 +325,15 @@ def assert_serial(bank: Bank) -> None:
     events = list(bank.events(resolve=True))
     for at, event in enumerate(events):
         if isinstance(event, MemoriesConsolidated):
-            extracted = events[at - 1]
-            assert isinstance(extracted, MemoriesExtracted) and extracted.id == event.extraction
-            state = fold(events[: at - 1])
-            items = [
-                Item.join(head, words(text)) for head, text in zip(extracted.heads, extracted.candidates, strict=True)
-            ]
-            assert consolidation_policy(state).decide(state, items) == event.decisions
+            assert decided(fold(events[: at - 1]), events[at - 1]) == event.decisions
 
 
-def words(text: object) -> ItemText:
-    assert isinstance(text, ItemText)
-    return text
+def decided(state: State, extracted: Event) -> tuple[Decision, ...]:
+    """Return the decisions about an extraction in a state."""
+    assert isinstance(extracted, MemoriesExtracted)
+    made = Decider(state).decided([extracted])[1]
+    assert isinstance(made, MemoriesConsolidated) and made.extraction == extracted.id
+    return made.decisions
 
 
 def void(_: object) -> None:
@@ -329,10 +345,10 @@ def void(_: object) -> None:
 
 def test_a_bank_without_a_policy_appends_and_one_of_the_future_is_refused(bank: Bank) -> None:
     assert consolidation_policy(State()) == Append()
-    bank.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="merge", version=1),)))
+    bank.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="merge", version=99),)))
     with pytest.raises(BadPolicy):
         consolidate(bank, [extraction(COUNT)])
-    assert default_policies()[1] == Dedup().choice
+    assert Dedup().choice in default_policies()
 
 
 def test_a_state_that_is_kept_forgets_what_was_erased(bank: Bank) -> None:
@@ -388,10 +404,10 @@ def test_a_decision_takes_up_only_the_items_that_changed(bank: Bank, monkeypatch
     taken: list[str] = []
     update = KnownItems.update
 
-    def noting(self: KnownItems, entries: Iterable[ItemState]) -> None:
-        given = list(entries)
-        taken.extend(entry.item.id for entry in given)
-        update(self, given)
+    def noting(self: KnownItems, state: State, ids: Iterable[str]) -> None:
+        given = list(ids)
+        taken.extend(given)
+        update(self, state, given)
 
     monkeypatch.setattr(KnownItems, "update", noting)
     consolidate(bank, [extraction(NEAR)])
@@ -399,7 +415,7 @@ def test_a_decision_takes_up_only_the_items_that_changed(bank: Bank, monkeypatch
     taken.clear()
     bank.append(MemoriesRetracted(ids=(COUNT.id,)))
     consolidate(bank, [extraction(NEAR)])
-    assert set(taken) == {COUNT.id}
+    assert set(taken) == {COUNT.id, NEAR.id}
 
 
 def test_threads_of_one_bank_decide_one_after_the_other(bank: Bank) -> None:
@@ -425,9 +441,7 @@ def assert_serial_groups(bank: Bank) -> None:
         if isinstance(event, MemoriesExtracted):
             made = events[at + 1]
             assert isinstance(made, MemoriesConsolidated)
-            pairs = zip(event.heads, event.candidates, strict=True)
-            batch = [Item.join(head, words(text)) for head, text in pairs]
-            assert consolidation_policy(state).decide(state, batch) == made.decisions
+            assert decided(state, event) == made.decisions
         state = fold([event], state)
 
 

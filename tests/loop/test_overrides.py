@@ -23,6 +23,8 @@ from rbank_es.policies import changed, default_policies
         ({"supervised": True}, {"judging.supervised": True}),
         ({"extract_from": "best"}, {"extraction.extract_from": "best"}),
         ({"extract_from": "contrastive"}, {}),
+        ({"consolidation": "append"}, {"consolidation": "append"}),
+        ({"consolidation": "dedup"}, {}),
         ({"rollouts": 3}, {}),
         ({"rollouts": 5}, {"selection.k": 5}),
     ],

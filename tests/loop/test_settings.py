@@ -40,6 +40,7 @@ OTHERS: dict[str, Any] = {
     "supervised": True,
     "extract": False,
     "extract_from": "best",
+    "consolidation": "append",
     "rollouts": 2,
     "temperature": 0.5,
     "perturbation": "prefix",

@@ -232,7 +232,7 @@ OF_A_LOOP = (
     *OF_THE_AGENT,
     Idle(("constraints",), lambda given: not given["l1"], "constraints reach an agent in L1: add --l1 to {}"),
     Idle(("guide_file",), lambda given: not given["l3"], "a guide reaches an agent in L3: add --l3 to {}"),
-    Idle(("extractor_lm",), lambda given: not _learns(given), "nothing is extracted: add --extract to {}"),
+    Idle(("extractor_lm", "no_dedup"), lambda given: not _learns(given), "nothing is extracted: add --extract to {}"),
     Idle(("judge_lm",), lambda given: not _asks_model(given), "no model is asked to judge: leave out --judge or {}"),
     Idle(("supervised",), lambda given: given["judge"] == NOBODY, "nobody judges: leave out --judge none or {}"),
     Idle(
