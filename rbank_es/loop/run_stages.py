@@ -149,7 +149,7 @@ def _supervised(resources: LoopResources) -> list[Event]:
         return []
     with bank.latest.at(bank.position) as basis:
         policies = dict(basis.state.policies)
-    policies["judging"] = policy_for(bank, chosen.judge, supervised=True)[1].choice
+    policies["judging"] = policy_for(bank, supervised=True)[1].choice
     return [PolicySet(policies=tuple(policies.values()), by="rbank-es run", why="supervised")]
 
 
