@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events import MemoriesConsolidated, MemoriesRead, NoteLogged, Ref
+from rbank_es.events import MemoriesRead, NoteLogged, Ref
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
 from rbank_es.events.run_events import VerdictValue, verdict_value
 from rbank_es.ontology.vocabulary import without_controls
@@ -31,6 +31,11 @@ NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stan
 
 UNKNOWN = "no memory has this id"
 PROPOSED = "it was proposed in this run, and nothing is stored before the run is judged"
+ENDS = {
+    "pending": "it waits for somebody to admit it",
+    "unsupported": "the verdicts that it was learned under no longer hold",
+}
+"""Why an item of a state is withheld; for other states the name of the state says it."""
 
 READS_MEMORY = frozenset({"mem_search", "mem_get", "mem_quote"})
 """The tools that a run is not offered where memory reaches the agent by its context alone (mode `auto`)."""
@@ -250,19 +255,7 @@ class MemoryTools:
             return "it serves the judge and is not given to agents"
         if row["erased"]:
             return "its words were erased"
-        return "" if row["state"] == "active" else self._end(row)
-
-    def _end(self, row: dict[str, Any]) -> str:
-        """Return how an item ended, with the item that replaced it."""
-        # The event at this position is the decision that ended the item.
-        seq = row["ended_seq"]
-        for event in self._session.bank.events(after=seq - 1, point=seq):
-            if isinstance(event, MemoriesConsolidated):
-                heirs = [decision.item for decision in event.decisions if row["id"] in decision.targets]
-                how = "merged into" if row["state"] == "merged" else "superseded by"
-                if heirs and row["state"] in ("merged", "superseded"):
-                    return f"it was {how} {clipped(heirs[-1])}"
-        return f"it was {row['state']}"
+        return "" if row["state"] == "active" else _end(row)
 
     def _read(self, ids: list[str], how: Literal["get", "quote"], chars: int) -> MemoriesRead:
         return MemoriesRead(run=self._session.run, ids=tuple(ids), how=how, chars=chars, call=self._session.call)
@@ -317,6 +310,14 @@ def _handle_chars(content: str) -> int:
     """Return an upper bound of the characters that a handle to a text takes in an answer."""
     preview = content[: limits.REF_PREVIEW_CHARS]
     return size({"alias": "x" * 12, "key": "x" * 36, "dtype": "text", "size": len(content), "preview": preview})
+
+
+def _end(row: dict[str, Any]) -> str:
+    """Return why an item that agents might read is not active, with the item that took its place, if any."""
+    heirs: list[str] = msgspec.json.decode(row["superseded_by"])
+    if heirs:
+        return f"it was {'merged into' if row['state'] == 'merged' else 'superseded by'} {clipped(heirs[-1])}"
+    return ENDS.get(row["state"], f"it was {row['state']}")
 
 
 def _judged(judgment: dict[str, Any]) -> tuple[VerdictValue, str]:

@@ -12,6 +12,9 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogUnavailable
 from rbank_es.events import (
+    Decision,
+    MemoriesConsolidated,
+    MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRead,
     MemoriesRestored,
@@ -22,6 +25,8 @@ from rbank_es.events import (
     PolicyChoice,
     PolicySet,
     Ref,
+    Reliance,
+    RunJudged,
     ToolCalled,
 )
 from rbank_es.events.items import Item
@@ -370,20 +375,46 @@ def test_a_small_item_beside_a_large_one_stays_whole(bank: Bank, box: Toolbox) -
 
 
 def test_what_became_of_an_item_is_told(bank: Bank, box: Toolbox) -> None:
-    gone, forgotten, old, new = lamps(4)
+    gone, barred, forgotten, old, new = lamps(5)
     judge = Item.make("For the judge", "x", "principle")
-    remember(bank, gone, forgotten, old, judge)
+    remember(bank, gone, barred, forgotten, old, judge)
     remember(bank, new, targets=[old.id], how="supersede")
-    bank.append(MemoriesRetracted(ids=(gone.id,)))
+    bank.append([MemoriesRetracted(ids=(gone.id,)), MemoriesRetracted(ids=(barred.id,), how="rejected")])
     bank.append(MemoriesForgotten(ids=(forgotten.id,), policy="bounded-1"))
     get = box.functions["mem_get"]
-    assert "was retracted" in failed(get(gone.id))[1]
+    assert "was withdrawn" in failed(get(gone.id))[1]
+    assert "was rejected" in failed(get(barred.id))[1]
     assert "was forgotten" in failed(get(forgotten.id))[1]
     assert f"superseded by {new.id}" in failed(get(old.id))[1]
     assert "serves the judge" in failed(get(judge.id))[1]
-    assert {failed(get(item.id))[0] for item in (gone, forgotten, old, judge)} == {"not_available"}
+    assert {failed(get(item.id))[0] for item in (gone, barred, forgotten, old, judge)} == {"not_available"}
     assert failed(get("nobody"))[0] == "unknown_memory"
     assert events(bank, MemoriesRead) == []
+
+
+def test_an_item_that_waits_or_lost_its_support_is_withheld_with_the_reason(bank: Bank, box: Toolbox) -> None:
+    waiting, fallen = lamps(2)
+    learn_from_run(bank, waiting, pending=True)
+    learn_from_run(bank, fallen)
+    bank.append(
+        RunJudged(run="taught", purpose="learning", verdict="failure", judge="expert", judge_version="1", kind="human")
+    )
+    get = box.functions["mem_get"]
+    assert "verdicts that it was learned under no longer hold" in failed(get(fallen.id))[1]
+    bank.append(
+        RunJudged(run="taught", purpose="learning", verdict="success", judge="expert", judge_version="1", kind="human")
+    )
+    assert "waits for somebody to admit it" in failed(get(waiting.id))[1]
+    assert get(fallen.id)["items"][0]["id"] == fallen.id
+
+
+def learn_from_run(bank: Bank, item: Item, *, pending: bool = False) -> None:
+    """Make an item active, or pending, that rests on the success of the run `taught`."""
+    relied = (Reliance(run="taught", verdict="success"),)
+    facts = {"heads": (item.head,), "candidates": (item.text,), "relied": relied, "pending": pending}
+    extraction = bank.append(MemoriesExtracted(kind="success", runs=("taught",), **facts)).events[0].id
+    added = Decision(candidate=0, action="add", item=item.id)
+    bank.append(MemoriesConsolidated(extraction=extraction, policy="append-1", decisions=(added,)))
 
 
 def test_those_that_can_be_read_are_given_beside_those_that_cannot(bank: Bank, box: Toolbox) -> None:
@@ -479,10 +510,23 @@ def test_an_item_that_the_bank_knows_is_not_proposed(bank: Bank, box: Toolbox) -
     remember(bank, active, ended)
     bank.append(MemoriesRetracted(ids=(ended.id,)))
     add = box.functions["mem_add"]
-    for item, state in ((active, "active"), (ended, "retracted")):
+    for item, state in ((active, "active"), (ended, "withdrawn")):
         result = add(item.title, item.content)
         assert result["proposed"] is False and result["why"].endswith(state)
     assert events(bank, MemoryProposed) == []
+
+
+def test_an_item_that_was_forgotten_or_lost_its_support_may_be_proposed_again(bank: Bank, box: Toolbox) -> None:
+    forgotten, _, fallen = lamps(3)
+    remember(bank, forgotten)
+    learn_from_run(bank, fallen)
+    bank.append(MemoriesForgotten(ids=(forgotten.id,), policy="bounded-1"))
+    bank.append(
+        RunJudged(run="taught", purpose="learning", verdict="failure", judge="expert", judge_version="1", kind="human")
+    )
+    add = box.functions["mem_add"]
+    assert [add(item.title, item.content)["proposed"] for item in (forgotten, fallen)] == [True, True]
+    assert [event.head.id for event in events(bank, MemoryProposed)] == [forgotten.id, fallen.id]
 
 
 @pytest.mark.parametrize(

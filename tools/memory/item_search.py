@@ -13,20 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
-from rbank_es.events import (
-    ContentErased,
-    DecisionUndone,
-    Hit,
-    MemoriesConsolidated,
-    MemoriesExtracted,
-    MemoriesForgotten,
-    MemoriesRestored,
-    MemoriesRetracted,
-    MemoriesRetrieved,
-    PolicySet,
-    type_of,
-)
+from rbank_es.events import Hit, MemoriesRetrieved, type_of
 from rbank_es.events.items import Polarity, truncate
+from rbank_es.state.memory import MEMORY_HANDLERS
 from rbank_es.tools.runtime.encoder import largest, size, text_of
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
@@ -38,19 +27,7 @@ if TYPE_CHECKING:
 _KNOWN_SHOWN = 8
 """Known domains or roles that an error names."""
 
-CHANGES = frozenset(
-    type_of(event)
-    for event in (
-        MemoriesExtracted,
-        MemoriesConsolidated,
-        MemoriesForgotten,
-        MemoriesRetracted,
-        MemoriesRestored,
-        DecisionUndone,
-        PolicySet,
-        ContentErased,
-    )
-)
+CHANGES = frozenset(type_of(cls) for cls in MEMORY_HANDLERS)
 """Types of the events that can change the result of a search, the words of an item, or its state."""
 
 

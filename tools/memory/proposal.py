@@ -22,6 +22,9 @@ LATER = "it is stored only if the judge and the policies say so after the run; m
 BEFORE = "this tool has proposed the same item before in this run, so nothing was written"
 KNOWN = "the bank knows this item already, so nothing was written; it is"
 
+RETURNING = ("forgotten", "unsupported")
+"""States of items that become active again when somebody learns them again."""
+
 
 def query_of(session: ToolSession, handle: Handle) -> str | None:
     """Return the query that made a result, None for another payload. Raises `UnknownHandle`."""
@@ -53,7 +56,7 @@ class Proposer:
             return Reply(self._body(item, BEFORE, proposed=False))
         # Checked last, because it may bring projections up to date.
         state = self._state_of(item.id)
-        if state is not None:
+        if state is not None and state not in RETURNING:
             return Reply(self._body(item, f"{KNOWN} {state}", proposed=False))
         return Reply(self._body(item, LATER, proposed=True), beside=(event,))
 
