@@ -105,7 +105,7 @@ class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def added(self) -> tuple[str, ...]:
-        """Ids of the items that became active."""
+        """Ids of the items that became active, or pending where the admission policy holds them back."""
         return tuple(decision.item for decision in self.decisions if decision.action in BIRTHS)
 
 

@@ -182,8 +182,8 @@ def test_of_a_run_that_did_not_end_no_query_proposed_itself(tmp_path: Path) -> N
         assert [event.by for event in proposals_of(bank, "run-a")] == ["mem_add"]
 
 
-def test_what_a_tool_proposed_is_found_after_the_run_was_judged(tmp_path: Path) -> None:
-    """From the tool's call to the search, through the policy in force; a second time it only adds support."""
+def test_what_an_agent_proposed_is_found_after_the_run_was_judged_and_somebody_admitted_it(tmp_path: Path) -> None:
+    """From the tool's call to the search, through the policies in force; a second time it only adds support."""
     with bank_at(tmp_path / "bank") as bank:
         session = session_for(bank)
         box = toolbox_for(session, {"mem_add": MemoryTools(session).mem_add})
@@ -193,6 +193,8 @@ def test_what_a_tool_proposed_is_found_after_the_run_was_judged(tmp_path: Path) 
         made = from_proposals(proposals_of(bank, session.run), WON)
         assert made is not None
         assert consolidate(bank, [made]).added == (said["id"],)
+        assert bank.search("count distinct") == []
+        bank.admit(said["id"])
         assert [hit.id for hit in bank.search("count distinct")] == [said["id"]]
         assert consolidate(bank, [made]).added == ()
         assert bank.state().items[said["id"]].support == 2

@@ -25,6 +25,7 @@ from rbank_es.events import (
     MemoriesConsolidated,
     MemoriesExtracted,
     NoteLogged,
+    Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -557,8 +558,9 @@ def test_a_full_record_becomes_a_run_with_steps_a_verdict_and_its_items() -> Non
     assert (started.task, extra(started)) == ("Where is the key?", {"task_id": 17, "template_id": 3})
     assert (one.reasoning, one.code, two.reasoning, two.code) == ("look", "open drawer", "ask", None)
     assert (finished.outcome, extra(finished)) == ("submitted", {"outcome": "unknown"})
-    assert (judged.purpose, judged.success, judged.kind, judged.judge) == ("learning", True, "lm", "reasoningbank")
-    assert (extracted.kind, extracted.runs, extracted.judgment) == ("success", (started.run,), judged.id)
+    assert (judged.purpose, judged.verdict, judged.kind, judged.judge) == ("learning", "success", "lm", "reasoningbank")
+    assert (extracted.kind, extracted.runs) == ("success", (started.run,))
+    assert extracted.relied == (Reliance(run=started.run, verdict="success", judgment=judged.id),)
     assert extracted.candidates[0].title == "Look in the drawer"
     assert extracted.heads[0].id == make_id("Look in the drawer", "First.")
 
@@ -569,11 +571,11 @@ def test_the_short_form_and_the_scaling_form() -> None:
     scaling = {"task_id": 17, "query": "q", "memory_items": "\n\n".join(MEMORY["memory_items"])}  # type: ignore[arg-type]
     tuple_ = scaling | {"memory_items": [scaling["memory_items"]]}
     judged, extracted = events(jsonl(short))[-2:]
-    assert (judged.success, extracted.kind, extracted.heads[0].polarity) == (False, "failure", "failure")
+    assert (judged.verdict, extracted.kind, extracted.heads[0].polarity) == ("failure", "failure", "failure")
     for record in (scaling, tuple_):
         found = events(jsonl(record))
         assert not [event for event in found if isinstance(event, RunJudged | StepTaken)]
-        assert (found[-1].kind, found[-1].judgment, found[-1].heads[0].src) == ("contrastive", None, "contrastive")
+        assert (found[-1].kind, found[-1].relied, found[-1].heads[0].src) == ("contrastive", (), "contrastive")
 
 
 def test_equal_records_are_runs_of_their_own() -> None:
