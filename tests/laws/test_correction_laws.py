@@ -303,7 +303,7 @@ def limited(**values: int) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(1_000), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(lives(ALL), st.booleans())
 def test_no_search_at_any_position_finds_what_nothing_and_nobody_stands_for(ops: list[Op], tidy: bool) -> None:
     life = lived(ops, tidy)
