@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from hashlib import shake_256
@@ -27,7 +29,9 @@ from rbank_es.events import (
     ArtifactMaterialised,
     BankCreated,
     BankForked,
+    ConsolidationProposed,
     ContextBuilt,
+    CorrectionCompleted,
     Decision,
     DecisionUndone,
     Event,
@@ -38,6 +42,7 @@ from rbank_es.events import (
     JudgmentOverruled,
     LayerUse,
     LmCalled,
+    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
@@ -50,6 +55,7 @@ from rbank_es.events import (
     OntologyRegistered,
     PolicyChoice,
     PolicySet,
+    Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -184,6 +190,7 @@ def tell_first_run(teller: Teller) -> None:
             release=RELEASE,
             commit="0123abc",
             config_digest="ef" * 32,
+            overrides={"selection.k": 2, "judging": "lm"},
             scripted=True,
             task='Which boats lie in the inner basin?\nAnswer with their names ("Möwe", 🚢 …).',
             settings='{"executor":"rlm","layers":["L0","L1","L2"]}',
@@ -212,7 +219,9 @@ def tell_judgments(teller: Teller) -> None:
             judge="judge-1",
             judge_version="1",
             kind="lm",
+            sure=True,
             confidence=0.75,
+            evidence=("empty_result",),
             reason="All three boats are named.",
             extra='{"raw":"success"}',
         )
@@ -224,7 +233,8 @@ def tell_judgments(teller: Teller) -> None:
             verdict="failure",
             judge="a person",
             judge_version="1",
-            kind="human",
+            kind="check",
+            sure=True,
             by="somebody",
             judgment=judged[0],
             confidence=1.0,
@@ -241,6 +251,7 @@ def _retrieval(run: str) -> Iterator[Event]:
         mode="tool",
         k=2,
         polarity="success",
+        ontology="harbour",
         domain="harbour",
         role="planner",
         policy="bm25-1",
@@ -348,8 +359,12 @@ def tell_memory(teller: Teller) -> None:
         proposal,
         MemoriesExtracted(
             kind="contrastive",
-            runs=("run-1",),
-            judgment="01900000-0000-7000-8000-000000000001",
+            runs=("run-1", "run-2"),
+            relied=(
+                Reliance(run="run-1", verdict="failure", judgment="01900000-0000-7000-8000-000000000001"),
+                Reliance(run="run-2", verdict="success"),
+            ),
+            pending=True,
             extractor="script-1",
             heads=tuple(item.head for item in ITEMS),
             candidates=tuple(item.text for item in ITEMS),
@@ -370,22 +385,47 @@ def tell_memory(teller: Teller) -> None:
         ),
         Decision(candidate=2, action="add", item=ITEMS[2].id),
     )
-    consolidated = teller.tell(MemoriesConsolidated(extraction=extracted[1], policy="dedup-1", decisions=decisions))
+    proposed = ConsolidationProposed(
+        extraction=extracted[1],
+        candidate=1,
+        action="merge",
+        targets=(ITEMS[0].id,),
+        by="scripted/model-1",
+        why="Both say where to look.",
+    )
+    done = MemoriesConsolidated(extraction=extracted[1], policy="dedup-1", decisions=decisions)
+    consolidated = teller.tell(proposed, done)[1:]
     teller.tell(ItemsLinked(source=ITEMS[0].id, target=ITEMS[1].id, how="contradicts", by="somebody"))
     teller.tell(
         MemoriesForgotten(ids=(ITEMS[2].id,), policy="bounded-1", why="Seldom used."),
-        MemoriesRestored(ids=(ITEMS[2].id,), because=consolidated[0], why="It was needed after all."),
-        MemoriesRetracted(ids=(ITEMS[2].id,), because=consolidated[0], why="It follows from a wrong verdict."),
+        MemoriesRestored(ids=(ITEMS[2].id,), by="somebody", because=consolidated[0], why="It was needed after all."),
+        MemoriesRetracted(ids=(ITEMS[2].id,), by="somebody", because=consolidated[0], why="It is outdated."),
+        MemoriesAdmitted(ids=(ITEMS[0].id,), by="somebody", why="It holds."),
     )
-    teller.tell(
-        DecisionUndone(
-            consolidation=consolidated[0],
-            candidate=1,
-            ends=(ITEMS[1].id,),
-            revives=(ITEMS[0].id,),
-            why="They are not the same.",
+    undone = DecisionUndone(extraction=extracted[1], candidate=1, by="somebody", why="They are not the same.")
+    teller.tell(undone)
+    tell_correction(teller, extracted[1])
+
+
+def tell_correction(teller: Teller, extraction: str) -> None:
+    """Return a correction of every kind of part, held back until it is completed, and one that never was."""
+    again = Decision(extraction=extraction, candidate=2, action="skip", item=ITEMS[2].id, targets=(ITEMS[0].id,))
+    [aside] = teller.tell(
+        MemoriesRetracted(
+            how="tainted", extractions=(extraction,), run="run-1", verdict="undecided", by="somebody", why="Misled."
         )
     )
+    parts: tuple[Event, ...] = (
+        MemoriesConsolidated(again=True, correction="c-1", policy="canonical-1", decisions=(again,)),
+        MemoriesForgotten(ids=(ITEMS[0].id,), policy="bounded-1", correction="c-1"),
+        MemoriesRestored(ids=(ITEMS[0].id,), how="supported", correction="c-1"),
+    )
+    teller.tell(*parts)
+    teller.tell(CorrectionCompleted(correction="c-1", rule=1, causes=(aside,), counts={"active": 1}))
+    teller.tell(MemoriesForgotten(ids=(ITEMS[0].id,), policy="bounded-1", correction="c-2"))
+    teller.tell(MemoriesRetracted(ids=(ITEMS[1].id,), how="rejected", by="somebody", why="It is wrong."))
+    for lifted in (False, True):
+        teller.tell(DecisionUndone(extraction=extraction, candidate=2, lifted=lifted, by="somebody"))
 
 
 def tell_the_rest(teller: Teller) -> None:
@@ -478,7 +518,10 @@ def main(arguments: list[str]) -> int:
         return 2
     if target.exists():
         shutil.rmtree(target)
-    make(target)
+    with tempfile.TemporaryDirectory() as cache:
+        # Not in the user's: what it notes there of one making would call the next one an older copy.
+        os.environ["RBANK_CACHE"] = cache
+        make(target)
     print(f"wrote {target}")
     return 0
 
