@@ -164,9 +164,13 @@ class BankActs:
     def _event(self, seq: int) -> Event:
         return next(self.log.read(after=seq - 1, upto=seq))
 
-    def correct(self, *, dry_run: bool = False) -> Correction:
-        """Complete what is due: after verdicts and acts that came by `append`, by import or from judges."""
-        return self.corrector.correct(lambda state: [], dry_run=dry_run)
+    def correct(self, *, decisions: bool = False, dry_run: bool = False) -> Correction:
+        """Complete what is due: after verdicts and acts that came by `append`, by import or from judges.
+
+        With `decisions`, make every decision of the bank again, as `verify` does: also where the log claims, wrongly,
+        that nothing is due.
+        """
+        return self.corrector.correct(lambda state: [], every=decisions, dry_run=dry_run)
 
     # ---------------------------------------------------------------- items
 

@@ -52,11 +52,18 @@ class Corrector:
         self._log, self._latest = log, latest
 
     def correct(
-        self, act: Act, *, influence: Influence | None = None, runs: Sequence[str] = (), dry_run: bool = False
+        self,
+        act: Act,
+        *,
+        influence: Influence | None = None,
+        runs: Sequence[str] = (),
+        every: bool = False,
+        dry_run: bool = False,
     ) -> Correction:
         """Append an act with what follows from it; return what it did, or with `dry_run` what it would do.
 
-        `runs` are those on which it gives a verdict. Raises `PositionConflict` if other writers were faster
+        `runs` are those on which it gives a verdict. With `every`, all decisions of the bank are made again: what the
+        log records as corrected is not believed. Raises `PositionConflict` if other writers were faster
         `limits.CONSOLIDATION_TRIES` times, and what `act` and `EventLog.append` raise.
         """
         prepared: tuple[str, Canon] | None = None
@@ -64,7 +71,7 @@ class Corrector:
         def try_once(position: int) -> Correction:
             nonlocal prepared
             with self._latest.at(position) as basis:
-                plan = self._plan(basis, act, influence, runs)
+                plan = self._plan(basis, act, influence, runs, every)
                 at = basis.state.position
             if plan is None or dry_run:
                 return Correction() if plan is None else plan.report
@@ -87,16 +94,18 @@ class Corrector:
         for group in groups(plan.parts):
             self._log.append(group, expected=ANY)
 
-    def _plan(self, basis: Basis, act: Act, influence: Influence | None, runs: Sequence[str]) -> _Plan | None:
+    def _plan(
+        self, basis: Basis, act: Act, influence: Influence | None, runs: Sequence[str], every: bool
+    ) -> _Plan | None:
         before = basis.state
         acts = [each if each.id else replace(each, id=self._log.new_id()) for each in act(before)]
-        if not acts and influence is None and not before.due:
+        if not acts and influence is None and not before.due and not every:
             return None
         trial, changed = LiveState(before), set[str]()
         changed |= trial.advance(_stamped(acts, before.position))
         correction = self._log.new_id()
         while True:
-            canon = self._latest.reconciler.canon(trial.state, before)
+            canon = self._latest.reconciler.canon(trial.state, before, every=every)
             parts = parts_of(canon, correction)
             after = LiveState(trial.state)
             done = [*parts, completed(correction, trial.state, {})]
@@ -109,7 +118,7 @@ class Corrector:
             aside = _set_aside(tainted, influence, self._log.new_id())
             acts.append(aside)
             changed |= trial.advance(_stamped([aside], trial.state.position))
-        if not acts and not before.due:
+        if not acts and not before.due and not canon:
             return None
         items = item_changes(before, after.state, changed_after)
         counted: dict[str, int] = {}

@@ -25,19 +25,27 @@ class Reconciler:
     def _forget(self) -> None:
         self._timeline, self._index, self._epoch = Timeline(), CandidateIndex(), self._log.erasures()
 
-    def canon(self, state: State, basis: State | None = None) -> Canon:
-        """Return what is due in a state: that of the log, or one that goes on from it (then `basis` is the log's)."""
+    def canon(self, state: State, basis: State | None = None, *, every: bool = False) -> Canon:
+        """Return what is due in a state: that of the log, or one that goes on from it (then `basis` is the log's).
+
+        With `every`, all decisions are made again.
+        """
+        recorded = basis or state
+        if every:
+            return self.refold(state, upto=recorded.position)
         if not state.due:
             return Canon()
-        recorded = basis or state
         self._catch_up(recorded.position)
         if not state.due.whole and not self._timeline.forgets:
             self._index.take(recorded)
         return canonical(state, self._timeline, self._index)
 
-    def refold(self, state: State, progress: Progress | None = None) -> Canon:
-        """Return what differs between the bank and its canonical form, by making all decisions again."""
-        self._catch_up(state.position)
+    def refold(self, state: State, progress: Progress | None = None, *, upto: int | None = None) -> Canon:
+        """Return what differs between the bank and its canonical form, by making all decisions again.
+
+        `upto` is the log's position, where the state goes on from there.
+        """
+        self._catch_up(state.position if upto is None else upto)
         return refold(state, self._timeline, progress)
 
     def _catch_up(self, position: int) -> None:

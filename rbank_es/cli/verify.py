@@ -108,9 +108,9 @@ def _print(name: str, seen: Verified) -> None:
         size = f"{count(cut.size_bytes, 'byte')} behind position {cut.after:,}"
         echo(f"{format_time(cut.at)}: of an interrupted append, {size} were cut off into {safe_line(cut.kept)}")
     recorded = {cut.kept for cut in log.cuts}
-    for name, size_bytes in log.kept.items():
-        whose = "that were cut off" if name in recorded else "of which the log has no record"
-        echo(f"{name} keeps {count(size_bytes, 'byte')} {whose}; any erasure removes it")
+    for kept, size_bytes in log.kept.items():
+        whose = "that were cut off" if kept in recorded else "of which the log has no record"
+        echo(f"{kept} keeps {count(size_bytes, 'byte')} {whose}; any erasure removes it")
     if log.erasing:
         echo("an erasure is incomplete: the next append or erase completes it")
     if log.cleared:
@@ -136,7 +136,10 @@ def _print_canonical(name: str, seen: Verified) -> None:
         differ = [count(check.decisions, "decision")] if check.decisions else []
         differ += [f"what is forgotten of {count(check.forgotten, 'item')}"] if check.forgotten else []
         since = f", since {count(len(check.causes), 'verdict or act')}" if check.causes else ""
-        echo(f"a correction is due: it would change {' and '.join(differ)}{since}; rbank-es correct {name} makes it")
+        # Where the log leaves nothing open, or not all of it, only making every decision again finds the difference.
+        how = " --decisions" if check.refolded else ""
+        change = " and ".join(differ)
+        echo(f"a correction is due: it would change {change}{since}; rbank-es correct {name}{how} makes it")
 
 
 def _print_slips(check: SlipCheck) -> None:
