@@ -109,7 +109,9 @@ def test_whatever_corrections_are_forged_making_every_decision_again_mends_the_b
         assert not bank.correct(decisions=True).correction and not bank.correct().correction
         assert bank.position == end
         state = bank.state()
-        assert set(active(state)) == ({T, W, S} if state.verdicts["wrong", "learning"].verdict == "failure" else {H, W, S})
+        assert set(active(state)) == (
+            {T, W, S} if state.verdicts["wrong", "learning"].verdict == "failure" else {H, W, S}
+        )
 
 
 @pytest.mark.parametrize("attack", FORGED)
