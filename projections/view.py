@@ -200,13 +200,14 @@ class View:
         filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology)
         return self._ranked(query, k, filters, policy or self.retrieval_policy())
 
-    def search_for_judge(self, query: str, k: int, source: str) -> list[FoundItem]:
+    def search_for_judge(self, query: str, k: int, source: str, *, ontology: str | None = None) -> list[FoundItem]:
         """Return the active items of a source that only judges are given (`principle`, `episode`), found as `search`
         does. Agents get none of them, by no tool and in no context. Raises `BadSearch`, also for any other source.
         """
         from rbank_es.policies import Filters
 
-        return self._ranked(query, k, Filters(judges_source=source), self.retrieval_policy()) if k else []
+        filters = Filters(judges_source=source, ontology=ontology)
+        return self._ranked(query, k, filters, self.retrieval_policy()) if k else []
 
     def retrieval_policy(self) -> RetrievalPolicy:
         """Return the retrieval policy in force; bm25-1 where none was set. Raises `BadPolicy` for an unknown one."""

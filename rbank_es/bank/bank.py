@@ -77,10 +77,14 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """The result of `verify`: of the log, of what is due, and, if asked for, of retrievals and slips of writers."""
+    """The result of `verify`: of the log, of what is due, and, if asked for, of retrievals and slips of writers.
+
+    `unknown_policies` are those in force by which this release can't decide, as kind, name and version.
+    """
 
     log: Verification
     canonical: CanonicalCheck
+    unknown_policies: tuple[str, ...] = ()
     retrievals: RetrievalCheck | None = None
     slips: SlipCheck | None = None
 
@@ -434,7 +438,9 @@ class Bank(BankActs):
         check = check_retrievals(self.log, progress) if retrievals else None
         if check is not None:
             check.require_same()
-        return Verified(seen, canonical, check, check_slips(self.log, progress) if strict else None)
+        slips = check_slips(self.log, progress) if strict else None
+        unknown = tuple(f"{each.kind} {each.label}" for each in self.policies() if each.problem)
+        return Verified(seen, canonical, unknown, check, slips)
 
     def erase(
         self,

@@ -25,7 +25,7 @@ from rbank_es.events.items import Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, same_content
 from rbank_es.log.system_calls import ProcessCache
-from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing
+from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing, held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
 
@@ -227,8 +227,9 @@ def append_decided(
 ) -> Appended:
     """Append new events as one group, with decisions behind every extraction that has candidates.
 
-    `latest` is the state of that log; `by` decides in the place of the policy in force. A repeated append of
-    extractions with ids returns the recorded decisions as a duplicate.
+    Extractions are pending where the admission policy in force holds them back. `latest` is the state of that log; `by`
+    decides in the place of the consolidation policy in force. A repeated append of extractions with ids returns the
+    recorded decisions as a duplicate, whatever the policies are by then.
     Raises `BadPolicy`; `DuplicateEvent` if an id is known with other content; `PositionConflict` if other writers were
     faster `limits.CONSOLIDATION_TRIES` times; and as `EventLog.append`.
     """
@@ -248,11 +249,19 @@ def append_decided(
                 due = latest.reconciler.events(basis.state)
                 if not fits(due):
                     raise LimitExceeded("events due before", len(due), limits.CORRECTION_GROUP_EVENTS, DUE_ADVICE)
-                made = basis.revision, Decider(basis.state, basis.known, by).decided([*due, *given])
+                admitted = held_back(given, basis.state.policies.get("admission"))
+                made = basis.revision, Decider(basis.state, basis.known, by).decided([*due, *admitted])
             decided_at = basis.state.position
         return log.append(made[1], expected=decided_at)
 
     return optimistically(log, try_once, limits.CONSOLIDATION_TRIES)
+
+
+def same_but_held(stored: Event, given: Event) -> bool:
+    """Return whether a stored event has the content of a given one; an extraction may have been held back since."""
+    if isinstance(stored, MemoriesExtracted) and isinstance(given, MemoriesExtracted) and stored.pending:
+        given = replace(given, pending=True)
+    return same_content(stored, given)
 
 
 def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
@@ -266,7 +275,7 @@ def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
     asked, there = {event.id for event in given}, {event.id for event in group}
     decided = {_decisions_id(event) for event in given if isinstance(event, MemoriesExtracted) and event.heads}
     for stored, event in zip_longest((each for each in group if each.id in asked), given):
-        if stored is None or event is None or stored.id != event.id or not same_content(stored, event):
+        if stored is None or event is None or stored.id != event.id or not same_but_held(stored, event):
             raise DuplicateEvent(given[0].id, first, "with other content")
     if not decided <= there:
         raise DuplicateEvent(given[0].id, first, "without decisions about its candidates")

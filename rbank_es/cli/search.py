@@ -15,13 +15,26 @@ from rbank_es.projections.view import FoundItem, View
     "search",
     'rbank-es search notes "how are labels queried?"',
     'rbank-es search notes@HEAD~50 "labels" -k 3 --polarity failure',
+    'rbank-es search notes "which lights are tall?" --ontology lights',
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("query")
 @click.option("-k", "k", metavar="N", type=int, help="The most hits; default: by the bank's policy.")
 @click.option("--polarity", metavar="P", help="Only strategies (success) or guardrails (failure).")
 @click.option("--domain", metavar="D", help="Only items about this ontology.")
-def search(bank: str, query: str, k: int | None, polarity: str | None, domain: str | None, as_json: bool) -> None:
+@click.option(
+    "--ontology", metavar="ID",
+    help="The ontology of the question, as of a run on it: the bank's policy may rank its items first.",
+)  # fmt: skip
+def search(
+    bank: str,
+    query: str,
+    k: int | None,
+    polarity: str | None,
+    domain: str | None,
+    ontology: str | None,
+    as_json: bool,
+) -> None:
     """Find the active items that fit a query best, ranked exactly as the bank ranked them at that point in time.
 
     The query is plain words: quotes, OR, * and the like have no special meaning. Scores are BM25's; lower is better.
@@ -30,7 +43,7 @@ def search(bank: str, query: str, k: int | None, polarity: str | None, domain: s
     with opened:
         position = opened.resolve(point)
         with view_at(opened, position) as view:
-            found = view.search(query, k, polarity=polarity, domain=domain)
+            found = view.search(query, k, polarity=polarity, domain=domain, ontology=ontology)
             if as_json:
                 echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
             else:

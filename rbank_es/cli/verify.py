@@ -50,7 +50,8 @@ _HEAD = re.compile(r"\d+:")
 def verify(bank: str, retrievals: bool, decisions: bool, strict: bool, heads: tuple[str, ...], as_json: bool) -> None:
     """Check every byte of a bank's log: checksums, positions, and the chain of digests.
 
-    Also reports a correction that is due: verdicts and acts whose consequences nobody has recorded yet.
+    Also reports a correction that is due: verdicts and acts whose consequences nobody has recorded yet; and policies in
+    force that this release doesn't know.
 
     A head (POSITION:DIGEST, printed here and by append) that you noted somewhere safe proves that nothing up to there
     was changed, truncated or reordered since; rbank-es head BANK >> FILE notes one. In a file, lines about other banks
@@ -124,6 +125,9 @@ def _print(name: str, seen: Verified) -> None:
         echo_heading("retrievals")
         echo_fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})
     _print_canonical(name, seen)
+    if seen.unknown_policies:
+        these = ", ".join(map(safe_line, seen.unknown_policies))
+        echo(f"in force, and unknown to this release: {these}; what they decided is kept, and they decide nothing more")
     if seen.slips is not None:
         _print_slips(seen.slips)
 

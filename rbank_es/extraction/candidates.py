@@ -21,7 +21,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.policies import ConsolidationPolicy, held_back
+from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
@@ -131,8 +131,7 @@ def consolidate(
     Raises `BadPolicy`, `DuplicateEvent`, `PositionConflict` (after `limits.CONSOLIDATION_TRIES` conflicts), and the
     errors of `Bank.append`; nothing is appended then.
     """
-    events = held_back(_events(extractions), bank.policy_choice("admission"))
-    appended = append_decided(bank.log, bank.latest, [*before, *events], by)
+    appended = append_decided(bank.log, bank.latest, [*before, *_events(extractions)], by)
     decided = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
     return Consolidated(
         extractions=tuple(event.id for event in appended.events if isinstance(event, MemoriesExtracted)),

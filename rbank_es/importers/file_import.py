@@ -14,13 +14,12 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.bank import Bank
-from rbank_es.bank.decisions import Decider, Latest, optimistically
+from rbank_es.bank.decisions import Decider, Latest, optimistically, same_but_held
 from rbank_es.errors import BadImport, DuplicateEvent
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import event_types
 from rbank_es.importers.importer import TIMESTAMP, ImportUnit, Parsed, events_of, parse, recorded_time, utc_text
 from rbank_es.log import Appended, EventLog
-from rbank_es.log.groups import same_content
 from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
@@ -203,7 +202,7 @@ def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
 
 
 def _same(stored: Event, given: Event) -> str:
-    if not same_content(replace(stored, occurred_at=stored.occurred_at or stored.at), given):
+    if not same_but_held(replace(stored, occurred_at=stored.occurred_at or stored.at), given):
         raise DuplicateEvent(stored.id, stored.seq, "with other content")
     return stored.id
 

@@ -232,13 +232,14 @@ def precedents_for(
 ) -> Precedents:
     """Return the active principles and past cases that best match a run's task and query, as of a point.
 
-    They are items with the sources `principle` and `episode`, ranked by the bank's retrieval policy; agents never see
-    them. Each kind takes at most `JUDGE_MEMORY_CHARS`: whole items, or the beginning of the first if it is longer.
+    They are items with the sources `principle` and `episode`, ranked by the bank's retrieval policy, which may prefer
+    those of the run's ontology; agents never see them. Each kind takes at most `JUDGE_MEMORY_CHARS`: whole items, or
+    the beginning of the first if it is longer.
     """
     words = f"{outcome.task}\n{outcome.sparql}"
     with bank.live() if point is None else bank.as_of(point) as view:
         found = {
-            source: [hit.id for hit in view.search_for_judge(words, k, source)]
+            source: [hit.id for hit in view.search_for_judge(words, k, source, ontology=outcome.ontology)]
             for source, k in (("principle", principles), ("episode", cases))
         }
         position = view.position

@@ -31,16 +31,17 @@ class QueryRun(msgspec.Struct, frozen=True, kw_only=True):
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a judge sees it. Make it from a bank's events with `outcome_of`, or by hand.
 
-    `queries` are those that the run executed, in order; None if unknown, as for imported runs. `looked` names the other
-    tools that showed the run some of the data. `ending` is the text of its last steps, within `JUDGE_STEPS_CHARS`.
-    `recorded` is False if the submission is not in the bank, because an import brought only its size, or because it was
-    erased.
+    `ontology` is the one that the run was about. `queries` are those that the run executed, in order; None if unknown,
+    as for imported runs. `looked` names the other tools that showed the run some of the data. `ending` is the text of
+    its last steps, within `JUDGE_STEPS_CHARS`. `recorded` is False if the submission is not in the bank, because an
+    import brought only its size, or because it was erased.
     """
 
     task: str
     answer: str = ""
     sparql: str = ""
     run: str = ""
+    ontology: str | None = None
     outcome: Outcome = "submitted"
     iterations: int | None = None
     evidence: str = ""
@@ -98,6 +99,7 @@ def outcome_of(bank: Bank, run: str) -> RunOutcome:
     calls = [event for event in events if isinstance(event, ToolCalled) and event.error_code is None]
     return RunOutcome(
         run=run,
+        ontology=started.ontology if started else None,
         task=(bank.text(started.task) or "") if started else "",
         **_end(bank, finished),
         queries=_queries(bank, events, imported=_imported(started, finished)),

@@ -89,6 +89,19 @@ def test_each_slip_of_a_writer_is_listed_and_none_without_it(bank: Bank, slip: s
     assert [(f"{each.kind} {each.name}", each.seq) for each in found.slips] == [(slip, seq)]
 
 
+def test_a_policy_in_force_that_this_release_does_not_know_is_named_and_fails_only_if_asked(tmp_path: Path) -> None:
+    unknown = PolicyChoice(kind="forgetting", name="lru", version=9)
+    with Bank.create(tmp_path / "bank") as made:
+        assert made.verify().unknown_policies == ()
+        made.append(PolicySet(policies=(unknown,)))
+        assert made.verify().unknown_policies == ("forgetting lru-9",)
+    assert "unknown to this release: forgetting lru-9;" in command("verify", "./bank", cwd=tmp_path).out
+    assert command("verify", "./bank", "--json", cwd=tmp_path).json["unknown_policies"] == ["forgetting lru-9"]
+    command("verify", "./bank", "--strict", cwd=tmp_path, code=1)
+    command("policy", "./bank", "--set", "forgetting=never", cwd=tmp_path)
+    assert "unknown to this release" not in command("verify", "./bank", cwd=tmp_path).out
+
+
 def test_the_command_reports_what_is_due_and_fails_for_slips_only_if_asked(tmp_path: Path) -> None:
     place = str(tmp_path / "bank")
     with Bank.create(place) as made:

@@ -157,6 +157,21 @@ def test_an_event_that_is_there_is_not_decided_again(bank: Bank) -> None:
     assert bank.position == first.last + 1
 
 
+def test_an_event_that_is_there_is_not_admitted_again(bank: Bank) -> None:
+    """The first try says whether it is pending, whatever the admission policy became since."""
+    open_one = extraction(COUNT, extractor="success-failure-1").event(event_id(7))
+    held = extraction(OTHER, extractor="success-failure-1").event(event_id(8))
+    active_first = consolidate(bank, [open_one])
+    bank.set_policies({"admission": {"name": "reviewed"}})
+    assert consolidate(bank, [open_one]) == replace(active_first, duplicate=True)
+    pending_first = consolidate(bank, [held])
+    bank.set_policies({"admission": {"name": "open"}})
+    assert consolidate(bank, [held]) == replace(pending_first, duplicate=True)
+    assert {id: entry.state for id, entry in bank.state().items.items()} == {COUNT.id: "active", OTHER.id: "pending"}
+    with pytest.raises(DuplicateEvent):
+        consolidate(bank, [replace(open_one, pending=True)])
+
+
 @pytest.mark.parametrize("others", [[], [extraction(OTHER).event(event_id(8))]])
 def test_an_event_that_is_there_with_other_content_is_refused(bank: Bank, others: list[Any]) -> None:
     """Or in another group."""

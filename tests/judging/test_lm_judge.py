@@ -268,6 +268,17 @@ def test_precedents_are_as_of_a_point_and_of_active_items(bank: Bank) -> None:
     assert precedents_for(RUN, bank, principles=0) == Precedents()
 
 
+def test_precedents_of_the_runs_own_ontology_come_first(bank: Bank) -> None:
+    """By the bank's retrieval policy, as for agents; without an ontology the better match does."""
+    own = Item.make("Rule of birds", "Owls, among all that fly, need a type.", "principle", domain="birds")
+    other = Item.make("Owls need a type", "Owls owls.", "principle", domain="films")
+    add(bank, own, other)
+    assert precedents_for(msgspec.structs.replace(RUN, ontology="birds"), bank, principles=1).items == (own.id,)
+    assert precedents_for(RUN, bank, principles=1).items == (other.id,)
+    bank.set_policies({"retrieval": {"domains": "none"}})
+    assert precedents_for(msgspec.structs.replace(RUN, ontology="birds"), bank, principles=1).items == (other.id,)
+
+
 def test_precedents_keep_to_their_budget(bank: Bank) -> None:
     add(bank, *(Item.make(f"Owls rule {n}", f"owls {n} " + "word " * 200, "principle") for n in range(5)))
     found = precedents_for(RUN, bank)

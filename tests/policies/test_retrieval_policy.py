@@ -1,11 +1,14 @@
 """A search goes by the retrieval policy in force, and a recorded one is verified by the version that ranked it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rbank_es import Bank, Item
-from rbank_es.errors import BadPolicy
+from rbank_es.context.procedures import procedures
+from rbank_es.errors import BadPolicy, CheckFailed
 from rbank_es.events import (
     Decision,
     Hit,
@@ -15,7 +18,12 @@ from rbank_es.events import (
     PolicyChoice,
     PolicySet,
 )
+from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V1, Bm25V2, retrieval_policy
+from rbank_es.tools.memory.item_search import related_items, search_items
+from tests.cli_runner import run
+from tests.loop.loops import source
+from tests.tools.tool_sessions import session_for
 
 
 @pytest.fixture
@@ -54,6 +62,68 @@ def test_a_policy_set_without_retrieval_means_the_default(bank: Bank):
     bank.append(PolicySet(policies=(Bm25V1(k=1).choice,)))
     bank.append(PolicySet(policies=()))
     assert len(bank.search("lamps")) == 3
+
+
+@pytest.mark.slow
+def test_a_search_for_an_ontology_ranks_as_a_run_on_it_would(tmp_path: Path) -> None:
+    """By the policy: `--domain` is a filter of the person who searches, `--ontology` is for the policy to prefer."""
+    own = Item.make("Rule of lights", "Among all that shines, count lamps.", domain="lights")
+    other = Item.make("Count lamps", "Lamps, lamps.", domain="nets")
+    with Bank.create(tmp_path / "bank") as bank:
+        consolidate(bank, [own, other])
+        assert [hit.id for hit in bank.search("lamps")] == [other.id, own.id]
+        assert [hit.id for hit in bank.search("lamps", ontology="lights")] == [own.id, other.id]
+    for more, found in (((), [other.id, own.id]), (("--ontology", "lights"), [own.id, other.id])):
+        hits = run("search", tmp_path / "bank", "lamps", *more, "--json", cwd=tmp_path).json["hits"]
+        assert [hit["id"] for hit in hits] == found
+
+
+RANKINGS: dict[str, dict[str, Any]] = {
+    "prefer": {"domains": "prefer"},
+    "filter": {"domains": "filter"},
+    "none": {"domains": "none"},
+    "floor": {"floor": 1.4},
+    "related": {"k_success": 2, "k_failure": 0},
+}
+
+
+FOUND = {
+    "prefer": ["lights", "lights", None, "nets"],
+    "filter": ["lights", "lights"],
+    "none": ["nets", None, "lights", "lights"],
+    "floor": [None, "nets"],
+    "related": ["lights", "lights", None, "nets"],
+}
+"""The domains of the items that an agent's search finds, in order."""
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_a_retrieval_is_verified_by_the_settings_that_ranked_it(tmp_path: Path, ranking: str) -> None:
+    """Those of an agent's search, of related items and of a context; another policy follows, which changes nothing."""
+    held = [
+        Item.make("Rule of lights", "Among all that shines, count lamps.", domain="lights"),
+        Item.make("Count lamps", "Lamps, lamps.", domain="nets"),
+        Item.make("Lamps in general", "A lamp gives light; lamps do."),
+        Item.make("Lamps fail", "Never date lamps by a report.", "failure", domain="lights"),
+        *(Item.make(f"Buoys {number}", f"Buoys float, way {number}.") for number in range(12)),
+    ]
+    with Bank.create(tmp_path / "bank") as bank:
+        consolidate(bank, held)
+        bank.set_policies({"retrieval": RANKINGS[ranking]})
+        session = session_for(bank, source=source())
+        for retrieval in (search_items(session, "which lamps?"), related_items(session, "which lamps?")):
+            bank.append(retrieval.events)
+        bank.append(procedures(bank, "which lamps?", run="run", ontology="lights").retrievals)
+        recorded = [event for event in bank.events() if isinstance(event, MemoriesRetrieved)]
+        assert {event.ontology for event in recorded} == {"lights"}
+        found = [held[[each.id for each in held].index(hit.id)].domain for hit in recorded[0].hits]
+        assert found == FOUND[ranking]
+        bank.set_policies({"retrieval": {"domains": "prefer", "floor": 9.0, "k_success": 0, "k_failure": 1}})
+        check = bank.verify(retrievals=True).retrievals
+        assert check is not None and (check.checked, check.unverifiable) == (len(recorded), 0)
+        bank.append(replace(recorded[0], id="", seq=0, at="", salt="", hits=recorded[0].hits[::-1]))
+        with pytest.raises(CheckFailed, match="1 of"):
+            bank.verify(retrievals=True)
 
 
 def searched(bank: Bank, query: str) -> MemoriesRetrieved:
