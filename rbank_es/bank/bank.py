@@ -77,14 +77,11 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """The result of `verify`: of the log, of what is due, and, if asked for, of retrievals and slips of writers.
-
-    `unknown_policies` are those in force by which this release can't decide, as kind, name and version.
-    """
+    """The result of `verify`: of the log, of what is due, and, if asked for, of retrievals and slips of writers."""
 
     log: Verification
     canonical: CanonicalCheck
-    unknown_policies: tuple[str, ...] = ()
+    unknown_policies: tuple[PolicyInForce, ...] = ()
     retrievals: RetrievalCheck | None = None
     slips: SlipCheck | None = None
 
@@ -438,9 +435,8 @@ class Bank(BankActs):
         check = check_retrievals(self.log, progress) if retrievals else None
         if check is not None:
             check.require_same()
-        slips = check_slips(self.log, progress) if strict else None
-        unknown = tuple(f"{each.kind} {each.label}" for each in self.policies() if each.problem)
-        return Verified(seen, canonical, unknown, check, slips)
+        unknown = tuple(each for each in self.policies() if each.problem)
+        return Verified(seen, canonical, unknown, check, check_slips(self.log, progress) if strict else None)
 
     def erase(
         self,

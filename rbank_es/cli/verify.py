@@ -126,7 +126,7 @@ def _print(name: str, seen: Verified) -> None:
         echo_fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})
     _print_canonical(name, seen)
     if seen.unknown_policies:
-        these = ", ".join(map(safe_line, seen.unknown_policies))
+        these = ", ".join(safe_line(f"{each.kind} {each.label}") for each in seen.unknown_policies)
         echo(f"in force, and unknown to this release: {these}; what they decided is kept, and they decide nothing more")
     if seen.slips is not None:
         _print_slips(seen.slips)

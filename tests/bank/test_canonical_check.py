@@ -94,9 +94,9 @@ def test_a_policy_in_force_that_this_release_does_not_know_is_named_and_fails_on
     with Bank.create(tmp_path / "bank") as made:
         assert made.verify().unknown_policies == ()
         made.append(PolicySet(policies=(unknown,)))
-        assert made.verify().unknown_policies == ("forgetting lru-9",)
+        assert [each.label for each in made.verify().unknown_policies] == ["lru-9"]
     assert "unknown to this release: forgetting lru-9;" in command("verify", "./bank", cwd=tmp_path).out
-    assert command("verify", "./bank", "--json", cwd=tmp_path).json["unknown_policies"] == ["forgetting lru-9"]
+    assert command("verify", "./bank", "--json", cwd=tmp_path).json["unknown_policies"][0]["kind"] == "forgetting"
     command("verify", "./bank", "--strict", cwd=tmp_path, code=1)
     command("policy", "./bank", "--set", "forgetting=never", cwd=tmp_path)
     assert "unknown to this release" not in command("verify", "./bank", cwd=tmp_path).out
