@@ -123,7 +123,7 @@ def test_diff_tells_what_changed(sample: Path) -> None:
     found = run("diff", "sample@173", "sample@324", "--json", cwd=sample).json
     assert (found["before"], found["after"]) == (173, 324) and found["added"] and found["runs"]
     said = run("diff", "sample@173", "sample@324", cwd=sample).out
-    assert f"items added: {len(found['added'])}" in said and "active → retracted" in said
+    assert f"items added: {len(found['added'])}" in said and "active → unsupported" in said
     assert "nothing differs" in run("diff", "sample@324", "./logs/sample@324", cwd=sample).out
     run("init", "other", cwd=sample)
     assert run("diff", "other", "sample", "--json", cwd=sample).json["added"]
