@@ -85,14 +85,16 @@ def _nothing_due(place: Path, sizes: Sizes) -> Row:
         with Bank.open(place) as bank:
             assert active(bank.state())
 
+    with Bank.open(place) as bank:
+        bank.project()
     contestants = {"read": timed(read), "correct": timed(correct), "fold": timed(folded)}
     samples = interleave(contestants, sizes.correction_rounds)
     return Row(
         "corrections",
-        f"a bank of {sizes.items:,} items opened and corrected, nothing due",
+        f"a bank of {sizes.items:,} items opened and corrected, nothing due, read models up to date",
         duration(samples.median("correct")),
-        f"its state folded {duration(samples.median('fold'))}",
+        f"its state folded, as without read models, {duration(samples.median('fold'))}",
         f"its log read {duration(samples.median('read'))}",
-        Goal("≤", 2, "x its state folded"),
-        samples.ratio("correct", "fold"),
+        Goal("≤", 2, "x its log read"),
+        samples.ratio("correct", "read"),
     )

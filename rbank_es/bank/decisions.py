@@ -161,6 +161,10 @@ class Latest(ProcessCache):
         self._unindexed: set[str] = set()
         self._revision += 1
 
+    def is_empty(self) -> bool:
+        """Return whether no state is kept, so that the next one is folded from the whole log."""
+        return not self._live.state.position
+
     @contextmanager
     def at(self, position: int) -> Iterator[Basis]:
         """Provide the state at a position, or at a later one that another thread asked for, until the context ends."""

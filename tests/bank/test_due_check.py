@@ -1,0 +1,54 @@
+"""Asking whether a correction is due: from read models where they are at the head, from the log where they aren't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.bank.correction import Correction
+from rbank_es.events import RunJudged, RunStarted
+from rbank_es.state import active
+
+
+def judgment(verdict: str) -> RunJudged:
+    """A person's judgment on the only run."""
+    return RunJudged(run="r1", purpose="learning", verdict=verdict, judge="j", judge_version="1", kind="human")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A bank with an item that rests on a verdict, and with read models of the head."""
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.append([RunStarted(run="r1"), judgment("success")])
+        bank.remember("Ask for its classes first", "List classes before a query.", src="success", runs=("r1",))
+        bank.append([RunStarted(run=f"other {number}") for number in range(30)])
+        bank.project()
+    return tmp_path / "bank"
+
+
+def test_with_read_models_at_the_head_or_nearly_no_state_is_folded_to_find_nothing_due(place: Path) -> None:
+    with Bank.open(place) as bank:
+        assert bank.correct() == Correction() and bank.latest.is_empty()
+        bank.append(RunStarted(run="r2"))
+        assert bank.correct() == Correction() and bank.latest.is_empty()
+
+
+def test_what_came_after_the_read_models_is_corrected(place: Path) -> None:
+    with Bank.open(place) as bank:
+        bank.append(judgment("failure"))
+        assert bank.correct().correction and not active(bank.state())
+    with Bank.open(place) as bank:
+        assert bank.correct() == Correction()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a database"], ids=["missing", "empty", "broken"])
+def test_without_read_models_the_log_answers(place: Path, content: bytes | None) -> None:
+    with Bank.open(place) as bank:
+        path = bank.log.derived_directory / "projections.sqlite"
+        path.unlink() if content is None else path.write_bytes(content)
+        assert bank.correct() == Correction() and not bank.latest.is_empty()
+        bank.append(judgment("failure"))
+    with Bank.open(place) as bank:
+        assert bank.correct().correction
