@@ -69,7 +69,7 @@ ERROR_CHARS = 2_000
 JSON_DEPTH = 400
 # Levels of nesting of a call's arguments that are redacted; the log redacts them again as text.
 REDACTION_DEPTH = 32
-# Sizes of an item from an extractor (source: the item's form in the ReasoningBank paper); imports are kept whole.
+# Sizes of an item from an extractor, our own choice: a line, a sentence or two, a page. Imports are kept whole.
 ITEM_TITLE_CHARS = 120
 ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000

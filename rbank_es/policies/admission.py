@@ -56,8 +56,8 @@ class StandardAdmission(AdmissionPolicy, frozen=True, kw_only=True):
     rollouts: Annotated[
         bool,
         Meta(
-            description="Whether items drawn by comparing rollouts are active at once. Default: as items of a single "
-            "run, because the ReasoningBank paper stores both alike."
+            description="Whether items drawn by comparing rollouts are active at once. Default: our own choice; they "
+            "rest on judged runs, as items of a single run do."
         ),
     ] = True
     queries: Annotated[

@@ -97,7 +97,7 @@ class SuccessFailure(Policy, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=limits.TEMPERATURE_MOST,
-            description="Temperature of the extractor's model. Default: 1.0, as in the ReasoningBank paper.",
+            description="Temperature of the extractor's model. Default: 1.0, of the source documents.",
         ),
     ] = 1.0
     grounded: Annotated[

@@ -14,8 +14,8 @@ from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies.policy import Policy, governing
 
-# Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: the ReasoningBank paper's
-# parallel scaling).
+# Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: `--matts-k` in the source
+# documents).
 _MATTS_ROLLOUTS = 3
 
 
@@ -57,8 +57,7 @@ class BestOf(Policy, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=limits.ROLLOUTS,
-            description="Rollouts of each task under --matts. Default: 3, as in the ReasoningBank paper's parallel "
-            "scaling.",
+            description="Rollouts of each task under --matts. Default: 3, of the source documents.",
         ),
     ] = _MATTS_ROLLOUTS
     among: Annotated[
