@@ -14,6 +14,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -84,6 +85,16 @@ def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress:
     return _WorkList(state, timeline, index, content_min).run()
 
 
+class _Alike(NamedTuple):
+    """Candidates whose words may be alike, and their items."""
+
+    pairs: frozenset[Pair]
+    items: frozenset[str]
+
+
+_NONE_ALIKE = _Alike(frozenset(), frozenset())
+
+
 class _WorkList(Redecider):
     """The decisions that may differ, by rank."""
 
@@ -92,8 +103,11 @@ class _WorkList(Redecider):
         self._before, self._index, self._content_min = state, index, content_min
         self._heap: list[tuple[Order, Pair]] = []
         self._queued: set[Pair] = set()
-        # Looked up once for each candidate: when it is decided about, and when its item changes.
-        self._alike: dict[Pair, frozenset[Pair]] = {}
+        # Looked up once for all candidates with the same words: when one is decided about, and when its item changes.
+        self._alike: dict[tuple[str, str], _Alike] = {}
+        # The later candidates that meet an item are queued once: those that meet it behind a later decision are among
+        # them.
+        self._met: set[str] = set()
 
     def run(self) -> Canon:
         """Make all decisions again that may differ; return those that do."""
@@ -142,20 +156,28 @@ class _WorkList(Redecider):
 
     def _meeting(self, ids: Iterable[str]) -> set[Pair]:
         """Return the candidates whose decisions may depend on the lives of items: those with similar words, too."""
-        wide = self._with_replaced(ids)
+        wide = self._with_replaced(ids) - self._met
+        self._met |= wide
         found = self._naming(wide)
         for record in (self.records[id] for id in wide if id in self.records):
-            for pair in record.pairs:
-                found.update(self._like(pair))
+            for pair in {self._words(pair): pair for pair in record.pairs}.values():
+                found.update(self._like(pair).pairs)
         return {pair for pair in found if pair in self.pairs}
 
-    def _like(self, pair: Pair) -> frozenset[Pair]:
+    def _words(self, pair: Pair) -> tuple[str, str] | None:
+        """Return what candidates are compared by; None for one whose words were erased."""
+        known = self.candidates[pair]
+        return None if known.erased else (known.item.polarity, known.item.content)
+
+    def _like(self, pair: Pair) -> _Alike:
         """Return the candidates whose words may be alike; none for one whose words were erased."""
-        if pair not in self._alike:
-            known = self.candidates[pair]
-            found = () if known.erased else self._index.like(known.item, self._content_min)
-            self._alike[pair] = frozenset(found)
-        return self._alike[pair]
+        words = self._words(pair)
+        if words is None:
+            return _NONE_ALIKE
+        if words not in self._alike:
+            found = frozenset(self._index.like(self.candidates[pair].item, self._content_min))
+            self._alike[words] = _Alike(found, frozenset(self.candidates[each].item.id for each in found))
+        return self._alike[words]
 
     def _with_replaced(self, ids: Iterable[str]) -> set[str]:
         """Return the items with those in whose place they came: a candidate of such a one goes to its heir."""
@@ -170,7 +192,7 @@ class _WorkList(Redecider):
         """Return the items that a decision may meet, as they were before its order."""
         item, proposal = self.candidates[pair].item, self.proposals.get(pair)
         ids = {item.id, *self.pairs[pair].first.targets, *(() if proposal is None else proposal.targets)}
-        ids.update(self.candidates[each].item.id for each in self._like(pair))
+        ids |= self._like(pair).items
         self.items.clear()
         found = self._settle(ids, order)
         own = self.items.get(item.id)

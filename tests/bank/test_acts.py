@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from rbank_es import Bank
 from rbank_es.bank.acts import Remembered, Ruling
 from rbank_es.bank.correction import Correction
 from rbank_es.bank.decisions import append_decided
+from rbank_es.bank.work_list import CandidateIndex
 from rbank_es.errors import AmbiguousId, BadInput, NotInBank
 from rbank_es.events import ContextBuilt, MemoriesConsolidated, MemoriesExtracted, Reliance, RunJudged, RunStarted
 from rbank_es.events.items import Item
@@ -306,3 +307,25 @@ def test_nothing_is_learned_by_hand_from_an_undecided_run(bank: Bank) -> None:
     began(bank, "r4", "undecided")
     with pytest.raises(BadInput, match="undecided"):
         learn(bank, "r4", WORDS)
+
+
+def test_however_often_the_same_words_were_learned_their_likes_are_looked_up_once(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, other = "one two three four five six seven eight", "one two three four five six seven"
+    learn(bank, "r1", first)
+    learn(bank, "r2", other)
+    for _ in range(40):
+        learn(bank, None, first)
+    found: list[object] = []
+    like = CandidateIndex.like
+
+    def counted(index: CandidateIndex, item: Item, content_min: tuple[int, int]) -> Iterator[Any]:
+        for pair in like(index, item, content_min):
+            found.append(pair)
+            yield pair
+
+    monkeypatch.setattr(CandidateIndex, "like", counted)
+    # All of them now support what only nearly repeats them, so each decision is another.
+    assert bank.overrule("r1", "failure", reason="it counted twice").decided == 41
+    assert len(found) <= 2 * 42
