@@ -247,7 +247,8 @@ def _judged(draw: st.DrawFn, story: Story) -> list[Event]:
         "confidence": draw(st.sampled_from((None, 0.5, 1.0))),
         "reason": draw(texts),
     }
-    return [JudgmentOverruled(**facts, by="someone") if draw(st.booleans()) else RunJudged(**facts)]
+    overruled = JudgmentOverruled(**facts, by="someone")
+    return [overruled if draw(st.booleans()) else RunJudged(**facts, supervised=draw(st.booleans()))]
 
 
 def _candidates(draw: st.DrawFn, story: Story) -> tuple[Candidate, ...]:

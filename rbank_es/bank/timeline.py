@@ -19,7 +19,7 @@ from rbank_es.events import (
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.policies import Append, ConsolidationPolicy, Dedup, ForgettingPolicy, Merge, Never, Policy, governing
 from rbank_es.policies.consolidation import BAR_CONTENT_MIN
-from rbank_es.state.validity import authority
+from rbank_es.state.memory import rank_of
 
 TIMELINE_TYPES = frozenset(type_of(each) for each in (PolicySet, MemoriesForgotten, RunJudged, JudgmentOverruled))
 """The types of events that a timeline reads."""
@@ -51,9 +51,7 @@ class Timeline:
         self.position = position
 
     def _judge(self, event: RunJudged | JudgmentOverruled) -> None:
-        judging = self._policies[-1].get("judging")
-        supervised = judging is not None and judging.settings.get("supervised") is True
-        if authority(event.kind, event.verdict, sure=event.sure, supervised=supervised) is not None:
+        if rank_of(event, self._policies[-1]) is not None:
             self.judged.setdefault(event.run, event.seq)
 
     def consolidation(self, seq: int) -> ConsolidationPolicy | None:

@@ -375,16 +375,15 @@ class _Judging:
         return self._recorded(run, made)
 
     def _recorded(self, run: str, made: Verdict) -> Judged:
-        from rbank_es.judging.judges import judging_policy
-        from rbank_es.state.validity import authority
+        from rbank_es.state.memory import rank_of
 
         before, event = self._standing(run), made.event(run)
         if self._record is self._bank:
             position = self._bank.append(event).last
             now = self._standing(run)
             return Judged(run, made, position, before, stands=now is not None and now.seq == position)
-        supervised = self._purpose == "scoring" or judging_policy(self._bank).supervised
-        rank = authority(event.kind, event.verdict, sure=event.sure, supervised=supervised)
+        with self._bank.latest.at(self._bank.position) as basis:
+            rank = rank_of(event, basis.state.policies)
         return Judged(run, made, None, before, rank is not None and (before is None or rank >= before.rank))
 
     def _standing(self, run: str) -> StandingVerdict | None:

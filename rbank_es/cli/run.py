@@ -102,9 +102,7 @@ UNDONE = 2
     help="Who judges: lm is a model, where no check decides; checks, they alone; none, nobody. Default: by the bank's "
     "policy.",
 )  # fmt: skip
-@click.option(
-    "--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, not only scoring."
-)
+@click.option("--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, in this loop.")
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
 @click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
 @click.option(

@@ -266,6 +266,10 @@ class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
     judge_version: Annotated[Name, Meta(description="Version of the judge.")]
     kind: Annotated[JudgeKind, Meta(description="A check, a language model, the right answer, or a person.")]
     sure: Annotated[bool, Meta(description="Whether a check is sure of it; other judges leave it out.")] = False
+    supervised: Annotated[
+        bool,
+        Meta(description="Whether its caller chose that the right answer teaches, whatever the policy says."),
+    ] = False
     confidence: Confidence | None = None
     evidence: Annotated[Names, Meta(description="Codes of what checks found or suspected.")] = ()
     salt: Salt = ""

@@ -27,7 +27,6 @@ from rbank_es.events import (
     Event,
     JudgmentOverruled,
     MemoriesExtracted,
-    PolicySet,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -40,7 +39,7 @@ from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.merge_proposals import propose_merges
 from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of
 from rbank_es.judging.checks import check
-from rbank_es.judging.judges import JudgingPolicy, decide, judging_policy, needs_of, policy_for
+from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
@@ -90,7 +89,7 @@ def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequenc
         # Read before the context is built, so that any append in between is a conflict.
         position = bank.position
         context = _context(resources, task, position)
-        events: list[Event] = [*_registered(resources), *_supervised(resources)]
+        events: list[Event] = _registered(resources)
         for new in runs:
             events += [
                 _started(resources, task, new),
@@ -137,20 +136,6 @@ def _registered(resources: LoopResources) -> list[Event]:
     if ontology is None or registered_digest(resources.bank, ontology.id) == ontology.digest:
         return []
     return [registration(ontology)]
-
-
-def _supervised(resources: LoopResources) -> list[Event]:
-    """Return the policy that lets right answers judge for learning, if the settings ask for it and it isn't in force.
-
-    Without it in force, such a verdict would be recorded and wouldn't count.
-    """
-    bank, chosen = resources.bank, resources.settings
-    if not chosen.supervised or judging_policy(bank).supervised:
-        return []
-    with bank.latest.at(bank.position) as basis:
-        policies = dict(basis.state.policies)
-    policies["judging"] = policy_for(bank, supervised=True)[1].choice
-    return [PolicySet(policies=tuple(policies.values()), by="rbank-es run", why="supervised")]
 
 
 def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
@@ -261,7 +246,9 @@ class PostRun:
                 verdict = decide(outcome, judge=judge, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
         except LmFailed as failure:
             raise _stopped_or(run, judge, failure) from failure
-        bank.append(verdict.event(run))
+        # By the caller's choice alone, so that the policy of the bank stays as it is for others.
+        supervised = verdict.kind == "gold" and self._resources.settings.supervised
+        bank.append(msgspec.structs.replace(verdict.event(run), supervised=supervised))
         return verdict
 
     def score(self, task: Task, run: str, index: int, bank: Bank) -> Verdict | None:

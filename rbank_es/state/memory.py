@@ -196,8 +196,7 @@ class MemoryFacts(ABC):
 
 
 def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
-    supervised = event.purpose == "scoring" or _supervised(memory.policies)
-    rank = authority(event.kind, event.verdict, sure=event.sure, supervised=supervised)
+    rank = rank_of(event, memory.policies)
     old = memory.verdicts.get((event.run, event.purpose))
     if rank is None or (old is not None and rank < old.rank):
         return
@@ -218,9 +217,15 @@ def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
             memory.flip(extraction, event.seq, event.id)
 
 
-def _supervised(policies: Mapping[str, PolicyChoice]) -> bool:
+def rank_of(event: RunJudged | JudgmentOverruled, policies: Mapping[str, PolicyChoice]) -> int | None:
+    """Return the authority of a judgment under the policies in force, None if it doesn't count: see `authority`."""
     judging = policies.get("judging")
-    return judging is not None and judging.settings.get("supervised") is True
+    supervised = (
+        event.purpose == "scoring"
+        or (isinstance(event, RunJudged) and event.supervised)
+        or (judging is not None and judging.settings.get("supervised") is True)
+    )
+    return authority(event.kind, event.verdict, sure=event.sure, supervised=supervised)
 
 
 def _memories_extracted(memory: MemoryFacts, event: MemoriesExtracted) -> None:

@@ -40,8 +40,9 @@ _VOUCHED_INDEX = 1 << 40
 def authority(kind: JudgeKind, verdict: VerdictValue, *, sure: bool, supervised: bool) -> int | None:
     """Return the rank of a judgment, higher over lower, or None if it doesn't count.
 
-    5 a person, whatever the verdict. 4 the right answer, which counts for learning only where `supervised` is in force.
-    3 a check's failure that is sure. 2 a model. 1 another verdict of a check. 0 undecided.
+    5 a person, whatever the verdict. 4 the right answer, which counts for learning only where `supervised` is in force,
+    or chosen by the caller of a loop. 3 a check's failure that is sure. 2 a model. 1 another verdict of a check. 0
+    undecided.
     """
     if kind == "human":
         return 5

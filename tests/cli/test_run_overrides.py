@@ -73,6 +73,19 @@ def test_a_judge_is_chosen_for_that_loop_alone(place: Path) -> None:
         assert [each.kind for each in learning] == ["check", "lm"] and len(of_type(bank, PolicySet)) == 1
 
 
+def test_the_right_answer_teaches_in_that_loop_alone(place: Path) -> None:
+    """Its verdict stands from then on, without a change of the bank's policy."""
+    looped(place, "--supervised")
+    looped(place)
+    with Bank.open(place / "bank") as bank:
+        assert overrides(bank) == [{"judging.supervised": True}, {}]
+        learning = [each for each in of_type(bank, RunJudged) if each.purpose == "learning"]
+        assert [(each.kind, each.supervised) for each in learning] == [("gold", True), ("lm", False)]
+        standing = bank.state().verdicts
+        assert [standing[each.run, "learning"].kind for each in learning] == ["gold", "lm"]
+        assert len(of_type(bank, PolicySet)) == 1
+
+
 def test_the_number_of_rollouts_is_chosen_for_that_loop_alone(place: Path) -> None:
     looped(place, "--matts-k", "2")
     looped(place, "--matts")

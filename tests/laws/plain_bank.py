@@ -76,7 +76,7 @@ def verdicts_of(log: Iterable[Event]) -> tuple[dict[str, str], dict[str, int]]:
         if isinstance(event, PolicySet):
             supervised = any(policy.settings.get("supervised") is True for policy in event.policies)
         elif isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning":
-            rank = authority(event, supervised)
+            rank = authority(event, supervised or (isinstance(event, RunJudged) and event.supervised))
             if rank < 0:
                 continue
             first.setdefault(event.run, event.seq)

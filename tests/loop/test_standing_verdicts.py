@@ -79,12 +79,14 @@ def test_gold_for_learning_does_not_stand_where_no_policy_is_supervised(tmp_path
         assert looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])[0].verdict == "failure"
 
 
-def test_a_supervised_loop_puts_that_in_force_so_that_its_verdicts_stand(tmp_path: Path) -> None:
+def test_the_verdicts_of_a_supervised_loop_stand_and_the_policy_stays_as_it_is(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
         [first] = looped(bank, scripted(tmp_path, ALONE, supervised=True, extract=False), TASKS[:1])
         standing = bank.state().verdicts[first.run, "learning"]
         assert (standing.kind, standing.verdict, first.verdict) == ("gold", "failure", "failure")
-        assert bank.state().policies["judging"].settings["supervised"] is True
+        assert bank.state().policies["judging"].settings["supervised"] is False
+        judged(bank, first.run, "success", "gold")
+        assert bank.state().verdicts[first.run, "learning"].verdict == "failure"
 
 
 def test_an_overruling_counts_by_its_kind(tmp_path: Path) -> None:
