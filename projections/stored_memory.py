@@ -193,6 +193,15 @@ class StoredMemory(MemoryFacts):
             entry = self.entry(standing, None if old is None else old.entry, seq)
             self.items[id] = ItemVersion(entry=entry, birth=standing.birth, landed=standing.landed)
 
+    def land(self, id: str, pair: Pair, made: PairState, seq: int) -> bool:
+        """Take one more landing on an item, if nothing follows from it but support."""
+        old = self.items.get(id)
+        new = None if old is None else self.supported(old.entry, made)
+        if old is None or new is None:
+            return False
+        self.items[id] = ItemVersion(entry=new, birth=old.birth, landed=(*old.landed, pair))
+        return True
+
     def changes(self, event: Event) -> list[Change]:
         """Take an event; return the changes of rows that it makes."""
         policies, due = self.policies, self.due

@@ -13,10 +13,9 @@ Pure: no log, no clock, no model.
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +28,7 @@ from rbank_es.policies.consolidation import REJECTED, find_rejected
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, ItemState, Pair, State
 from rbank_es.state.bank_state import Order, PairState
+from rbank_es.state.layer import Layer
 from rbank_es.state.memory import MemoryFacts
 from rbank_es.state.validity import LATEST, Standing, standing_of
 
@@ -114,7 +114,7 @@ class Redecider(MemoryFacts):
 
     def __init__(self, state: State, timeline: Timeline, *, layered: bool = False) -> None:
         """Begin with a state, which stays as it is: copied, or `layered`, which is quicker where little changes."""
-        super().__init__(state, _layer if layered else dict)
+        super().__init__(state, Layer if layered else dict)
         self.items: dict[str, ItemState] = {}
         self.made: dict[Pair, Decision] = {}
         self.timeline = timeline
@@ -174,10 +174,6 @@ class Redecider(MemoryFacts):
         if erased:
             return replace(discard, reason=ERASED)
         return Decision(candidate=first.candidate, action="add", item=item.id, reason=KEPT)
-
-
-def _layer(container: Mapping[Any, Any]) -> MutableMapping[Any, Any]:
-    return ChainMap({}, container)  # type: ignore[arg-type]  # it writes to its first mapping only
 
 
 Step = tuple[int, int, int, Callable[[int], None]]

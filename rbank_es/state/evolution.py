@@ -19,10 +19,9 @@ never began).
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,12 +39,15 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.state.bank_state import (
+    Pair,
+    PairState,
     RegisteredOntology,
     RunEnd,
     RunRecord,
     RunState,
     State,
 )
+from rbank_es.state.layer import Layer
 from rbank_es.state.memory import MEMORY_HANDLERS, MemoryFacts
 from rbank_es.state.validity import Standing
 
@@ -119,7 +121,7 @@ class _Work(MemoryFacts):
     """
 
     def __init__(self, state: State, *, layered: bool = False) -> None:
-        own = _layered if layered else _copied
+        own = Layer if layered else dict
         super().__init__(state, own)
         self.items = own(state.items)
         self.uses = own(state.uses)
@@ -136,6 +138,15 @@ class _Work(MemoryFacts):
             return
         self.items[id] = self.entry(standing, old, seq)
         self.changed.add(id)
+
+    def land(self, id: str, pair: Pair, made: PairState, seq: int) -> bool:
+        """Take one more landing on an item, if nothing follows from it but support."""
+        old = self.items.get(id)
+        new = None if old is None else self.supported(old, made)
+        if new is not None:
+            self.items[id] = new
+            self.changed.add(id)
+        return new is not None
 
     def take(self, events: Iterable[Event], last: int) -> int:
         """Update the containers; return the position of the last event, `last` if there is none."""
@@ -185,18 +196,6 @@ class _Work(MemoryFacts):
             due=self.due,
             run_records=self._run_records,
         )
-
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-def _copied(container: Mapping[Key, Value]) -> MutableMapping[Key, Value]:
-    return dict(container)
-
-
-def _layered(container: Mapping[Key, Value]) -> MutableMapping[Key, Value]:
-    return ChainMap({}, container)  # type: ignore[arg-type]  # it writes to its first mapping only
 
 
 def _run_state(started: RunState, record: RunRecord) -> RunState:

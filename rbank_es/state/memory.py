@@ -84,6 +84,13 @@ class MemoryFacts(ABC):
     def put(self, id: str, standing: Standing, seq: int) -> None:
         """Take what became of an item at a position; an id that never was anything but unsupported is no item."""
 
+    def supported(self, entry: ItemState, made: PairState) -> ItemState | None:
+        """Return an item with the support of one more candidate; None where its state has to be derived anew."""
+        if entry.state != "active" or entry.vouched:
+            return None
+        domains = tuple(sorted({*(entry.domains or ("",)), made.domain}))
+        return replace(entry, support=entry.support + 1, domains=domains if domains != ("",) else ())
+
     def entry(self, standing: Standing, old: ItemState | None, seq: int) -> ItemState:
         """Return an item as it is after a position, given what became of it and its entry before."""
         birth, state = self.candidates[standing.birth], standing.state
@@ -167,7 +174,24 @@ class MemoryFacts(ABC):
         for field, items in links(made):
             for id in items:
                 self._link(id, field, pair)
+        if old is None and made.action == "skip":
+            return self._landed(pair, made, seq)
         return ids | self.touched(pair)
+
+    def _landed(self, pair: Pair, made: PairState, seq: int) -> dict[str, None]:
+        """Take the landing of a new candidate; return the items whose states it may change, beside their support."""
+        first = len(self.records[made.item].pairs) == 1
+        ids = dict.fromkeys((made.item,) if first else ())
+        if self.extractions[pair[0]].stands:
+            ids |= dict.fromkeys(id for id in made.targets or (made.item,) if not self.land(id, pair, made, seq))
+        return ids
+
+    def land(self, id: str, pair: Pair, made: PairState, seq: int) -> bool:
+        """Take one more landing on an item, if nothing follows from it but support; else return False.
+
+        An item that thousands of candidates support would otherwise be derived from all of them at each.
+        """
+        return False
 
     def _link(self, id: str, field: str, pair: Pair) -> None:
         record = self.records.get(id) or _NO_RECORD

@@ -132,15 +132,21 @@ def standing_of(
         # The pair too: one event may decide about two extractions, and what follows must not hang on who lists it.
         return pairs[pair].order, pair
 
-    landed = sorted((pair for pair in record.landed if counts(pair)), key=place)
-    mine = [pair for pair in landed if pairs[pair].item == id]
+    # One look at each candidate, because an item may have thousands.
+    found = sorted(
+        (put.order, pair, put.item == id, put.domain)
+        for pair in record.landed
+        if (put := pairs[pair]).order < before and not put.undone and extractions[pair[0]].stands
+    )
+    landed = [pair for _, pair, _, _ in found]
+    mine = [pair for _, pair, own, _ in found if own]
     known = mine or [pair for pair in record.pairs if pairs[pair].order < before]
     if not known:
         return None
     birth = mine[0] if mine else min(known, key=place)
     acts = Acts.of(record.acts, before[0])
     state, by = _state(record, acts, mine, pairs, extractions, counts)
-    domains = {pairs[pair].domain for pair in landed} or {pairs[birth].domain}
+    domains = {domain for _, _, _, domain in found} or {pairs[birth].domain}
     return Standing(
         state, birth, pairs[birth].order, tuple(landed), tuple(sorted(domains)), acts.last == "vouched", tuple(by)
     )
