@@ -209,6 +209,8 @@ def test_undo_takes_a_candidate_out_and_undo_of_that_takes_it_back(place: Path) 
     assert states(place)[WARNING.id] == "unsupported"
     run("undo", "misled", str(facts["first"]), "--because", "No slip.", cwd=place)
     assert states(place)[WARNING.id] == "active"
+    again = run("undo", "misled", str(facts["first"]), "--because", "No slip.", cwd=place).out
+    assert "nothing was recorded" in again and "undone" not in again
 
 
 @pytest.mark.parametrize("command", ["reject", "retract", "restore", "admit"])
