@@ -1,11 +1,14 @@
-"""Corrections: a verdict overruled on which a thousand items rest, in a large bank; and a bank in which nothing is due.
+"""Corrections: a verdict overruled on which a thousand items rest, in a large bank; a bank in which nothing is due; and
+how many paraphrases of rejected lessons come back.
 
 Half of the thousand items have a near duplicate from another run, which supported them: it is born in their place.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -13,23 +16,29 @@ from statistics import median
 from benchmarks.corpus import SEED, Corpus
 from benchmarks.long_banks import bank_of, items_of
 from benchmarks.measure import Goal, Row, duration, interleave, timed
+from benchmarks.paraphrases import paraphrases
 from benchmarks.sizes import Sizes
 from rbank_es import Bank, Item
 from rbank_es.bank.decisions import append_decided
+from rbank_es.data import lights
 from rbank_es.events import MemoriesExtracted, Reliance, RunJudged, RunStarted
+from rbank_es.policies import Dedup
+from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import active
 
 DESCENDANTS = 1_000
 BATCH = 250
+PARAPHRASES = 1_000
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Yield rows for an overruled verdict, and for a correction when nothing is due."""
+    """Yield rows for an overruled verdict, for a correction when nothing is due, and for paraphrases."""
     corpus = Corpus(SEED + 4)
     with bank_of(place / "bank", corpus, sizes.items) as bank:
         _learn_from_a_wrong_verdict(bank, corpus)
         yield _overruled(bank, sizes)
     yield _nothing_due(place / "bank", sizes)
+    yield _come_back()
 
 
 def _learn_from_a_wrong_verdict(bank: Bank, corpus: Corpus) -> None:
@@ -98,3 +107,35 @@ def _nothing_due(place: Path, sizes: Sizes) -> Row:
         Goal("≤", 2, "x its log read"),
         samples.ratio("correct", "read"),
     )
+
+
+def _come_back() -> Row:
+    made, back = comeback()
+    shares = (f"{name} {back[name]:,} of {made[name]:,}" for name in ("order", "insertion", "synonyms", "deletion"))
+    return Row(
+        "corrections",
+        f"template paraphrases of rejected lessons that come back, of {made.total():,}",
+        f"{back.total():,} ({back.total() / made.total():.0%})",
+        f"of one template alone: {', '.join(shares)}",
+    )
+
+
+def comeback() -> tuple[Counter[str], Counter[str]]:
+    """Return how many paraphrases of the shipped lessons, all rejected, were made and how many come back, by template.
+
+    Each is decided about alone, in a bank that has nothing else.
+    """
+    lessons = [
+        Item.make(each["title"], each["content"], each["src"], polarity=each["polarity"])
+        for each in json.loads(lights().seed.read_text(encoding="utf-8"))
+    ]
+    with Bank.create("memory:") as bank:
+        for lesson in lessons:
+            learned = bank.remember(lesson.title, lesson.content, src=lesson.src, polarity=lesson.polarity)
+            bank.reject(learned.item, because="measured")
+        known = KnownItems.of(bank.state())
+    made, back = Counter[str](), Counter[str]()
+    for name, item in paraphrases(lessons, PARAPHRASES, SEED):
+        made[name] += 1
+        back[name] += Dedup().decide(0, item, known).action != "discard"
+    return made, back

@@ -212,7 +212,7 @@ class BankActs:
     def restore(
         self, item: str, *, because: str, by: str | None = None, even_rejected: bool = False, dry_run: bool = False
     ) -> Correction:
-        """Vouch for an item: it is active from here on, with or without support.
+        """Vouch for an item, be it active or ended: it is active from here on, with or without support.
 
         Raises `BadInput` for a rejected one without `even_rejected`, which lifts the bar on its words.
         """
@@ -225,7 +225,7 @@ class BankActs:
                     f"item {id!r} is rejected, and its near duplicates with it; to lift that for all of them, "
                     "add even_rejected (--even-rejected)"
                 )
-            known = _state_of(state, id) == "active"
+            known = _state_of(state, id) == "active" and state.items[id].vouched
             return [] if known else [MemoriesRestored(ids=(id,), how="vouched", by=by, why=why)]
 
         return self.corrector.correct(act, dry_run=dry_run)

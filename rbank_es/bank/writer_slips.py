@@ -11,15 +11,19 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import (
+    ConsolidationProposed,
     ContextBuilt,
     CorrectionCompleted,
+    DecisionUndone,
     Event,
     JudgmentOverruled,
+    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRead,
     MemoriesRestored,
+    MemoriesRetracted,
     PolicySet,
     RunJudged,
     RunStarted,
@@ -29,18 +33,28 @@ from rbank_es.log import EventLog
 from rbank_es.policies import policy_of
 
 SlipKind = Literal[
-    "unknown-run", "unknown-judgment", "unknown-item", "second-start", "unknown-policy", "unfinished-correction"
+    "unknown-run",
+    "unknown-judgment",
+    "unknown-item",
+    "unknown-extraction",
+    "second-start",
+    "unknown-policy",
+    "unfinished-correction",
 ]
 
 _READ = (
+    ConsolidationProposed,
     ContextBuilt,
     CorrectionCompleted,
+    DecisionUndone,
     JudgmentOverruled,
+    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRead,
     MemoriesRestored,
+    MemoriesRetracted,
     PolicySet,
     RunJudged,
     RunStarted,
@@ -52,7 +66,8 @@ class Slip(Struct, frozen=True, kw_only=True):
 
     unknown-run            a judgment of a run that never began
     unknown-judgment       a judgment that overrules one that isn't there
-    unknown-item           a run that was given an item that was never extracted
+    unknown-item           a run that was given an item, or an act on one, that was never extracted
+    unknown-extraction     an undoing, a proposal or a setting aside of an extraction that isn't there
     second-start           another start of a run; the first one counts
     unknown-policy         a policy that this release doesn't know: what it decided is kept as it was
     unfinished-correction  a part of a correction that was never completed: it counts for nothing
@@ -91,6 +106,8 @@ class _Seen:
         self._judged: list[tuple[int, str]] = []
         self._overruled: list[tuple[int, str]] = []
         self._used: dict[str, int] = {}
+        self._extractions: set[str] = set()
+        self._meant: list[tuple[int, str]] = []
         self._parts: dict[str, int] = {}
         self._found: list[Slip] = []
 
@@ -107,6 +124,13 @@ class _Seen:
                     self._overruled.append((event.seq, event.judgment))
             case MemoriesExtracted():
                 self._items.update(head.id for head in event.heads)
+                self._extractions.add(event.id)
+            case MemoriesRetracted() | MemoriesAdmitted():
+                self._use(event.ids, event.seq)
+                if isinstance(event, MemoriesRetracted):
+                    self._meant += ((event.seq, extraction) for extraction in event.extractions)
+            case DecisionUndone() | ConsolidationProposed():
+                self._meant.append((event.seq, event.extraction))
             case ContextBuilt():
                 self._use(event.items, event.seq)
             case MemoriesRead():
@@ -118,6 +142,8 @@ class _Seen:
             case MemoriesConsolidated() | MemoriesForgotten() | MemoriesRestored():
                 if event.correction is not None:
                     self._parts.setdefault(event.correction, event.seq)
+                if not isinstance(event, MemoriesConsolidated):
+                    self._use(event.ids, event.seq)
 
     def _use(self, items: Iterable[str], seq: int) -> None:
         for item in items:
@@ -135,6 +161,9 @@ class _Seen:
         for item, seq in self._used.items():
             if item not in self._items:
                 yield Slip(kind="unknown-item", seq=seq, name=item)
+        for seq, extraction in self._meant:
+            if extraction not in self._extractions:
+                yield Slip(kind="unknown-extraction", seq=seq, name=extraction)
         for correction, seq in self._parts.items():
             yield Slip(kind="unfinished-correction", seq=seq, name=correction)
 

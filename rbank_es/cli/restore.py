@@ -25,4 +25,6 @@ def restore(
     """
     with open_whole(bank) as opened:
         made = opened.restore(item, because=because, by=by, even_rejected=even_rejected, dry_run=dry_run)
-    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is active already: nothing was recorded")
+    report(
+        bank, made, dry_run=dry_run, as_json=as_json, unchanged="somebody vouched for it already: nothing was recorded"
+    )

@@ -148,7 +148,7 @@ def _print_canonical(name: str, seen: Verified) -> None:
 
 def _print_slips(check: SlipCheck) -> None:
     if not check.slips:
-        echo("every judgment, use, policy and correction has its subject")
+        echo("every judgment, use, act, policy and correction has its subject")
         return
     echo_heading("without a subject")
     echo_table(

@@ -71,7 +71,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     scripted: Annotated[bool, Meta(description="True where a script stood in for the model.")] = False
     overrides: Annotated[
         Settings,
-        Meta(description="Settings of policies that its caller chose against the bank's, such as selection.k."),
+        Meta(description="Settings of policies that its caller chose against the bank's, such as judging.supervised."),
     ] = {}
     salt: Salt = ""
     task: Annotated[Text, Meta(description="The question, as given.")] = ""

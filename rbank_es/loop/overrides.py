@@ -43,15 +43,13 @@ def consolidation_override(bank: Bank, settings: LoopSettings) -> ConsolidationP
 
 
 def overrides_of(bank: Bank, settings: LoopSettings) -> dict[str, Setting]:
-    """Return the policies and settings that differ from the bank's, by kind or `kind.setting`. Raises `BadPolicy`.
-
-    `supervised` is none of them: the loop puts it in force, because a right answer's verdict wouldn't count otherwise.
-    """
+    """Return the policies and settings that differ from the bank's, by kind or `kind.setting`. Raises `BadPolicy`."""
     judging = judging_policy(bank)
     consolidation = consolidation_override(bank, settings)
     own = extraction_policy(bank)
     given: dict[str, tuple[Setting | None, Setting | None]] = {
         "judging": (settings.judge, judging.name),
+        "judging.supervised": (settings.supervised or None, judging.supervised),
         "extraction.extract_from": (settings.extract_from, own.extract_from),
         "consolidation": (consolidation.name if consolidation is not None else None, None),
         # A single run is no selection, so it overrides none.

@@ -248,6 +248,16 @@ def test_who_vouched_keeps_an_item_and_is_named(bank: Bank, abc: tuple[str, str,
     assert states(bank)[a][0] == "active" and [each.id for each in made.stays] == [a]
 
 
+def test_an_active_item_that_a_person_vouches_for_stays_when_its_verdict_falls(
+    bank: Bank, abc: tuple[str, str, str]
+) -> None:
+    a, *_ = abc
+    assert bank.restore(a, because="I measured it", by="ann").correction
+    assert not bank.restore(a, because="I measured it", by="ann").correction
+    made = bank.overrule("r1", "failure", reason="it counted twice")
+    assert [each.id for each in made.stays] == [a] and bank.state().items[a].state == "active"
+
+
 def test_an_undone_decision_counts_as_never_made_and_undoing_that_takes_it_back(
     bank: Bank, abc: tuple[str, str, str]
 ) -> None:

@@ -12,10 +12,14 @@ from rbank_es.bank.canonical_check import CanonicalCheck
 from rbank_es.events import (
     ContextBuilt,
     Decision,
+    DecisionUndone,
     Event,
     JudgmentOverruled,
+    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
+    MemoriesRestored,
+    MemoriesRetracted,
     PolicyChoice,
     PolicySet,
     RunJudged,
@@ -69,6 +73,11 @@ def test_a_decision_under_the_name_of_a_policy_that_did_not_make_it_is_found_by_
 SLIPS: dict[str, Event] = {
     "unknown-run r9": judged("r9", "success"),
     "unknown-item nothing": ContextBuilt(run="r1", items=("nothing",), chars=1),
+    "unknown-item nobody": MemoriesRetracted(ids=("nobody",), how="rejected"),
+    "unknown-item anybody": MemoriesAdmitted(ids=("anybody",)),
+    "unknown-item whoever": MemoriesRestored(ids=("whoever",)),
+    "unknown-extraction e9": DecisionUndone(extraction="e9", candidate=0),
+    "unknown-extraction e8": MemoriesRetracted(how="tainted", extractions=("e8",), run="r1", verdict="failure"),
     "second-start r1": RunStarted(run="r1"),
     "unknown-judgment nowhere": JudgmentOverruled(
         run="r1", purpose="learning", verdict="failure", judge="ann", judge_version="1", kind="human", by="ann",

@@ -199,7 +199,7 @@ def test_restore_brings_an_item_back_and_a_rejected_one_only_if_that_is_said(pla
     assert "--even-rejected" in fails("restore", "misled", WARNING.id, "--because", "It holds.", cwd=place)
     facts = corrected(place, "restore", "misled", WARNING.id, "--because", "It holds.", "--even-rejected")
     assert [(each["before"], each["after"]) for each in facts["items"]] == [("rejected", "active")]
-    assert "active already" in run("restore", "misled", WARNING.id, "--because", "It holds.", cwd=place).out
+    assert "vouched for it already" in run("restore", "misled", WARNING.id, "--because", "It holds.", cwd=place).out
 
 
 def test_undo_takes_a_candidate_out_and_undo_of_that_takes_it_back(place: Path) -> None:
@@ -209,6 +209,8 @@ def test_undo_takes_a_candidate_out_and_undo_of_that_takes_it_back(place: Path) 
     assert states(place)[WARNING.id] == "unsupported"
     run("undo", "misled", str(facts["first"]), "--because", "No slip.", cwd=place)
     assert states(place)[WARNING.id] == "active"
+    again = run("undo", "misled", str(facts["first"]), "--because", "No slip.", cwd=place).out
+    assert "nothing was recorded" in again and "undone" not in again
 
 
 @pytest.mark.parametrize("command", ["reject", "retract", "restore", "admit"])

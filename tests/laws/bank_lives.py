@@ -33,7 +33,7 @@ from rbank_es.events.items import Item
 from rbank_es.log.erasure import paths_of_item
 from rbank_es.log.protocol import Erasing
 from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, Merge, Never
-from tests.laws.plain_bank import Facts, recorded, repeats, verdicts_of, visible
+from tests.laws.plain_bank import BIRTHS, Facts, recorded, repeats, verdicts_of, visible
 
 RUNS = ("r1", "r2", "r3")
 S, F, U = "success", "failure", "undecided"
@@ -283,6 +283,18 @@ class Life:
         id = self.one(n)
         if id is not None and recorded(self.log)[id].state == "active":
             self.bank.append(MemoriesForgotten(ids=(id,), policy="hand-1"))
+
+
+def words_that_stand(log: list[Event]) -> tuple[set[str], set[str]]:
+    """The items whose own words came from a candidate that counts and landed on them; and those that are rejected."""
+    facts = Facts.of(visible(log))
+    counting = facts.counting(verdicts_of(log)[0])
+    standing = set[str]()
+    for pair in counting:
+        made, id = facts.current[pair], facts.item(pair).id
+        if made.action in BIRTHS or (made.action == "skip" and id in made.targets):
+            standing.add(id)
+    return standing, set(facts.rejected)
 
 
 def _groups(log: list[Event]) -> Iterator[list[Event]]:

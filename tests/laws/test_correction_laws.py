@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -43,6 +42,7 @@ from tests.laws.bank_lives import (
     lives,
     overrules,
     uses,
+    words_that_stand,
 )
 from tests.laws.plain_bank import Facts, canonical, recorded, repeats, rows, rows_of, verdicts_of, visible
 
@@ -157,28 +157,13 @@ def test_overruling_and_overruling_back_restores_the_digests(ops: list[Op], run:
 def test_at_every_position_an_active_item_has_its_own_words_standing_or_a_persons_word(
     ops: list[Op], tidy: bool
 ) -> None:
-    safe_at_every_position(lived(ops, tidy).log)
-
-
-def safe_at_every_position(log: list[Event]) -> int:
-    """Check every prefix, those inside of groups too; return the number of active items that were looked at."""
-    looked_at, state = 0, fold([])
+    log, state = lived(ops, tidy).log, fold([])
     for n, each in enumerate(log, 1):
         state = fold([each], state)
-        facts = Facts.of(visible(log[:n]))
-        counting = facts.counting(verdicts_of(log[:n])[0])
-        live = [id for id, entry in state.items.items() if entry.state == "active"]
-        own = {
-            facts.item(pair).id
-            for pair in counting
-            if (made := facts.current[pair]).action in ("add", "merge", "supersede")
-            or (made.action == "skip" and facts.item(pair).id in made.targets)
-        }
-        for id in live:
-            assert id in own or state.items[id].vouched
-            assert id not in facts.rejected
-        looked_at += len(live)
-    return looked_at
+        standing, rejected = words_that_stand(log[:n])
+        live = {id: entry for id, entry in state.items.items() if entry.state == "active"}
+        assert all(id in standing or entry.vouched for id, entry in live.items())
+        assert not live.keys() & rejected
 
 
 @lawful
@@ -297,14 +282,3 @@ def limited(**values: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(limits, name, value)
-
-
-# ---------------------------------------------------------------- many lineages
-
-
-@pytest.mark.slow
-@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
-@given(lives(ALL), st.booleans())
-def test_no_search_at_any_position_finds_what_nothing_and_nobody_stands_for(ops: list[Op], tidy: bool) -> None:
-    life = lived(ops, tidy)
-    event(f"looked at {safe_at_every_position(life.log) // 20 * 20} active items or more")

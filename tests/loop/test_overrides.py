@@ -20,7 +20,7 @@ from rbank_es.policies import changed, default_policies
         ({"judge": "lm"}, {}),
         ({"judge": "checks"}, {"judging": "checks"}),
         ({"judge": "none", "extract": False}, {"judging": "none"}),
-        ({"supervised": True}, {}),
+        ({"supervised": True}, {"judging.supervised": True}),
         ({"extract_from": "best"}, {"extraction.extract_from": "best"}),
         ({"extract_from": "contrastive"}, {}),
         ({"consolidation": "append"}, {"consolidation": "append"}),

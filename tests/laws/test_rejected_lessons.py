@@ -1,0 +1,61 @@
+"""Rejected lessons in other words: those that differ in case, punctuation or order never come back."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from benchmarks.corrections import PARAPHRASES, comeback
+from rbank_es import Bank, Item
+from rbank_es.bank.decisions import append_decided
+from rbank_es.data import lights
+from rbank_es.events import MemoriesExtracted
+from rbank_es.events.items import Source
+from rbank_es.policies import Append, Dedup, Policy
+from rbank_es.policies.words import words_of
+from rbank_es.state import active
+
+LESSONS = json.loads(lights().seed.read_text(encoding="utf-8"))
+SOURCES: tuple[Source, ...] = ("seed", "success", "failure", "contrastive", "pattern")
+ROUNDS, EACH = 5, 80
+
+
+def variant(lesson: dict[str, str], dice: random.Random) -> Item:
+    """The same words, in another order, in any case, with any punctuation; from any source."""
+
+    def reworded(text: str) -> str:
+        words = words_of(text)
+        cased = [dice.choice((str.upper, str.title, str.lower))(word) for word in dice.sample(words, len(words))]
+        return "".join(word + dice.choice((" ", ", ", ". ", "; ", " — ", "!\n", " (", "_")) for word in cased).strip()
+
+    title = reworded(lesson["title"])
+    content = reworded(lesson["content"])
+    return Item.make(title, content, dice.choice(SOURCES), polarity=lesson["polarity"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", [Append(), Dedup()], ids=lambda policy: policy.name)
+def test_a_rejected_lesson_in_another_case_punctuation_or_order_never_comes_back(policy: Policy) -> None:
+    dice = random.Random(7)
+    with Bank.create("memory:", policies=[policy.choice]) as bank:
+        for lesson in LESSONS:
+            learned = bank.remember(lesson["title"], lesson["content"], polarity=lesson["polarity"])
+            bank.reject(learned.item, because="wrong")
+        for _ in range(ROUNDS):
+            items = [variant(dice.choice(LESSONS), dice) for _ in range(EACH)]
+            heads, words = tuple(item.head for item in items), tuple(item.text for item in items)
+            made = append_decided(
+                bank.log, bank.latest, [MemoriesExtracted(kind="manual", heads=heads, candidates=words)]
+            )
+            [*_, decided] = made.events
+            assert {each.reason for each in decided.decisions} == {"rejected"}  # type: ignore[attr-defined]
+        assert not active(bank.state())
+
+
+def test_of_1_000_paraphrases_those_that_come_back_are_counted() -> None:
+    """By the benchmark, which prints the share; words alone can't make it 0."""
+    made, back = comeback()
+    assert made.total() == PARAPHRASES == 1_000 and back.keys() <= made.keys()
+    assert 0 < back.total() < made.total()
+    assert made["order"] and back["order"] == 0, "another order is the same words"
