@@ -12,13 +12,18 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, read_bounded, whole_bank
-from rbank_es.cli.shared.output import count, echo, echo_json, say
+from rbank_es.cli.shared.output import count, echo, echo_json, say, warn
 from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
+from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.log import ANY, EMPTY, Expected
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.events import Event
+
+
+# Runs that a warning names: more would hide its end.
+_RUNS_NAMED = 3
 
 
 class AppendedGroup(msgspec.Struct, frozen=True):
@@ -124,7 +129,20 @@ def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int
         # Each further group must follow the one before it, else another writer came between.
         if expected is not ANY:
             expected = done.last
+    _warn_of_unknown_runs(bank, events)
     return AppendResult(bank.name, groups, str(bank.head(groups[-1].last)))
+
+
+def _warn_of_unknown_runs(bank: Bank, events: list[Event]) -> None:
+    """Warn of judgments of runs that never began: they count for nothing, and are a misspelt id more often than not."""
+    judged = dict.fromkeys(event.run for event in events if isinstance(event, RunJudged | JudgmentOverruled))
+    unknown = [run for run in judged if not any(bank.events(types={"run_started"}, run=run))]
+    if unknown:
+        more = f" and {len(unknown) - _RUNS_NAMED:,} more" if len(unknown) > _RUNS_NAMED else ""
+        warn(
+            f"{', '.join(unknown[:_RUNS_NAMED])}{more} never began in this bank: a verdict counts for nothing before "
+            "its run begins"
+        )
 
 
 def _report(done: AppendResult, created: bool, as_json: bool) -> None:

@@ -97,3 +97,21 @@ def test_several_may_make_it_at_once(tmp_path: Path) -> None:
 def test_the_limit_that_is_told_is_that_of_a_line() -> None:
     """So that the tests above go on testing what they say."""
     assert limits.INLINE_TEXT_BYTES < limits.LINE_BYTES < len(too_long()) < limits.TEXT_LINE_BYTES
+
+
+def test_a_verdict_on_a_run_that_never_began_is_taken_with_a_warning(tmp_path: Path) -> None:
+    """It counts for nothing, and is a misspelt id more often than not; one on a run that began says nothing."""
+    judged = {
+        "type": "run_judged",
+        "run": "lights-9",
+        "purpose": "learning",
+        "verdict": "failure",
+        "judge": "ann",
+        "judge_version": "1",
+        "kind": "human",
+    }
+    done = run("append", "new", "--create", cwd=tmp_path, stdin=json.dumps(judged))
+    assert "lights-9 never began in this bank" in done.err
+    began = json.dumps({"type": "run_started", "run": "lights-9"})
+    again = run("append", "new", cwd=tmp_path, stdin=f"{began}\n{json.dumps(judged)}")
+    assert "never began" not in again.err
