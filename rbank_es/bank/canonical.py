@@ -28,8 +28,8 @@ from rbank_es.policies.consolidation import REJECTED, find_rejected
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, ItemState, Pair, State
 from rbank_es.state.bank_state import Order, PairState
-from rbank_es.state.layer import Layer
 from rbank_es.state.memory import MemoryFacts
+from rbank_es.state.overlay import Overlay
 from rbank_es.state.validity import LATEST, Standing, standing_of
 
 RULE = 1
@@ -114,7 +114,7 @@ class Redecider(MemoryFacts):
 
     def __init__(self, state: State, timeline: Timeline, *, layered: bool = False) -> None:
         """Begin with a state, which stays as it is: copied, or `layered`, which is quicker where little changes."""
-        super().__init__(state, Layer if layered else dict)
+        super().__init__(state, Overlay if layered else dict)
         self.items: dict[str, ItemState] = {}
         self.made: dict[Pair, Decision] = {}
         self.timeline = timeline

@@ -47,8 +47,8 @@ from rbank_es.state.bank_state import (
     RunState,
     State,
 )
-from rbank_es.state.layer import Layer
 from rbank_es.state.memory import MEMORY_HANDLERS, MemoryFacts
+from rbank_es.state.overlay import Overlay
 from rbank_es.state.validity import Standing
 
 
@@ -121,7 +121,7 @@ class _Work(MemoryFacts):
     """
 
     def __init__(self, state: State, *, layered: bool = False) -> None:
-        own = Layer if layered else dict
+        own = Overlay if layered else dict
         super().__init__(state, own)
         self.items = own(state.items)
         self.uses = own(state.uses)

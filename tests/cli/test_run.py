@@ -260,13 +260,13 @@ def test_an_endpoint_is_asked_over_http_and_one_that_is_down_is_told(place: Path
         command = ("run", "./bank", "--endpoint", url, "--task", TASKS[0].question, "--executor", "react",
                    "--lm", "script:asking.toml", "--extract", "--json")  # fmt: skip
         [result] = run(*command, cwd=place).json["results"]
-        assert result["success"] and result["answer"] == "45 m" and result["candidates"] > 0
+        assert result["verdict"] == "success" and result["answer"] == "45 m" and result["candidates"] > 0
     with Bank.open(place / "bank") as bank:
         [started] = of_type(bank, RunStarted)
         assert started.endpoint == url and started.layers == ("L0", "L2")
         assert [event.error_code for event in of_type(bank, ToolCalled)] == [None]
     [result] = run(*command, "--again", cwd=place).json["results"]
-    assert result["success"] is False and result["outcome"] == "submitted"
+    assert result["verdict"] == "failure" and result["outcome"] == "submitted"
     with Bank.open(place / "bank") as bank:
         assert of_type(bank, ToolCalled)[-1].error_code is not None
     run("verify", "./bank", "--retrievals", cwd=place)
@@ -383,11 +383,11 @@ def test_a_dry_run_counts_no_calls_for_what_is_done(finished: Finished) -> None:
 def test_judging_and_extracting_are_tried_on_made_up_runs(place: Path) -> None:
     """No executor, and the bank that is named isn't even made."""
     done = run("run", "./bank", "--test", "--lm", "script:canned.toml", "--json", cwd=place).json
-    verdicts = {case["case"]: (case["success"], case["kind"]) for case in done["cases"]}
+    verdicts = {case["case"]: (case["verdict"], case["kind"]) for case in done["cases"]}
     assert verdicts == {
-        "success_case": (True, "lm"),
-        "failure_case": (False, "check"),
-        "nonconverged": (False, "check"),
+        "success_case": ("success", "lm"),
+        "failure_case": ("failure", "check"),
+        "nonconverged": ("failure", "check"),
     }
     assert done["cases"][0]["items"][0]["title"].startswith("Tell the heights")
     assert done["kept"] is False and done["scripted"] and not (place / "bank").exists()

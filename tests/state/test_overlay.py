@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.state.layer import Layer
+from rbank_es.state.overlay import Overlay
 
 keys = st.integers(0, 5)
 
@@ -15,14 +15,14 @@ def test_a_layer_is_a_dict_that_leaves_the_one_below_alone(
     below: dict[int, int], changes: list[tuple[int, int | None]]
 ) -> None:
     """Whatever is set and dropped, in whatever order."""
-    before, plain, layer = dict(below), dict(below), Layer(below)
+    before, plain, overlay = dict(below), dict(below), Overlay(below)
     for key, value in changes:
         if value is not None:
-            plain[key] = layer[key] = value
+            plain[key] = overlay[key] = value
         else:
-            assert plain.pop(key, None) == layer.pop(key, None)
-        assert dict(layer) == plain and len(layer) == len(plain) and bool(layer) == bool(plain)
-        assert [(layer.get(key), key in layer) for key in range(6)] == [
+            assert plain.pop(key, None) == overlay.pop(key, None)
+        assert dict(overlay) == plain and len(overlay) == len(plain) and bool(overlay) == bool(plain)
+        assert [(overlay.get(key), key in overlay) for key in range(6)] == [
             (plain.get(key), key in plain) for key in range(6)
         ]
     assert below == before

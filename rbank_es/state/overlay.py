@@ -9,7 +9,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Layer(MutableMapping[Key, Value]):
+class Overlay(MutableMapping[Key, Value]):
     """A mapping that shows another one, with what was set and dropped since.
 
     Several times as quick as `collections.ChainMap`, on which most of a correction's time went, and it can drop keys.
