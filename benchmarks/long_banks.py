@@ -59,7 +59,7 @@ class Teachable:
         self._role, self._corpus = role, corpus
 
     def complete(self, request: Any) -> Any:
-        """Return the step, or the item."""
+        """Return the step, the verdict, or the item."""
         from dspy.lm15 import Message, Response, Usage
 
         fields: dict[str, Any] = {"reasoning": "Count.", "code": f"```python\n{_CODE}\n```"}
@@ -67,6 +67,8 @@ class Teachable:
             words = self._corpus.text
             item = {"title": words(8), "description": words(10), "content": words(40)}
             fields = {"memory_items": [item], "why_none": ""}
+        elif self._role == "judge":
+            fields = {"verdict": "success", "confidence": "0.9", "reason": "The count is right."}
         usage = Usage(input_tokens=1_000, output_tokens=100)
         message = Message.assistant(rendered(fields))
         return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
@@ -79,7 +81,7 @@ def _tasks(place: Path, count: int) -> Iterator[Row]:
     settings = LoopSettings(
         lm=LmChoice(model="test/scripted"),
         extractor_lm=LmChoice(model="test/extractor"),
-        judge="checks",
+        judge="lm",
         unsafe_local=True,
     )
     tasks = [Task(id=f"words-{number}", question=f"How many words are in text {number}?") for number in range(count)]

@@ -388,15 +388,6 @@ OTHERS: st.SearchStrategy[Event] = st.one_of(
         action=st.sampled_from(("add", "skip", "supersede")),
         targets=some_items,
     ),
-    st.builds(
-        ContentErased,
-        units=st.builds(
-            ErasedUnit,
-            seq=st.integers(1, 9),
-            path=st.sampled_from(("candidates.0", "reason")),
-            digest=st.just("0" * 64),
-        ).map(lambda unit: (unit,)),
-    ),
     st.builds(BankCreated, name=st.just("bank"), purpose=texts),
     st.builds(
         OntologyRegistered,
@@ -405,10 +396,20 @@ OTHERS: st.SearchStrategy[Event] = st.one_of(
         triples=maybe_counts,
     ),
 )
+OTHERS_AND_ERASURES = OTHERS | st.builds(
+    ContentErased,
+    units=st.builds(
+        ErasedUnit,
+        seq=st.integers(1, 9),
+        path=st.sampled_from(("candidates.0", "reason")),
+        digest=st.just("0" * 64),
+    ).map(lambda unit: (unit,)),
+)
 
 
 def _other(draw: st.DrawFn, story: Story) -> list[Event]:
-    return [draw(OTHERS)]
+    # Only an erasure writes its record, so no writer's history has one.
+    return [draw(OTHERS_AND_ERASURES if story.erased else OTHERS)]
 
 
 CHAPTERS: dict[str, Callable[[st.DrawFn, Story], list[Event]]] = {
@@ -447,7 +448,8 @@ def histories(
     """A history of `min_size` to `max_size` chapters (of a few events each), as writers would append them.
 
     `chapters` narrows what may happen (keys of `CHAPTERS`; a name given twice happens twice as often); `erased` lets
-    candidates be erased ones, as a log gives them after an erasure. Extractions have ids, all different.
+    candidates be erased ones, as a log gives them after an erasure, and adds records of
+    erasures. Extractions have ids, all different.
     """
     story, events = Story(erased=erased), list[Event]()
     size = draw(st.integers(min_size, max_size))  # `lists` alone would seldom be long

@@ -117,7 +117,8 @@ def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
 def _curated(lines: Sequence[CuratedLine], task: TaskWords | None) -> list[Section]:
     """Return the curated lines in order, those about a term of the task first."""
     ordered = sorted(in_order(lines), key=lambda line: not (task and any(task.fit(term) for term in line.terms)))
-    return [Section("", [f"- {_KIND_WORDS[line.kind]}{plain(line.text)}"], name="a curated line") for line in ordered]
+    texts = [(_KIND_WORDS[line.kind], plain(line.text)) for line in ordered]
+    return [Section("", [f"- {kind}{text}"], name="a curated line") for kind, text in texts if text]
 
 
 def _fitting(sections: Sequence[Section], room: int) -> list[Section]:

@@ -76,7 +76,8 @@ def procedures(
             "failure": policy.k_failure if failures is None else failures,
         }
         if not 0 <= min(wanted.values()) <= max(wanted.values()) <= limits.SEARCH_HITS:
-            raise BadInput(f"can't choose {successes} + {failures} items; give 0 to {limits.SEARCH_HITS} of each")
+            chosen = " + ".join(map(str, wanted.values()))
+            raise BadInput(f"can't choose {chosen} items; give 0 to {limits.SEARCH_HITS} of each")
         for polarity, k in wanted.items():
             if k:
                 hits = view.search(task, k, polarity=polarity, domain=domain, ontology=ontology, policy=policy)

@@ -10,12 +10,25 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.events import ContextBuilt, Event, JudgmentOverruled, LmCalled, MemoriesRead, RunJudged, type_of
+from rbank_es.events import ContextBuilt, Event, LmCalled, MemoriesRead, type_of
 from rbank_es.state import RELEVANT, State, active, evolve, fold, usage, wins
+from rbank_es.state.bank_state import Pair
+from tests.laws.plain_bank import verdicts_of
 from tests.strategies import histories, stamped
 
 logs = histories(erased=True).map(stamped)
-COMING_BACK = {"memories_restored", "decision_undone"}
+SUPPORT = {"run_judged", "judgment_overruled", "decision_undone", "memories_consolidated", "memories_retracted"}
+"""Types of events by which candidates begin or cease to count: `memories_retracted` sets extractions aside."""
+RETURNS = {
+    "rejected": {"memories_restored"},
+    "withdrawn": {"memories_restored"},
+    "forgotten": {"memories_restored", "memories_consolidated"},
+    "unsupported": {"memories_restored", *SUPPORT},
+    "superseded": {"memories_restored", *SUPPORT},
+    "merged": {"memories_restored", *SUPPORT},
+    "pending": {"memories_restored", "memories_admitted", *SUPPORT},
+}
+"""Types of events that may make an item active, by its state before."""
 
 
 @given(logs)
@@ -52,7 +65,7 @@ def test_only_relevant_events_matter(log: list[Event]) -> None:
 
 @given(logs)
 def test_every_item_has_provenance_and_support(log: list[Event]) -> None:
-    """It was extracted before it was born, and its own candidate supports it."""
+    """It was extracted before it was born; while it is active, a candidate of its own supports it, or a person."""
     state = fold(log)
     for id, entry in state.items.items():
         candidates = [
@@ -60,51 +73,59 @@ def test_every_item_has_provenance_and_support(log: list[Event]) -> None:
         ]
         assert entry.item in candidates
         assert entry.item.id == id
-        assert 1 <= entry.support == sum(item == id for item, _, _ in state.landings)
-        assert (entry.ended_seq is None) == (entry.state == "active")
+        landed = [pair for pair in state.records[id].landed if counts(state, pair)]
+        assert entry.support == len(landed)
+        if entry.state in ("active", "pending"):
+            assert entry.vouched or any(state.pairs[pair].item == id for pair in landed)
+        assert (entry.ended_seq is None) == (entry.state in ("active", "pending"))
+
+
+def counts(state: State, pair: Pair) -> bool:
+    """Whether a candidate counts: its extraction stands, and nobody undid it."""
+    return state.extractions[pair[0]].stands and not state.pairs[pair].undone
 
 
 @given(logs)
 def test_an_item_is_never_changed_and_never_lost(log: list[Event]) -> None:
-    """Once born, its words, birth and order stay; support only grows."""
+    """Once born, its birth and order stay; its words are always those of a candidate with its id."""
     before = State()
     for event in log:
         after = evolve(before, event)
         assert list(after.items)[: len(before.items)] == list(before.items)
         for id, entry in before.items.items():
             now = after.items[id]
-            assert (now.item, now.born_seq, now.extraction) == (entry.item, entry.born_seq, entry.extraction)
-            assert now.support >= entry.support
+            assert now.born_seq == entry.born_seq
+            given = [found.item for pair, found in after.candidates.items() if found.item.id == id]
+            assert now.item in given
         before = after
 
 
 @given(logs)
-def test_an_ended_item_comes_back_only_when_restored(log: list[Event]) -> None:
-    """By `memories_restored`, or by undoing what ended it; no consolidation revives."""
+def test_an_ended_item_comes_back_only_by_what_may_bring_it_back(log: list[Event]) -> None:
+    """What a person ended returns by a person's word alone; other items by new support, a verdict or an undoing too."""
     before = State()
     for event in log:
         after = evolve(before, event)
-        revived = (active(after).keys() & before.items.keys()) - active(before).keys()
-        assert not revived or type_of(event) in COMING_BACK
+        for id in (active(after).keys() & before.items.keys()) - active(before).keys():
+            assert type_of(event) in {*RETURNS[before.items[id].state], "correction_completed"}
         before = after
 
 
 def plain_usage(log: Sequence[Event]) -> dict[str, tuple[int, int]]:
     """Uses and wins by their definition, read off the whole log at once."""
+    standing, _ = verdicts_of(log)
     uses: dict[str, set[str]] = defaultdict(set)
     for event in log:
         given = event.items if isinstance(event, ContextBuilt) else ()
         read = event.ids if isinstance(event, MemoriesRead) and event.how == "get" else ()
         for item in (*given, *read):
             uses[item].add(event.run)  # type: ignore[attr-defined]
-    judgments = [event for event in log if isinstance(event, RunJudged | JudgmentOverruled)]
-    standing = {event.run: event.verdict == "success" for event in judgments if event.purpose == "learning"}
-    return {item: (len(runs), sum(standing.get(run, False) for run in runs)) for item, runs in uses.items()}
+    return {item: (len(runs), sum(standing.get(run) == "success" for run in runs)) for item, runs in uses.items()}
 
 
-@given(histories(chapters=("context", "read", "judged", "judged", "started")).map(stamped))
+@given(histories(chapters=("context", "read", "judged", "judged", "started", "set")).map(stamped))
 def test_usage_is_what_its_definition_says(log: list[Event]) -> None:
-    """Distinct runs, and of those the ones whose latest learning judgment is success, in whatever order they came."""
+    """Distinct runs, and of those the ones whose standing verdict for learning is success, whichever came first."""
     state = fold(log)
     assert usage(state) == plain_usage(log)
     assert all(wins(state, item) == won for item, (_, won) in usage(state).items())
