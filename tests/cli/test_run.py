@@ -252,8 +252,8 @@ fields = { memory_items = [], why_none = "nothing new" }
 
 @pytest.mark.slow
 def test_an_endpoint_is_asked_over_http_and_one_that_is_down_is_told(place: Path) -> None:
-    """A real SPARQL server; then the same command after it is gone: its errors reach the agent as data, and the judge is
-    told that the query never ran.
+    """A real SPARQL server; then the same command after it is gone: its errors reach the agent as data, and the judge
+    is told that the query never ran.
     """
     (place / "asking.toml").write_text(ASKING)
     with oxigraph(place / "server", source().ontology.quads) as url:  # type: ignore[union-attr]
