@@ -82,6 +82,7 @@ def _tasks(place: Path, count: int) -> Iterator[Row]:
         lm=LmChoice(model="test/scripted"),
         extractor_lm=LmChoice(model="test/extractor"),
         judge="lm",
+        judge_lm=LmChoice(model="test/judge"),
         unsafe_local=True,
     )
     tasks = [Task(id=f"words-{number}", question=f"How many words are in text {number}?") for number in range(count)]
