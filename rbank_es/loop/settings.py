@@ -122,9 +122,6 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             facts[name] = _model(facts[name])
         for name in ("constraints", "guide"):
             facts[name] = _digest(facts[name].encode()) if facts[name] is not None else None
-        # Left out where it isn't given: runs that were recorded before there was a choice keep their digests.
-        if self.consolidation is None:
-            del facts["consolidation"]
         return facts
 
     @property
