@@ -222,6 +222,7 @@ def tell_judgments(teller: Teller) -> None:
             sure=True,
             confidence=0.75,
             evidence=("empty_result",),
+            supervised=True,
             reason="All three boats are named.",
             extra='{"raw":"success"}',
         )

@@ -168,10 +168,16 @@ class StoredMemory(MemoryFacts):
         self.verdicts = self._facts(self._verdict, _verdict_rows)
         self.extractions = self._facts(self._extraction, _extraction_rows)
         self.relying = self._facts(self._relying, _relying_rows)
-        self.pairs = self._facts(self._pair, self._pair_rows, "SELECT EXISTS (SELECT 1 FROM decisions)")
+        # Narrower than in the base, whose containers are set once, here.
+        any_decision = "SELECT EXISTS (SELECT 1 FROM decisions)"
+        self.pairs = self._facts(  # pyright: ignore[reportIncompatibleVariableOverride]
+            self._pair, self._pair_rows, any_decision
+        )
         self.records = self._facts(self._record, _record_rows)
         self.items: Facts[str, ItemVersion] = Facts(self._item if connection else None)
-        self.candidates = Facts(self._candidate if connection else None)
+        self.candidates = Facts(  # pyright: ignore[reportIncompatibleVariableOverride]
+            self._candidate if connection else None
+        )
         self.prepared = PreparedParts(self._prepared if connection else None)
         self._images.append((self.prepared, _prepared_rows))
         if connection:

@@ -55,7 +55,7 @@ def read_reply(text: str) -> LmReply | str:
         return f"the reply has {len(text):,} characters; {limits.JUDGE_REPLY_CHARS:,} are read"
     for read in (_of_headers, _of_whole_json, _of_lines, _of_word, _of_json):
         fields = list(read(text))
-        said = {_word(value) for name, value in fields if name in _VERDICT}
+        said: set[VerdictValue | None] = {_word(value) for name, value in fields if name in _VERDICT}
         if len(said) > 1:
             return "the reply gives more than one verdict: give one"
         for verdict in said:
