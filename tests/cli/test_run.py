@@ -133,7 +133,7 @@ def test_a_loop_in_the_real_sandbox_learns_from_its_first_task(place: Path) -> N
         ["height", "submitted", "failure", "wrong"],
         ["again", "submitted", "success", "right"],
     ]
-    assert "1 of 2 judged" in done.out and "scripted: a script stood in for the model" in done.out
+    assert "1 of 2 decided" in done.out and "scripted: a script stood in for the model" in done.out
     assert "scripted: a script stood in for the model" in done.err and "UNSAFE" not in done.err
     run("verify", "./bank", "--retrievals", cwd=place)
     with Bank.open(place / "bank") as bank:

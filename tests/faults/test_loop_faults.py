@@ -100,7 +100,8 @@ def test_a_loop_that_is_killed_amid_a_run_leaves_a_bank_that_verifies_and_goes_o
         [started] = of_type(bank, RunStarted)
         assert of_type(bank, RunFinished) == [] and [event.index for event in of_type(bank, StepTaken)] == [1]
     first, second = resumed(place)
-    assert (first["success"], second["success"], first["how"], second["how"]) == (False, True, "ran", "ran")
+    assert (first["verdict"], second["verdict"]) == ("failure", "success")
+    assert (first["how"], second["how"]) == ("ran", "ran")
     run("verify", "./bank", "--retrievals", cwd=place)
     with Bank.open(place / "bank") as bank:
         [cut, *ended] = of_type(bank, RunFinished)
@@ -120,7 +121,7 @@ def test_ctrl_c_closes_the_run_and_the_same_command_goes_on(place: Path, running
     with Bank.open(place / "bank") as bank:
         [end] = of_type(bank, RunFinished)
         assert (end.outcome, end.error_code) == ("failed", "interrupted")
-    assert [each["success"] for each in resumed(place)] == [False, True]
+    assert [each["verdict"] for each in resumed(place)] == ["failure", "success"]
 
 
 def test_whoever_is_interrupted_does_not_wait_for_sandboxes_that_are_starting(monkeypatch: pytest.MonkeyPatch) -> None:
