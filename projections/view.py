@@ -41,6 +41,18 @@ WHERE kind = :kind AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 _FOUND = 'SELECT title, "desc", content, src, polarity FROM active_items WHERE item = ?'
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND verdict = 'success' AND to_seq IS NULL"
 _CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
+_MEMORY_CHANGES = """
+SELECT from_seq FROM main.item_states s WHERE from_seq > :after AND from_seq <= :seq AND (state = 'active' OR EXISTS (
+    SELECT 1 FROM main.item_states p WHERE p.item = s.item AND p.to_seq = s.from_seq AND p.state = 'active'
+))
+UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'retrieval' AND from_seq > :after AND from_seq <= :seq
+UNION SELECT to_seq FROM main.policy_choices WHERE kind = 'retrieval' AND to_seq > :after AND to_seq <= :seq
+ORDER BY 1
+"""
+_ACTIVE_ROWS = """
+SELECT from_seq, CASE WHEN to_seq <= :seq THEN to_seq END FROM main.item_states
+WHERE item = :item AND state = 'active' AND from_seq <= :seq ORDER BY from_seq
+"""
 _FILL = """
 INSERT INTO temp.items_fts (rowid, title, "desc", content, tags)
 SELECT text, title, "desc", content, tags FROM main.candidates WHERE text IN (
@@ -160,6 +172,26 @@ class View:
         sql = f"SELECT DISTINCT {kind} FROM {table} WHERE {kind} >= ? AND {kind} < ? ORDER BY {kind} LIMIT ?"
         with self._shadowing() as connection:
             return [id for (id,) in connection.execute(sql, (beginning, beginning + "\U0010ffff", at_most))]
+
+    def memory_changes(self, after: int) -> list[int]:
+        """Return the positions after `after`, in order, at which an active item or the retrieval policy changed.
+
+        Between two of them every search finds the same, with the same scores.
+        """
+        with self._reading() as connection:
+            rows = connection.execute(_MEMORY_CHANGES, {"after": after, "seq": self.position})
+            return [position for (position,) in rows]
+
+    def active_spans(self, item: str) -> list[tuple[int, int | None]]:
+        """Return from which position to which (None: still) an item was active, in order."""
+        spans: list[tuple[int, int | None]] = []
+        with self._reading() as connection:
+            for begin, end in connection.execute(_ACTIVE_ROWS, {"item": item, "seq": self.position}):
+                # An item that only changes, such as its domains, ends and begins at one position.
+                if spans and spans[-1][1] == begin:
+                    begin = spans.pop()[0]
+                spans.append((begin, end))
+        return spans
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Return uses and wins of every item that was ever used, known to the bank or not."""

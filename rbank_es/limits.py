@@ -463,6 +463,11 @@ TEMPERATURE_MOST = 2.0
 DIVERSITY_CHARS = 4_000
 # How long git may take to name the commit of the code, before runs are recorded without one.
 COMMIT_WAIT_S = 5.0
+# Runs that one bisection takes, and runs of a task among which it looks for the same prompt. Searches of one run that
+# are repeated at each check, and checks of one run: a change takes at most the binary logarithm of a bank, and some.
+BISECT_RUNS = 100
+BISECT_SEARCHES = 200
+BISECT_CHECKS = 200
 # -------------------- dashboard
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000

@@ -57,6 +57,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "head": "Print the head of a bank, to be noted somewhere safe.",
         "verify": "Prove that nothing was changed, truncated or reordered.",
         "rerun": "Run recorded runs again, with no model, and compare them event by event.",
+        "bisect": "Find the event since which runs were given something else by the bank.",
         "export": "Write a bank as items, trajectories, events or provenance.",
         "schema": "Print the JSON Schema of the events.",
         "completion": "Print the script that completes commands in bash, zsh or fish.",

@@ -1,0 +1,76 @@
+"""`bisect`: what it prints on the sample, its JSON, its exit codes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.events import RunStarted
+from tests.cli.misled import misled_bank
+from tests.cli_runner import digest_of, fails, run
+
+MISLED, BEFORE = "lights-08-4f4592ea-1", "lights-05-0c07437b-1"
+ROLLOUTS = [f"lights-16-7c15f2c5-1.r{index}" for index in range(3)]
+
+
+def test_the_sample_tells_which_decision_misled_its_run(sample: Path) -> None:
+    """The event in words, what came with it and from which run; each check; and that only a model could tell more."""
+    before = digest_of(sample / "logs")
+    shown = run("bisect", "sample", "--bad", MISLED, "--good", BEFORE, cwd=sample).out
+    assert "memories_consolidated\nadd bfd1fd5367a2" in shown
+    assert "Compare how tall lighthouses are by focal height" in shown and "lights-07-bb815373-1" in shown
+    assert "only a model can tell" in shown and "it only marks the time" in shown
+    told = run("bisect", "sample", "--bad", MISLED[:9], "--good", BEFORE[:9], "--json", cwd=sample).json
+    assert told["ok"] and told["needs_model"] == [MISLED]
+    [one] = told["runs"]
+    assert f"{len(one['checks'])} checks:" in shown
+    assert all(f"\n{check['position']:>14,}  " in shown for check in one["checks"])
+    assert any(item["drawn_from"] == ["lights-07-bb815373-1"] for each in told["changes"] for item in each["items"])
+    assert digest_of(sample / "logs") == before
+
+
+def test_memory_that_had_no_part_is_said(sample: Path) -> None:
+    """Exit code 0: that is an answer. So is a metric by which no task fell."""
+    shown = run("bisect", "sample", "--bad", ROLLOUTS[0], "--good", ROLLOUTS[1], cwd=sample).out
+    assert "memory had no part in it" in shown and f"{ROLLOUTS[2]} (success)" in shown
+    assert "no task" in run("bisect", "sample", "--metric", "score", cwd=sample).out
+
+
+def test_what_nobody_can_tell_is_exit_code_1(tmp_path: Path) -> None:
+    """The runs of this bank were given items by searches that nobody recorded."""
+    misled_bank(tmp_path / "bank").close()
+    line = ["bisect", "./bank", "--bad", "misled", "--good", "well"]
+    shown = run(*line, cwd=tmp_path, code=1).out
+    assert "nobody can tell: it was given items by a search that is not recorded" in shown
+    told = run(*line, "--json", cwd=tmp_path, code=1).json
+    assert (told["ok"], told["runs"][0]["outcome"]) == (False, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "at least one bad and one good run"),
+        (["--bad", "misled"], "at least one bad and one good run"),
+        (["--bad", "misled", "--good", "misled"], "as bad and as good"),
+        (["--bad", "well", "--good", "misled"], "no good run began before"),
+        (["--bad", "nowhere", "--good", "well"], "nowhere"),
+        (["--bad", "misled", "--metric", "success"], "not both"),
+        (["--metric", "luck"], "luck"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_exit_code_2(options: list[str], said: str, tmp_path: Path) -> None:
+    misled_bank(tmp_path / "bank").close()
+    assert said in fails("bisect", "./bank", *options, cwd=tmp_path)
+
+
+def test_an_id_steers_no_terminal(tmp_path: Path) -> None:
+    """Ids of runs come from whoever made the bank."""
+    with Bank.create(tmp_path / "bank") as bank:
+        for name in ("good\x1b[31m", "bad\x1b]0;x\x07"):
+            bank.append(RunStarted(run=name, task="a\x1b[2Jtask"))
+    line = ["bisect", "./bank", "--bad", "bad\x1b]0;x\x07", "--good", "good\x1b[31m"]
+    assert "\x1b" not in run(*line, cwd=tmp_path).out
+    assert json.loads(run(*line, "--json", cwd=tmp_path).out)["runs"][0]["outcome"] == "nothing"

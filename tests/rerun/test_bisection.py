@@ -1,0 +1,312 @@
+"""The search for what changed before runs failed, over real banks, against asking the bank at every position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, log2
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rbank_es.bank import Bank
+from rbank_es.context.procedures import procedures
+from rbank_es.errors import BadInput, NotInBank
+from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRetrieved, RunJudged, RunStarted
+from rbank_es.events.items import Item
+from rbank_es.events.run_events import VerdictValue
+from rbank_es.rerun.bisection import Bisection, RunBisection, bisect_runs
+from tests.cli_runner import SAMPLE
+from tests.effort import examples
+
+MISLED, BEFORE = "lights-08-4f4592ea-1", "lights-05-0c07437b-1"
+WORDS = ("boat", "berth", "tide", "lamp", "crane")
+
+
+@pytest.fixture(scope="module")
+def sample() -> Iterator[Bank]:
+    with Bank.open(SAMPLE) as bank:
+        yield bank
+
+
+@pytest.fixture
+def bank() -> Iterator[Bank]:
+    with Bank.create("memory:") as made:
+        yield made
+
+
+def ran(bank: Bank, run: str, query: str = "boat tide", *, verdict: VerdictValue | None = None, **facts: Any) -> None:
+    """Record a run that searched as loops by hand do, and perhaps its verdict."""
+    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search(query, 2))
+    searched = MemoriesRetrieved(run=run, k=2, policy="bm25-1", hits=hits, query=query)
+    bank.append([RunStarted(run=run, **{"task": query, **facts}), searched])
+    if verdict is not None:
+        judged(bank, run, verdict)
+
+
+def judged(bank: Bank, run: str, verdict: VerdictValue) -> None:
+    facts: dict[str, Any] = {"judge": "me", "judge_version": "1", "kind": "human"}
+    bank.append(RunJudged(run=run, purpose="learning", verdict=verdict, **facts))
+
+
+def learned(bank: Bank, title: str, content: str = "") -> str:
+    """Let a bank learn an item; return its id."""
+    bank.remember(title, content or f"About {title}.")
+    return Item.make(title, content or f"About {title}.").id
+
+
+def only(found: Bisection) -> RunBisection:
+    [one] = found.runs
+    return one
+
+
+# ---------------------------------------------------------------- the sample
+
+
+def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
+    """The consolidation of what a wrong verdict let in, as asking at every position shows; with few checks."""
+    found = bisect_runs(sample, [MISLED], [BEFORE])
+    one = only(found)
+    task = next(event.task for event in sample.events(run=MISLED, resolve=True) if isinstance(event, RunStarted))
+    given = {
+        position: procedures(sample, str(task), point=position, ontology="lights").packed.items
+        for position in range(one.after, one.upto + 1)
+    }
+    own = given[one.upto]
+    for change in one.changes:
+        for item in change.gained:
+            assert item in own and item in given[change.position] and item not in given[change.position - 1]
+        for item in change.lost:
+            assert item not in own and item in given[change.position - 1] and item not in given[change.position]
+    assert {item for change in one.changes for item in change.gained} == set(own) - set(given[one.after])
+    title = "Compare how tall lighthouses are by focal height"
+    [misleading] = [each for each in found.changes if any(sample.get([id])[0].title == title for id in each.gained)]
+    assert misleading.type == "memories_consolidated" and misleading.runs == (MISLED,)
+    assert one.outcome == "changed" and found.answered and one.needs_model
+    assert len(one.checks) <= 2 + len(one.changes) * (ceil(log2(one.places)) + 3)
+
+
+def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
+    """Whichever failed: memory had no part, and the others had the very same prompt and succeeded."""
+    [bad, *passed] = [f"lights-16-7c15f2c5-1.r{index}" for index in range(3)]
+    for good in passed:
+        one = only(bisect_runs(sample, [bad], [good]))
+        assert (one.outcome, one.places, len(one.checks)) == ("same", 0, 1)
+        assert {(each.run, each.verdict) for each in one.answers} == {(run, "success") for run in passed}
+        assert not one.needs_model
+
+
+@pytest.mark.slow
+def test_every_run_of_the_sample_is_given_again_what_is_recorded(sample: Bank) -> None:
+    """So there is an answer for each that asked the bank, also for agents that searched by themselves."""
+    runs = [event.run for event in sample.events(types={"run_started"}) if isinstance(event, RunStarted)]
+    found = bisect_runs(sample, runs[1:], runs[:1])
+    assert found.answered and len(found.runs) == len(runs) - 1
+    assert {each.outcome for each in found.runs} >= {"changed"}
+    assert not any("quotes" in note for each in found.runs for note in each.notes)
+
+
+# ---------------------------------------------------------------- planted events
+
+
+def test_a_planted_event_is_found_for_all_bad_runs(bank: Bank) -> None:
+    for number in range(20):
+        learned(bank, f"crane {number}")
+    ran(bank, "good", verdict="success")
+    for number in range(20, 60):
+        learned(bank, f"crane {number}")
+    bad_item = learned(bank, "boats follow the tide")
+    planted = bank.position
+    for number in range(60, 90):
+        learned(bank, f"lamp {number}")
+    for run in ("bad-1", "bad-2"):
+        ran(bank, run, verdict="failure")
+    found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
+    [change] = found.changes
+    assert (change.position, change.gained, change.lost) == (planted, (bad_item,), ())
+    assert change.runs == ("bad-1", "bad-2")
+    assert (change.before.successes, change.before.decided) == (1, 1)
+    assert (change.since.successes, change.since.decided) == (0, 2)
+    assert all(len(each.checks) <= 5 for each in found.runs)
+
+
+def test_an_item_that_left_is_found_where_it_ended(bank: Bank) -> None:
+    kept = learned(bank, "boats follow the tide")
+    learned(bank, "tide tables")
+    ran(bank, "good")
+    for number in range(20):
+        learned(bank, f"crane {number}")
+    bank.retract(kept, because="It is outdated.", by="me")
+    ended = next(event.seq for event in bank.events(types={"memories_retracted"}))
+    learned(bank, "lamp")
+    ran(bank, "bad")
+    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    assert (change.position, change.type, change.lost) == (ended, "memories_retracted", (kept,))
+
+
+def test_a_policy_can_be_the_event(bank: Bank) -> None:
+    learned(bank, "boats follow the tide")
+    ran(bank, "good")
+    learned(bank, "crane")
+    bank.set_policies({"retrieval": {"floor": 900}})
+    changed = bank.position
+    ran(bank, "bad")
+    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    assert (change.position, change.type, len(change.lost)) == (changed, "policy_set", 1)
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Acts of a bank: what it learns, what it loses and gets back, how it ranks."""
+    phrase = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+    act = st.sampled_from(("learn", "learn", "learn", "retract", "restore", "policy"))
+    return [(draw(act), draw(phrase)) for _ in range(draw(st.integers(1, 25)))]
+
+
+def live(bank: Bank, life: list[tuple[str, str]]) -> None:
+    for act, words in life:
+        items = bank.state().items
+        chosen = sorted(items)[len(words) % len(items)] if items else None
+        if act == "learn":
+            learned(bank, words)
+        elif act == "policy":
+            bank.set_policies({"retrieval": {"floor": len(words) % 3}})
+        elif chosen is not None and act == "retract" and items[chosen].state == "active":
+            bank.retract(chosen, because="a reason", by="me")
+        elif chosen is not None and act == "restore" and items[chosen].state != "active":
+            bank.restore(chosen, because="a reason", by="me")
+
+
+@settings(max_examples=examples(40))
+@given(st.data())
+def test_in_any_log_a_change_is_one_that_asking_at_every_position_shows(data: st.DataObject) -> None:
+    """What each change names is given at its position and not just before, or the other way round."""
+    query = data.draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join))
+    with Bank.create("memory:") as bank:
+        live(bank, data.draw(lives()))
+        ran(bank, "good", query)
+        live(bank, data.draw(lives()))
+        ran(bank, "bad", query)
+        one = only(bisect_runs(bank, ["bad"], ["good"]))
+        given = {at: {hit.id for hit in bank.search(query, 2, point=at)} for at in range(one.after, one.upto + 1)}
+        gained = {item for change in one.changes for item in change.gained}
+        lost = {item for change in one.changes for item in change.lost}
+        assert (gained, lost) == (given[one.upto] - given[one.after], given[one.after] - given[one.upto])
+        for change in one.changes:
+            now, then = given[change.position], given[change.position - 1]
+            assert set(change.gained) <= now - then and set(change.lost) <= then - now
+            flips = [at for at in given if at > one.after and given[at] != given[at - 1]]
+            if len(flips) == 1:
+                assert [change.position] == flips and change.steady
+        if one.places:
+            assert len(one.checks) <= 2 + len(gained | lost | {""}) * (ceil(log2(one.places)) + 3)
+
+
+# ---------------------------------------------------------------- by a metric
+
+
+def test_a_metric_chooses_tasks_that_succeeded_and_then_failed(bank: Bank) -> None:
+    ran(bank, "tide-1", "tide", verdict="success")
+    ran(bank, "lamp-1", "lamp", verdict="success")
+    ran(bank, "crane-1", "crane", verdict="failure")
+    learned(bank, "tide tables")
+    for run in ("tide-2", "tide-3"):
+        ran(bank, run, "tide", verdict="failure")
+    ran(bank, "lamp-2", "lamp", verdict="failure")
+    ran(bank, "lamp-3", "lamp", verdict="success")
+    ran(bank, "crane-2", "crane", verdict="failure")
+    found = bisect_runs(bank, metric="success")
+    assert [(each.run, each.good, each.outcome) for each in found.runs] == [("tide-2", "tide-1", "changed")]
+    [change] = found.changes
+    assert (change.before.successes, change.before.decided, change.since.decided) == (1, 1, 2)
+    assert bisect_runs(bank, metric="score").runs == ()
+
+
+# ---------------------------------------------------------------- what can't be told, and bad input
+
+
+def test_a_run_that_asked_nothing_was_given_nothing(bank: Bank) -> None:
+    ran(bank, "good")
+    learned(bank, "boats follow the tide")
+    bank.append(RunStarted(run="bad", task="boat tide"))
+    one = only(bisect_runs(bank, ["bad"], ["good"]))
+    assert (one.outcome, one.checks) == ("nothing", ()) and "asked nothing" in one.reason
+
+
+def test_items_given_by_an_unrecorded_search_are_unknown(bank: Bank) -> None:
+    ran(bank, "good")
+    item = learned(bank, "boats follow the tide")
+    bank.append([RunStarted(run="bad", task="boat tide"), ContextBuilt(run="bad", chars=9, items=(item,))])
+    found = bisect_runs(bank, ["bad"], ["good"])
+    assert only(found).outcome == "unknown" and not found.answered
+    assert "not recorded" in only(found).reason
+
+
+def test_hits_that_the_bank_doesnt_give_are_unknown(bank: Bank) -> None:
+    ran(bank, "good")
+    learned(bank, "boats follow the tide")
+    hit = Hit(id="elsewhere", rank=1, score=-1.0)
+    retrieved = MemoriesRetrieved(run="bad", k=2, policy="bm25-1", hits=(hit,), query="boat")
+    bank.append([RunStarted(run="bad", task="boat"), retrieved])
+    bank.append([RunStarted(run="other", task="boat"), replace(retrieved, run="other", policy="other-1", id="")])
+    reasons = {each.run: each.reason for each in bisect_runs(bank, ["bad", "other"], ["good"]).runs}
+    assert "verify --retrievals" in reasons["bad"] and "other-1" in reasons["other"]
+
+
+def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank") as bank:
+        learned(bank, "tide tables")
+        lost = learned(bank, "boats follow the tide", "They leave at high water, never before.")
+        ran(bank, "good")
+        bank.retract(lost, because="a reason", by="me")
+        mine = learned(bank, "boats need a berth", "Ask the master of the harbour for one.")
+        ran(bank, "bad")
+        ran(bank, "late", "harbour master of the town")
+        bank.erase(item=lost)
+        one = only(bisect_runs(bank, ["bad"], ["good"]))
+        assert one.outcome == "changed" and any("erased" in note for note in one.notes)
+        bank.erase(item=mine)
+        assert "erased since" in only(bisect_runs(bank, ["bad"], ["good"])).reason
+        bank.erase(text="harbour master of the town")
+        assert "were erased" in only(bisect_runs(bank, ["late"], ["good"])).reason
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "said"),
+    [
+        (["bad"], [], "at least one"),
+        ([], ["good"], "at least one"),
+        (["bad", "good"], ["good"], "as bad and as good"),
+        (["good"], ["bad"], "no good run began before"),
+        (["bad"], ["good", "late"], "began after every bad run"),
+        (["bad"], ["ports"], "one ontology"),
+    ],
+)
+def test_runs_that_contradict_are_refused(bank: Bank, bad: list[str], good: list[str], said: str) -> None:
+    ran(bank, "ports", ontology="ports")
+    ran(bank, "good", ontology="lights")
+    ran(bank, "bad", ontology="lights")
+    ran(bank, "late", ontology="lights")
+    with pytest.raises(BadInput, match=said):
+        bisect_runs(bank, bad, good)
+
+
+def test_runs_that_are_not_there_and_mixtures_are_refused(bank: Bank) -> None:
+    ran(bank, "good")
+    before = bank.position
+    ran(bank, "bad")
+    with pytest.raises(NotInBank, match="nowhere"):
+        bisect_runs(bank, ["nowhere"], ["good"])
+    with pytest.raises(NotInBank, match="bad"):
+        bisect_runs(bank, ["bad"], ["good"], point=before)
+    with pytest.raises(BadInput, match="not both"):
+        bisect_runs(bank, ["bad"], ["good"], metric="success")
+
+
+def test_the_bank_is_only_read(sample: Bank) -> None:
+    before: list[Event] = list(sample.events(after=sample.position - 3))
+    bisect_runs(sample, [MISLED], [BEFORE])
+    assert list(sample.events(after=sample.position - 3)) == before
