@@ -265,3 +265,25 @@ def test_filters_narrow_and_change_no_score(
         assert [(hit.id, hit.score) for hit in some] == [(hit.id, hit.score) for hit in fitting]
         assert all(items[hit.id]["state"] == "active" for hit in every)
         assert not {hit.src for hit in every} & {"principle", "episode"}
+
+
+@law
+@given(memories)
+def test_positions_at_which_memory_changed_and_spans_of_items_are_those_of_the_fold(events: list[Event]) -> None:
+    """Between two of them no search can find something else; an item is active in its spans, and nowhere else."""
+    states = [fold(events[:position]) for position in range(len(events) + 1)]
+    searched = [
+        ({id: (item, state.items[id].domains) for id, item in active(state).items()}, state.policies.get("retrieval"))
+        for state in states
+    ]
+    with place() as path, ReadModels.open(path) as models:
+        models.catch_up(FakeLog(events))
+        with models.live() as view:
+            for after in (0, len(events) // 2):
+                changed = {at for at in range(after + 1, len(events) + 1) if searched[at] != searched[at - 1]}
+                told = view.memory_changes(after)
+                assert changed <= set(told) and told == sorted(set(told)) and all(at > after for at in told)
+            for id in states[-1].items:
+                spans = [range(begin, end or len(states)) for begin, end in view.active_spans(id)]
+                inside = [any(at in span for span in spans) for at in range(len(states))]
+                assert inside == [id in active(state) for state in states]
