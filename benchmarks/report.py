@@ -39,6 +39,9 @@ HOW = """\
   of the types that projections read, and FTS5 over the texts of the active items, each without the rest.
 - **search**: the same FTS5 index, the same expression, the same LIMIT. Ours also filters by source, breaks ties by id,
   and returns titles and descriptions.
+- **review order**: simulated banks with planted errors, in which a person who is never wrong checks a tenth of the
+  verdicts. Counted are the items that leave because of it. *Random* is the mean of many draws among all verdicts; who
+  knows the errors checks those on which most items rest. No model of error is taken from a real judge.
 - **start-up**: whole processes of the same interpreter, started in turn, with byte code cached as after an
   installation.
 - **rerun**: in process, with dspy loaded and the query engine running; then with the ontology opened anew; then the

@@ -484,6 +484,10 @@ DASHBOARD_PURPOSE_CHARS = 500
 # -------------------- cli
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000
+# Verdicts that `review` lists at most: more than a person checks in weeks.
+REVIEW_VERDICTS = 1_000
+# The largest `--minutes`: a day. A number beyond it is a slip of the pen.
+REVIEW_MINUTES = 1_440
 # The largest `--tail`.
 LOG_TAIL = 1_000_000
 # Names that a shell is offered at a Tab.

@@ -6,7 +6,7 @@ An act that changes nothing appends nothing. Ids may be given by any unambiguous
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from rbank_es.events import (
     MemoriesRestored,
     MemoriesRetracted,
     Reliance,
+    RunJudged,
 )
 from rbank_es.events.items import Item, Polarity, Source
 from rbank_es.events.memory_events import Action
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rbank_es.bank.correction import Correction, VerdictChange
     from rbank_es.bank.corrector import Corrector
     from rbank_es.bank.decisions import Latest
+    from rbank_es.bank.verdict_review import DoubtfulVerdict
     from rbank_es.log import EventLog
     from rbank_es.projections.read_models import ReadModels
     from rbank_es.state import ItemStatus, Pair, State
@@ -165,6 +167,18 @@ class BankActs:
             judgment=None if standing is None else self._event(standing.seq).id,
             reason=ruling.reason,
         )
+
+    def doubtful_verdicts(self, *, progress: Callable[[int, int], None] | None = None) -> tuple[DoubtfulVerdict, ...]:
+        """Return the verdicts on which items rest alone, first those whose being wrong would cost most.
+
+        `progress` is called with the number of runs done and their total. See `rbank_es.bank.verdict_review`.
+        """
+        from rbank_es.bank.verdict_review import JUDGMENTS, doubtful_verdicts
+
+        with self.latest.at(self.log.position()) as basis:
+            events = self.log.read(upto=basis.state.position, types=JUDGMENTS)
+            judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
+            return doubtful_verdicts(basis.state, judgments, progress)
 
     def _event(self, seq: int) -> Event:
         return next(self.log.read(after=seq - 1, upto=seq))

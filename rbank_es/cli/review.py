@@ -1,18 +1,22 @@
-"""`review`: the pending items of a bank, with what each came from; admit or reject several at once."""
+"""`review`: the pending items of a bank, with what each came from, to be admitted or rejected; or the verdicts that a
+person should check first."""
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
 from rbank_es.bank.ids import whole_id
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, view_at
 from rbank_es.cli.shared.correction_report import act_options, print_correction
+from rbank_es.cli.shared.doubtful_list import list_doubtful
 from rbank_es.cli.shared.output import count, echo, echo_fields, echo_heading, echo_json, safe_block, safe_line, warn
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesExtracted
@@ -28,17 +32,33 @@ CONTENT_LINES = 6
     "rbank-es review notes",
     "rbank-es review notes --admit 3f2a9c01b7de --admit 77b0c2d4e6f1 --by ann",
     "rbank-es review notes --reject 3f2a9c01b7de --because 'It names a property that is deprecated.'",
+    "rbank-es review notes --verdicts 3",
+    "rbank-es review notes --verdicts 20 --minutes 15 --json",
 )
 @click.argument("bank")
 @click.option("--admit", "admitted", metavar="ID", multiple=True, help="Admit this item; may be repeated.")
 @click.option("--reject", "rejected", metavar="ID", multiple=True, help="Condemn its words; may be repeated.")
 @click.option("--because", metavar="TEXT", default="", help="Why; needed to reject.")
+@click.option(
+    "--verdicts",
+    metavar="N",
+    type=click.IntRange(1, limits.REVIEW_VERDICTS),
+    help="List instead the verdicts whose being wrong would cost most.",
+)
+@click.option(
+    "--minutes",
+    metavar="M",
+    type=click.FloatRange(0, limits.REVIEW_MINUTES, min_open=True),
+    help="With --verdicts: as many as a person can check in so many minutes.",
+)
 @act_options
 def review(
     bank: str,
     admitted: tuple[str, ...],
     rejected: tuple[str, ...],
     because: str,
+    verdicts: int | None,
+    minutes: float | None,
     by: str | None,
     dry_run: bool,
     as_json: bool,
@@ -47,8 +67,18 @@ def review(
 
     What agents propose in their own words waits until an extractor draws the same, or a person admits it; under the
     policy reviewed, everything that is learned waits.
+
+    With --verdicts, list the N verdicts to check first: by the probability that they are wrong, times the items that
+    rest on them alone, the uses of these, and the runs that were given them. Without any model; nothing is recorded.
     """
+    if verdicts is not None and (admitted or rejected):
+        raise click.UsageError("--verdicts only lists; leave out --admit and --reject.")
+    if minutes is not None and (verdicts is None or isnan(minutes)):
+        raise click.UsageError("--minutes is a number of minutes, and goes with --verdicts N.")
     with open_whole(bank) as opened:
+        if verdicts is not None:
+            list_doubtful(bank, opened, verdicts, minutes, as_json=as_json)
+            return
         if not (admitted or rejected):
             _list(opened, as_json)
             return

@@ -1,0 +1,256 @@
+"""Simulated banks with planted errors: the items that a person saves by checking verdicts in the order of `review`,
+against random order and newest first.
+
+Nothing here says how often a real judge errs. Seven models of error differ in who errs, where, and whether confidence,
+other judges or earlier checks betray it; in two of them what the order goes by misleads. A person who checks is always
+right. The weights and priors of the order were set before these banks were made, and not tuned on them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from benchmarks.corpus import SEED, vocabulary
+from benchmarks.measure import Goal, Row
+from benchmarks.sizes import Sizes
+from rbank_es import Bank, Item
+from rbank_es.bank.acts import Ruling
+from rbank_es.bank.decisions import append_decided
+from rbank_es.bank.verdict_review import OPPOSITE
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    Reliance,
+    RunJudged,
+    RunStarted,
+)
+from rbank_es.events.run_events import VerdictValue
+
+RUNS = 120
+FAMILIES = 12
+CHECKED_SHARE = 0.1
+"""The share of the verdicts that a person checks."""
+
+ROUNDS = 3
+"""Times that the order is asked for: what was found out so far counts in the next round."""
+
+RANDOM_ORDERS = 20
+TWINS = 0.3
+"""The share of lessons that nearly repeat one of their family, so that two verdicts support it."""
+
+
+class Judged(NamedTuple):
+    """A verdict of a simulated model: who gave it, whether it is wrong, the confidence, and how many lessons follow."""
+
+    judge: str
+    wrong: bool
+    confidence: float | None = None
+    lessons: int = 2
+
+
+class Case(NamedTuple):
+    """A run before it is judged: its number, its family, and whether it succeeded."""
+
+    number: int
+    family: int
+    success: bool
+
+
+def _independent(case: Case, dice: random.Random) -> Judged:
+    return Judged("lm", dice.random() < (0.1 if case.success else 0.3), lessons=dice.randint(1, 3))
+
+
+def _one_bad_judge(case: Case, dice: random.Random) -> Judged:
+    judge, error = dice.choice((("good", 0.05), ("fair", 0.15), ("bad", 0.5)))
+    return Judged(judge, dice.random() < error, lessons=dice.randint(1, 3))
+
+
+def _by_family(case: Case, dice: random.Random) -> Judged:
+    return Judged("lm", dice.random() < (0.9 if case.family % 4 == 0 else 0.05), lessons=dice.randint(1, 3))
+
+
+def _less_confident(case: Case, dice: random.Random) -> Judged:
+    wrong = dice.random() < (0.1 if case.success else 0.3)
+    return Judged(
+        "lm", wrong, round(dice.betavariate(4, 2) if wrong else dice.betavariate(9, 1), 2), dice.randint(1, 3)
+    )
+
+
+def _over_confident(case: Case, dice: random.Random) -> Judged:
+    wrong = dice.random() < (0.1 if case.success else 0.3)
+    return Judged(
+        "lm", wrong, round(dice.betavariate(9, 1) if wrong else dice.betavariate(4, 2), 2), dice.randint(1, 3)
+    )
+
+
+def _few_teach_much(case: Case, dice: random.Random) -> Judged:
+    return Judged("lm", dice.random() < (0.1 if case.success else 0.3), lessons=min(10, int(dice.paretovariate(1.2))))
+
+
+def _errors_teach_little(case: Case, dice: random.Random) -> Judged:
+    wrong = dice.random() < (0.1 if case.success else 0.3)
+    return Judged("lm", wrong, lessons=1 if wrong else dice.randint(1, 3))
+
+
+class Model(NamedTuple):
+    """A model of error: what its name says, how runs are judged, and the share of runs with a gold score."""
+
+    words: str
+    judge: Callable[[Case, random.Random], Judged]
+    scored: float = 0.0
+
+
+MODELS = (
+    Model("errors independent, more false successes", _independent),
+    Model("one of three judges bad, a fifth of the runs scored by gold", _one_bad_judge, 0.2),
+    Model("errors in some families only, a fifth scored", _by_family, 0.2),
+    Model("less confident when wrong", _less_confident),
+    Model("more confident when wrong", _over_confident),
+    Model("few runs teach much", _few_teach_much),
+    Model("wrong runs teach little", _errors_teach_little),
+)
+
+
+class Saved(NamedTuple):
+    """Items saved per verdict checked, in each order; `best` is that of who knows the errors."""
+
+    ours: float
+    random: float
+    newest: float
+    best: float
+
+
+def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
+    """Yield a row for each model of error, and one for all."""
+    found = []
+    for model in MODELS:
+        saved = [_saved(model, SEED + number) for number in range(sizes.review_banks)]
+        found.append(Saved(*(mean(values) for values in zip(*saved, strict=True))))
+        yield _row(model.words, found[-1], sizes)
+    yield _row(
+        "mean of all models", Saved(*(mean(v) for v in zip(*found, strict=True))), sizes, Goal("≥", 3, "x random")
+    )
+
+
+def _row(words: str, saved: Saved, sizes: Sizes, goal: Goal | None = None) -> Row:
+    share = f"{CHECKED_SHARE:.0%} of {RUNS}, {sizes.review_banks} banks"
+    return Row(
+        "review order",
+        f"SIMULATED: items saved per verdict checked, {share}; {words}",
+        f"{saved.ours:.2f} ({saved.ours / saved.random:.1f} x random)",
+        f"random {saved.random:.2f}, newest first {saved.newest:.2f}",
+        f"who knows the errors {saved.best:.2f}",
+        goal=goal,
+        value=saved.ours / saved.random if goal else None,
+    )
+
+
+def _saved(model: Model, seed: int) -> Saved:
+    """Make one bank and check its verdicts in each order; the last one, ours, really corrects it."""
+    dice, budget = random.Random(f"{seed} {model.words}"), round(CHECKED_SHARE * RUNS)
+    with Bank.create("memory:") as bank:
+        wrong = _fill(bank, model, dice)
+        runs = [f"run-{number:04d}" for number in range(RUNS)]
+        alone = {run: _left(bank, [run], wrong) for run in wrong}
+        best = sorted(wrong, key=lambda run: -alone[run])[:budget]
+        drawn = [_left(bank, dice.sample(runs, budget), wrong) for _ in range(RANDOM_ORDERS)]
+        newest = _left(bank, runs[-budget:], wrong)
+        return Saved(
+            _checked_by_us(bank, wrong, budget) / budget,
+            mean(drawn) / budget,
+            newest / budget,
+            _left(bank, best, wrong) / budget,
+        )
+
+
+def _left(bank: Bank, checked: Sequence[str], wrong: dict[str, VerdictValue]) -> int:
+    """Return the number of items that leave when somebody checks these runs."""
+    rulings = [Ruling(run, OPPOSITE[wrong[run]], "checked") for run in checked if run in wrong]
+    return len(bank.overrule_many(rulings, dry_run=True).left) if rulings else 0
+
+
+def _checked_by_us(bank: Bank, wrong: dict[str, VerdictValue], budget: int) -> int:
+    """Check verdicts in the order of the review, asked for in rounds; return the number of items that left."""
+    left = 0
+    for number in range(ROUNDS):
+        asked = bank.doubtful_verdicts()[: budget * (number + 1) // ROUNDS - budget * number // ROUNDS]
+        rulings = [
+            Ruling(each.run, OPPOSITE[each.verdict] if each.run in wrong else each.verdict, "checked") for each in asked
+        ]
+        left += len(bank.overrule_many(rulings).left) if rulings else 0
+    return left
+
+
+# ---------------------------------------------------------------- a bank
+
+
+def _fill(bank: Bank, model: Model, dice: random.Random) -> dict[str, VerdictValue]:
+    """Let runs be judged and teach; return the wrong verdicts by run."""
+    wrong: dict[str, VerdictValue] = {}
+    taught: list[list[Item]] = [[] for _ in range(FAMILIES)]
+    for number in range(RUNS):
+        case = Case(number, dice.randrange(FAMILIES), dice.random() < 0.5)
+        judged, run = model.judge(case, dice), f"run-{number:04d}"
+        verdict: VerdictValue = "success" if case.success is not judged.wrong else "failure"
+        if judged.wrong:
+            wrong[run] = verdict
+        known = taught[case.family]
+        bank.append(_events(run, case, judged, verdict, known, dice.random() < model.scored))
+        known += _learned(bank, run, verdict, [_lesson(dice, known, verdict) for _ in range(judged.lessons)])
+    return wrong
+
+
+def _events(
+    run: str, case: Case, judged: Judged, verdict: VerdictValue, known: list[Item], scored: bool
+) -> list[Event]:
+    """Return a run that was given the two latest items of its family, its judgment, and perhaps its score."""
+    given = tuple(dict.fromkeys(item.id for item in reversed(known)))[:2]
+    truth: VerdictValue = "success" if case.success else "failure"
+    events: list[Event] = [
+        RunStarted(run=run, scripted=True),
+        ContextBuilt(run=run, chars=0, items=given),
+        RunJudged(
+            run=run,
+            purpose="learning",
+            verdict=verdict,
+            judge=judged.judge,
+            judge_version="1",
+            kind="lm",
+            confidence=judged.confidence,
+        ),
+    ]
+    if scored:
+        events.append(
+            RunJudged(run=run, purpose="scoring", verdict=truth, judge="gold", judge_version="1", kind="gold")
+        )
+    return events
+
+
+def _lesson(dice: random.Random, known: list[Item], verdict: VerdictValue) -> Item:
+    twins = [item for item in known if item.src == verdict]
+    if twins and dice.random() < TWINS:
+        twin = dice.choice(twins)
+        return Item.make(twin.title, twin.content.rpartition(" ")[0], twin.src)
+    words, weights = vocabulary()
+    text = dice.choices(words, cum_weights=weights, k=30)
+    return Item.make(" ".join(text[:6]), " ".join(text[6:]), "success" if verdict == "success" else "failure")
+
+
+def _learned(bank: Bank, run: str, verdict: VerdictValue, lessons: list[Item]) -> list[Item]:
+    """Record the lessons of a run; return those that are items now, and no support of others."""
+    extracted = MemoriesExtracted(
+        kind="success" if verdict == "success" else "failure",
+        runs=(run,),
+        relied=(Reliance(run=run, verdict=verdict),),
+        heads=tuple(item.head for item in lessons),
+        candidates=tuple(item.text for item in lessons),
+    )
+    made = append_decided(bank.log, bank.latest, [extracted]).events
+    decisions = (each for event in made if isinstance(event, MemoriesConsolidated) for each in event.decisions)
+    return [lessons[each.candidate] for each in decisions if each.action == "add"]

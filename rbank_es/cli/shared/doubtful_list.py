@@ -1,0 +1,143 @@
+"""The list of the verdicts to check first: why each is doubtful, what rests on it, and the commands that settle it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.cli.shared.arguments import view_at
+from rbank_es.cli.shared.correction_report import NEXT
+from rbank_es.cli.shared.event_sentences import text_of
+from rbank_es.cli.shared.output import (
+    Progress,
+    count,
+    echo,
+    echo_command,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    safe_line,
+    warn,
+)
+from rbank_es.events import JudgmentOverruled, RunJudged
+
+if TYPE_CHECKING:
+    from rbank_es.bank.verdict_review import Doubt, DoubtfulVerdict, JudgeRecord, Stake
+    from rbank_es.projections.view import View
+
+RUN_TEXTS = ("task", "answer", "sparql", "error")
+"""The texts of a run that a person reads to check a verdict, beside the judge's reason."""
+
+ITEMS_NAMED = 6
+"""Items or runs that a line names; JSON has all."""
+
+KINDS = {"lm": "a model", "check": "a check", "gold": "the right answer"}
+
+
+def list_doubtful(given: str, bank: Bank, most: int, minutes: float | None, *, as_json: bool) -> None:
+    """Print the first `most` doubtful verdicts of a bank (`given` on the command line), or those that fit into so many
+    minutes."""
+    from rbank_es.bank.verdict_review import within
+
+    with Progress("verdicts") as progress:
+        found = bank.doubtful_verdicts(progress=progress)
+    with view_at(bank) as view:
+        listed = [_facts(given, bank, view, each) for each in found[:most]]
+        position = view.position
+    if minutes is not None:
+        listed = [listed[at] for at in within((each["minutes"] for each in listed), minutes)]
+    if as_json:
+        echo_json({"bank": bank.name, "position": position, "doubtful": len(found), "verdicts": listed})
+        return
+    doubtful = {each.run: each for each in found}
+    for number, facts in enumerate(listed, 1):
+        _print(number, facts, doubtful[facts["run"]])
+    _print_end(len(found), listed, minutes)
+
+
+def _facts(given: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[str, Any]:
+    """Return a doubtful verdict for programs, with the minutes to check it and the commands that settle it."""
+    from rbank_es.bank.verdict_review import OPPOSITE, minutes_to_check
+
+    row = view.run(each.run) or {}
+    [judgment] = bank.events(after=each.seq - 1, point=each.seq, resolve=True)
+    assert isinstance(judgment, RunJudged | JudgmentOverruled)
+    texts = [row.get(name) or "" for name in RUN_TEXTS] + [text_of(judgment.reason)]
+    facts: dict[str, Any] = msgspec.to_builtins(each)
+    return facts | {
+        "task": row.get("task"),
+        "reason": texts[-1],
+        "error_of_judge": each.doubt.record.error,
+        "weight": each.stake.weight,
+        "minutes": round(minutes_to_check(sum(map(len, texts))), 1),
+        "confirm": _overrule(given, each.run, each.verdict),
+        "overrule": _overrule(given, each.run, OPPOSITE[each.verdict]),
+    }
+
+
+def _overrule(bank: str, run: str, verdict: str) -> str:
+    options, names = f"--{verdict} --reason TEXT", shlex.join([bank, run])
+    # After the options where it could be taken for one, because a run may have any name.
+    return f"overrule {options} -- {names}" if run.startswith("-") else f"overrule {names} {options}"
+
+
+def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
+    by = f"{each.judge} ({KINDS.get(each.kind, each.kind)})"
+    echo_heading(f"{number}. {safe_line(each.run)}: {each.verdict}, says {safe_line(by)} at position {each.seq:,}")
+    echo_fields(
+        {
+            "task": safe_line(facts["task"] or "[no task]"),
+            "reason": safe_line(facts["reason"]),
+            "doubt": f"wrong in {each.doubt.probability:.0%}: {'; '.join(_because(each.doubt))}",
+            "takes out": _consequence(each.stake),
+            "items": _named(each.stake.items),
+            "given to": _named(each.stake.runs),
+            "to check": f"about {facts['minutes']:g} minutes",
+        }
+    )
+    echo("right? confirm it; wrong? overrule it:")
+    echo_command(facts["confirm"], NEXT)
+    echo_command(facts["overrule"], NEXT)
+
+
+def _because(doubt: Doubt) -> list[str]:
+    """Return the reasons of a probability, in words."""
+    record, reasons = doubt.record, [_checked(doubt.record)]
+    if doubt.confidence is not None and record.confidence is not None and doubt.confidence != record.confidence:
+        reasons.append(f"confidence {doubt.confidence:.2f}, {record.confidence:.2f} on average")
+    reasons += [f"{each.judge} says {each.verdict} ({each.purpose})" for each in doubt.against]
+    reasons += [f"{each.judge} agrees ({each.purpose})" for each in doubt.agreeing]
+    return reasons
+
+
+def _checked(record: JudgeRecord) -> str:
+    what = f"{record.verdict} verdicts of {record.judge}"
+    if not record.checked:
+        return f"none of the {what} was checked here, and {record.prior:.0%} is assumed"
+    were = "was" if record.wrong == 1 else "were"
+    return f"of {count(record.checked, 'checked one')} of the {what} {record.wrong:,} {were} wrong"
+
+
+def _consequence(stake: Stake) -> str:
+    if not stake.uses:
+        return f"{count(len(stake.items), 'item')}, not used yet"
+    return f"{count(len(stake.items), 'item')}, used {count(stake.uses, 'time')} in {count(len(stake.runs), 'run')}"
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = len(names) - ITEMS_NAMED
+    return ", ".join(map(safe_line, names[:ITEMS_NAMED])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _print_end(found: int, listed: list[dict[str, Any]], minutes: float | None) -> None:
+    if not found:
+        warn("no item rests on a single verdict that a person hasn't given; there is nothing to check")
+    elif not listed:
+        warn(f"no verdict can be checked in {minutes:g} minutes; give more")
+    else:
+        spent = sum(each["minutes"] for each in listed)
+        echo(f"\n{len(listed):,} of {count(found, 'verdict')} on which items rest alone, about {spent:.0f} minutes")
+        echo("overrule --dry-run shows all that would follow, and records nothing")

@@ -1,0 +1,203 @@
+"""The verdicts to check first: their probabilities, what rests on them, and their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rbank_es import Bank
+from rbank_es.bank.verdict_review import (
+    LEAST_PROBABILITY,
+    OPPOSITE,
+    PRIORS,
+    Opinion,
+    doubt_of,
+    judge_records,
+    opinions_of,
+    stake_of,
+    within,
+)
+from rbank_es.state import fold
+from tests.cli.misled import HEIGHT, SORTED, WARNING, judged, learned, misled_bank, ran
+from tests.effort import examples
+from tests.laws.bank_lives import PEOPLE, Life, Op, lives
+
+slow_to_make = settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def opinions(draw: st.DrawFn) -> Opinion:
+    kind = draw(st.sampled_from(("lm", "check", "gold")))
+    return Opinion(
+        judge=f"{kind}-{draw(st.integers(1, 2))}",
+        kind=kind,
+        verdict=draw(st.sampled_from(("success", "failure"))),
+        purpose=draw(st.sampled_from(("learning", "scoring"))),
+        sure=draw(st.booleans()),
+        confidence=draw(st.none() | st.floats(0, 1)),
+        seq=draw(st.integers(1, 99)),
+    )
+
+
+histories = st.lists(st.lists(opinions(), max_size=3), max_size=6)
+
+
+def records_of(history: list[list[Opinion]]) -> Any:
+    return judge_records({str(at): {each.by: each for each in of_run} for at, of_run in enumerate(history)})
+
+
+# ---------------------------------------------------------------- the probability
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(opinions(), st.lists(opinions(), max_size=3), opinions(), histories)
+def test_agreement_never_raises_a_doubt_and_disagreement_never_lowers_it(
+    given_: Opinion, others: list[Opinion], another: Opinion, history: list[list[Opinion]]
+) -> None:
+    records = records_of([*history, [given_], others, [another]])
+    before = doubt_of(given_, others, records).probability
+    after = doubt_of(given_, [*others, another], records).probability
+    assert LEAST_PROBABILITY <= before <= 1 - LEAST_PROBABILITY
+    assert after <= before if another.verdict == given_.verdict else after >= before
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(opinions(), histories, st.floats(0, 1), st.floats(0, 1))
+def test_less_confidence_never_lowers_a_doubt(
+    given_: Opinion, history: list[list[Opinion]], one: float, other: float
+) -> None:
+    records = records_of([*history, [replace(given_, confidence=0.5)]])
+    less, more = (doubt_of(replace(given_, confidence=each), [], records).probability for each in sorted((one, other)))
+    assert less >= more
+
+
+def test_the_record_of_a_judge_counts_what_a_higher_authority_decided() -> None:
+    judgments = [
+        judged("a", "success"),
+        replace(judged("a", "failure", "gold"), purpose="scoring"),
+        judged("b", "success"),
+        judged("b", "success", "human"),
+        judged("c", "success"),
+        judged("c", "failure", "check"),  # not sure, so it is no check of a model
+        judged("d", "failure"),
+        judged("d", "undecided", "human"),  # says nothing about who is right
+        judged("e", "success"),
+        judged("e", "success", "gold"),
+        judged("e", "failure", "human"),  # above the right answer, too
+    ]
+    records = judge_records(opinions_of(judgments))
+    model = records[("lm-1", "lm"), "success"]
+    assert (model.checked, model.wrong, model.prior) == (3, 2, 0.56)
+    assert model.error == pytest.approx((2 + 4 * 0.56) / (3 + 4))
+    assert (records[("lm-1", "lm"), "failure"].checked, records[("gold-1", "gold"), "success"].wrong) == (0, 1)
+
+
+def test_a_judge_changes_its_mind_and_only_its_latest_verdict_counts() -> None:
+    judgments = [judged("a", "success"), judged("a", "failure"), judged("a", "failure", "human")]
+    records = judge_records(opinions_of(judgments))
+    assert (("lm-1", "lm"), "success") not in records and records[("lm-1", "lm"), "failure"].wrong == 0
+
+
+def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:
+    assert {kind for kind, _ in PRIORS} == {"lm", "check", "gold", "human"} and len(PRIORS) == 8
+    assert all(0 <= prior < 1 for prior in PRIORS.values())
+
+
+# ---------------------------------------------------------------- the weight
+
+
+@slow_to_make
+@given(lives(PEOPLE))
+def test_what_rests_on_a_verdict_is_what_the_fold_of_the_whole_log_drops(ops: list[Op]) -> None:
+    """Against brute force: the log with the opposite verdict at its end, folded from the beginning."""
+    life = Life()
+    for op in ops:
+        life.do(op)
+    log, state = life.log, life.bank.state()
+    for (run, purpose), standing in state.verdicts.items():
+        if purpose != "learning" or standing.verdict == "undecided":
+            continue
+        other = replace(judged(run, OPPOSITE[standing.verdict], "human"), id="x", seq=state.position + 1)
+        after = fold([*log, other])
+        left = {id for id, it in state.items.items() if it.state == "active" and after.items[id].state != "active"}
+        stake = stake_of(state, run, standing.verdict)
+        assert set(stake.items) == left
+        assert stake.uses == sum(len(state.uses.get(id, ())) for id in left)
+        assert set(stake.runs) == {run for id in left for run in state.uses.get(id, ())}
+
+
+def test_a_review_leaves_the_state_as_it_is() -> None:
+    with misled_bank("memory:") as bank:
+        before = bank.state()
+        for run in ("wrong", "well", "misled", "lucky"):
+            stake_of(before, run, "success")
+        assert before == bank.state()
+
+
+def test_what_leaves_without_twins_is_what_a_dry_run_of_the_correction_says() -> None:
+    with misled_bank("memory:") as bank:
+        for each in bank.doubtful_verdicts():
+            tried = bank.overrule(each.run, OPPOSITE[each.verdict], reason="tried", dry_run=True)
+            assert each.stake.items == tuple(change.id for change in tried.left)
+
+
+# ---------------------------------------------------------------- the order
+
+
+def test_the_order_is_by_expected_loss() -> None:
+    with misled_bank("memory:") as bank:
+        found = {each.run: each for each in bank.doubtful_verdicts()}
+        # `well` carries nothing alone: its advice only supports HEIGHT.
+        assert list(found) == ["wrong", "lucky", "misled"]
+        assert [each.stake.items for each in found.values()] == [(HEIGHT.id,), (SORTED.id,), (WARNING.id,)]
+        assert (found["wrong"].stake.uses, found["wrong"].stake.runs) == (2, ("lucky", "misled"))
+        assert found["wrong"].loss == pytest.approx(0.56 * (1 + 2 * 0.5 + 2 * 0.5))
+
+
+def test_ties_are_in_order_of_position() -> None:
+    with Bank.create("memory:") as bank:
+        for number, run in enumerate(("z", "a", "m")):
+            bank.append([*ran(run), judged(run, "success")])
+            item = replace(HEIGHT, id=str(number), title=f"{number} " * 5, content=f"w{number} x{number} y{number}")
+            learned(bank, item, (run, "success"))
+        first = bank.doubtful_verdicts()
+        assert [each.run for each in first] == ["z", "a", "m"] and len({each.loss for each in first}) == 1
+        assert bank.doubtful_verdicts() == first
+
+
+def test_a_person_who_confirmed_a_verdict_is_not_asked_again_and_teaches_the_order() -> None:
+    with misled_bank("memory:") as bank:
+        bank.overrule("wrong", "success", reason="It is right.")
+        found = {each.run: each for each in bank.doubtful_verdicts()}
+        assert list(found) == ["lucky", "misled"]
+        record = found["lucky"].doubt.record
+        assert (record.checked, record.wrong) == (1, 0) and found["lucky"].doubt.probability < 0.56
+
+
+def test_disagreement_in_scoring_puts_a_verdict_first() -> None:
+    with misled_bank("memory:") as bank:
+        bank.append(replace(judged("misled", "success", "gold"), purpose="scoring"))
+        found = {each.run: each for each in bank.doubtful_verdicts()}
+        assert found["misled"].doubt.probability > 0.9
+        assert [each.judge for each in found["misled"].doubt.against] == ["gold-1"]
+
+
+def test_undecided_runs_and_judgments_without_a_run_are_passed_over() -> None:
+    with misled_bank("memory:") as bank:
+        bank.append(judged("nobody", "success"))
+        bank.overrule("wrong", "undecided", reason="Nobody can tell.")
+        assert {each.run for each in bank.doubtful_verdicts()} == {"well", "lucky", "misled"}
+
+
+def test_an_empty_bank_has_no_doubtful_verdict() -> None:
+    with Bank.create("memory:") as bank:
+        assert bank.doubtful_verdicts() == ()
+
+
+def test_what_does_not_fit_into_the_minutes_left_is_passed_over() -> None:
+    assert within([2.0, 9.0, 3.0, 1.0], 6.0) == [0, 2, 3]
+    assert within([2.0], 1.0) == [] == within([], 5.0)

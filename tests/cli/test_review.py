@@ -1,0 +1,126 @@
+"""`review --verdicts`: which verdicts a person should check first, why, and the commands that settle them."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rbank_es import Bank
+from tests.cli.misled import HEIGHT, SORTED, judged, learned, misled_bank, ran
+from tests.cli_runner import fails, run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that each test has a copy of."""
+    folder = tmp_path_factory.mktemp("doubtful")
+    misled_bank(folder / "logs" / "misled").close()
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def reviewed(place: Path, *options: str) -> Any:
+    return run("review", "misled", *options, "--json", cwd=place).json
+
+
+def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_type(place: Path) -> None:
+    said = run("review", "misled", "--verdicts", "1", cwd=place).out
+    for words in (
+        "1. wrong: success, says lm-1 (a model) at position",
+        "Which lighthouse is the tallest? (wrong)",
+        "wrong looks like a success",
+        "none of the success verdicts of lm-1 was checked here, and 56% is assumed",
+        "1 item, used 2 times in 2 runs",
+        HEIGHT.id,
+        "lucky, misled",
+        "overrule misled wrong --success --reason TEXT",
+        "overrule misled wrong --failure --reason TEXT",
+        "1 of 3 verdicts on which items rest alone",
+    ):
+        assert words in said
+    assert "2. " not in said
+
+
+def test_programs_get_all_facts(place: Path) -> None:
+    facts = reviewed(place, "--verdicts", "9")
+    assert (facts["doubtful"], [each["run"] for each in facts["verdicts"]]) == (3, ["wrong", "lucky", "misled"])
+    first = facts["verdicts"][0]
+    assert first["stake"] == {"items": [HEIGHT.id], "uses": 2, "runs": ["lucky", "misled"]}
+    assert first["loss"] == pytest.approx(first["doubt"]["probability"] * first["weight"])
+    assert first["doubt"]["record"]["checked"] == 0 and first["minutes"] >= 1
+
+
+@pytest.mark.parametrize("settles", ["confirm", "overrule"])
+def test_the_commands_it_prints_settle_a_verdict(settles: str, place: Path) -> None:
+    [first] = reviewed(place, "--verdicts", "1")["verdicts"]
+    run(*shlex.split(first[settles]), cwd=place)
+    after = reviewed(place, "--verdicts", "9")["verdicts"]
+    assert "wrong" not in [each["run"] for each in after]
+    record = next(each for each in after if each["run"] == "lucky")["doubt"]["record"]
+    assert (record["checked"], record["wrong"]) == (1, int(settles == "overrule"))
+
+
+def test_as_many_as_fit_into_the_minutes(place: Path) -> None:
+    three = reviewed(place, "--verdicts", "9")["verdicts"]
+    two = sum(each["minutes"] for each in three[:2])
+    assert [each["run"] for each in reviewed(place, "--verdicts", "9", "--minutes", str(two))["verdicts"]] == [
+        "wrong",
+        "lucky",
+    ]
+    assert "give more" in run("review", "misled", "--verdicts", "9", "--minutes", "0.5", cwd=place).err
+
+
+def test_a_bank_without_doubtful_verdicts_says_so(place: Path) -> None:
+    run("init", "empty", cwd=place)
+    assert "nothing to check" in run("review", "empty", "--verdicts", "3", cwd=place).err
+    assert run("review", "empty", "--verdicts", "3", "--json", cwd=place).json["verdicts"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--verdicts", "0"), "--verdicts"),
+        (("--verdicts", "many"), "--verdicts"),
+        (("--verdicts", "1000000"), "--verdicts"),
+        (("--minutes", "5"), "--verdicts N"),
+        (("--verdicts", "3", "--minutes", "0"), "--minutes"),
+        (("--verdicts", "3", "--minutes", "nan"), "--minutes"),
+        (("--verdicts", "3", "--admit", "x"), "--admit"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_options_are_named(options: tuple[str, ...], words: str, place: Path) -> None:
+    assert words in fails("review", "misled", *options, cwd=place)
+
+
+def test_a_review_records_nothing(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        before = bank.head()
+    reviewed(place, "--verdicts", "3")
+    with Bank.open(place / "logs" / "misled") as bank:
+        assert bank.head() == before
+
+
+def test_words_of_a_bank_neither_reach_the_terminal_raw_nor_become_part_of_a_command(place: Path) -> None:
+    hostile, escape = "--dry-run; rm -rf ~", "\x1b[2J\u202e"
+    with Bank.open(place / "logs" / "misled") as bank:
+        events = [replace(each, task=escape) if hasattr(each, "task") else each for each in ran(hostile)]
+        verdict = replace(judged(hostile, "success"), judge=escape, reason=escape, confidence=0.2)
+        bank.append([*events, verdict])
+        learned(bank, replace(SORTED, id="beef", title="x", content="quite other words"), (hostile, "success"))
+    said = run("review", "misled", "--verdicts", "9", cwd=place).out
+    assert "\x1b" not in said and "\u202e" not in said
+    [found] = [each for each in reviewed(place, "--verdicts", "9")["verdicts"] if each["run"] == hostile]
+    assert shlex.split(found["overrule"])[-3:] == ["--", "misled", hostile]
+    run(*shlex.split(found["overrule"]), cwd=place)
+    assert hostile not in [each["run"] for each in reviewed(place, "--verdicts", "9")["verdicts"]]
