@@ -270,9 +270,7 @@ def _prior(opinion: Opinion) -> float:
     return SURE_PRIOR if sure else PRIORS[opinion.kind, opinion.verdict]
 
 
-def doubt_of(
-    given: Opinion, others: Iterable[Opinion], records: Mapping[tuple[str, VerdictValue], JudgeRecord]
-) -> Doubt:
+def doubt_of(given: Opinion, others: Iterable[Opinion], records: Records) -> Doubt:
     """Return the probability that a verdict is wrong, given the verdicts of other judges on the same run."""
     record = records.get((given.by, given.verdict)) or _record([(given, None)])
     odds = _odds(record.error)

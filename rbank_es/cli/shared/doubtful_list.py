@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.arguments import view_at
-from rbank_es.cli.shared.correction_report import NEXT
+from rbank_es.cli.shared.correction_report import NEXT, command_on
 from rbank_es.cli.shared.event_sentences import text_of
 from rbank_es.cli.shared.output import (
     Progress,
@@ -73,15 +72,9 @@ def _facts(given: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[st
         "error_of_judge": each.doubt.record.error,
         "weight": each.stake.weight,
         "minutes": round(minutes_to_check(sum(map(len, texts))), 1),
-        "confirm": _overrule(given, each.run, each.verdict),
-        "overrule": _overrule(given, each.run, OPPOSITE[each.verdict]),
+        "confirm": command_on("overrule", [given, each.run], f"--{each.verdict} --reason TEXT"),
+        "overrule": command_on("overrule", [given, each.run], f"--{OPPOSITE[each.verdict]} --reason TEXT"),
     }
-
-
-def _overrule(bank: str, run: str, verdict: str) -> str:
-    options, names = f"--{verdict} --reason TEXT", shlex.join([bank, run])
-    # After the options where it could be taken for one, because a run may have any name.
-    return f"overrule {options} -- {names}" if run.startswith("-") else f"overrule {names} {options}"
 
 
 def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
