@@ -2,11 +2,11 @@
 
 The expected loss of a verdict is the probability that it is wrong, times the weight of what rests on it alone.
 
-Probability. The odds that a judge is wrong are those of its verdicts of the same value in this bank that somebody with
-more authority judged as well, smoothed by a prior. The judge's confidence shifts them as far as it differs from its
-usual one. Every other judge of the run shifts them by its own odds, as if judges erred independently: agreement never
-raises the doubt, disagreement never lowers it. People tend to check what looks wrong, so a judge is rather better than
-its record says.
+Probability. A judge is as often wrong as its verdicts of the same value and about the same confidence in this bank that
+somebody with more authority judged as well, smoothed by a prior, which is the higher, the further the confidence lies
+below the judge's usual one. Every other judge of the run shifts the odds by its own, as if judges erred independently:
+agreement never raises the doubt, disagreement never lowers it. People tend to check what looks wrong, so a judge is
+rather better than its record says.
 
 Weight. The items that would leave at once if the verdict were the other one, their uses, and the runs that were given
 them. It is a first-order figure: a correction makes decisions again, so the same lesson may come in from another run.
@@ -15,7 +15,7 @@ them. It is a first-order figure: a correction makes decisions again, so the sam
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
@@ -55,12 +55,15 @@ CONFIDENCE_TRUST = 0.5
 """The power to which the odds of a stated confidence count, because models state too extreme ones (source: Xiong et
 al., Can LLMs Express Their Uncertainty?, arXiv:2306.13063)."""
 
+CONFIDENCE_REACH = 0.3
+"""Confidences that differ by so much say nothing of one another. Assumed."""
+
 LEAST_PROBABILITY = 0.01
 """No probability is closer to 0 or 1, because no few verdicts can show more."""
 
-ITEM_WEIGHT, USE_WEIGHT, RUN_WEIGHT = 1.0, 0.5, 0.5
+ITEM_WEIGHT, USE_WEIGHT, RUN_WEIGHT = 1.0, 0.25, 0.25
 """Weights of an item, of one use of it, and of a run that was given any. Our own choice: an item that nobody was given
-yet may still be, each use has spread it, and a run that it misled is in doubt itself."""
+yet may still be, each use shows that it fits, and a run that it misled is in doubt itself."""
 
 CHARS_PER_MINUTE = 1_430
 """Reading speed: 238 words of prose a minute (source: Brysbaert 2019, doi:10.1016/j.jml.2019.104047), of 6 characters
@@ -91,10 +94,19 @@ class Opinion(Struct, frozen=True, kw_only=True):
         return self.judge, self.kind
 
 
+class Checks(Struct, frozen=True, kw_only=True):
+    """Verdicts of about one confidence (to a tenth, None for those without) that were checked, and the wrong ones."""
+
+    confidence: float | None
+    checked: int
+    wrong: int
+
+
 class JudgeRecord(Struct, frozen=True, kw_only=True):
     """The verdicts of one value by one judge: how many somebody with more authority checked, how many were wrong.
 
-    `confidence` is the mean of those that state one, None if none does. `prior` is explained at `PRIORS`.
+    `confidence` is the mean of those that state one, None if none does; `by_confidence` are the checked ones apart.
+    `prior` is explained at `PRIORS`.
     """
 
     judge: str
@@ -104,11 +116,22 @@ class JudgeRecord(Struct, frozen=True, kw_only=True):
     checked: int = 0
     wrong: int = 0
     confidence: float | None = None
+    by_confidence: tuple[Checks, ...] = ()
 
-    @property
-    def error(self) -> float:
-        """The probability that such a verdict is wrong: the share of wrong ones, smoothed by the prior."""
-        return _bounded((self.wrong + PRIOR_CHECKS * self.prior) / (self.checked + PRIOR_CHECKS))
+    def error(self, confidence: float | None) -> float:
+        """Return the probability that such a verdict of a confidence is wrong: the share among those checked, smoothed.
+
+        Checked verdicts count the less, the more their confidence differs: what was found at 0.6 tells little of 0.9,
+        so a judge that is confidently wrong is found out.
+        """
+        odds = _odds(self.prior)
+        if confidence is not None and self.confidence is not None:
+            odds *= (_odds(1 - confidence) / _odds(1 - self.confidence)) ** CONFIDENCE_TRUST
+        wrong, checked = PRIOR_CHECKS * odds / (1 + odds), float(PRIOR_CHECKS)
+        for each in self.by_confidence:
+            weight = _closeness(each.confidence, confidence)
+            wrong, checked = wrong + weight * each.wrong, checked + weight * each.checked
+        return _bounded(wrong / checked)
 
 
 Records = Mapping[tuple[Judge, VerdictValue], JudgeRecord]
@@ -245,16 +268,26 @@ def judge_records(opinions: Mapping[str, Mapping[Judge, Opinion]]) -> Records:
 
 def _record(cases: list[tuple[Opinion, Opinion | None]]) -> JudgeRecord:
     latest = max((given for given, _ in cases), key=lambda each: each.seq)
-    checks = [given.verdict != above.verdict for given, above in cases if above is not None]
+    wrong = Counter[float | None]()
+    checked = Counter[float | None]()
+    for given, above in cases:
+        if above is not None:
+            tenth = None if given.confidence is None else round(given.confidence, 1)
+            checked[tenth] += 1
+            wrong[tenth] += given.verdict != above.verdict
     stated = [given.confidence for given, _ in cases if given.confidence is not None]
     return JudgeRecord(
         judge=latest.judge,
         kind=latest.kind,
         verdict=latest.verdict,
         prior=_prior(latest),
-        checked=len(checks),
-        wrong=sum(checks),
+        checked=checked.total(),
+        wrong=wrong.total(),
         confidence=sum(stated) / len(stated) if stated else None,
+        by_confidence=tuple(
+            Checks(confidence=tenth, checked=number, wrong=wrong[tenth])
+            for tenth, number in sorted(checked.items(), key=lambda pair: (pair[0] is None, pair[0] or 0.0))
+        ),
     )
 
 
@@ -273,14 +306,12 @@ def _prior(opinion: Opinion) -> float:
 def doubt_of(given: Opinion, others: Iterable[Opinion], records: Records) -> Doubt:
     """Return the probability that a verdict is wrong, given the verdicts of other judges on the same run."""
     record = records.get((given.by, given.verdict)) or _record([(given, None)])
-    odds = _odds(record.error)
-    if given.confidence is not None and record.confidence is not None:
-        odds *= (_odds(1 - given.confidence) / _odds(1 - record.confidence)) ** CONFIDENCE_TRUST
+    odds = _odds(record.error(given.confidence))
     against, agreeing = list[Opinion](), list[Opinion]()
     for each in sorted(others, key=lambda other: other.seq):
         known = records.get((each.by, each.verdict)) or _record([(each, None)])
         # A judge that is worse than a coin is no evidence, rather than evidence for the opposite of its verdict.
-        evidence = min(1.0, _odds(known.error))
+        evidence = min(1.0, _odds(known.error(each.confidence)))
         odds = odds * evidence if each.verdict == given.verdict else odds / evidence
         (agreeing if each.verdict == given.verdict else against).append(each)
     return Doubt(
@@ -295,6 +326,11 @@ def doubt_of(given: Opinion, others: Iterable[Opinion], records: Records) -> Dou
 def _odds(probability: float) -> float:
     bounded = _bounded(probability)
     return bounded / (1 - bounded)
+
+
+def _closeness(one: float | None, other: float | None) -> float:
+    """Return the weight, 0 to 1, of a verdict for another one, by their confidences."""
+    return 1.0 if one is None or other is None else max(0.0, 1 - abs(one - other) / CONFIDENCE_REACH)
 
 
 def _bounded(probability: float) -> float:

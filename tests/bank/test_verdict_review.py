@@ -66,11 +66,11 @@ def test_agreement_never_raises_a_doubt_and_disagreement_never_lowers_it(
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(opinions(), histories, st.floats(0, 1), st.floats(0, 1))
-def test_less_confidence_never_lowers_a_doubt(
-    given_: Opinion, history: list[list[Opinion]], one: float, other: float
+@given(opinions(), st.floats(0, 1), st.floats(0, 1))
+def test_less_confidence_never_lowers_a_doubt_where_nothing_was_checked(
+    given_: Opinion, one: float, other: float
 ) -> None:
-    records = records_of([*history, [replace(given_, confidence=0.5)]])
+    records = records_of([[replace(given_, confidence=0.5)]])
     less, more = (doubt_of(replace(given_, confidence=each), [], records).probability for each in sorted((one, other)))
     assert less >= more
 
@@ -92,8 +92,18 @@ def test_the_record_of_a_judge_counts_what_a_higher_authority_decided() -> None:
     records = judge_records(opinions_of(judgments))
     model = records[("lm-1", "lm"), "success"]
     assert (model.checked, model.wrong, model.prior) == (3, 2, 0.56)
-    assert model.error == pytest.approx((2 + 4 * 0.56) / (3 + 4))
+    assert model.error(None) == pytest.approx((2 + 4 * 0.56) / (3 + 4))
     assert (records[("lm-1", "lm"), "failure"].checked, records[("gold-1", "gold"), "success"].wrong) == (0, 1)
+
+
+def test_a_judge_that_is_confidently_wrong_is_found_out() -> None:
+    """Checked verdicts tell of those of about the same confidence, and little of others."""
+    said = {0.6: "success", 0.95: "failure"}
+    judgments = [replace(judged(f"{c}-{n}", "success"), confidence=c) for c in said for n in range(8)]
+    rulings = [judged(f"{c}-{n}", verdict, "human") for c, verdict in said.items() for n in range(6)]  # type: ignore[arg-type]
+    record = judge_records(opinions_of([*judgments, *rulings]))[("lm-1", "lm"), "success"]
+    assert (record.checked, record.wrong) == (12, 6)
+    assert record.error(0.95) > 0.6 > 0.4 > record.error(0.6)
 
 
 def test_a_judge_changes_its_mind_and_only_its_latest_verdict_counts() -> None:
@@ -155,7 +165,7 @@ def test_the_order_is_by_expected_loss() -> None:
         assert list(found) == ["wrong", "lucky", "misled"]
         assert [each.stake.items for each in found.values()] == [(HEIGHT.id,), (SORTED.id,), (WARNING.id,)]
         assert (found["wrong"].stake.uses, found["wrong"].stake.runs) == (2, ("lucky", "misled"))
-        assert found["wrong"].loss == pytest.approx(0.56 * (1 + 2 * 0.5 + 2 * 0.5))
+        assert found["wrong"].loss == pytest.approx(0.56 * (1 + 2 * 0.25 + 2 * 0.25))
 
 
 def test_ties_are_in_order_of_position() -> None:
@@ -178,11 +188,11 @@ def test_a_person_who_confirmed_a_verdict_is_not_asked_again_and_teaches_the_ord
         assert (record.checked, record.wrong) == (1, 0) and found["lucky"].doubt.probability < 0.56
 
 
-def test_disagreement_in_scoring_puts_a_verdict_first() -> None:
+def test_a_judge_for_scoring_who_disagrees_raises_the_doubt() -> None:
     with misled_bank("memory:") as bank:
         bank.append(replace(judged("misled", "success", "gold"), purpose="scoring"))
         found = {each.run: each for each in bank.doubtful_verdicts()}
-        assert found["misled"].doubt.probability > 0.9
+        assert found["misled"].doubt.record.prior == 0.11 and found["misled"].doubt.probability > 0.8
         assert [each.judge for each in found["misled"].doubt.against] == ["gold-1"]
 
 

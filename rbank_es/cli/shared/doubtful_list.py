@@ -69,7 +69,7 @@ def _facts(given: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[st
     return facts | {
         "task": row.get("task"),
         "reason": texts[-1],
-        "error_of_judge": each.doubt.record.error,
+        "error_of_judge": each.doubt.record.error(each.doubt.confidence),
         "weight": each.stake.weight,
         "minutes": round(minutes_to_check(sum(map(len, texts))), 1),
         "confirm": command_on("overrule", [given, each.run], f"--{each.verdict} --reason TEXT"),
