@@ -1,7 +1,7 @@
 """Acts of people on what a bank learned: verdicts, ends and returns of items, learning and forgetting by hand.
 
 Each act is one group: what the person did, what follows from it by the law of correction, and `correction_completed`.
-An act that changes nothing appends nothing. Ids may be given by any unambiguous beginning.
+An act that changes nothing appends nothing. Ids are whole ones: a beginning might mean another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rbank_es.bank.ids import StateIds, whole_id
+from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
     DecisionUndone,
@@ -116,14 +116,17 @@ class BankActs:
 
         With `influence`, extractions from runs that had been given items which left are set aside too, while this
         verdict stands. A verdict that a person gave already appends nothing.
-        Raises `NotInBank` and `AmbiguousId` for the run, `BadInput` without a reason.
+        Raises `NotInBank` for the run, `BadInput` without a reason.
         """
         return self._overrule([Ruling(run, verdict, reason, by)], influence, dry_run)
 
-    def overrule_many(self, rulings: Iterable[Ruling], *, dry_run: bool = False) -> Correction:
-        """Give many verdicts in one correction. Raises as `overrule`, then nothing was appended; `BadInput` if two
-        differ about a run."""
-        return self._overrule(list(rulings), False, dry_run)
+    def overrule_many(self, rulings: Iterable[Ruling], *, influence: bool = False, dry_run: bool = False) -> Correction:
+        """Give many verdicts in one correction.
+
+        With `influence`, each extraction that is set aside stays so while any verdict stands because of which it was.
+        Raises as `overrule`, then nothing was appended; `BadInput` if two differ about a run.
+        """
+        return self._overrule(list(rulings), influence, dry_run)
 
     def _overrule(self, given: Sequence[Ruling], influence: bool, dry_run: bool) -> Correction:
         from rbank_es.bank.correction import VerdictChange, verdict_on
@@ -139,16 +142,16 @@ class BankActs:
             ]
             return [self._judgment(state, each) for each in rulings if not _given_already(state, each)]
 
-        tainting = Influence(rulings[0].run, rulings[0].verdict, rulings[0].by) if influence else None
+        tainting = [Influence(each.run, each.verdict, each.by) for each in rulings] if influence else []
         runs = [each.run for each in rulings]
         made = self.corrector.correct(act, influence=tainting, runs=runs, dry_run=dry_run)
         return replace(made, verdicts=tuple(changes))
 
     def _resolved(self, given: Sequence[Ruling]) -> list[Ruling]:
-        """Return rulings with whole ids of runs, each run once."""
+        """Return rulings about known runs, each run once."""
         found: dict[str, Ruling] = {}
         for each in given:
-            ruling = each._replace(run=self._whole("run", each.run), reason=_words("a reason", each.reason))
+            ruling = each._replace(run=self._known("run", each.run), reason=_words("a reason", each.reason))
             known = found.setdefault(ruling.run, ruling)
             if known.verdict != ruling.verdict:
                 raise BadInput(f"two verdicts on run {ruling.run!r}: {known.verdict} and {ruling.verdict}; give one")
@@ -315,12 +318,12 @@ class BankActs:
         """Let the policies of the bank decide about one item; return what became of it.
 
         `runs` are those that it was drawn from: it rests on their verdicts, and leaves the bank if these change.
-        Raises `NotInBank` and `AmbiguousId` for a run, `BadInput` for one that is undecided.
+        Raises `NotInBank` for a run, `BadInput` for one that is undecided.
         """
         from rbank_es.bank.decisions import append_decided
 
         item = Item.make(_words("a title", title), content, src, desc=desc, polarity=polarity, tags=tags, domain=domain)
-        sources = tuple(dict.fromkeys(self._whole("run", run) for run in runs))
+        sources = tuple(dict.fromkeys(self._known("run", run) for run in runs))
         extracted = MemoriesExtracted(
             kind=kind,
             runs=sources,
@@ -390,7 +393,7 @@ class BankActs:
     def forget(self, item: str, *, because: str = "") -> ItemStatus:
         """Forget an active item, as a policy would; return its state then. Another candidate with its words revives it.
 
-        Raises `NotInBank`, `AmbiguousId`; `BadInput` if the item is not active.
+        Raises `NotInBank`; `BadInput` if the item is not active.
         """
         with self.latest.at(self.log.position()) as basis:
             id = _item(basis.state, item)
@@ -404,13 +407,13 @@ class BankActs:
 
     # ---------------------------------------------------------------- ids
 
-    def _whole(self, kind: Literal["run", "item"], given: str) -> str:
+    def _known(self, kind: Literal["run", "item"], given: str) -> str:
         with self.latest.at(self.log.position()) as basis:
-            return whole_id(StateIds(basis.state), kind, given)
+            return exact_id(StateIds(basis.state), kind, given)
 
 
 def _item(state: State, given: str) -> str:
-    return whole_id(StateIds(state), "item", given)
+    return exact_id(StateIds(state), "item", given)
 
 
 def _state_of(state: State, id: str) -> ItemStatus:

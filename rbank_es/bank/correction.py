@@ -78,7 +78,8 @@ class Correction(Struct, frozen=True, kw_only=True):
     tainted     items that were drawn from such runs and are active or pending
     aside       extractions that were set aside because they were drawn from such runs
     stays       items that would have left, had nobody vouched for them
-    to_extract  runs from which nothing was drawn under the verdict that stands now; a model can do that
+    to_extract  runs from which nothing was drawn under the verdicts that stand now, with the rollouts that teach
+                together with them; a model can do that
     decided     number of decisions that differ, which were recorded again
     """
 
@@ -135,6 +136,17 @@ def usage_changes(before: State, after: State, runs: Iterable[str]) -> tuple[Usa
             won = sum(verdict_on(before, run) == "success" for run in users)
             made.append(UsageChange(id=id, uses=len(users), wins_before=won, wins_after=won + gain))
     return tuple(sorted(made, key=lambda change: change.id))
+
+
+def causes_of_loss(state: State, item: str, runs: Iterable[str]) -> set[str]:
+    """Return the runs, of some, whose verdicts ended an item; all of them where it left by a decision made again."""
+    found = set[str]()
+    for extraction, _ in state.records[item].pairs:
+        known = state.extractions[extraction]
+        found.update(run for run, verdict in known.relied if verdict_on(state, run) not in (None, verdict))
+        found.update(run for run, verdict in known.aside if verdict_on(state, run) == verdict)
+    given = set(runs)
+    return found & given or given
 
 
 def misled_runs(state: State, left: Iterable[str]) -> tuple[MisledRun, ...]:
@@ -199,14 +211,4 @@ def _own_words_stand(state: State, entry: ItemState) -> bool:
     return any(
         state.pairs[pair].item == entry.item.id and not state.pairs[pair].undone and state.extractions[pair[0]].stands
         for pair in state.records[entry.item.id].landed
-    )
-
-
-def to_extract(state: State, runs: Iterable[str]) -> tuple[str, ...]:
-    """Return the runs, of some, that were judged and from which nothing that stands was drawn."""
-    return tuple(
-        run
-        for run in dict.fromkeys(runs)
-        if verdict_on(state, run) in ("success", "failure")
-        and not any(state.extractions[extraction].stands for extraction in state.relying.get(run, ()))
     )

@@ -16,17 +16,18 @@ from rbank_es import limits
 from rbank_es.bank.canonical import Canon, parts_of
 from rbank_es.bank.correction import (
     Correction,
+    causes_of_loss,
     item_changes,
     misled_runs,
     pairs_of,
     stays,
     tainted_extractions,
     tainted_items,
-    to_extract,
     usage_changes,
 )
 from rbank_es.bank.decisions import Basis, Latest, optimistically
 from rbank_es.bank.reconciler import completed, fits, groups
+from rbank_es.bank.undrawn import undrawn
 from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, EventLog
@@ -34,7 +35,7 @@ from rbank_es.state import LiveState, State
 
 
 class Influence(NamedTuple):
-    """The verdict because of which tainted extractions are set aside, and who does it."""
+    """A verdict because of which tainted extractions are set aside, and who does it."""
 
     run: str
     verdict: VerdictValue
@@ -55,14 +56,15 @@ class Corrector:
         self,
         act: Act,
         *,
-        influence: Influence | None = None,
+        influence: Sequence[Influence] = (),
         runs: Sequence[str] = (),
         every: bool = False,
         dry_run: bool = False,
     ) -> Correction:
         """Append an act with what follows from it; return what it did, or with `dry_run` what it would do.
 
-        `runs` are those on which it gives a verdict. With `every`, all decisions of the bank are made again: what the
+        `runs` are those on which it gives a verdict. With `influence`, extractions from runs that were misled because
+        of these verdicts are set aside. With `every`, all decisions of the bank are made again: what the
         log records as corrected is not believed. Raises `PositionConflict` if other writers were faster
         `limits.CONSOLIDATION_TRIES` times, and what `act` and `EventLog.append` raise.
         """
@@ -95,11 +97,11 @@ class Corrector:
             self._log.append(group, expected=ANY)
 
     def _plan(
-        self, basis: Basis, act: Act, influence: Influence | None, runs: Sequence[str], every: bool
+        self, basis: Basis, act: Act, influence: Sequence[Influence], runs: Sequence[str], every: bool
     ) -> _Plan | None:
         before = basis.state
         acts = [each if each.id else replace(each, id=self._log.new_id()) for each in act(before)]
-        if not acts and influence is None and not before.due and not every:
+        if not acts and not influence and not before.due and not every:
             return None
         trial, changed = LiveState(before), set[str]()
         changed |= trial.advance(_stamped(acts, before.position))
@@ -113,11 +115,11 @@ class Corrector:
             left = _left(before, after.state, changed_after, runs)
             misled = misled_runs(after.state, left)
             tainted = tainted_extractions(after.state, misled)
-            if influence is None or not tainted:
+            if not influence or not tainted:
                 break
-            aside = _set_aside(tainted, influence, self._log.new_id())
-            acts.append(aside)
-            changed |= trial.advance(_stamped([aside], trial.state.position))
+            aside = [replace(each, id=self._log.new_id()) for each in _set_aside(after.state, left, influence, runs)]
+            acts += aside
+            changed |= trial.advance(_stamped(aside, trial.state.position))
         if not acts and not before.due and not canon:
             return None
         items = item_changes(before, after.state, changed_after)
@@ -131,7 +133,7 @@ class Corrector:
             tainted=tainted_items(after.state, tainted),
             aside=tuple(id for each in acts if isinstance(each, MemoriesRetracted) for id in each.extractions),
             stays=stays(after.state, trial.state.due.pairs),
-            to_extract=to_extract(after.state, runs),
+            to_extract=tuple(dict.fromkeys(run for each in undrawn(after.state, runs) for run in each.runs)),
             decided=len(canon.decisions),
         )
         return _Plan(correction, canon, acts, parts, completed(correction, trial.state, counted), report)
@@ -171,8 +173,16 @@ def _left(before: State, after: State, changed: Iterable[str], runs: Iterable[st
     return {id for id in left if (entry := after.items.get(id)) is not None and entry.state != "active"}
 
 
-def _set_aside(tainted: Iterable[str], influence: Influence, id: str) -> MemoriesRetracted:
-    extractions = tuple(tainted)[: limits.NAMES]
-    return MemoriesRetracted(
-        id=id, how="tainted", extractions=extractions, run=influence.run, verdict=influence.verdict, by=influence.by
-    )
+def _set_aside(
+    after: State, left: Iterable[str], influence: Sequence[Influence], runs: Sequence[str]
+) -> Iterator[MemoriesRetracted]:
+    """Yield for each verdict the event that sets aside what was drawn from runs that it shows to be misled."""
+    causes = {item: causes_of_loss(after, item, runs) for item in left}
+    for each in influence:
+        misled = misled_runs(after, (item for item, ended in causes.items() if each.run in ended))
+        # What doesn't fit into one event is still tainted when this is looked at again.
+        extractions = tuple(tainted_extractions(after, misled))[: limits.NAMES]
+        if extractions:
+            yield MemoriesRetracted(
+                how="tainted", extractions=extractions, run=each.run, verdict=each.verdict, by=each.by
+            )

@@ -1,4 +1,5 @@
-"""Ids of runs, items and events by any unambiguous beginning, with suggestions for those that are none."""
+"""Ids of runs, items and events: whole where something is written, by any unambiguous beginning where it is only read,
+with suggestions for those that are none."""
 
 from __future__ import annotations
 
@@ -43,12 +44,22 @@ class StateIds:
     def ids(self, kind: str, beginning: str, at_most: int) -> list[str]:
         """Return the ids of a kind that begin so, in order."""
         state = self._state
+        # The whole id comes first of those that begin so; a file of verdicts has thousands to look up.
+        if at_most == 1 and self._is_known(kind, beginning):
+            return [beginning]
         if kind == "item":
             known = {id for id, record in state.records.items() if record.pairs and id.startswith(beginning)}
         else:
             judged = {run for run, _ in state.verdicts}
             known = {run for run in (*state.runs, *judged, *state.relying) if run.startswith(beginning)}
         return sorted(known)[:at_most]
+
+    def _is_known(self, kind: str, id: str) -> bool:
+        state = self._state
+        if kind == "item":
+            return id in state.records and bool(state.records[id].pairs)
+        judged = any((id, purpose) in state.verdicts for purpose in ("learning", "scoring"))
+        return judged or id in state.runs or id in state.relying
 
 
 _UUID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.ASCII)
@@ -74,6 +85,21 @@ def whole_id(view: Named, kind: str, given: str) -> str:
         return given if given in found else found[0]
     if found:
         raise AmbiguousId(given, [f"{kind} {each}" for each in found])
+    raise not_in_bank(view, given, [kind])
+
+
+def exact_id(view: Named, kind: str, given: str) -> str:
+    """Return the id of the run or item (`kind`) that is exactly `given`, as of the view's position.
+
+    Raises `NotInBank`, with the ids that begin so, else with the nearest: an act on the wrong one would be recorded for
+    ever.
+    """
+    if given and view.ids(kind, given, 1) == [given]:
+        return given
+    found = view.ids(kind, given, limits.IDS_NAMED) if given else []
+    if found:
+        advice = f"write the whole id where something is recorded: {' or '.join(found)}"
+        raise NotInBank(given, view.position, kind=kind, advice=advice)
     raise not_in_bank(view, given, [kind])
 
 

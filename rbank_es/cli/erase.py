@@ -60,8 +60,8 @@ def erase(
         try:
             found = opened.erase(**named, reason=reason, dry_run=True)
         except NotInBank:
-            named |= _whole_id(opened, item, run)
-            found = opened.erase(**named, reason=reason, dry_run=True)
+            _check_whole_id(opened, item, run)
+            raise
         if not as_json:
             print_places(found)
         if dry_run or not (found.places or found.texts or found.remains):
@@ -74,15 +74,14 @@ def erase(
             click.get_current_context().exit(CheckFailed.exit_code)
 
 
-def _whole_id(bank: Bank, item: str | None, run: str | None) -> dict[str, str]:
-    """Return the one item or run whose id begins as given. Raises `NotInBank`, `AmbiguousId`."""
-    from rbank_es.bank.ids import whole_id
+def _check_whole_id(bank: Bank, item: str | None, run: str | None) -> None:
+    """Raise `NotInBank` with the ids that begin as given, or the nearest, where no item or run is called so."""
+    from rbank_es.bank.ids import exact_id
 
     kind, given = ("item", item) if item is not None else ("run", run)
-    if given is None:
-        return {}
-    with view_at(bank) as view:
-        return {kind: whole_id(view, kind, given)}
+    if given is not None:
+        with view_at(bank) as view:
+            exact_id(view, kind, given)
 
 
 def _words(path: str | None) -> str | None:

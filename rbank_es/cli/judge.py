@@ -11,8 +11,7 @@ import click
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import Command, command, debug_option
-from rbank_es.cli.shared.arguments import RegisteredName, judges, open_at, open_whole
-from rbank_es.cli.shared.arguments import run_id as whole_run_id
+from rbank_es.cli.shared.arguments import RegisteredName, begun_run, judges, open_at, open_whole
 from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
@@ -30,6 +29,7 @@ from rbank_es.cli.shared.output import (
     warn,
 )
 from rbank_es.errors import BadInput, JudgeFailed, LmFailed
+from rbank_es.events import RunJudged
 
 if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case
@@ -210,23 +210,29 @@ def _print_scripted_note(choice: LmChoice | None) -> None:
 
 
 class Judged(NamedTuple):
-    """A run with the new verdict and its position, and the verdicts that stood before and stand now."""
+    """A run with the new verdict and its position, and the verdicts that stood before and stand now.
+
+    `repeated`: the same judge said the same before, at that position, and nothing was recorded now.
+    """
 
     run: str
     verdict: Verdict
     position: int | None
     before: StandingVerdict | None
     stands: bool
+    repeated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs; `before` is what stood, or None, and `stands` whether the new verdict does."""
         before = self.before and {"verdict": self.before.verdict, "judge": _judge_of(self.before)}
         facts = {"run": self.run, "position": self.position, "before": before, "stands": self.stands}
-        return self.verdict.as_dict() | facts | {"findings": self.verdict.findings}
+        return self.verdict.as_dict() | facts | {"repeated": self.repeated, "findings": self.verdict.findings}
 
     @property
     def note(self) -> str:
         """How the verdict relates to the one before; empty if there was none, or the same."""
+        if self.repeated:
+            return "the same judge said the same before: nothing was recorded"
         if self.before is None:
             return "" if self.stands else "recorded, and doesn't count: the policy is not supervised"
         stood = f"{self.before.verdict} by {_judge_of(self.before)}"
@@ -268,7 +274,8 @@ def run(bank: str, runs: tuple[str, ...], dry_run: bool, as_json: bool, **given:
     """Judge runs of a bank from their own events, and record the verdicts.
 
     The latest verdict of the highest authority stands: a person's, the right answer's, a check's that is sure, a
-    model's. A weaker one is recorded and changes nothing. Exits with 1 if a run was left without a verdict.
+    model's. A weaker one is recorded and changes nothing. What the same judge said before, in the same words, is not
+    recorded again. Exits with 1 if a run was left without a verdict.
     """
     options = {name: given.pop(name) for name in JudgeSources._fields}
     with ExitStack() as stack:
@@ -288,7 +295,7 @@ def run(bank: str, runs: tuple[str, ...], dry_run: bool, as_json: bool, **given:
         echo_json({"runs": [each.as_dict() for each in done], "unjudged": left})
     else:
         _print_judged(done, chosen)
-        if any(each.stands and each.note for each in done) and due:
+        if any(each.stands and each.note and not each.repeated for each in done) and due:
             echo("what was learned from these follows the verdicts; the rest is decided again by:")
             echo_command(f"correct {bank}")
         _print_scripted_note(judging.choice if any(each.verdict.kind == "lm" for each in done) else None)
@@ -308,7 +315,7 @@ def _chosen(bank: Bank, named: Sequence[str], given: Mapping[str, Any]) -> list[
     if named and picked:
         raise BadInput(f"name runs, or choose them with {picked[0]}, not both")
     if named:
-        return list(dict.fromkeys(_began(bank, each) for each in named))
+        return list(dict.fromkeys(begun_run(bank, each) for each in named))
     if not picked:
         raise BadInput("no run is named: name one, or choose runs with --all, --unjudged or --since")
     if given["every"] and len(picked) > 1:
@@ -321,17 +328,6 @@ def _chosen(bank: Bank, named: Sequence[str], given: Mapping[str, Any]) -> list[
         if known.outcome is not None and is_agents_own(known.outcome, known.error_code) and known.started_seq > after
     )
     return [run for run in own if not given["unjudged"] or _is_open(state.verdicts.get((run, given["purpose"])))]
-
-
-def _began(bank: Bank, given: str) -> str:
-    """Return the id of a run that began. Raises `NotInBank` with the nearest; an id that only verdicts name is none."""
-    from rbank_es.bank.ids import not_in_bank
-
-    found = whole_run_id(bank, given)
-    if found not in bank.state().runs:
-        with bank.as_of() as view:
-            raise not_in_bank(view, given, ["run"])
-    return found
 
 
 def _is_open(standing: StandingVerdict | None) -> bool:
@@ -377,14 +373,29 @@ class _Judging:
     def _recorded(self, run: str, made: Verdict) -> Judged:
         from rbank_es.state.memory import rank_of
 
-        before, event = self._standing(run), made.event(run)
-        if self._record is self._bank:
-            position = self._bank.append(event).last
-            now = self._standing(run)
-            return Judged(run, made, position, before, stands=now is not None and now.seq == position)
+        event = made.event(run)
         with self._bank.latest.at(self._bank.position) as basis:
-            rank = rank_of(event, basis.state.policies)
-        return Judged(run, made, None, before, rank is not None and (before is None or rank >= before.rank))
+            before, rank = basis.state.verdicts.get((run, self._purpose)), rank_of(event, basis.state.policies)
+        outweighs = rank is not None and (before is None or rank >= before.rank)
+        known = self._said_before(event)
+        holds = before is not None and before.seq == known
+        if known is not None and (holds or not outweighs):
+            return Judged(run, made, known, before, holds, repeated=True)
+        if self._record is not self._bank:
+            return Judged(run, made, None, before, outweighs)
+        position = self._bank.append(event).last
+        now = self._standing(run)
+        return Judged(run, made, position, before, stands=now is not None and now.seq == position)
+
+    def _said_before(self, event: RunJudged) -> int | None:
+        """Return the position of the latest judgment by the same judge, if it says the same in every field."""
+        from rbank_es.log.groups import same_content
+
+        whose = (event.judge, event.judge_version, event.purpose)
+        judged = self._bank.events(types={"run_judged"}, run=event.run, resolve=True)
+        own = [each for each in judged if isinstance(each, RunJudged)]
+        own = [each for each in own if (each.judge, each.judge_version, each.purpose) == whose]
+        return own[-1].seq if own and same_content(own[-1], event) else None
 
     def _standing(self, run: str) -> StandingVerdict | None:
         with self._bank.latest.at(self._bank.position) as basis:
@@ -429,7 +440,7 @@ def _print_judged(done: Sequence[Judged], chosen: Sequence[str]) -> None:
     if rows:
         echo_table(["run", "verdict", "judge", "note", "reason"], rows, flexible=["reason", "note"])
     told = Counter(each.verdict.verdict for each in done)
-    weaker = sum(not each.stands for each in done)
+    weaker = sum(each.repeated or not each.stands for each in done)
     counts = [f"{number} {word}" for word, number in told.items()]
     echo(", ".join([count(len(chosen), "run"), *counts, *([f"{weaker} of them changed nothing"] if weaker else [])]))
 

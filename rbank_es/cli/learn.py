@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rbank_es.cli.shared.application import command, decorated
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_whole
-from rbank_es.cli.shared.arguments import run_id as whole_run_id
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, begun_run, open_whole
 from rbank_es.cli.shared.event_sentences import decided
 from rbank_es.cli.shared.judge_sources import JudgeSources
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, styled, warn
@@ -17,6 +17,7 @@ from rbank_es.errors import BadInput, CheckFailed
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.bank.undrawn import Undrawn
     from rbank_es.loop.late_extraction import LateLessons
     from rbank_es.models.choice import LmChoice
 
@@ -37,17 +38,17 @@ _source_options = decorated(
 )
 @click.argument("bank")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("--due", is_flag=True, help="Every judged run from which nothing that stands was drawn.")
+@click.option("--due", is_flag=True, help="All judged runs from which nothing that stands was drawn.")
 @click.option("--dry-run", is_flag=True, help="Only list the runs; no model is called.")
 @_source_options
 def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Draw candidates from runs under the verdicts that stand now, and let the bank's policies decide about them.
 
     A run that was overruled taught something under its old verdict, which left the bank; under the new one a model can
-    draw other candidates from the recorded steps. The agent doesn't run again. A run from which something that stands
-    was drawn is left out.
+    draw other candidates from the recorded steps. The agent doesn't run again. Rollouts of one task are compared again,
+    if the extraction policy compares them. A run from which something that stands was drawn is left out.
     """
-    from rbank_es.loop.late_extraction import undrawn_runs
+    from rbank_es.loop.late_extraction import undrawn_lessons
 
     if due == bool(runs):
         raise click.UsageError("name one or more RUNs, or give --due for all that there are.")
@@ -57,39 +58,41 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
         raise BadInput("learning from a run needs a model: --lm MODEL; --dry-run lists the runs without one")
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
-        undrawn = undrawn_runs(opened)
-        wanted = undrawn if due else tuple(dict.fromkeys(whole_run_id(opened, run) for run in runs))
-        todo = _todo(opened, wanted, undrawn)
+        lessons = undrawn_lessons(opened)
+        todo = lessons if due else _todo(opened, [begun_run(opened, run) for run in runs], lessons)
         if dry_run or choice is None:
             _print_plan(todo, as_json)
             return
         _learn(opened, todo, choice, given, stack, as_json)
 
 
-def _todo(bank: Bank, wanted: tuple[str, ...], undrawn: tuple[str, ...]) -> list[str]:
-    """Return the runs to learn from. Raises `BadInput` for one that has no verdict."""
+def _todo(bank: Bank, wanted: Sequence[str], lessons: Sequence[Undrawn]) -> list[Undrawn]:
+    """Return the lessons in which a wanted run takes part. Raises `BadInput` for a run that has no verdict."""
     from rbank_es.loop.late_extraction import check_decided
 
     for run in wanted:
-        if run not in undrawn:
+        if not any(run in each.runs for each in lessons):
             check_decided(bank, run)
-            warn(f"{run}: something was drawn from it already, under the verdict that stands; left out")
-    return [run for run in wanted if run in undrawn]
+            warn(f"{run}: something was drawn from it or its group already, under the verdict that stands; left out")
+    return [each for each in lessons if not {*each.runs}.isdisjoint(wanted)]
 
 
-def _learn(bank: Bank, runs: list[str], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool) -> None:
+def _learn(
+    bank: Bank, lessons: Sequence[Undrawn], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
+) -> None:
     from rbank_es.loop.late_extraction import NO_ANSWER, draw_late
     from rbank_es.models.router import Lms
 
     source = given.source(stack)
     found: list[LateLessons] = []
     with Progress("learning") as progress:
-        for number, run in enumerate(runs):
-            progress(number, len(runs))
-            with Lms(bank, run, {"extractor": choice}, task=run) as lms:
-                found.append(draw_late(bank, run, lms, source))
+        for number, lesson in enumerate(lessons):
+            progress(number, len(lessons))
+            # The calls are recorded with the first run of a comparison.
+            with Lms(bank, lesson.runs[0], {"extractor": choice}, task=lesson.runs[0]) as lms:
+                found.append(draw_late(bank, lesson, lms, source))
     if as_json:
-        echo_json({"bank": bank.name, "model": choice.name, "scripted": choice.scripted, "runs": found})
+        echo_json({"bank": bank.name, "model": choice.name, "scripted": choice.scripted, "lessons": found})
     else:
         _print_lessons(found)
         _print_scripted(choice)
@@ -97,23 +100,25 @@ def _learn(bank: Bank, runs: list[str], choice: LmChoice, given: JudgeSources, s
         click.get_current_context().exit(CheckFailed.exit_code)
 
 
-def _print_plan(runs: list[str], as_json: bool) -> None:
+def _print_plan(lessons: Sequence[Undrawn], as_json: bool) -> None:
     if as_json:
-        echo_json({"runs": runs})
+        echo_json({"lessons": [each._asdict() for each in lessons]})
         return
-    echo_table(["run"], [[run] for run in runs], none="there is no such run")
-    if runs:
-        echo(f"{count(len(runs), 'run')}; a model would be asked once or more for each")
+    rows: list[list[Cell]] = [[each.kind, ", ".join(each.runs)] for each in lessons]
+    echo_table(["kind", "runs"], rows, flexible=["runs"], none="there is no such run")
+    if lessons:
+        echo(f"{count(len(lessons), 'extraction')}; a model would be asked once or more for each")
 
 
 def _print_lessons(found: list[LateLessons]) -> None:
     rows: list[list[Cell]] = []
     for each in found:
+        lesson: list[Cell] = [", ".join(each.runs), each.kind]
         for title, decision in zip(each.titles, each.decisions, strict=True):
-            rows.append([each.run, each.verdict, decided(decision), title])
+            rows.append([*lesson, decided(decision), title])
         if not each.decisions:
-            rows.append([each.run, each.verdict, "nothing", each.reason])
-    echo_table(["run", "verdict", "decision", "title, or why not"], rows, flexible=["title, or why not", "run"])
+            rows.append([*lesson, "nothing", each.reason])
+    echo_table(["runs", "kind", "decision", "title, or why not"], rows, flexible=["title, or why not", "runs"])
 
 
 def _print_scripted(choice: LmChoice) -> None:

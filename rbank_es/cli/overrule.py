@@ -16,7 +16,7 @@ from rbank_es.events.run_events import VerdictValue
     "overrule",
     "rbank-es overrule notes run-7 --failure --reason 'It measured the wrong height.' --by ann",
     "rbank-es overrule notes run-7 --failure --reason 'The wrong height.' --influence --dry-run",
-    "rbank-es overrule notes --from verdicts.csv --by ann",
+    "rbank-es overrule notes --from verdicts.csv --influence --by ann",
 )
 @click.argument("bank")
 @click.argument("run_id", metavar="[RUN]", required=False)
@@ -47,11 +47,11 @@ def overrule(
     if (path is None) == (run_id is None):
         raise click.UsageError("name a RUN with its verdict, or a file of verdicts with --from.")
     if path is not None:
-        if verdict is not None or influence:
-            raise BadInput("--from takes the verdicts from the file, without --influence: leave out the other options")
+        if verdict is not None:
+            raise BadInput(f"--from takes the verdicts from the file: leave out --{verdict}")
         rulings = read_rulings(path, reason=reason, by=by)
         with open_whole(bank) as opened:
-            made = opened.overrule_many(rulings, dry_run=dry_run)
+            made = opened.overrule_many(rulings, influence=influence, dry_run=dry_run)
     else:
         if verdict is None:
             raise click.UsageError("say which verdict: --success, --failure or --undecided.")

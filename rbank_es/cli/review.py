@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
-from rbank_es.bank.ids import whole_id
+from rbank_es.bank.ids import exact_id
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, view_at
 from rbank_es.cli.shared.correction_report import act_options, print_correction
@@ -102,12 +102,13 @@ def _decide(
 ) -> dict[str, Correction]:
     """Admit and reject items, in this order, each in its own correction. Raises `BadInput` for one that is both."""
     with view_at(bank) as view:
-        whole = {id: whole_id(view, "item", id) for id in (*admitted, *rejected)}
-    both = {whole[id] for id in admitted} & {whole[id] for id in rejected}
+        for id in (*admitted, *rejected):
+            exact_id(view, "item", id)
+    both = set(admitted) & set(rejected)
     if both:
         raise BadInput(f"{', '.join(sorted(both))}: both admitted and rejected; say one")
-    made = {id: bank.admit(whole[id], because=because, by=by, dry_run=dry_run) for id in admitted}
-    return made | {id: bank.reject(whole[id], because=because, by=by, dry_run=dry_run) for id in rejected}
+    made = {id: bank.admit(id, because=because, by=by, dry_run=dry_run) for id in admitted}
+    return made | {id: bank.reject(id, because=because, by=by, dry_run=dry_run) for id in rejected}
 
 
 # ---------------------------------------------------------------- the list

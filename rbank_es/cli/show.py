@@ -269,7 +269,8 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
     echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
-    apart = ("task", "answer", "sparql", "error", "verdict", "score", "judge")
+    # Verdicts have a table of their own, with the authority of each in words.
+    apart = ("task", "answer", "sparql", "error", "verdict", "score", "judge", "kind", "sure")
     times = {name: format_time(row[name]) for name in ("started_at", "finished_at", "imported_at")}
     plain = {name: value for name, value in (row | times).items() if name not in apart}
     echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))

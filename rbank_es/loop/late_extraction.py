@@ -1,5 +1,5 @@
 """Candidates drawn from runs of a bank under the verdicts that stand now: after a person overruled a judge, or where
-nobody had judged when the run ended."""
+nobody had judged when the run ended. Rollouts of one task are drawn from together, as their loop would have."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rbank_es.bank.undrawn import COMPARED, LessonKind, Undrawn, undrawn
 from rbank_es.errors import BadInput
 from rbank_es.events import Decision
-from rbank_es.events.run_events import VerdictValue
-from rbank_es.extraction.candidates import consolidate
-from rbank_es.extraction.extractors import extract
-from rbank_es.extraction.judged_run import past_run
+from rbank_es.extraction.candidates import Extraction, consolidate
+from rbank_es.extraction.extractors import contrastive_extract, extract, extract_common_patterns
+from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.judging.judges import policy_for
 from rbank_es.loop.overrides import extraction_policy
 from rbank_es.loop.run_stages import judgment_for_learning, standing_judgment
@@ -27,14 +27,15 @@ NO_ANSWER = "lm_failed"
 
 
 class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned from a run under its standing verdict.
+    """What was learned from a run, or by comparing several, under the verdicts that stand.
 
-    `code` and `reason` say why there is nothing, or less than the model gave; `extraction` is the id of the event that
-    records it, empty if the model gave no answer: then nothing was recorded but its calls.
+    `kind` is that of the extraction: success and failure are of one run. `code` and `reason` say why there is nothing,
+    or less than the model gave; `extraction` is the id of the event that records it, empty if the model gave no answer:
+    then nothing was recorded but its calls.
     """
 
-    run: str
-    verdict: VerdictValue
+    runs: tuple[str, ...]
+    kind: LessonKind
     extraction: str = ""
     titles: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -42,33 +43,28 @@ class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-def undrawn_runs(bank: Bank) -> tuple[str, ...]:
-    """Return the runs that are a success or a failure, and from which nothing that stands was drawn, as they began."""
-    from rbank_es.bank.correction import to_extract
-
+def undrawn_lessons(bank: Bank) -> tuple[Undrawn, ...]:
+    """Return what no standing extraction gave yet, in the order in which the runs began."""
     state = bank.state()
-    return to_extract(state, state.runs)
+    return undrawn(state, state.runs)
 
 
-def draw_late(bank: Bank, run: str, lms: Lms, source: Source | None = None) -> LateLessons:
-    """Draw candidates from one run of the bank under its standing verdict, and consolidate them as one group.
+def draw_late(bank: Bank, lesson: Undrawn, lms: Lms, source: Source | None = None) -> LateLessons:
+    """Draw candidates from runs of the bank under their standing verdicts, and consolidate them as one group.
 
     The model in the role `extractor` is asked, with the bank's extraction policy. With a `source`, a success that names
     terms it doesn't have teaches nothing, if the judging policy says so.
     Raises `NotInBank`, `BadInput` for a run without a verdict or an undecided one, `LmFailed` if every later call would
     fail too, and as `consolidate`.
     """
-    verdict = check_decided(bank, run)
-    judgment = judgment_for_learning(bank, run, source, policy_for(bank)[1])
-    past = past_run(bank, run)
-    drawn = extract(past, past.task, judgment, lms, extraction_policy(bank))
+    drawn = _drawn(bank, lesson, lms, source)
     if drawn.code == NO_ANSWER:
-        return LateLessons(run=run, verdict=verdict, code=drawn.code, reason=drawn.reason)
-    event = drawn.event()
-    done = consolidate(bank, [event if event.runs else msgspec.structs.replace(event, runs=(run,))])
+        return LateLessons(runs=lesson.runs, kind=lesson.kind, code=drawn.code, reason=drawn.reason)
+    # All that were read, also those that the extractor left out: they are not drawn from again.
+    done = consolidate(bank, [msgspec.structs.replace(drawn.event(), runs=lesson.runs)])
     return LateLessons(
-        run=run,
-        verdict=verdict,
+        runs=lesson.runs,
+        kind=lesson.kind,
         extraction=done.extractions[0],
         titles=tuple(item.title for item in drawn.items),
         decisions=done.decisions,
@@ -77,10 +73,22 @@ def draw_late(bank: Bank, run: str, lms: Lms, source: Source | None = None) -> L
     )
 
 
-def check_decided(bank: Bank, run: str) -> VerdictValue:
-    """Return the verdict that stands for learning. Raises `BadInput` if there is none, or it is undecided."""
+def _drawn(bank: Bank, lesson: Undrawn, lms: Lms, source: Source | None) -> Extraction:
+    judging, policy = policy_for(bank)[1], extraction_policy(bank)
+    past = [past_run(bank, run) for run in lesson.runs]
+    judgments = list[Judgment | None]()
+    for run in lesson.runs:
+        check_decided(bank, run)
+        judgments.append(judgment_for_learning(bank, run, source, judging))
+    if lesson.kind not in COMPARED:
+        return extract(past[0], past[0].task, judgments[0], lms, policy)
+    compare = contrastive_extract if lesson.kind == "contrastive" else extract_common_patterns
+    return compare(past, past[0].task, judgments, lms, policy)
+
+
+def check_decided(bank: Bank, run: str) -> None:
+    """Raise `BadInput` for a run without a verdict for learning, and for one that is undecided."""
     standing = standing_judgment(bank, run)
     if standing is None or standing.verdict == "undecided":
         was = "was not judged" if standing is None else "is undecided"
         raise BadInput(f"the run {run} {was}, so nothing is learned from it; judge or overrule it first")
-    return standing.verdict

@@ -12,7 +12,7 @@ from rbank_es.bank.acts import Remembered, Ruling
 from rbank_es.bank.correction import Correction
 from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.work_list import CandidateIndex
-from rbank_es.errors import AmbiguousId, BadInput, NotInBank
+from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import ContextBuilt, MemoriesConsolidated, MemoriesExtracted, Reliance, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import JudgeKind, VerdictValue
@@ -152,6 +152,25 @@ def test_runs_that_were_misled_and_what_was_drawn_from_them_are_named_and_set_as
     assert states(bank) == {} and {each.id for each in wide.left} == {d, e} and len(wide.aside) == 2
     bank.overrule("r1", "success", reason="right after all")
     assert states(bank) == {id: ("active", 1) for id in (a, d, e)}
+
+
+def test_influence_of_many_verdicts_lasts_as_long_as_those_because_of_which_it_is(bank: Bank) -> None:
+    """Each extraction is set aside because of the verdicts that misled its run, and of no other one."""
+    a, b = learn(bank, "r1", WORDS).item, learn(bank, "r2", "five and six", "Another").item
+    lessons = {}
+    for run, items in (("r4", (a,)), ("r5", (b,)), ("r6", (a, b))):
+        given(bank, run, *items)
+        judged(bank, run, "success")
+        lessons[run] = learn(bank, run, f"what {run} teaches", f"The lesson of {run}").item
+    rulings = [Ruling("r1", "failure", "wrong"), Ruling("r2", "failure", "wrong", "ann")]
+    told = bank.overrule_many(rulings, influence=True, dry_run=True)
+    made = bank.overrule_many(rulings, influence=True)
+    assert states(bank) == {} and len(set(made.aside)) == 3 == len(set(told.aside))
+    bank.overrule("r1", "success", reason="right after all")
+    assert set(states(bank)) == {a, lessons["r4"]}
+    bank.overrule("r2", "success", reason="right after all")
+    assert set(states(bank)) == {a, b, *lessons.values()}
+    assert bank.verify(decisions=True).canonical.canonical
 
 
 def test_wins_are_counted_again(bank: Bank) -> None:
@@ -300,9 +319,33 @@ def test_an_unknown_id_is_refused_with_the_nearest_and_nothing_is_appended(
     of_run = act in ("overrule", "remember")
     with pytest.raises(NotInBank, match="did you mean" if not of_run else "no run 'r9'"):
         ACTS[act](bank, "r9" if of_run else abc[0][:-1] + "x")
-    with pytest.raises((AmbiguousId, NotInBank)):
+    with pytest.raises(NotInBank):
         ACTS[act](bank, "r" if of_run else "")
     assert bank.position == position
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_is_recorded_takes_the_whole_id_however_few_begin_so(
+    bank: Bank, abc: tuple[str, str, str], act: str
+) -> None:
+    """A person who wrote run-1 meant no other run, even if run-10 alone began so."""
+    began(bank, "run-10")
+    position = bank.position
+    beginning, whole = ("run-1", "run-10") if act in ("overrule", "remember") else (abc[0][:-1], abc[0])
+    with pytest.raises(NotInBank, match=f"write the whole id .*{whole}"):
+        ACTS[act](bank, beginning)
+    assert bank.position == position
+
+
+def test_what_is_remembered_of_an_overruled_run_rests_on_the_new_verdict(bank: Bank) -> None:
+    bank.overrule("r1", "failure", reason="wrong")
+    item = learn(bank, "r1", WORDS).item
+    *_, extracted = bank.events(types={"memories_extracted"})
+    *_, ruled = bank.events(types={"judgment_overruled"})
+    assert isinstance(extracted, MemoriesExtracted)
+    assert extracted.relied == (Reliance(run="r1", verdict="failure", judgment=ruled.id),)
+    bank.overrule("r1", "success", reason="right after all")
+    assert item not in states(bank)
 
 
 @pytest.mark.parametrize("act", ("overrule", "reject", "retract", "restore"))

@@ -128,12 +128,12 @@ def test_an_item_that_a_person_vouched_for_stays_and_is_named(place: Path) -> No
     ("line", "words"),
     [
         (("wrnog", "--failure", "--reason", "x"), "did you mean wrong?"),
+        (("wron", "--failure", "--reason", "x"), "write the whole id where something is recorded: wrong"),
         (("wrong", "--reason", "x"), "--success, --failure or --undecided"),
         (("wrong", "--failure"), "--reason"),
         (("wrong", "--failure", "--reason", " "), "reason"),
         (("--failure", "--reason", "x"), "name a RUN"),
         (("wrong", "--failure", "--reason", "x", "--from", "f.csv"), "name a RUN"),
-        (("--from", "f.csv", "--influence"), "--influence"),
         (("--from", "f.csv", "--success"), "the file"),
         (("--from", "missing.csv"), "missing.csv"),
     ],
@@ -169,6 +169,16 @@ def test_many_verdicts_come_from_a_file_in_one_correction(name: str, place: Path
         assert len(list(bank.events(types={"correction_completed"}))) == 1
 
 
+def test_many_verdicts_may_set_aside_what_they_influenced(place: Path) -> None:
+    (place / "verdicts.csv").write_text("run,verdict\nwrong,failure\nwell,failure\n")
+    many = ("overrule", "misled", "--from", "verdicts.csv", "--reason", "Checked by hand.")
+    assert "overrule misled --from FILE --influence" in run(*many, "--dry-run", cwd=place).out
+    facts = corrected(place, *many, "--influence")
+    assert len(facts["aside"]) == 2 and "active" not in states(place).values()
+    run("overrule", "misled", "wrong", "--success", "--reason", "I had misread it.", cwd=place)
+    assert {states(place)[each.id] for each in (HEIGHT, WARNING, SORTED)} == {"active"}
+
+
 def test_verdicts_come_from_standard_input_as_json_lines(place: Path) -> None:
     line = ("overrule", "misled", "--from", "-", "--reason", "x", "--json")
     assert len(run(*line, cwd=place, stdin=FORMS["verdicts.jsonl"]).json["verdicts"]) == 2
@@ -178,7 +188,7 @@ def test_verdicts_come_from_standard_input_as_json_lines(place: Path) -> None:
 
 
 def test_retract_ends_one_item_and_leaves_its_twin_free(place: Path) -> None:
-    facts = corrected(place, "retract", "misled", HEIGHT.id[:6], "--because", "Outdated.", "--by", "ann")
+    facts = corrected(place, "retract", "misled", HEIGHT.id, "--because", "Outdated.", "--by", "ann")
     assert {each["id"]: each["after"] for each in facts["items"]} == {HEIGHT.id: "withdrawn"}
     with Bank.open(place / "logs" / "misled") as bank:
         learned(bank, TWIN, ("well", "success"))
@@ -211,6 +221,16 @@ def test_undo_takes_a_candidate_out_and_undo_of_that_takes_it_back(place: Path) 
     assert states(place)[WARNING.id] == "active"
     again = run("undo", "misled", str(facts["first"]), "--because", "No slip.", cwd=place).out
     assert "nothing was recorded" in again and "undone" not in again
+
+
+@pytest.mark.parametrize("command", ["reject", "retract", "restore", "admit"])
+def test_a_beginning_of_an_id_names_no_item_to_write_about(command: str, place: Path) -> None:
+    before = position(place)
+    because = () if command == "admit" else ("--because", "x")
+    assert f"whole id where something is recorded: {HEIGHT.id}" in fails(
+        command, "misled", HEIGHT.id[:-1], *because, cwd=place
+    )
+    assert position(place) == before
 
 
 @pytest.mark.parametrize("command", ["reject", "retract", "restore", "admit"])

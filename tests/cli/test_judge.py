@@ -213,6 +213,35 @@ def test_a_stronger_judgment_stands_and_the_one_before_is_shown(place: Path) -> 
     assert "undecided by checks-1 stood before" in " ".join(out.split()) and standing(place, "seen") == "success"
 
 
+def test_the_same_judgment_again_records_nothing_and_another_one_does(place: Path) -> None:
+    """The same judge that says the same, in a loop of a shell, made the log longer each time."""
+    line = ("judge", "run", "./bank", "stopped", "--judge", "checks")
+    run(*line, cwd=place)
+    assert "nothing was recorded" in " ".join(run(*line, cwd=place).out.split())
+    [made] = run(*line, "--json", cwd=place).json["runs"]
+    assert (made["repeated"], made["stands"], made["position"]) == (True, True, judgments(place)[0].seq)
+    assert len(judgments(place)) == 1
+    overruled(place, "stopped", "success")
+    assert run(*line, "--json", cwd=place).json["runs"][0]["stands"] is False and len(judgments(place)) == 1
+    run(*line[:-1], "gold", "--gold", QUERY, "--purpose", "scoring", cwd=place)
+    assert len(judgments(place)) == 2
+
+
+def test_what_a_judge_said_before_another_is_recorded_again_because_the_latest_stands(place: Path) -> None:
+    script = '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "VERDICT", reason = "R." }'
+    for name, verdict in (("one", "success"), ("two", "failure")):
+        (place / f"{name}.toml").write_text(script.replace("VERDICT", verdict))
+    for name in ("one", "two", "one", "one"):
+        run("judge", "run", "./bank", "seen", "--judge", "lm", "--judge-lm", f"script:{name}.toml", cwd=place)
+    assert [each.verdict for each in judgments(place)] == ["success", "failure", "success"]
+    assert standing(place, "seen") == "success"
+
+
+def test_a_run_is_judged_by_its_whole_id(place: Path) -> None:
+    said = fails("judge", "run", "./bank", "stop", "--judge", "checks", cwd=place)
+    assert "write the whole id" in said and "stopped" in said and judgments(place) == []
+
+
 def test_many_runs_are_judged_by_one_command(place: Path) -> None:
     told = run("judge", "run", "./bank", "--all", "--judge", "checks", "--json", cwd=place).json
     assert {each["run"]: each["verdict"] for each in told["runs"]} == {

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.events import MemoriesExtracted
-from tests.cli.misled import misled_bank
+from rbank_es.bank.acts import Ruling
+from rbank_es.events import MemoriesExtracted, RunFinished, RunStarted
+from rbank_es.events.items import Item
+from rbank_es.loop.late_extraction import undrawn_lessons
+from tests.cli.misled import judged, learned, misled_bank
 from tests.cli_runner import fails, run
 
 SCRIPT = """
@@ -20,6 +23,9 @@ expects = ["The judge decided that it is a failure", "Kittiwake Head"]
 fields = { why_none = "", memory_items = [
   { title = "Ask what a height measures", description = "Read its comment.", content = "A light is not its tower." } ] }
 """
+
+
+CONTRAST = Item.make("Count with DISTINCT", "A light may be typed twice.", "contrastive")
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +60,63 @@ def test_a_run_that_was_overruled_teaches_under_its_new_verdict(place: Path) -> 
 
 def test_a_run_that_taught_already_is_left_out(place: Path) -> None:
     told = run("learn", "misled", "lucky", "--lm", "script:turns.toml", "--json", cwd=place)
-    assert told.json["runs"] == [] and "drawn from it already" in told.err
+    assert told.json["lessons"] == [] and "drawn from it already" in told.err
+
+
+DUE = {"lessons": [{"kind": "failure", "runs": ["wrong"]}]}
 
 
 def test_a_dry_run_lists_the_runs_and_asks_nobody(place: Path) -> None:
-    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == {"runs": ["wrong"]}
+    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
 
 
 def test_a_model_that_does_not_answer_leaves_the_run_for_another_time(place: Path) -> None:
     (place / "slow.toml").write_text('[[task]]\nid = "*"\n[[task.extractor]]\nerror = "timeout"\n')
     assert "timeout" in run("learn", "misled", "wrong", "--lm", "script:slow.toml", cwd=place, code=1).out
-    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == {"runs": ["wrong"]}
+    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
+
+
+COMPARED = """
+[[task]]
+id = "g0"
+[[task.extractor]]
+expects = ["How many lights?"]
+fields = { why_none = "", memory_items = [
+  { title = "Count lights, not rows", description = "DISTINCT.", content = "Count each light once." } ] }
+[[task]]
+id = "g1"
+[[task.extractor]]
+expects = ["How many lights?"]
+fields = { why_none = "", memory_items = [
+  { title = "Both asked for the class first", description = "First.", content = "List the classes." } ] }
+"""
+
+
+def test_rollouts_are_compared_again_once_an_overruled_verdict_ends_their_comparison(place: Path) -> None:
+    """A contrast of one success and two failures falls with the success; the next one is of what stands now."""
+    with Bank.open(place / "logs" / "misled") as bank:
+        for index, verdict in enumerate(("success", "failure", "failure")):
+            started = RunStarted(run=f"g{index}", task="How many lights?", rollout_group="g", rollout_index=index)
+            ended = RunFinished(run=f"g{index}", outcome="submitted", answer=str(index), iterations=index + 1)
+            bank.append([started, ended, judged(f"g{index}", verdict)])
+        learned(bank, CONTRAST, ("g0", "success"), ("g1", "failure"), ("g2", "failure"), kind="contrastive")
+        assert not [each for each in undrawn_lessons(bank) if "g0" in each.runs]
+        made = bank.overrule_many([Ruling("g0", "failure", "Rows."), Ruling("g1", "success", "Lights.")])
+        assert made.to_extract == ("g0", "g1", "g2") and made.left != ()
+        bank.overrule("g2", "success", reason="Lights, too.")
+    (place / "compared.toml").write_text(COMPARED)
+    line = ("learn", "misled", "g2", "--lm", "script:compared.toml")
+    plan = run(*line, "--dry-run", "--json", cwd=place).json["lessons"]
+    assert plan == [{"kind": "contrastive", "runs": ["g0", "g1", "g2"]}, {"kind": "pattern", "runs": ["g1", "g2"]}]
+    said = run(*line, cwd=place).out
+    assert "Count lights, not rows" in said and "Both asked for the class first" in said
+    with Bank.open(place / "logs" / "misled") as bank:
+        *_, contrast, pattern = (each for each in bank.events() if isinstance(each, MemoriesExtracted))
+        assert [(each.run, each.verdict) for each in contrast.relied] == [
+            ("g0", "failure"), ("g1", "success"), ("g2", "success"),
+        ]  # fmt: skip
+        assert (contrast.kind, pattern.kind, pattern.runs) == ("contrastive", "pattern", ("g1", "g2"))
+    assert run(*line, "--dry-run", "--json", cwd=place).json["lessons"] == []
 
 
 def test_nothing_is_learned_from_a_run_that_is_undecided_or_unknown(place: Path) -> None:

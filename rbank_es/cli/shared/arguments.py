@@ -179,6 +179,14 @@ def run_id(bank: Bank, given: str, point: str | int | None = None) -> str:
         return whole_id(view, "run", given)
 
 
+def begun_run(bank: Bank, given: str) -> str:
+    """Return the id of a run that began, written whole because something is recorded about it. Raises `NotInBank`."""
+    from rbank_es.bank.ids import exact_id
+
+    with view_at(bank) as view:
+        return exact_id(view, "run", given)
+
+
 # ---------------------------------------------------------------- files
 
 

@@ -133,6 +133,9 @@ def _print_tainted(bank: str, made: Correction) -> None:
         words = shlex.join([bank, ruled.run, f"--{ruled.given}", "--influence", "--reason"])
         echo("to set these aside too, as long as that verdict stands:")
         echo_command(f"overrule {words} TEXT", NEXT)
+    elif made.verdicts:
+        echo("to set these aside too, as long as these verdicts stand:")
+        echo_command(f"overrule {shlex.join([bank, '--from'])} FILE --influence", NEXT)
     else:
         echo("to end one of these:")
         echo_command(f"retract {shlex.join([bank, made.tainted[0].id])} --because TEXT", NEXT)
