@@ -173,7 +173,9 @@ class StoredMemory(MemoryFacts):
         self.pairs = self._facts(  # pyright: ignore[reportIncompatibleVariableOverride]
             self._pair, self._pair_rows, any_decision
         )
-        self.records = self._facts(self._record, _record_rows)
+        self.records: Facts[str, ItemRecord] = Facts(  # pyright: ignore[reportIncompatibleVariableOverride]
+            self._record if connection else None
+        )
         self.items: Facts[str, ItemVersion] = Facts(self._item if connection else None)
         self.candidates = Facts(  # pyright: ignore[reportIncompatibleVariableOverride]
             self._candidate if connection else None
@@ -217,6 +219,9 @@ class StoredMemory(MemoryFacts):
             if facts.before:
                 for key, old, new in facts.drain():
                     changed += _difference(rows(key, old) if old is not None else (), rows(key, new), event.seq)
+        records, self.records.before = self.records.before, {}
+        for id, record in records.items():
+            changed += _record_changes(id, record, self.records[id], event.seq)
         for id, before, after in self.items.drain():
             changed += _difference(self._item_rows(id, before), self._item_rows(id, after), event.seq)
             changed += self._support_changes(id, before, after, event.seq)
@@ -343,7 +348,15 @@ class StoredMemory(MemoryFacts):
         if not (found or acts or forgotten):
             return None
         landed, enders = tuple(on["landed"]), tuple(on["enders"])
-        return ItemRecord(pairs=mine, landed=landed, enders=enders, acts=tuple(acts), forgotten=bool(forgotten))
+        admitted = next((seq for seq, act in acts if act == "admitted"), 0)
+        return ItemRecord(
+            pairs=mine,
+            landed=landed,
+            enders=enders,
+            acts=tuple(acts),
+            admitted_seq=admitted,
+            forgotten=bool(forgotten),
+        )
 
     def _relying(self, run: str) -> tuple[str, ...] | None:
         found = self._rows("SELECT extraction FROM relying WHERE run = ? ORDER BY number", (run,))
@@ -432,11 +445,15 @@ def _relying_rows(run: str, extractions: tuple[str, ...]) -> Iterator[TableRow]:
         yield RELYING, (run, number, extraction)
 
 
-def _record_rows(id: str, record: ItemRecord) -> Iterator[TableRow]:
-    for seq, act in record.acts:
-        yield ACTS, (id, act, seq)
-    if record.forgotten:
-        yield FORGOTTEN, (id,)
+def _record_changes(id: str, old: ItemRecord | None, new: ItemRecord, seq: int) -> Iterator[Change]:
+    # Acts are never taken back, and an item may have thousands: only new ones are looked at.
+    for at, act in new.acts[len(old.acts) if old is not None else 0 :]:
+        yield Insert(ACTS.name, (id, act, at, seq))
+    was = old is not None and old.forgotten
+    if was and not new.forgotten:
+        yield Close(FORGOTTEN.name, (id,))
+    if new.forgotten and not was:
+        yield Insert(FORGOTTEN.name, (id, seq))
 
 
 def _prepared_rows(correction: str, parts: tuple[Event, ...]) -> Iterator[TableRow]:
@@ -451,6 +468,12 @@ def _due_changes(old: Due, new: Due, seq: int) -> Iterator[Change]:
         yield Close(DUE.name, row)
     for row in _due_less(new, old):
         yield Insert(DUE.name, (*row, seq))
+    # Causes only grow until a correction answers all of them.
+    begun = 0 if len(new.causes) < len(old.causes) else len(old.causes)
+    for cause in () if begun else old.causes:
+        yield Close(DUE.name, ("cause", cause, 0))
+    for cause in new.causes[begun:]:
+        yield Insert(DUE.name, ("cause", cause, 0, seq))
 
 
 def _due_less(due: Due, less: Due) -> Iterator[Row]:
@@ -459,9 +482,6 @@ def _due_less(due: Due, less: Due) -> Iterator[Row]:
         yield "candidate", extraction, place
     for item in due.items - less.items:
         yield "item", item, 0
-    if due.causes != less.causes:
-        known = set(less.causes)
-        yield from (("cause", cause, 0) for cause in due.causes if cause not in known)
     if due.whole and not less.whole:
         yield "bank", "", 0
 

@@ -33,6 +33,8 @@ from rbank_es.events.run_events import VerdictValue
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
+    from rbank_es.bank.canonical import Progress
+    from rbank_es.bank.canonical_check import CanonicalCheck
     from rbank_es.bank.correction import Correction, VerdictChange
     from rbank_es.bank.corrector import Corrector
     from rbank_es.bank.decisions import Latest
@@ -193,12 +195,26 @@ class BankActs:
         that nothing is due.
         """
         from rbank_es.bank.correction import Correction
-        from rbank_es.bank.due_check import is_nothing_due
 
-        # A state that is in memory answers at once, and one that is not takes ten times as long as reading the log.
-        if not decisions and self.latest.is_empty() and is_nothing_due(self.log, self.read_models()):
+        if not decisions and self._shows_nothing_due():
             return Correction()
         return self.corrector.correct(lambda state: [], every=decisions, dry_run=dry_run)
+
+    def check_canonical(self, *, decisions: bool = False, progress: Progress | None = None) -> CanonicalCheck:
+        """Return how far the bank is from its canonical form: by what is due, or with `decisions` by making every
+        decision again. `progress` is called with the number of candidates done and their total."""
+        from rbank_es.bank.canonical_check import NOTHING_DUE, check_canonical
+
+        if not decisions and self._shows_nothing_due():
+            return NOTHING_DUE
+        return check_canonical(self.latest, self.log.position(), every=decisions, progress=progress)
+
+    def _shows_nothing_due(self) -> bool:
+        """Return whether read models show that no correction is due; False where they are far behind, and where the
+        state is in memory: it answers at once, and folding the log takes ten times as long as reading it."""
+        from rbank_es.bank.due_check import is_nothing_due
+
+        return self.latest.is_empty() and is_nothing_due(self.log, self.read_models())
 
     # ---------------------------------------------------------------- items
 

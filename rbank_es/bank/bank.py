@@ -426,12 +426,11 @@ class Bank(BankActs):
         today's verdicts lead to; with `strict`, facts that have no subject.
         Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval does not hold.
         """
-        from rbank_es.bank.canonical_check import check_canonical
         from rbank_es.bank.retrieval_check import check_retrievals
         from rbank_es.bank.writer_slips import check_slips
 
         seen = self.log.verify(noted)
-        canonical = check_canonical(self.latest, self.position, every=decisions, progress=progress)
+        canonical = self.check_canonical(decisions=decisions, progress=progress)
         check = check_retrievals(self.log, progress) if retrievals else None
         if check is not None:
             check.require_same()

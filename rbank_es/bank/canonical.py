@@ -4,7 +4,7 @@ Verdicts, rejections, undone decisions and extractions that were set aside count
 of people and uses as they were at each decision. A decision that can't be made again is kept as it was first recorded,
 as far as its targets exist: one by hand, by an unknown policy, or about erased words.
 
-    refold     decides about everything
+    refold     decides about everything, or about everything from the first candidate on that may be touched
     work list  decides about what may differ since the last correction; equal to the refold, and used instead of it
                where nothing was ever forgotten
 
@@ -54,20 +54,37 @@ class Canon(NamedTuple):
         return bool(self.decisions or self.forgotten or self.remembered)
 
 
-def refold(state: State, timeline: Timeline, progress: Progress | None = None) -> Canon:
+def refold(state: State, timeline: Timeline, progress: Progress | None = None, *, since: Order = (0, 0)) -> Canon:
     """Return what differs between a bank and its canonical form, by making all of its decisions again.
 
+    Decisions before the order `since` are taken as they are; what was forgotten among them is found out again.
     `progress` is called with the number of candidates done and their total.
     """
-    work = _Refold(state, timeline)
+    work = _Refold(state, timeline, since)
     work.run(progress)
-    standing = sorted((known.order, pair) for pair, known in state.pairs.items() if counts(state, pair))
+    standing = sorted((state.pairs[pair].order, pair) for pair in work.made)
     changed = [(pair, work.made[pair]) for _, pair in standing if effect(work.made[pair]) != effect(state.pairs[pair])]
     there = [id for id, entry in work.items.items() if entry.state != "unsupported"]
     flags = {id: (work.records[id].forgotten, state.records[id].forgotten) for id in there}
     gone = tuple(id for id, (now, was) in flags.items() if now and not was)
     back = tuple(id for id, (now, was) in flags.items() if was and not now)
     return Canon(tuple(changed), gone, back, len(work.made))
+
+
+def first_touched(state: State, timeline: Timeline) -> Order:
+    """Return an order before which no decision differs, as far as the last correction of the bank is right.
+
+    Verdicts matter beside what is due: they are the wins by which a policy chose what to forget.
+    """
+    due = state.due
+    records = [state.records[id] for id in due.items]
+    # What is rejected, or was, counts from the start.
+    if due.whole or any(act == "rejected" for record in records for _, act in record.acts):
+        return (0, 0)
+    orders = [state.pairs[pair].order for pair in due.pairs]
+    orders += [(record.acts[0][0], 0) for record in records if record.acts]
+    orders += [(timeline.judged[run], 0) for run in timeline.changed_verdicts(state)]
+    return min(orders, default=LATEST)
 
 
 def counts(state: State | MemoryFacts, pair: Pair) -> bool:
@@ -182,12 +199,12 @@ Step = tuple[int, int, int, Callable[[int], None]]
 class _Refold(Redecider):
     """All decisions of a bank, made again from the first one on, with what people did and forgot between them."""
 
-    def __init__(self, state: State, timeline: Timeline) -> None:
+    def __init__(self, state: State, timeline: Timeline, since: Order) -> None:
         undecided = {pair: replace(known, action="discard", targets=()) for pair, known in state.pairs.items()}
         records = {id: replace(record, landed=(), enders=(), forgotten=False) for id, record in state.records.items()}
         super().__init__(replace(state, pairs=undecided, records=records), timeline)
         self._known = KnownItems()
-        self._final = state
+        self._final, self._since = state, since
         # What is rejected is barred from the start.
         self.items |= {id: entry for id, entry in state.items.items() if entry.state == "rejected"}
         self._known.update(self.seen, list(self.items))
@@ -225,11 +242,18 @@ class _Refold(Redecider):
     def _decide(self, pair: Pair, seq: int) -> None:
         if not counts(self, pair):
             return
-        decision = self.made[pair] = self.redecide(pair, self._known)
+        decision = self._decision(pair)
         ids = self.decide(pair, decision, seq, "")
         if decision.action in BIRTHS and self.records[decision.item].forgotten:
             self.records[decision.item] = replace(self.records[decision.item], forgotten=False)
         self._settle(ids, (seq, pair[1] + 1))
+
+    def _decision(self, pair: Pair) -> Decision:
+        known = self._final.pairs[pair]
+        if known.order < self._since:
+            return Decision(candidate=pair[1], action=known.action, item=known.item, targets=known.targets)
+        made = self.made[pair] = self.redecide(pair, self._known)
+        return made
 
     def _forget(self, ids: Iterable[str], seq: int) -> None:
         live = [id for id in ids if (entry := self.items.get(id)) is not None and entry.state == "active"]
@@ -243,8 +267,15 @@ class _Refold(Redecider):
             self._forget(policy.to_forget(self._as_of(seq)), seq)
 
     def _as_of(self, seq: int) -> State:
-        """Return the state at a position as a forgetting policy needs it, with verdicts as they are now."""
-        uses = {item: {run: at for run, at in runs.items() if at <= seq} for item, runs in self._final.uses.items()}
+        """Return the state at a position as a forgetting policy needs it, with verdicts as they are now.
+
+        Uses are those of active items, and verdicts those on their runs: a long life has many times as many.
+        """
+        live = (id for id, entry in self.items.items() if entry.state == "active")
+        given = ((id, self._final.uses[id]) for id in live if id in self._final.uses)
+        uses = {id: {run: at for run, at in runs.items() if at <= seq} for id, runs in given}
         judged = self.timeline.judged
-        verdicts = {key: verdict for key, verdict in self.verdicts.items() if judged.get(key[0], seq + 1) <= seq}
+        users = {run for runs in uses.values() for run in runs if judged.get(run, seq + 1) <= seq}
+        keys = [(run, purpose) for run in users for purpose in ("learning", "scoring")]
+        verdicts = {key: self.verdicts[key] for key in keys if key in self.verdicts}
         return replace(self.seen, position=seq, uses=uses, verdicts=verdicts)

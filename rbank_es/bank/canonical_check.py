@@ -28,6 +28,10 @@ class CanonicalCheck(Struct, frozen=True, kw_only=True):
         return not (self.decisions or self.forgotten)
 
 
+NOTHING_DUE = CanonicalCheck(refolded=False, decided=0, decisions=0, forgotten=0, causes=())
+"""The result where no decision may differ since the last correction."""
+
+
 def check_canonical(latest: Latest, position: int, *, every: bool, progress: Progress | None = None) -> CanonicalCheck:
     """Compare a bank at its head with its canonical form: what is due, or `every` decision.
 

@@ -5,7 +5,8 @@ that it may meet: those of its own id, those that its proposal or its first reco
 So a decision that changes can only touch later ones that may meet the items that it concerns. Decisions are made again
 in the order of their ranks, each once at most, among those few items only.
 
-Equal to the refold where nothing was ever forgotten; under a bound, one item more or less changes what is forgotten.
+Equal to the refold where nothing was ever forgotten. Under a bound, one item more or less changes what is forgotten:
+there everything is decided again from the first candidate on that may be touched.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, refold
+from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events.items import Item
 from rbank_es.policies.known_items import KnownItems, Peers, distinct_words
@@ -81,7 +82,7 @@ def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress:
         return Canon()
     content_min = timeline.unlike_anywhere()
     if state.due.whole or timeline.forgets or content_min is None:
-        return refold(state, timeline, progress)
+        return refold(state, timeline, progress, since=first_touched(state, timeline))
     return _WorkList(state, timeline, index, content_min).run()
 
 

@@ -5,6 +5,9 @@ The least threshold is sought from the strictest down, in a fixed sequence: at e
 refused ends the sequence. Thresholds that accept too few cases for any such test are passed over. So a threshold that
 is found holds for new cases of the same kind with probability 1 - `DELTA` (source: Angelopoulos et al., Learn then
 Test, arXiv:2110.01052).
+
+Not split conformal prediction, nor conformal risk control: these bound the share of all verdicts that are accepted and
+wrong, on average, and need a loss that is monotone in the threshold. The share of errors among the accepted is not.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ change is held in a layer above it, so a decision that is not recorded leaves no
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import merge
@@ -22,7 +23,11 @@ from rbank_es.state.bank_state import Order
 Place = tuple[Order, str]
 """The place of an item among others: the order of its birth, then its id."""
 
-_SKETCH_BITS = 512
+_SAMPLE = 4_000
+"""Items from which the frequency of words is estimated: more of them rank rare words no better."""
+
+_GROWTH = 8
+"""Words are ranked again when there are so many times as many items: all rankings together cost 1.15 times the last."""
 
 
 @lru_cache(maxsize=limits.WORD_SETS_KEPT)
@@ -48,16 +53,75 @@ class Peer:
         return distinct_words(self.item.content)
 
 
+class _Ranks(dict[str, int]):
+    """Words by rank, the rarest first. A word that comes later is rarer than all before, and keeps its rank."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = rank = -len(self) - 1
+        return rank
+
+
+class _RareWords:
+    """Items by the rarest of their words, so that those with similar contents are found without looking at others.
+
+    Two contents that are similar enough have at least `needed` words in common, by the size of either. So the two
+    rarest of the common words are among the `size - needed + 2` rarest of each (prefix filtering; Chaudhuri, Ganti,
+    Kaushik: A primitive operator for similarity joins in data cleaning, 2006). Any order of words will do that doesn't
+    change; by frequency, few items share two such words.
+    """
+
+    def __init__(self, content_min: tuple[int, int]) -> None:
+        self._content_min = content_min
+        self._holding: defaultdict[str, list[int]] = defaultdict(list)
+        self._ranks = _Ranks()
+        self._done = self._ranked = 0
+
+    def near(self, peers: list[Peer], words: frozenset[str]) -> set[int]:
+        """Return the indexes of the items whose contents may be similar enough to these words."""
+        self._take(peers)
+        once, twice = set[int](), set[int]()
+        for word in self._rarest(words):
+            numbers = self._holding.get(word, ())
+            twice |= once.intersection(numbers)
+            once.update(numbers)
+        return twice if self._needed(words) > 1 else once
+
+    def _take(self, peers: list[Peer]) -> None:
+        if len(peers) >= _GROWTH * self._ranked:
+            self._rank(peers)
+        for number in range(self._done, len(peers)):
+            for word in self._rarest(peers[number].words):
+                self._holding[word].append(number)
+        self._done = len(peers)
+
+    def _rank(self, peers: list[Peer]) -> None:
+        counted = Counter[str]()
+        for peer in peers[:: len(peers) // _SAMPLE + 1]:
+            counted.update(peer.words)
+        common = sorted(counted, key=lambda word: (counted[word], word))
+        self._ranks = _Ranks({word: rank for rank, word in enumerate(common)})
+        self._holding.clear()
+        self._done, self._ranked = 0, len(peers)
+
+    def _rarest(self, words: frozenset[str]) -> Sequence[str]:
+        if not words:  # two contents without a word are alike
+            return ("",)
+        return sorted(words, key=self._ranks.__getitem__)[: len(words) - self._needed(words) + 2]
+
+    def _needed(self, words: frozenset[str]) -> int:
+        numerator, denominator = self._content_min
+        return -(-numerator * len(words) // denominator)
+
+
 class Peers:
-    """Items to compare with, and which of them hold a word; perhaps a layer above others, which it may hide."""
+    """Items to compare with, by their words; perhaps a layer above others, which it may hide."""
 
     def __init__(self, below: Peers | None = None) -> None:
         self._below = below
         self._hidden: set[str] = set()
         self._all: list[Peer] = []
-        self._sketches: list[int] = []
         self._by_id: dict[str, Peer] = {}
-        self._holding: dict[str, list[int]] = {}
+        self._rare: dict[tuple[int, int], _RareWords] = {}
 
     def add(self, item: Item, order: Place) -> None:
         """Add an item, or bring it back, perhaps with other words or in another place."""
@@ -66,13 +130,8 @@ class Peers:
             known.live = (known.item, known.order) == (item, order)
             if known.live:
                 return
-        number, words = len(self._all), distinct_words(item.content)
-        # An item without a word is found under the empty one, where a content without words looks for its like.
-        for word in words or ("",):
-            self._holding.setdefault(word, []).append(number)
         self._by_id[item.id] = peer = Peer(item, order)
         self._all.append(peer)
-        self._sketches.append(_sketch(words))
 
     def drop(self, id: str) -> None:
         """Compare with an item no more."""
@@ -108,41 +167,17 @@ class Peers:
         return merge((peer for peer in below if peer.item.id not in hidden), own, key=_order)
 
     def _near(self, words: frozenset[str], content_min: tuple[int, int]) -> Iterator[Peer]:
-        """Yield the items whose words may fit.
-
-        A content that is similar enough has at least `needed` of these words, so at least two of any
-        `len(words) - needed + 2` of them: the rarest are looked up (prefix filtering; Chaudhuri, Ganti, Kaushik: A
-        primitive operator for similarity joins in data cleaning, 2006). It differs in `apart` words at most, so in no
-        more bits of its sketch.
-        """
+        """Yield the items whose words may fit."""
         if not self._all:
             return iter(())
-        numerator, denominator = content_min
-        needed = -(-numerator * len(words) // denominator)
-        apart = len(words) * (denominator - numerator) // numerator
-        shared = min(needed, 2)
-        holding, sketches, sketch = self._holding, self._sketches, _sketch(words)
-        rarest = sorted(words, key=lambda word: (len(holding.get(word, ())), word))[: len(words) - needed + shared]
-        once, twice = set[int](), set[int]()
-        for numbers in [holding.get(word, ()) for word in rarest or ("",)]:
-            twice |= once.intersection(numbers)
-            once.update(numbers)
-        # Most that share rare words are told apart by their sketches, at a tenth of the cost of comparing words.
-        found = twice if shared == 2 else once
-        near = [number for number in found if (sketches[number] ^ sketch).bit_count() <= apart]
-        return (self._all[number] for number in near)
+        rare = self._rare.get(content_min)
+        if rare is None:
+            rare = self._rare[content_min] = _RareWords(content_min)
+        return (self._all[number] for number in rare.near(self._all, words))
 
 
 def _order(peer: Peer) -> Place:
     return peer.order
-
-
-def _sketch(words: Iterable[str]) -> int:
-    """Return a number with a bit for each word; sets that differ in n words differ in n bits at most."""
-    sketch = 0
-    for word in words:
-        sketch |= 1 << hash(word) % _SKETCH_BITS
-    return sketch
 
 
 Kind = tuple[str, str, str]
@@ -205,7 +240,7 @@ class KnownItems:
         if entry.state != "rejected":
             return
         record = state.records[id]
-        rejected_at = max(seq for seq, act in record.acts if act == "rejected")
+        rejected_at = next(seq for seq, act in reversed(record.acts) if act == "rejected")
         for pair in record.pairs:
             known, order = state.candidates[pair], state.pairs[pair].order
             if not known.erased and order[0] < rejected_at:

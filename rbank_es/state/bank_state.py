@@ -77,13 +77,15 @@ class ItemRecord(Struct, frozen=True, kw_only=True, gc=False):
     """What is known of an item id: the facts from which its state is derived.
 
     `pairs` are the candidates with this id, `landed` those whose decision puts them on it, `enders` those whose
-    decision ends it. `acts` are those of people: position, and `vouched`, `withdrawn`, `rejected` or `admitted`.
+    decision ends it. `acts` are those of people, in order: position, and `vouched`, `withdrawn`, `rejected` or
+    `admitted`. `admitted_seq` is the position of the first `admitted`, 0 without one.
     """
 
     pairs: tuple[Pair, ...] = ()
     landed: tuple[Pair, ...] = ()
     enders: tuple[Pair, ...] = ()
     acts: tuple[tuple[int, str], ...] = ()
+    admitted_seq: int = 0
     forgotten: bool = False
 
 

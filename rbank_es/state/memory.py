@@ -147,7 +147,8 @@ class MemoryFacts(ABC):
                 pairs=due.pairs | more.pairs,
                 items=due.items | more.items,
                 whole=due.whole or whole,
-                causes=due.causes if cause in due.causes else (*due.causes, cause),
+                # The last one is enough: what an event causes is noted before the next event.
+                causes=due.causes if due.causes[-1:] == (cause,) else (*due.causes, cause),
             )
 
     def decide(self, pair: Pair, decision: Decision, seq: int, policy: str) -> dict[str, None]:
@@ -206,8 +207,10 @@ class MemoryFacts(ABC):
         known = list(dict.fromkeys(ids))
         for id in known:
             record = self.records.get(id) or _NO_RECORD
+            admitted = record.admitted_seq or (seq if act == "admitted" else 0)
             forgotten = record.forgotten and act != "vouched"
-            self.records[id] = replace(record, acts=(*record.acts, (seq, act)), forgotten=forgotten)
+            acts = (*record.acts, (seq, act))
+            self.records[id] = replace(record, acts=acts, admitted_seq=admitted, forgotten=forgotten)
         self.settle(known, seq)
         self.note_due(cause, items=known)
 

@@ -16,7 +16,9 @@ The first that fits is the state. A candidate counts while its extraction stands
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 from rbank_es.events.run_events import JudgeKind, VerdictValue
@@ -96,17 +98,15 @@ class Acts(NamedTuple):
     admitted: bool
 
     @classmethod
-    def of(cls, acts: Iterable[tuple[int, str]], upto: int) -> Acts:
+    def of(cls, record: ItemRecord, upto: int) -> Acts:
         """Return what holds at a position."""
-        last, at, admitted = "", 0, False
-        for seq, act in acts:
-            if seq > upto:
-                break
-            if act == "admitted":
-                admitted = True
-            else:
-                last, at = act, seq
-        return cls(last, at, admitted)
+        admitted = 0 < record.admitted_seq <= upto
+        # From the end: the last act counts, and somebody may have gone back and forth thousands of times.
+        for at in reversed(range(bisect_right(record.acts, upto, key=itemgetter(0)))):
+            seq, act = record.acts[at]
+            if act != "admitted":
+                return cls(act, seq, admitted)
+        return cls("", 0, admitted)
 
 
 def standing_of(
@@ -144,7 +144,7 @@ def standing_of(
     if not known:
         return None
     birth = mine[0] if mine else min(known, key=place)
-    acts = Acts.of(record.acts, before[0])
+    acts = Acts.of(record, before[0])
     state, by = _state(record, acts, mine, pairs, extractions, counts)
     domains = {domain for _, _, _, domain in found} or {pairs[birth].domain}
     return Standing(
@@ -176,7 +176,7 @@ def _state(
     counts: Callable[[Pair], bool],
 ) -> tuple[ItemStatus, list[Pair]]:
     vouched = acts.last == "vouched"
-    if record.acts and Acts.of(record.acts, LATEST[0]).last == "rejected":
+    if record.acts and Acts.of(record, LATEST[0]).last == "rejected":
         return "rejected", []
     if acts.last == "withdrawn":
         return "withdrawn", []

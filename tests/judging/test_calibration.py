@@ -87,6 +87,23 @@ def test_thresholds_promise_what_they_hold() -> None:
     assert sum(each is not None for each in given) <= 45
 
 
+@pytest.mark.parametrize("error", [lambda c: 0.6 * (1 - c), lambda c: 0.08 if c in (0.7, 0.8) else 0.13])
+def test_of_many_calibrations_at_most_one_in_ten_accepts_more_errors_than_it_promises(
+    error: Callable[[float], float],
+) -> None:
+    """Simulated judges, whose true share of errors among the accepted is known; the second's is not monotone."""
+    confidences = [step / 20 for step in range(10, 21)]
+
+    def true_error(threshold: float) -> float:
+        accepted = [error(each) for each in confidences if each >= threshold]
+        return sum(accepted) / len(accepted)
+
+    tried = [threshold_for(graded(300, error, seed), 0.1, resamples=0).confidence for seed in range(400)]
+    broken = sum(each is not None and true_error(each) > 0.1 for each in tried) / len(tried)
+    print(f"\n{broken:.3f} of {len(tried)} calibrations accept more than 10 % errors")
+    assert broken <= 0.1 + 3 * (0.1 * 0.9 / len(tried)) ** 0.5
+
+
 def test_the_same_cases_give_the_same_report() -> None:
     cases = graded(100, lambda confidence: 1 - confidence)
     assert threshold_for(cases, 0.2, resamples=50) == threshold_for(reversed(cases), 0.2, resamples=50)

@@ -40,6 +40,7 @@ from tests.laws.bank_lives import (
     U,
     learns,
     lives,
+    odd_forgets,
     overrules,
     uses,
     words_that_stand,
@@ -236,6 +237,28 @@ def test_the_same_under_a_bound(ops: list[Op], bound: Bounded) -> None:
         life.do(op)
         assert not life.correct() or op[0] == "judge"
     same_as_a_life_with_right_verdicts(life)
+
+
+@lawful
+@given(
+    st.lists(st.one_of(FORGETFUL, FORGETFUL, PEOPLE, odd_forgets), min_size=8, max_size=24),
+    st.sampled_from((Bounded(max_items=2, grace=0), Bounded(max_items=3, floor_success=1, floor_failure=1, grace=2))),
+)
+def test_under_a_bound_a_refold_from_the_first_touched_is_the_whole_refold(ops: list[Op], bound: Bounded) -> None:
+    life = Life()
+    life.policy("policy", DEDUP, bound, False)
+    for op in ops:
+        life.do(op)
+        state, reconciler = life.bank.state(), life.bank.latest.reconciler
+        if state.due:
+            short, whole = reconciler.canon(state), reconciler.refold(state)
+            assert {pair: effect(made) for pair, made in short.decisions} == {
+                pair: effect(made) for pair, made in whole.decisions
+            }
+            assert [set(each) for each in short[1:3]] == [set(each) for each in whole[1:3]]
+            assert short.decided <= whole.decided
+            event(f"decided again: {min(short.decided, 4)} of {whole.decided // 4 * 4} or more")
+        life.correct()
 
 
 # ---------------------------------------------------------------- corrections over the limit of a group
