@@ -36,7 +36,7 @@ from rbank_es.projections.memory_tables import (
 from rbank_es.projections.projection import Change, Close, Insert, Row, Table, json_of
 from rbank_es.state import Due, ItemState, Pair, StandingVerdict, State
 from rbank_es.state.bank_state import CandidateState, ExtractionState, ItemRecord, PairState
-from rbank_es.state.memory import MEMORY_HANDLERS, MemoryFacts, links
+from rbank_es.state.memory import MEMORY_HANDLERS, UNBOUNDED, MemoryFacts, links
 from rbank_es.state.validity import Standing
 
 Key = TypeVar("Key")
@@ -184,6 +184,8 @@ class StoredMemory(MemoryFacts):
         self._images.append((self.prepared, _prepared_rows))
         if connection:
             self.policies = self._policies()
+            sql = "SELECT EXISTS (SELECT 1 FROM policy_choices WHERE kind = 'forgetting' AND name <> ?)"
+            self.bounded = bool(self._rows(sql, (UNBOUNDED,))[0][0])
             self.due = self._due()
 
     def _facts(
@@ -348,15 +350,10 @@ class StoredMemory(MemoryFacts):
         if not (found or acts or forgotten):
             return None
         landed, enders = tuple(on["landed"]), tuple(on["enders"])
-        admitted = next((seq for seq, act in acts if act == "admitted"), 0)
-        return ItemRecord(
-            pairs=mine,
-            landed=landed,
-            enders=enders,
-            acts=tuple(acts),
-            admitted_seq=admitted,
-            forgotten=bool(forgotten),
-        )
+        record = ItemRecord(pairs=mine, landed=landed, enders=enders, forgotten=bool(forgotten))
+        for seq, act in acts:
+            record = record.acted((seq, act))
+        return record
 
     def _relying(self, run: str) -> tuple[str, ...] | None:
         found = self._rows("SELECT extraction FROM relying WHERE run = ? ORDER BY number", (run,))
@@ -400,6 +397,7 @@ class StoredMemory(MemoryFacts):
         return Due(
             pairs=frozenset((id, place) for kind, id, place in found if kind == "candidate"),
             items=frozenset(id for kind, id, _ in found if kind == "item"),
+            runs=frozenset(id for kind, id, _ in found if kind == "run"),
             whole=any(kind == "bank" for kind, _, _ in found),
             causes=tuple(id for kind, id, _ in found if kind == "cause"),
         )
@@ -446,8 +444,9 @@ def _relying_rows(run: str, extractions: tuple[str, ...]) -> Iterator[TableRow]:
 
 
 def _record_changes(id: str, old: ItemRecord | None, new: ItemRecord, seq: int) -> Iterator[Change]:
-    # Acts are never taken back, and an item may have thousands: only new ones are looked at.
-    for at, act in new.acts[len(old.acts) if old is not None else 0 :]:
+    # An event acts once on an item, which may have thousands of acts.
+    if new.recent and (old is None or old.recent[-1:] != new.recent[-1:]):
+        at, act = new.recent[-1]
         yield Insert(ACTS.name, (id, act, at, seq))
     was = old is not None and old.forgotten
     if was and not new.forgotten:
@@ -482,6 +481,8 @@ def _due_less(due: Due, less: Due) -> Iterator[Row]:
         yield "candidate", extraction, place
     for item in due.items - less.items:
         yield "item", item, 0
+    for run in due.runs - less.runs:
+        yield "run", run, 0
     if due.whole and not less.whole:
         yield "bank", "", 0
 

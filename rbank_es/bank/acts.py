@@ -6,7 +6,7 @@ An act that changes nothing appends nothing. Ids are whole ones: a beginning mig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rbank_es.log import EventLog
     from rbank_es.projections.read_models import ReadModels
     from rbank_es.state import ItemStatus, Pair, State
+    from rbank_es.state.bank_state import ItemRecord
 
 BY_HAND = "by-hand-1"
 """The label of what a person decided: no policy would decide it again."""
@@ -391,13 +392,13 @@ class BankActs:
         from rbank_es.policies.consolidation import find_rejected
 
         with self.latest.at(self.log.position()) as basis:
-            acts = {id: record.acts for id, record in basis.state.records.items() if record.acts}
+            records = basis.state.records
             ended = item.id
-            if not any(act == reason for _, act in acts.get(item.id, ())):
+            if _latest(records, item.id, reason) == 0:
                 # Bars have names of their own: id, extraction, index.
                 bar = find_rejected(item, basis.known)
                 ended = item.id if bar is None else bar.id.rsplit(" ", 2)[0]
-        seq = max((seq for seq, act in acts.get(ended, ()) if act == reason), default=0)
+            seq = _latest(records, ended, reason)
         if not seq:
             return reason
         [event] = self.log.read(after=seq - 1, upto=seq, types=("memories_retracted",), resolve=("memories_retracted",))
@@ -430,6 +431,12 @@ class BankActs:
 
 def _item(state: State, given: str) -> str:
     return exact_id(StateIds(state), "item", given)
+
+
+def _latest(records: Mapping[str, ItemRecord], id: str, act: str) -> int:
+    """Return the position of the latest such act of a person on an item, 0 without one."""
+    record = records.get(id)
+    return 0 if record is None else next((seq for seq, each in record.acts() if each == act), 0)
 
 
 def _state_of(state: State, id: str) -> ItemStatus:

@@ -74,16 +74,16 @@ def refold(state: State, timeline: Timeline, progress: Progress | None = None, *
 def first_touched(state: State, timeline: Timeline) -> Order:
     """Return an order before which no decision differs, as far as the last correction of the bank is right.
 
-    Verdicts matter beside what is due: they are the wins by which a policy chose what to forget.
+    Wins count from the first judgment of a run on, with the verdict that stands now.
     """
     due = state.due
-    records = [state.records[id] for id in due.items]
+    acts = [act for id in due.items for act in state.records[id].acts()]
     # What is rejected, or was, counts from the start.
-    if due.whole or any(act == "rejected" for record in records for _, act in record.acts):
+    if due.whole or any(act == "rejected" for _, act in acts):
         return (0, 0)
     orders = [state.pairs[pair].order for pair in due.pairs]
-    orders += [(record.acts[0][0], 0) for record in records if record.acts]
-    orders += [(timeline.judged[run], 0) for run in timeline.changed_verdicts(state)]
+    orders += [(seq, 0) for seq, _ in acts]
+    orders += [(timeline.judged.get(run, LATEST[0]), 0) for run in due.runs]
     return min(orders, default=LATEST)
 
 
@@ -219,7 +219,7 @@ class _Refold(Redecider):
 
     def _steps(self) -> list[Step]:
         """Return what happened: position, place at this position, number, and the function that does it again."""
-        acts = sorted((seq, id, act) for id, record in self.records.items() for seq, act in record.acts)
+        acts = sorted((seq, id, act) for id, record in self.records.items() for seq, act in record.acts())
         steps: list[Step] = [
             (seq, 0, number, partial(self._act, id, act)) for number, (seq, id, act) in enumerate(acts)
         ]

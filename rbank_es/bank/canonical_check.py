@@ -13,7 +13,8 @@ class CanonicalCheck(Struct, frozen=True, kw_only=True):
 
     `decided` is the number of decisions that were made again: all of them if `refolded`, else those that may differ
     since the last correction. `decisions` and `forgotten` are the numbers that differ, of decisions and of items that
-    are forgotten wrongly, or wrongly not. `causes` are ids of events that no correction has answered, first to last.
+    are forgotten wrongly, or wrongly not. `causes` are ids of events that no correction has answered, the
+    first `limits.CORRECTION_CAUSES` of them.
     """
 
     refolded: bool

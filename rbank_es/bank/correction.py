@@ -202,7 +202,7 @@ def stays(state: State, pairs: Iterable[Pair]) -> tuple[Vouched, ...]:
     for id in sorted(ids):
         entry = state.items.get(id)
         if entry is not None and entry.state == "active" and entry.vouched and not _own_words_stand(state, entry):
-            seq = next(seq for seq, act in reversed(state.records[id].acts) if act == "vouched")
+            seq = next(seq for seq, act in state.records[id].acts() if act == "vouched")
             made.append(Vouched(id=id, title=entry.item.title, seq=seq))
     return tuple(made)
 

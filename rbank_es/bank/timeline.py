@@ -8,7 +8,6 @@ from typing import Any
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import (
-    CorrectionCompleted,
     Event,
     JudgmentOverruled,
     MemoriesForgotten,
@@ -18,15 +17,11 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies import Append, ConsolidationPolicy, Dedup, ForgettingPolicy, Merge, Never, Policy, governing
 from rbank_es.policies.consolidation import BAR_CONTENT_MIN
-from rbank_es.state import State
 from rbank_es.state.memory import rank_of
 
-TIMELINE_TYPES = frozenset(
-    type_of(each) for each in (PolicySet, MemoriesForgotten, RunJudged, JudgmentOverruled, CorrectionCompleted)
-)
+TIMELINE_TYPES = frozenset(type_of(each) for each in (PolicySet, MemoriesForgotten, RunJudged, JudgmentOverruled))
 """The types of events that a timeline reads."""
 
 
@@ -41,9 +36,6 @@ class Timeline:
         self._policies: list[Mapping[str, PolicyChoice]] = [{}]
         self._resolved: dict[tuple[int, PolicyKind], Policy | None] = {}
         self._forgotten: list[MemoriesForgotten] = []
-        self._verdicts: dict[str, tuple[int, VerdictValue]] = {}
-        self._changed: dict[str, int] = {}
-        self._corrected = 0
 
     def take(self, events: Iterable[Event], position: int) -> None:
         """Go on with the events of `TIMELINE_TYPES` up to a position."""
@@ -54,31 +46,13 @@ class Timeline:
             elif isinstance(event, MemoriesForgotten):
                 if event.correction is None:
                     self._forgotten.append(event)
-            elif isinstance(event, CorrectionCompleted):
-                self._corrected = event.seq
             elif isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning":
                 self._judge(event)
         self.position = position
 
     def _judge(self, event: RunJudged | JudgmentOverruled) -> None:
-        rank = rank_of(event, self._policies[-1])
-        old = self._verdicts.get(event.run)
-        if rank is None or (old is not None and rank < old[0]):
-            return
-        self.judged.setdefault(event.run, event.seq)
-        self._verdicts[event.run] = rank, event.verdict
-        if old is not None and old[1] != event.verdict:
-            self._changed[event.run] = event.seq
-
-    def changed_verdicts(self, state: State) -> set[str]:
-        """Return the runs whose verdict for learning is another one than at the last correction, in a state of this
-        bank or one that goes on from it; those without a verdict then are left out."""
-        found = {run for run, seq in self._changed.items() if seq > self._corrected}
-        for (run, purpose), verdict in state.verdicts.items():
-            known = self._verdicts.get(run)
-            if purpose == "learning" and verdict.seq > self.position and known is not None:
-                found |= {run} if known[1] != verdict.verdict else set()
-        return found
+        if rank_of(event, self._policies[-1]) is not None:
+            self.judged.setdefault(event.run, event.seq)
 
     def consolidation(self, seq: int) -> ConsolidationPolicy | None:
         """Return the consolidation policy in force at a position; None if it is unknown here."""

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from rbank_es.bank.correction import verdict_on
 from rbank_es.errors import BadPolicy
 from rbank_es.events.bank_events import PolicyKind
@@ -31,7 +33,7 @@ class Undrawn(NamedTuple):
     runs: tuple[str, ...]
 
 
-class _DecidedRun(NamedTuple):
+class _DecidedRun(Struct, frozen=True):
     """A run with its verdict, as a selection policy compares rollouts."""
 
     run: str

@@ -141,7 +141,7 @@ class _WorkList(Redecider):
         """Return whether a candidate takes a life away and gives none: then only those that named it may differ."""
         known = self.pairs[pair]
         record = self.records[known.item]
-        if counts(self, pair) or known.action in ENDS or record.acts:
+        if counts(self, pair) or known.action in ENDS or record.recent:
             return False
         return not any(self.pairs[other].item == known.item and counts(self, other) for other in record.landed)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank.noted_heads import NotedHeads, parse_heads
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file
@@ -139,7 +140,8 @@ def _print_canonical(name: str, seen: Verified) -> None:
     if not check.canonical:
         differ = [count(check.decisions, "decision")] if check.decisions else []
         differ += [f"what is forgotten of {count(check.forgotten, 'item')}"] if check.forgotten else []
-        since = f", since {count(len(check.causes), 'verdict or act')}" if check.causes else ""
+        more = " or more" if len(check.causes) == limits.CORRECTION_CAUSES else ""
+        since = f", since {count(len(check.causes), 'verdict or act')}{more}" if check.causes else ""
         # Where the log leaves nothing open, or not all of it, only making every decision again finds the difference.
         how = " --decisions" if check.refolded else ""
         change = " and ".join(differ)

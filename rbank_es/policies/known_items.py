@@ -240,7 +240,7 @@ class KnownItems:
         if entry.state != "rejected":
             return
         record = state.records[id]
-        rejected_at = next(seq for seq, act in reversed(record.acts) if act == "rejected")
+        rejected_at = next(seq for seq, act in record.acts() if act == "rejected")
         for pair in record.pairs:
             known, order = state.candidates[pair], state.pairs[pair].order
             if not known.erased and order[0] < rejected_at:

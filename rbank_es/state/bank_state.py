@@ -3,10 +3,11 @@ computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rbank_es.events import Decision, Event, PolicyChoice
 from rbank_es.events.items import Item
@@ -24,6 +25,12 @@ Pair = tuple[str, int]
 
 Order = tuple[int, int]
 """The place of a candidate among all: position of the first decision about it, index in its extraction."""
+
+Act = tuple[int, str]
+"""What a person did to an item: position, and which act."""
+
+_ACTS_APART = 256
+"""Acts in one piece: copying so many costs less than the rest of an event."""
 
 # `gc=False` below, because such values hold no cycles, and a bank has hundreds of thousands of them.
 
@@ -77,16 +84,34 @@ class ItemRecord(Struct, frozen=True, kw_only=True, gc=False):
     """What is known of an item id: the facts from which its state is derived.
 
     `pairs` are the candidates with this id, `landed` those whose decision puts them on it, `enders` those whose
-    decision ends it. `acts` are those of people, in order: position, and `vouched`, `withdrawn`, `rejected` or
-    `admitted`. `admitted_seq` is the position of the first `admitted`, 0 without one.
+    decision ends it. `recent` are the latest acts of people, in order: position, and `vouched`, `withdrawn`, `rejected`
+    or `admitted`; `earlier` has those before them, in pieces. `admitted_seq` is the position of the first `admitted`, 0
+    without one.
     """
 
     pairs: tuple[Pair, ...] = ()
     landed: tuple[Pair, ...] = ()
     enders: tuple[Pair, ...] = ()
-    acts: tuple[tuple[int, str], ...] = ()
+    recent: tuple[Act, ...] = ()
+    earlier: tuple[tuple[Act, ...], ...] = ()
     admitted_seq: int = 0
     forgotten: bool = False
+
+    def acted(self, act: Act) -> ItemRecord:
+        """Return the record with one more act; its cost doesn't grow with the number of acts."""
+        full = len(self.recent) >= _ACTS_APART
+        return replace(
+            self,
+            recent=(act,) if full else (*self.recent, act),
+            earlier=(*self.earlier, self.recent) if full else self.earlier,
+            admitted_seq=self.admitted_seq or (act[0] if act[1] == "admitted" else 0),
+        )
+
+    def acts(self) -> Iterator[Act]:
+        """Yield all acts, the latest first."""
+        yield from reversed(self.recent)
+        for piece in reversed(self.earlier):
+            yield from reversed(piece)
 
 
 class ItemState(Struct, frozen=True, kw_only=True, gc=False):
@@ -113,16 +138,18 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """What a correction has to look at: candidates that began or ceased to count, items that people acted on; `whole`
-    if words were erased, so that every decision may differ. `causes` are the ids of the events."""
+    """What a correction has to look at: candidates that began or ceased to count, items that people acted on, and runs
+    whose wins count otherwise where a policy chose what to forget; `whole` if words were erased, so that every decision
+    may differ. `causes` are the ids of the events, the first `limits.CORRECTION_CAUSES` of them."""
 
     pairs: frozenset[Pair] = frozenset()
     items: frozenset[str] = frozenset()
+    runs: frozenset[str] = frozenset()
     whole: bool = False
     causes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.pairs or self.items or self.whole)
+        return bool(self.pairs or self.items or self.runs or self.whole)
 
 
 class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
@@ -219,8 +246,9 @@ class State(Struct, frozen=True, kw_only=True):
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `relying` is run to the
     extractions that were drawn from it, or rely on a verdict on it; `proposals` are those of models, the latest for
-    each candidate. `due` is what no completed correction has looked at. `prepared` are parts of corrections that aren't
-    completed. `records` and `run_records` are kept for the continuation of the fold.
+    each candidate. `bounded`: a policy that forgets was in force at some position. `due` is what no completed
+    correction has looked at. `prepared` are parts of corrections that aren't completed. `records` and `run_records` are
+    kept for the continuation of the fold.
     """
 
     position: int = 0
@@ -237,6 +265,7 @@ class State(Struct, frozen=True, kw_only=True):
     relying: Mapping[str, tuple[str, ...]] = {}
     proposals: Mapping[Pair, Proposal] = {}
     prepared: Mapping[str, tuple[Event, ...]] = {}
+    bounded: bool = False
     due: Due = Due()
     run_records: Mapping[str, RunRecord] = {}
 

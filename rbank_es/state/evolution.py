@@ -193,6 +193,7 @@ class _Work(MemoryFacts):
             relying=self.relying,
             proposals=self.proposals,
             prepared=self.prepared,
+            bounded=self.bounded,
             due=self.due,
             run_records=self._run_records,
         )

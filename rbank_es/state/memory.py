@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rbank_es import limits
 from rbank_es.errors import BadEvent
 from rbank_es.events import (
     ConsolidationProposed,
@@ -53,6 +54,9 @@ from rbank_es.state.validity import Standing, authority, standing_of, stands
 ENDS = frozenset({"merge", "supersede"})
 """Actions that end their targets."""
 
+UNBOUNDED = "never"
+"""The name of the forgetting policy that gives nothing up."""
+
 _NO_RECORD = ItemRecord()
 
 
@@ -71,6 +75,7 @@ class MemoryFacts(ABC):
         """Go on from a state; `own` makes a container that can be changed of one that can't."""
         self.verdicts: MutableMapping[tuple[str, str], StandingVerdict] = own(state.verdicts)
         self.policies: Mapping[str, PolicyChoice] = state.policies
+        self.bounded = state.bounded
         self.extractions: MutableMapping[str, ExtractionState] = own(state.extractions)
         self.candidates: MutableMapping[Pair, CandidateState] = own(state.candidates)
         self.pairs: MutableMapping[Pair, PairState] = own(state.pairs)
@@ -138,17 +143,26 @@ class MemoryFacts(ABC):
         self.note_due(cause, pairs=pairs)
 
     def note_due(
-        self, cause: str, *, pairs: Iterable[Pair] = (), items: Iterable[str] = (), whole: bool = False
+        self,
+        cause: str,
+        *,
+        pairs: Iterable[Pair] = (),
+        items: Iterable[str] = (),
+        runs: Iterable[str] = (),
+        whole: bool = False,
     ) -> None:
         """Note what a correction has to look at, and why; nothing where there is nothing to look at."""
-        due, more = self.due, Due(pairs=frozenset(pairs), items=frozenset(items), whole=whole)
+        due = self.due
+        more = Due(pairs=frozenset(pairs), items=frozenset(items), runs=frozenset(runs), whole=whole)
         if more:
+            # The last one is enough to look at: what an event causes is noted before the next event.
+            named = due.causes[-1:] == (cause,) or len(due.causes) >= limits.CORRECTION_CAUSES
             self.due = Due(
                 pairs=due.pairs | more.pairs,
                 items=due.items | more.items,
+                runs=due.runs | more.runs,
                 whole=due.whole or whole,
-                # The last one is enough: what an event causes is noted before the next event.
-                causes=due.causes if due.causes[-1:] == (cause,) else (*due.causes, cause),
+                causes=due.causes if named else (*due.causes, cause),
             )
 
     def decide(self, pair: Pair, decision: Decision, seq: int, policy: str) -> dict[str, None]:
@@ -207,10 +221,9 @@ class MemoryFacts(ABC):
         known = list(dict.fromkeys(ids))
         for id in known:
             record = self.records.get(id) or _NO_RECORD
-            admitted = record.admitted_seq or (seq if act == "admitted" else 0)
-            forgotten = record.forgotten and act != "vouched"
-            acts = (*record.acts, (seq, act))
-            self.records[id] = replace(record, acts=acts, admitted_seq=admitted, forgotten=forgotten)
+            self.records[id] = record.acted((seq, act))
+            if record.forgotten and act == "vouched":
+                self.records[id] = replace(self.records[id], forgotten=False)
         self.settle(known, seq)
         self.note_due(cause, items=known)
 
@@ -242,6 +255,9 @@ def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
     if event.purpose == "learning" and (old is None or old.verdict != made.verdict):
         for extraction in memory.relying.get(event.run, ()):
             memory.flip(extraction, event.seq, event.id)
+        # By wins a policy chose what to forget, also long before this judgment, but after the first one.
+        if memory.bounded and old is not None and "success" in (old.verdict, made.verdict):
+            memory.note_due(event.id, runs=(event.run,))
 
 
 def rank_of(event: RunJudged | JudgmentOverruled, policies: Mapping[str, PolicyChoice]) -> int | None:
@@ -374,6 +390,13 @@ def _content_erased(memory: MemoryFacts, event: ContentErased) -> None:
 
 def _policy_set(memory: MemoryFacts, event: PolicySet) -> None:
     memory.policies = {policy.kind: policy for policy in event.policies}
+    memory.bounded = memory.bounded or forgets(memory.policies)
+
+
+def forgets(policies: Mapping[str, PolicyChoice]) -> bool:
+    """Return whether a forgetting policy is in force that may give items up."""
+    chosen = policies.get("forgetting")
+    return chosen is not None and chosen.name != UNBOUNDED
 
 
 MEMORY_HANDLERS: dict[type[Event], Callable[[Any, Any], None]] = {

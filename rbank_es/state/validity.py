@@ -16,9 +16,7 @@ The first that fits is the state. A candidate counts while its extraction stands
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from operator import itemgetter
 from typing import NamedTuple
 
 from rbank_es.events.run_events import JudgeKind, VerdictValue
@@ -101,10 +99,9 @@ class Acts(NamedTuple):
     def of(cls, record: ItemRecord, upto: int) -> Acts:
         """Return what holds at a position."""
         admitted = 0 < record.admitted_seq <= upto
-        # From the end: the last act counts, and somebody may have gone back and forth thousands of times.
-        for at in reversed(range(bisect_right(record.acts, upto, key=itemgetter(0)))):
-            seq, act = record.acts[at]
-            if act != "admitted":
+        # The latest counts, and somebody may have gone back and forth thousands of times.
+        for seq, act in record.acts():
+            if seq <= upto and act != "admitted":
                 return cls(act, seq, admitted)
         return cls("", 0, admitted)
 
@@ -121,7 +118,7 @@ def standing_of(
     Rejections count from the start, other acts from their positions.
     """
 
-    if len(record.pairs) == 1 and record.landed == record.pairs and not (record.acts or record.enders):
+    if len(record.pairs) == 1 and record.landed == record.pairs and not (record.recent or record.enders):
         return _alone(record, pairs, extractions, before)
 
     def counts(pair: Pair) -> bool:
@@ -176,7 +173,7 @@ def _state(
     counts: Callable[[Pair], bool],
 ) -> tuple[ItemStatus, list[Pair]]:
     vouched = acts.last == "vouched"
-    if record.acts and Acts.of(record, LATEST[0]).last == "rejected":
+    if record.recent and Acts.of(record, LATEST[0]).last == "rejected":
         return "rejected", []
     if acts.last == "withdrawn":
         return "withdrawn", []

@@ -181,6 +181,23 @@ def test_wins_are_counted_again(bank: Bank) -> None:
     assert (change.id, change.uses, change.wins_before, change.wins_after) == (a, 1, 1, 0)
 
 
+def test_wins_that_change_choose_again_what_was_forgotten(bank: Bank) -> None:
+    """A verdict on a run from which nothing was drawn counts, too: by its win another item was kept."""
+    bank.set_policies({"forgetting": {"name": "bounded", "max_items": 2, "grace": 1}})
+    a, b = learn(bank, "r1", WORDS, "A").item, learn(bank, "r2", "nine ten", "B").item
+    for run, item, verdict in (("u", a, "success"), ("v", b, "failure"), ("w", b, "failure")):
+        given(bank, run, item)
+        judged(bank, run, verdict)  # type: ignore[arg-type]
+    c = learn(bank, "r3", "eleven twelve", "C").item
+    assert set(active(bank.state())) == {a, c}
+    made = bank.overrule("u", "failure", reason="wrong")
+    assert {each.id: each.after for each in made.items} == {a: "forgotten", b: "active"}
+    assert bank.verify(decisions=True).canonical.canonical
+    judged(bank, "u", "success", "human")
+    assert bank.verify().canonical.forgotten == 2 and bank.correct().correction
+    assert set(active(bank.state())) == {a, c} and bank.verify(decisions=True).canonical.canonical
+
+
 def test_many_verdicts_are_one_correction(bank: Bank, abc: tuple[str, str, str]) -> None:
     made = bank.overrule_many([Ruling("r1", "failure", "wrong"), Ruling("r2", "undecided", "nobody knows")])
     assert states(bank) == {abc[2]: ("active", 1)} and len(made.verdicts) == 2

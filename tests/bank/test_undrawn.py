@@ -59,11 +59,11 @@ def test_rollouts_teach_by_contrast_and_by_what_successes_share(bank: Bank) -> N
     assert due(bank) == both[1:]
     drew(bank, "pattern", "a", "c")
     assert due(bank) == []
-    # The contrast stands with one success less; the pattern doesn't, and one success shares nothing.
+    # The contrast stands with one success less; the pattern doesn't, and one success alone has none.
     bank.overrule("c", "failure", reason="wrong")
     assert due(bank) == []
     bank.overrule("b", "success", reason="right after all")
-    assert due(bank) == [Undrawn("pattern", ("a", "b"))]
+    assert due(bank) == [Undrawn("contrastive", ALL), Undrawn("pattern", ("a", "b"))]
 
 
 def test_of_rollouts_that_are_not_compared_the_best_alone_teaches(bank: Bank) -> None:

@@ -115,7 +115,7 @@ def bars(state: State, entry: ItemState, new: Item) -> bool:
     if entry.state != "rejected" or entry.item.polarity != new.polarity:
         return False
     record = state.records[entry.item.id]
-    at = max(seq for seq, act in record.acts if act == "rejected")
+    at = max(seq for seq, act in record.acts() if act == "rejected")
     words = [
         state.candidates[pair].item
         for pair in record.pairs

@@ -66,7 +66,8 @@ def assert_equals_state(view: View, state: State) -> None:
 def due_rows(due: Due) -> set[tuple[str, str, int]]:
     bank = {("bank", "", 0)} if due.whole else set()
     causes = {("cause", cause, 0) for cause in due.causes}
-    return {("candidate", *pair) for pair in due.pairs} | {("item", item, 0) for item in due.items} | causes | bank
+    acts = {("item", item, 0) for item in due.items} | {("run", run, 0) for run in due.runs}
+    return {("candidate", *pair) for pair in due.pairs} | acts | causes | bank
 
 
 def item_row(state: State, id: str) -> dict[str, Any]:
