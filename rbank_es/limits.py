@@ -53,6 +53,8 @@ ERASURE_LEVELS = 8
 SEARCH_BLOCK_BYTES = 1 * MIB
 # Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes.
 BANK_NAME_CHARS = 100
+# Places of related banks that are looked at: each costs a few small reads, and few banks have so many forks.
+RELATIVES = 1_000
 # Files that keep what interrupted appends left, and bytes of each: the newest matter, and a group fits into one.
 TORN_FILES = 8
 TORN_FILE_BYTES = 32 * MIB

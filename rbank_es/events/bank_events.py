@@ -41,11 +41,14 @@ class PolicySet(Event, frozen=True, kw_only=True, tag="policy_set"):
 
 
 class BankForked(Event, frozen=True, kw_only=True, tag="bank_forked"):
-    """The bank began as a fork of another."""
+    """The bank began as a fork of another: what is before this event is the parent's log as well."""
 
     parent: Annotated[Name, Meta(description="Id of the bank it was forked from.")]
     parent_seq: Annotated[Count, Meta(description="Position of the parent at which it was forked.")]
     parent_digest: Annotated[Name, Meta(description="Head digest of the parent there, hex.")]
+    fork: Annotated[Name | None, Meta(description="Id of the fork: of the bank that begins here.")] = None
+    name: Annotated[Name | None, Meta(description="The fork's name when it was made.")] = None
+    by: Annotated[Name | None, Meta(description="Who forked it.")] = None
 
 
 class OntologyRegistered(Event, frozen=True, kw_only=True, tag="ontology_registered"):

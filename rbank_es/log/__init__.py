@@ -3,6 +3,7 @@
 from rbank_es.log.protocol import (
     ANY,
     EMPTY,
+    Ancestor,
     Appended,
     Cut,
     Erasing,
@@ -12,6 +13,8 @@ from rbank_es.log.protocol import (
     Head,
     LogEngine,
     Place,
+    Relative,
+    Storage,
     TornTail,
     Verification,
 )
@@ -21,7 +24,7 @@ from rbank_es.system.registry import Registry
 LOG_ENGINES: Registry[LogEngine] = Registry(
     "log engine",
     {
-        "file": "rbank_es.log.file.file_log:ENGINE",
+        "file": "rbank_es.log.file.file_engine:ENGINE",
         "memory": "rbank_es.log.memory.memory_log:ENGINE",
     },
 )
@@ -39,6 +42,7 @@ __all__ = [
     "EMPTY",
     "ENGINE_OF_PATHS",
     "LOG_ENGINES",
+    "Ancestor",
     "Appended",
     "Cut",
     "Erasing",
@@ -49,6 +53,8 @@ __all__ = [
     "LogEngine",
     "LogWrapper",
     "Place",
+    "Relative",
+    "Storage",
     "TornTail",
     "Verification",
 ]

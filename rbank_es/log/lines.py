@@ -49,15 +49,32 @@ class TextUnit(NamedTuple):
     raw: bytes
 
 
-class Opened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="segment_opened"):
-    """The first line of a segment. `head` is the digest before it, `erased` the last erasure before it (0 for none)."""
+class Opened(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="type",
+    tag="segment_opened",
+):
+    """The first line of a segment. `head` is the digest before it, `erased` the last erasure before it (0 for none).
+
+    `bank` is the id of the lineage: that of the bank from which all of its forks descend. `fork` is the id of the fork
+    that wrote the segment, empty where the first bank did.
+    """
 
     format: int
     bank: str
     first: int
     head: str
     erased: int
+    fork: str = ""
     crc: str = ""
+
+    @property
+    def writer(self) -> str:
+        """The id of the bank that wrote the segment."""
+        return self.fork or self.bank
 
 
 class Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="segment_sealed"):
@@ -102,9 +119,9 @@ _KEY: msgspec.json.Decoder[LineKey] = msgspec.json.Decoder(LineKey)
 _TEXT: msgspec.json.Decoder[TextLine] = msgspec.json.Decoder(TextLine)
 
 
-def seed_of(bank_id: str) -> int:
-    """Return the initial CRC, from which CRC-32 continues as if the bank's id preceded the line."""
-    return crc32(bank_id.encode())
+def seed_of(lineage: str) -> int:
+    """Return the initial CRC of a lineage, from which CRC-32 continues as if the lineage's id preceded the line."""
+    return crc32(lineage.encode())
 
 
 def close_line(body: bytes, seed: int) -> bytes:
@@ -118,9 +135,10 @@ def is_intact(line: bytes, seed: int) -> bool:
     return line[-CRC_TAIL:] == b',"crc":"%08x"}' % crc32(line[:-CRC_TAIL], seed) if len(line) > CRC_TAIL else False
 
 
-def opened_line(bank_id: str, first: int, head: str, erased: int) -> bytes:
-    """Return the first line of a segment."""
-    return close_line(encode_json(Opened(1, bank_id, first, head, erased))[: -len(b',"crc":""}')], seed_of(bank_id))
+def opened_line(lineage: str, bank_id: str, first: int, head: str, erased: int) -> bytes:
+    """Return the first line of a segment that a bank of a lineage writes."""
+    fork = "" if bank_id == lineage else bank_id
+    return close_line(encode_json(Opened(1, lineage, first, head, erased, fork))[:-1], seed_of(lineage))
 
 
 def sealed_line(last: int, head: str, seed: int) -> bytes:

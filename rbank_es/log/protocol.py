@@ -90,6 +90,30 @@ class ForeignFile(msgspec.Struct, frozen=True):
     note: str
 
 
+class Ancestor(msgspec.Struct, frozen=True):
+    """A bank that another was forked from: its id, and the position up to which the fork holds its log."""
+
+    bank: str
+    upto: int
+
+
+class Relative(msgspec.Struct, frozen=True):
+    """Another bank of the same lineage: its id, its place (empty: not known), and up to where it holds the same log."""
+
+    bank: str
+    place: str
+    shared: int
+
+
+class Storage(msgspec.Struct, frozen=True):
+    """The engine's units of storage (segments) of a log, and those whose bytes another bank on this disk uses too."""
+
+    parts: int
+    shared_parts: int
+    size_bytes: int
+    shared_bytes: int
+
+
 class Cut(msgspec.Struct, frozen=True):
     """The record that a writer cut off the remains of an interrupted append behind position `after`.
 
@@ -170,7 +194,9 @@ class Erasure(msgspec.Struct, frozen=True):
     `shared` counts words that stay elsewhere: texts that other runs have too, and tags that other items have.
     `remains` are the bytes that interrupted appends left, by place with their size: no event has them, and damaged as
     they are they can't be searched, so they are removed whole. `searched` says what was searched for the words before;
-    `residue`, after an erasure, what is left of them.
+    `residue`, after an erasure, what is left of them. `relatives` are the known banks of this lineage that began with
+    such a text, and may still hold it; `shared_parts` counts the engine's units with such texts whose bytes another
+    bank on this disk uses too, known or not.
     """
 
     places: tuple[Place, ...]
@@ -184,6 +210,8 @@ class Erasure(msgspec.Struct, frozen=True):
     searched: Searched = Searched(0, 0, 0)
     residue: Residue | None = None
     not_reached: str = NOT_REACHED
+    relatives: tuple[Relative, ...] = ()
+    shared_parts: int = 0
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,6 +238,24 @@ class EventLog(Protocol):
     @property
     def place(self) -> str:
         """The place of the log, for people to read."""
+        ...
+
+    def ancestors(self) -> tuple[Ancestor, ...]:
+        """Return the banks that this one was forked from, the first bank of the lineage first; none for no fork.
+
+        Positions ascend. A fork holds events of each up to that position, behind those of the one before.
+        """
+        ...
+
+    def relatives(self) -> tuple[Relative, ...]:
+        """Return the banks of this lineage that are known here: ancestors, forks, and forks of the same bank.
+
+        Forks that other users made, or that were moved since, are not known.
+        """
+        ...
+
+    def storage(self) -> Storage:
+        """Return how much the engine stores, and how much of that is shared with other banks."""
         ...
 
     @property
@@ -332,6 +378,18 @@ class EventLog(Protocol):
         `into` is a locator of the same engine; without it, the copy is removed when it is closed.
         Texts erased since are missing from it; if the event that records this is beyond the position, the copy does
         not `verify`. Raises `BadInput` where something is at `into` already, `LogCorruption`, `LogUnavailable`.
+        """
+        ...
+
+    def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> EventLog:
+        """Return a new log, with an id of its own, that begins as this one up to a position, and with `bank_forked`.
+
+        Heads up to the position are the same in both; the fork verifies by itself, and neither log's writers change
+        the other. Texts erased here after the position are erased in the fork, too, which records that.
+        `into` is a locator of the same engine; without it, the fork is removed when it is closed. There is a whole
+        fork or none, whatever interrupts this.
+        Raises `BadPoint` for a position inside a group, `BankExists` where anything is at `into`, `BadInput` where
+        that is inside of this log, `LogCorruption`, `LogUnavailable`.
         """
         ...
 

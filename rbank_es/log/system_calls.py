@@ -46,6 +46,10 @@ class System:
         source.replace(target)
         self.sync_directory(target.parent)
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name; a link in its place is not followed."""
+        os.link(source, target, follow_symlinks=False)
+
     def remove(self, path: Path) -> None:
         """Remove a file durably, if it is there."""
         path.unlink(missing_ok=True)

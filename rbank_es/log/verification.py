@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rbank_es.errors import CheckFailed, LogCorruption
-from rbank_es.events import ContentErased
+from rbank_es.events import BankForked, ContentErased
 from rbank_es.events.codec import decode_event
-from rbank_es.events.event import Ref
+from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.protocol import Head
 
@@ -34,6 +34,7 @@ class LogCheck:
         self._erased_texts: set[str] = set()
         self._listed: set[tuple[int, str, str]] = set()
         self._listed_texts: set[str] = set()
+        self._fork = ""
         self._compare(0)
 
     @property
@@ -44,6 +45,10 @@ class LogCheck:
     def begin_part(self) -> None:
         """Forget the keys of text lines, because a handle names a text of its own part of the log."""
         self._keys = set()
+
+    def begin_fork(self, bank_id: str) -> None:
+        """Expect, as the next event, the record of a fork with this id: a part of the log says that it began here."""
+        self._fork = bank_id
 
     def line(self, line: bytes) -> None:
         """Check the line of an event or of a text. Raises `LogCorruption`, `UnknownEvent`, `CheckFailed`."""
@@ -79,6 +84,8 @@ class LogCheck:
             raise self.damage("a group of events is not whole")
         if event.at < self._at:
             raise self.damage(f"its time {event.at} is before {self._at}, that of the event before")
+        if self._fork:
+            self._forked(event)
         self.seq, self.more, self._at = event.seq, event.more, event.at
         self.digest = lines.chain(self.digest, line)
         if lines.ERASED in line or lines.REF in line:  # most lines have neither, and splitting is slow
@@ -88,6 +95,13 @@ class LogCheck:
             self._listed_texts |= set(event.texts)
             self.erased_at = event.seq
         self._compare(self.seq)
+
+    def _forked(self, event: Event) -> None:
+        """Raise the error for a fork's first event that does not record where the fork began."""
+        begun = (event.fork, event.parent_seq, event.parent_digest) if isinstance(event, BankForked) else None
+        if begun != (self._fork, self.seq, self.digest.hex()):
+            raise self.damage(f"the fork {self._fork} begins here, and this event does not record that")
+        self._fork = ""
 
     def _units(self, line: bytes) -> None:
         _, salt, units = lines.split(line)

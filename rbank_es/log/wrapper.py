@@ -9,7 +9,19 @@ from pathlib import Path
 from threading import Event as Signal
 
 from rbank_es.events.event import Event, Ref
-from rbank_es.log.protocol import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
+from rbank_es.log.protocol import (
+    ANY,
+    Ancestor,
+    Appended,
+    Erasing,
+    Erasure,
+    EventLog,
+    Expected,
+    Head,
+    Relative,
+    Storage,
+    Verification,
+)
 
 
 class LogWrapper:
@@ -25,6 +37,15 @@ class LogWrapper:
     @property
     def place(self) -> str:
         return self._log.place
+
+    def ancestors(self) -> tuple[Ancestor, ...]:
+        return self._log.ancestors()
+
+    def relatives(self) -> tuple[Relative, ...]:
+        return self._log.relatives()
+
+    def storage(self) -> Storage:
+        return self._log.storage()
 
     @property
     def derived_directory(self) -> Path:
@@ -103,6 +124,9 @@ class LogWrapper:
 
     def copy(self, upto: int, into: str | None = None) -> EventLog:
         return self._log.copy(upto, into)
+
+    def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> EventLog:
+        return self._log.fork(upto, into, name=name, by=by)
 
     def close(self) -> None:
         self._log.close()

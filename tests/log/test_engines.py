@@ -17,7 +17,8 @@ from rbank_es.events.event import Event
 from rbank_es.events.items import Item
 from rbank_es.log import ANY, EMPTY, LOG_ENGINES, Appended, Erasing, Erasure, EventLog, Expected, LogWrapper
 from rbank_es.log import lines as line_format
-from rbank_es.log.memory.memory_log import MemoryLog, MemoryStore
+from rbank_es.log.memory.memory_log import MemoryLog
+from rbank_es.log.memory.memory_store import MemoryStore
 from rbank_es.testing import Clock, EventLogContract, extraction, note
 
 # ---------------------------------------------------------------- the engine: lines of JSON in a SQLite file

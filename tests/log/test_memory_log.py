@@ -13,7 +13,8 @@ import pytest
 from rbank_es import Bank
 from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, CheckFailed, LogCorruption
 from rbank_es.log import LOG_ENGINES, Erasing, EventLog, lines
-from rbank_es.log.memory.memory_log import MemoryLog, MemoryStore
+from rbank_es.log.memory.memory_log import MemoryLog
+from rbank_es.log.memory.memory_store import MemoryStore
 from rbank_es.testing import Clock, EventLogContract, note, raises
 from tests.processes import alone
 

@@ -6,10 +6,18 @@ Whatever somebody put there is named, never followed.
 from __future__ import annotations
 
 import errno
+import fcntl
+import glob
+import os
 import re
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from rbank_es.errors import BankExists, LogUnavailable
+from rbank_es.errors import BadBankName, BankExists, LogUnavailable
 from rbank_es.log.file.remains import is_remains
 from rbank_es.log.file.segment_rewrite import MARKER, Job
 from rbank_es.log.file.segments import FAILED, LOCK, is_segment
@@ -18,7 +26,20 @@ from rbank_es.log.system_calls import System
 from rbank_es.system.files import is_scratch, kind_of
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
+_DRAFT = re.compile(r"[0-9a-f]{32}\.part")
 _LOCKS = re.compile(r"[A-Za-z0-9-]+\.lock")
+
+
+def directory_of(locator: str) -> Path:
+    """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
+    if locator.startswith(("./", "../", "/")):
+        return Path(locator)
+    if not locator.startswith("file:"):
+        raise BadBankName(locator, "the path is not a directory")
+    parts = urlsplit(locator)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise BadBankName(locator, "a file URL looks like file:///absolute/path")
+    return Path(unquote(parts.path))
 
 
 def make_directory(directory: Path) -> None:
@@ -27,15 +48,74 @@ def make_directory(directory: Path) -> None:
     directory.mkdir(mode=0o700, exist_ok=True)
 
 
-def put_in_place(draft: Path, directory: Path, calls: System) -> None:
-    """Give a complete directory its name, durably. Raises `BankExists`, `LogUnavailable`."""
+def put_in_place(draft: Path, directory: Path, calls: System, made: Sequence[Path] = ()) -> None:
+    """Give a complete directory its name, durably, as the folders above it that were `made` for it.
+
+    Raises `BankExists`, `LogUnavailable`.
+    """
     try:
         draft.rename(directory)
+        for folder in (directory, *made):  # a directory survives a power cut when its parent was synced
+            calls.sync_directory(folder.parent)
     except OSError as error:
         if error.errno in _TAKEN:
             raise BankExists(str(directory)) from None
         raise LogUnavailable(str(directory), "make a bank in", error) from error
-    calls.sync_directory(directory.parent)
+
+
+@contextmanager
+def drafted(directory: Path, calls: System) -> Iterator[Path]:
+    """Give a place beside that of a new bank, to make its directory in; then give it its name, durably.
+
+    If the body raises, nothing is left. What a killed process left of a draft, the next one for this place removes.
+    Raises `BankExists`, `LogUnavailable`.
+    """
+    if os.path.lexists(directory):
+        raise BankExists(str(directory))
+    missing = [folder for folder in directory.parents if not folder.exists()]
+    # Beside its place, because a rename is atomic within one file system only.
+    draft = directory.with_name(f".{directory.name}.{secrets.token_hex(16)}.part")
+    held = -1
+    try:
+        try:
+            held = _begin_draft(draft)
+        except OSError as error:
+            raise LogUnavailable(str(directory), "make a bank in", error) from error
+        yield draft
+        put_in_place(draft, directory, calls, missing)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        if held >= 0:
+            os.close(held)
+        for folder in missing:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def _begin_draft(draft: Path) -> int:
+    """Make a draft directory; return a descriptor that keeps it from being swept."""
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    _sweep_drafts(draft)
+    draft.mkdir(mode=0o700)
+    fd = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return fd
+
+
+def _sweep_drafts(draft: Path) -> None:
+    """Remove the drafts of the same bank that this user's killed processes left beside one."""
+    begin = draft.name[: -len(".part") - 32]
+    for place in draft.parent.glob(f"{glob.escape(begin)}*.part"):
+        if not _DRAFT.fullmatch(place.name[len(begin) :]) or place == draft:
+            continue
+        with suppress(OSError):
+            fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if os.fstat(fd).st_uid == os.geteuid():
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(place, ignore_errors=True)
+            finally:
+                os.close(fd)
 
 
 def foreign_files(directory: Path) -> tuple[ForeignFile, ...]:

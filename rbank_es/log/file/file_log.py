@@ -4,53 +4,53 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Event as Signal
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import (
-    BadBankName,
-    BadInput,
-    BankExists,
-    BankNotFound,
-    LogCorruption,
-    LogUnavailable,
-    PositionConflict,
-)
+from rbank_es.errors import BadInput, BankExists, LogCorruption, LogUnavailable
 from rbank_es.events.event import Event, Ref
-from rbank_es.log import erasure, lines
-from rbank_es.log.file import segment_rewrite
-from rbank_es.log.file.bank_directory import foreign_files, make_directory, put_in_place
+from rbank_es.log import ancestry, erasure, lines
+from rbank_es.log.file import relations, segment_copy, segment_rewrite
+from rbank_es.log.file.bank_directory import directory_of, drafted, foreign_files, make_directory
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import LineBatch, Reader, Tail
 from rbank_es.log.file.remains import kept_remains
 from rbank_es.log.file.run_index import RunIndex, Wanted
 from rbank_es.log.file.segment_check import SegmentCheck
-from rbank_es.log.file.segments import LOCK, Segment, all_segments, list_segments, read_opened, segment_path
+from rbank_es.log.file.segments import (
+    LOCK,
+    Segment,
+    all_segments,
+    ancestors_of,
+    identity_of,
+    list_segments,
+    read_opened,
+    segment_of,
+    segment_path,
+)
 from rbank_es.log.file.sync_records import Receipts
 from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.protocol import (
     ANY,
     DERIVED_LOCK,
-    EMPTY,
+    Ancestor,
     Appended,
     Erasing,
     Erasure,
-    EventLog,
     Expected,
     Head,
+    Relative,
     Residue,
+    Storage,
     TornTail,
     Verification,
 )
@@ -61,7 +61,6 @@ from rbank_es.system.files import (
     BankCache,
     NotRegular,
     caches_of,
-    is_scratch,
     opened,
     remove_temporary,
     temporary_folder,
@@ -71,6 +70,7 @@ from rbank_es.system.files import (
 class FileLog:
     """A log in a directory; see `EventLog` for its promises. Safe for many processes and threads.
 
+    `lineage` is the id of the bank from which this one descends by forking; by default it is the first of its lineage.
     `clock` returns UTC microseconds, `entropy` random bytes; both can be replaced where a log must be reproducible.
     `calls` are the system calls, for fault injection. `unsafe_no_sync` gives up durability: an acknowledged event may
     be lost in a power cut.
@@ -80,6 +80,7 @@ class FileLog:
         self,
         directory: Path,
         bank_id: str,
+        lineage: str = "",
         *,
         clock: Clock = system_clock,
         entropy: Entropy = os.urandom,
@@ -88,11 +89,13 @@ class FileLog:
     ) -> None:
         self.directory = directory
         self._bank_id = bank_id
+        self._lineage = lineage or bank_id
+        self._options: dict[str, Any] = {"clock": clock, "entropy": entropy, "calls": calls or System()}
         self._cache = BankCache(bank_id, directory)
         self._receipts = Receipts(self._cache, bank_id)
-        self._reader = Reader(directory, bank_id, self._receipts)
-        self._texts = Texts(directory, bank_id)
-        self._heads = Heads(directory, bank_id, self._reader, self._cache)
+        self._reader = Reader(directory, self._lineage, self._receipts)
+        self._texts = Texts(directory, self._reader.seed)
+        self._heads = Heads(directory, self._reader, self._cache)
         self._writer = Writer(
             directory,
             bank_id,
@@ -125,7 +128,7 @@ class FileLog:
                     raise BankExists(str(directory))
                 bank_id = options.get("entropy", os.urandom)(16).hex()
                 log = cls(directory, bank_id, **options)
-                first = lines.opened_line(bank_id, 1, lines.GENESIS.hex(), 0)
+                first = lines.opened_line(bank_id, bank_id, 1, lines.GENESIS.hex(), 0)
                 calls.write_whole(segment_path(directory, 1), first + log._writer.first_group(events))
         except OSError as error:
             raise LogUnavailable(str(directory), "make a bank in", error) from error
@@ -135,10 +138,8 @@ class FileLog:
     def open(cls, directory: Path, **options: Any) -> FileLog:
         """Open a log. Raises `BankNotFound`, `LogCorruption`, `LogUnavailable`."""
         with _reading(str(directory)):
-            segments = all_segments(directory)
-            with opened(segments[0].path) as fd:
-                first, _ = read_opened(segments[0], fd)
-        return cls(directory, first.bank, **options)
+            lineage, bank_id = identity_of(directory)
+        return cls(directory, bank_id, lineage, **options)
 
     def copy(self, upto: int, into: str | None = None) -> FileLog:
         place = directory_of(into) if into is not None else temporary_folder("copy") / "bank"
@@ -147,13 +148,49 @@ class FileLog:
                 raise BadInput(f"{place} is not empty; choose another directory")
         try:
             make_directory(place)
-            segment_rewrite.copy_segments(self.directory, place, upto, lines.seed_of(self._bank_id))
+            segment_copy.copy_segments(self.directory, place, upto, self._reader.seed, self._options["calls"])
         except OSError as error:
             raise LogUnavailable(str(place), "make a copy in", error) from error
         made = FileLog.open(place, unsafe_no_sync=into is None)  # a scratch copy does not survive its process anyway
         made._cache.remove()  # an earlier copy in the same place may have been longer
         made._is_scratch = into is None
         return made
+
+    def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> FileLog:
+        place = directory_of(into) if into is not None else temporary_folder("fork") / "bank"
+        if self.owns(place):
+            raise BadInput(f"{place} is inside the bank's own directory; choose a place outside of it")
+        ancestry.check_fork_point(self, upto)
+        self.sync()  # so that no loss of power takes from this log what the fork has
+        made_id, calls = self._options["entropy"](16).hex(), self._options["calls"]
+        with drafted(place, calls) as draft, self._reading(), self._reader.quiet():
+            basis = segment_copy.take_over(self.directory, draft, upto, self._reader, calls)
+            head = Head(upto, basis.digest)
+            events = ancestry.opening_events(self, head, made_id, basis.erased_texts, name=name or place.name, by=by)
+            segment_copy.begin_fork(draft, basis, events, made_id, self._lineage, **self._options)
+        made = FileLog.open(place, unsafe_no_sync=into is None)
+        made._is_scratch = into is None
+        if into is not None:
+            for log in (self, made):
+                relations.note_place(self._lineage, log.directory)
+        return made
+
+    def ancestors(self) -> tuple[Ancestor, ...]:
+        with self._reading():
+            return ancestors_of(self.directory)
+
+    def relatives(self) -> tuple[Relative, ...]:
+        return relations.known_relatives(self._lineage, self)
+
+    def storage(self) -> Storage:
+        with self._reading():
+            each = [segment.path.lstat() for segment in all_segments(self.directory)]
+        shared = [status.st_size for status in each if status.st_nlink > 1]
+        return Storage(len(each), len(shared), sum(status.st_size for status in each), sum(shared))
+
+    def moved_to(self, directory: Path) -> None:
+        """Keep what was derived from the log, whose directory was just renamed. Open the log there to use it."""
+        self._cache.move(directory)
 
     @cached_property
     def _runs(self) -> RunIndex:
@@ -292,16 +329,32 @@ class FileLog:
         dry_run: bool = False,
         rebuild: Callable[[], object] | None = None,
     ) -> Erasure:
+        with self._reading():
+            links = [(segment, segment.path.lstat().st_nlink) for segment in all_segments(self.directory)]
         if dry_run:
             with self._reading():
                 planned = erasure.plan(self._lines(), what, reason, by)
-                return msgspec.structs.replace(planned.erasure, remains=self._remains())
+                found = msgspec.structs.replace(planned.erasure, remains=self._remains())
+                return self._with_relatives(found, links)
         planned = self._writer.erase(what, reason, by)
         if planned.erasure.appended is None and not planned.erasure.remains:
             return planned.erasure
         if rebuild is not None:
             rebuild()
-        return msgspec.structs.replace(planned.erasure, residue=self._residue(planned.sought))
+        found = msgspec.structs.replace(planned.erasure, residue=self._residue(planned.sought))
+        return self._with_relatives(found, links)
+
+    def _with_relatives(self, found: Erasure, links: list[tuple[Segment, int]]) -> Erasure:
+        """Return the report with the banks that may hold the texts, too; `links` has the links of segments before."""
+        if not found.places:
+            return found
+        segments, numbers = zip(*links, strict=True)
+        concerned = {segment_of(list(segments), place.seq) for place in found.places}
+        return msgspec.structs.replace(
+            found,
+            relatives=ancestry.holders(self.relatives(), found.places),
+            shared_parts=sum(numbers[index] > 1 for index in concerned),
+        )
 
     def _remains(self) -> dict[str, int]:
         """Return what interrupted appends left, by place: files of cut-off bytes, and bytes still to be cut."""
@@ -347,7 +400,7 @@ class FileLog:
 
     def _verified(self, noted: Sequence[Head]) -> Verification:
         vouched = self._receipts.vouched(certain=True)
-        check = SegmentCheck(self._bank_id, noted)
+        check = SegmentCheck(self._lineage, noted)
         segments = all_segments(self.directory)
         last = segments[-1]
         for segment in segments:
@@ -407,81 +460,3 @@ def _reading(place: str) -> Iterator[None]:
         raise LogCorruption(str(error.filename), str(error.strerror), "Remove it, or restore the file.") from error
     except OSError as error:
         raise LogUnavailable(place, "read", error) from error
-
-
-# ---------------------------------------------------------------- the engine
-
-
-def directory_of(locator: str) -> Path:
-    """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
-    if locator.startswith(("./", "../", "/")):
-        return Path(locator)
-    if not locator.startswith("file:"):
-        raise BadBankName(locator, "the path is not a directory")
-    parts = urlsplit(locator)
-    if parts.netloc not in ("", "localhost") or not parts.path:
-        raise BadBankName(locator, "a file URL looks like file:///absolute/path")
-    return Path(unquote(parts.path))
-
-
-class FileEngine:
-    """The engine that keeps each log in a directory."""
-
-    outlives_process = True
-
-    def name_of(self, locator: str) -> str:
-        return directory_of(locator).name
-
-    def open(self, locator: str, **options: Any) -> FileLog:
-        return FileLog.open(directory_of(locator), **options)
-
-    def create(
-        self,
-        locator: str,
-        events: Sequence[Event] = (),
-        *,
-        fill: Callable[[EventLog], object] | None = None,
-        **options: Any,
-    ) -> FileLog:
-        """See `LogEngine.create`. A directory that holds files other than a log's remains raises `BankExists`."""
-        directory = directory_of(locator)
-        if fill is not None:
-            return self._filled(directory, events, fill, options)
-        with suppress(BankNotFound):
-            log = FileLog.open(directory, **options)
-            try:
-                log.append(events, expected=EMPTY)
-            except PositionConflict:
-                raise BankExists(str(directory)) from None
-            return log
-        if directory.exists() and not directory.is_dir():
-            raise BankExists(str(directory), "it is a file")
-        if directory.is_dir() and any(
-            path.suffix != ".lock" and path.name != LOCK and not is_scratch(path.name) for path in directory.iterdir()
-        ):
-            raise BankExists(str(directory), "the directory holds other files")
-        return FileLog.create(directory, events, **options)
-
-    def _filled(
-        self, directory: Path, events: Sequence[Event], fill: Callable[[EventLog], object], options: dict[str, Any]
-    ) -> FileLog:
-        """Make the log in a temporary directory beside its place, and rename this when the log is complete."""
-        if directory.exists():
-            raise BankExists(str(directory))
-        missing = [folder for folder in directory.parents if not folder.exists()]
-        # Beside its place, because a rename is atomic within one file system only.
-        draft = directory.with_name(f".{directory.name}.{secrets.token_hex(16)}.part")
-        try:
-            with FileLog.create(draft, events, **options) as log:
-                fill(log)
-            put_in_place(draft, directory, options.get("calls") or System())
-            log._cache.move(directory)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-            for folder in missing:
-                with suppress(OSError):  # it is not empty
-                    folder.rmdir()
-        return FileLog.open(directory, **options)
-
-
-ENGINE = FileEngine()

@@ -58,12 +58,12 @@ class Heads:
     `durable` is the highest position known to be on disk, `last_at` the time of the last event seen.
     """
 
-    def __init__(self, directory: Path, bank_id: str, reader: Reader, cache: BankCache) -> None:
+    def __init__(self, directory: Path, reader: Reader, cache: BankCache) -> None:
         self.directory = directory
         self._cache = cache
         self._reader = reader
         self._receipts = reader.receipts
-        self._seed = lines.seed_of(bank_id)
+        self._seed = reader.seed
         self.tail: Tail | None = None
         self._seen: Tail | None = None
         self.durable = 0
@@ -354,9 +354,9 @@ class _Offsets(NamedTuple):
 class Texts:
     """Long texts by key. It remembers their offsets in the segments searched last."""
 
-    def __init__(self, directory: Path, bank_id: str) -> None:
+    def __init__(self, directory: Path, seed: int) -> None:
         self._directory = directory
-        self._seed = lines.seed_of(bank_id)
+        self._seed = seed
         self._indexes: dict[tuple[str, int], _Offsets] = {}
         self._mutex = threading.Lock()
 

@@ -95,11 +95,11 @@ class Tail(NamedTuple):
 class Reader:
     """The reading half of a `FileLog`. It holds no lock and no file between calls, and remembers where it stopped."""
 
-    def __init__(self, directory: Path, bank_id: str, receipts: Receipts) -> None:
+    def __init__(self, directory: Path, lineage: str, receipts: Receipts) -> None:
         self.directory = directory
-        self.bank_id = bank_id
+        self.lineage = lineage
         self.receipts = receipts
-        self.seed = lines.seed_of(bank_id)
+        self.seed = lines.seed_of(lineage)
         self._marks: dict[tuple[str, int], Mark] = {}
         self.holder: int | None = None
         """The thread of this process that holds the bank's lock, because it would wait for itself."""
@@ -137,8 +137,8 @@ class Reader:
     def beginning(self, fd: int, segment: Segment) -> Mark:
         """Return the mark of a segment's first event. Raises `LogCorruption` if the segment belongs to another bank."""
         first, offset = read_opened(segment, fd)
-        if first.bank != self.bank_id:
-            raise SegmentCorruption(segment.name, 1, 0, f"it belongs to bank {first.bank}, not {self.bank_id}")
+        if first.bank != self.lineage:
+            raise SegmentCorruption(segment.name, 1, 0, f"it belongs to bank {first.bank}, not {self.lineage}")
         return offset, segment.first - 1
 
     def _start(self, fd: int, segment: Segment, after: int, *, closed: bool) -> Mark:

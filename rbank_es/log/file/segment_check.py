@@ -25,10 +25,11 @@ class SegmentCheck(LogCheck):
     _where: tuple[str, int, int]
     """Segment, number and offset of the line that is being checked."""
 
-    def __init__(self, bank_id: str, noted: Sequence[Head]) -> None:
-        self._bank_id = bank_id
+    def __init__(self, lineage: str, noted: Sequence[Head]) -> None:
+        self._lineage = lineage
+        self._writers = [lineage]
         self.cuts: list[Cut] = []
-        super().__init__(lines.seed_of(bank_id), noted, lambda reason: SegmentCorruption(*self._where, reason))
+        super().__init__(lines.seed_of(lineage), noted, lambda reason: SegmentCorruption(*self._where, reason))
 
     def segment(self, segment: Segment, size: int | None, following: str = "") -> None:
         """Check one segment; `size` is where the whole groups of the active one end, None for a closed one.
@@ -39,9 +40,14 @@ class SegmentCheck(LogCheck):
             self._where = (segment.name, 1, 0)
             first, offset = read_opened(segment, fd)
             begun = (first.bank, first.first, first.head, first.erased)
-            if begun != (self._bank_id, self.seq + 1, self.digest.hex(), self.erased_at):
+            if begun != (self._lineage, self.seq + 1, self.digest.hex(), self.erased_at):
                 raise self.damage("the first line doesn't continue the segment before")
             self.begin_part()
+            if first.writer != self._writers[-1]:
+                if first.writer in self._writers:
+                    raise self.damage(f"bank {first.writer} wrote it, and the segments before are of its fork")
+                self._writers.append(first.writer)
+                self.begin_fork(first.writer)
             sealed, number, end = False, 1, os.fstat(fd).st_size if size is None else size
             for base, complete in blocks(fd, offset, end):
                 at = base
@@ -63,12 +69,12 @@ class SegmentCheck(LogCheck):
                 raise SegmentCorruption(*self._where, "the segment ends in the middle", advice)
 
     def _torn(self, line: bytes) -> None:
-        torn = read_torn(line, lines.seed_of(self._bank_id))
+        torn = read_torn(line, self._seed)
         if torn is None or torn.after != self.seq or self.more:
             raise self.damage("the record of a cut is damaged, or not where the cut was")
         self.cuts.append(Cut(torn.after, torn.at, torn.size, torn.kept))
 
     def _seal(self, line: bytes) -> None:
-        seal = read_sealed(line, lines.seed_of(self._bank_id))
+        seal = read_sealed(line, self._seed)
         if seal is None or (seal.last, seal.head) != (self.seq, self.digest.hex()):
             raise self.damage("the line that closes the segment doesn't fit the lines before it")

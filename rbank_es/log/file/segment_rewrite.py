@@ -1,4 +1,4 @@
-"""Rewritten segments: the copy of a log up to a position, and segments without erased texts.
+"""Rewritten segments: those of a log, without erased texts.
 
 Erasing may be interrupted at any instant. A durable marker is written first; the next writer finds the marker and
 repeats all steps, and every step may be done twice.
@@ -28,7 +28,6 @@ from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.remains import remove_remains
 from rbank_es.log.file.segments import (
     Segment,
-    SegmentCorruption,
     all_segments,
     blocks,
     read_opened,
@@ -36,11 +35,9 @@ from rbank_es.log.file.segments import (
     segment_of,
 )
 from rbank_es.log.system_calls import System
-from rbank_es.system.files import NotRegular, create_new, opened, read_regular, sweep_scratch
+from rbank_es.system.files import NotRegular, opened, read_regular, sweep_scratch
 
 MARKER = "ERASING"
-
-# ---------------------------------------------------------------- erasing
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -118,12 +115,12 @@ class SegmentLines:
         return self._texts.read(ref, part)
 
 
-def rewrite(directory: Path, job: Job, bank_id: str, calls: System) -> None:
+def rewrite(directory: Path, job: Job, seed: int, calls: System) -> None:
     """Rewrite every closed segment that holds texts to erase. Raises `LogCorruption` rather than change a head."""
     segments, targets = all_segments(directory), Targets.of(job.events())
     # A text line is in the segment of every handle to it, so the units name all segments that are concerned.
     for index in sorted({segment_of(segments, seq) for seq in targets.paths}):
-        _rewrite_segment(segments[index], targets, lines.seed_of(bank_id), calls)
+        _rewrite_segment(segments[index], targets, seed, calls)
 
 
 def _rewrite_segment(segment: Segment, targets: Targets, seed: int, calls: System) -> None:
@@ -178,69 +175,3 @@ def stored_texts(segment: Segment, seed: int, after: int) -> dict[bytes, str]:
             for line in complete
             if line.startswith(lines.TEXT) and lines.is_intact(line, seed)
         }
-
-
-# ---------------------------------------------------------------- copying
-
-
-def copy_segments(directory: Path, into: Path, upto: int, seed: int) -> None:
-    """Copy the segments of `directory` as they were at position `upto` to `into`, an empty directory.
-
-    The copied lines are not checked; readers of the copy do that. If the position is inside a group, the copy's last
-    group ends there: `more` is not part of the chain of digests, so heads hold.
-    Raises `LogCorruption` if the log doesn't reach the position, OSError.
-    """
-    segments = all_segments(directory)
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
-        if segment.first > max(upto, 1):
-            return
-        place = into / segment.name
-        if following is not None and following.first <= upto + 1:
-            _copy_whole(segment.path, place)
-        else:
-            _copy_beginning(segment, place, upto, seed)
-
-
-def _copy_whole(path: Path, place: Path) -> None:
-    # A second name is a copy, because a closed segment is replaced as a whole and never changed in place.
-    with opened(path) as fd:  # which refuses what is no file
-        with suppress(OSError):
-            os.link(path, place, follow_symlinks=False)
-            return
-        with os.fdopen(fd, "rb", closefd=False) as source, os.fdopen(create_new(place), "wb") as target:
-            shutil.copyfileobj(source, target)
-
-
-def _copy_beginning(segment: Segment, place: Path, upto: int, seed: int) -> None:
-    with opened(segment.path) as fd:
-        end, more = _end_of(fd, segment, upto)
-        data = os.pread(fd, end, 0)
-    with os.fdopen(create_new(place), "wb") as target:
-        target.write(_shortened(data, more, seed) if more else data)
-
-
-def _end_of(fd: int, segment: Segment, upto: int) -> tuple[int, int]:
-    """Return the offset behind the event at a position, and how many events of its group come after it."""
-    if upto < segment.first:
-        return read_opened(segment, fd)[1], 0
-    for base, complete in blocks(fd, 0):
-        try:
-            if (found := _found(base, complete, upto)) is not None:
-                return found
-        except ValueError:
-            raise SegmentCorruption(segment.name, 0, base, "a line behind this byte is damaged") from None
-    raise SegmentCorruption(segment.name, 0, 0, f"position {upto:,} is not in it")
-
-
-def _found(base: int, complete: list[bytes], upto: int) -> tuple[int, int] | None:
-    numbered = [index for index, line in enumerate(complete) if not line.startswith(lines.UNNUMBERED)]
-    if not numbered or lines.seq_of(complete[numbered[-1]]) < upto:
-        return None
-    index = next(index for index in numbered if lines.seq_of(complete[index]) >= upto)
-    end = base + sum(map(len, complete[: index + 1])) + index + 1
-    return end, lines.counters_of(complete[index])[0]
-
-
-def _shortened(data: bytes, more: int, seed: int) -> bytes:
-    *kept, _ = data.split(b"\n")
-    return b"\n".join([*lines.shorten_group(kept, more, seed), b""])

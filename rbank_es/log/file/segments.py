@@ -15,6 +15,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
 from rbank_es.log import lines
+from rbank_es.log.protocol import Ancestor
+from rbank_es.system.files import opened
 
 _NAME = re.compile(r"[0-9]{20}\.jsonl")
 LOCK, FAILED = "lock", "FAILED"
@@ -126,6 +128,36 @@ def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
         reason = f"the first line says format {opened.format} from {opened.first}, the file's name says {segment.first}"
         raise SegmentCorruption(segment.name, 1, 0, reason)
     return opened, len(line) + 1
+
+
+def identity_of(directory: Path) -> tuple[str, str]:
+    """Return the id of a bank's lineage, and its own: that of the writer of its last segment with a sound first line.
+
+    Raises `BankNotFound`; `LogCorruption` where the first line of the log is damaged.
+    """
+    segments = all_segments(directory)
+    with opened(segments[0].path) as fd:
+        first, _ = read_opened(segments[0], fd)
+    for segment in reversed(segments):
+        # A damaged or foreign one is reported to who reads so far; what is before it can be read.
+        with suppress(LogCorruption, UnknownEvent, OSError), opened(segment.path) as fd:
+            last, _ = read_opened(segment, fd)
+            if last.bank == first.bank:
+                return first.bank, last.writer
+    return first.bank, first.writer
+
+
+def ancestors_of(directory: Path) -> tuple[Ancestor, ...]:
+    """Return the banks that a bank was forked from, the first of the lineage first. Raises `LogCorruption`."""
+    found, writer = list[Ancestor](), ""
+    for segment in all_segments(directory):
+        with opened(segment.path) as fd:
+            first, _ = read_opened(segment, fd)
+        writer = writer or first.bank
+        if first.writer != writer:
+            found.append(Ancestor(writer, first.first - 1))
+            writer = first.writer
+    return tuple(found)
 
 
 def read_sealed(line: bytes, seed: int) -> lines.Sealed | None:

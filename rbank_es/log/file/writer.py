@@ -58,7 +58,7 @@ class Writer:
         calls: system_calls.System,
         unsafe_no_sync: bool,
     ) -> None:
-        self._directory, self._bank_id, self._seed = directory, bank_id, lines.seed_of(bank_id)
+        self._directory, self._bank_id, self._seed = directory, bank_id, reader.seed
         self._place = str(directory)
         self._reader, self._texts, self._heads = reader, texts, heads
         self._clock, self._entropy, self._system = clock, entropy, calls
@@ -343,7 +343,7 @@ class Writer:
 
     def _open_next(self, last: int, head: str) -> Tail:
         segment = Segment(segment_path(self._directory, last + 1), last + 1)
-        line = lines.opened_line(self._bank_id, segment.first, head, self._erased_before(last))
+        line = lines.opened_line(self._reader.lineage, self._bank_id, segment.first, head, self._erased_before(last))
         # Whole, because a reader must never find a segment without its first line.
         self._system.write_whole(segment.path, line, like=all_segments(self._directory)[-1].path)
         self._reopen(segment)
@@ -425,7 +425,7 @@ class Writer:
         # Roll, because readers rely on the active segment never being rewritten.
         if tail.seq >= tail.segment.first:
             tail = self._roll(tail)
-        segment_rewrite.rewrite(self._directory, job, self._bank_id, self._system)
+        segment_rewrite.rewrite(self._directory, job, self._seed, self._system)
         segment_rewrite.clear(self._directory, self._caches(), self._system)
         self.ids.forget_all()
         self._heads.leave_receipt(tail)

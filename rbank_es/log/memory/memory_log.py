@@ -12,11 +12,9 @@ import os
 import re
 import threading
 import time
-import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -36,154 +34,31 @@ from rbank_es.errors import (
 )
 from rbank_es.events.codec import decode_event, event_types, unknown_types
 from rbank_es.events.event import Event, Ref, type_of
-from rbank_es.log import erasure, groups, lines
+from rbank_es.log import ancestry, erasure, groups, lines
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
+from rbank_es.log.memory.memory_store import MemoryStore
 from rbank_es.log.protocol import (
     ANY,
-    DERIVED_LOCK,
     EMPTY,
+    Ancestor,
     Appended,
     Erasing,
     Erasure,
     EventLog,
     Expected,
     Head,
+    Relative,
+    Storage,
     Verification,
 )
 from rbank_es.log.residue import ResidueSearch
-from rbank_es.log.system_calls import locked
 from rbank_es.log.verification import LogCheck
-from rbank_es.system.files import remove_temporary, temporary_folder
 
 LOST = "lost when this process ends"
 _STOP_CHECK_S = 0.05
 """Seconds between two checks of `stop` in `wait`: short for people, and 20 wake-ups a second cost nothing."""
 
 _NAME = re.compile(r"memory:([A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)?")
-
-
-@dataclass(eq=False)
-class MemoryStore:
-    """The stored form of one log: lines without newline, in the order in which they were written.
-
-    `events` are the lines of events, that of position n at n - 1; `texts` the lines of long texts by key.
-    """
-
-    bank_id: str
-    name: str = ""
-    events: list[bytes] = field(default_factory=list)
-    texts: dict[str, bytes] = field(default_factory=dict)
-    ids: dict[str, int] = field(default_factory=dict)
-    runs: dict[str, list[int]] = field(default_factory=dict)
-    """The positions of each run's events."""
-    stored: dict[bytes, str] = field(default_factory=dict)
-    """SHA-256 of the raw JSON of each text that is stored, to its key."""
-    digests: list[bytes] = field(default_factory=lambda: [lines.GENESIS])
-    erased_at: int = 0
-    held: set[str] = field(default_factory=set)
-    changed: threading.Condition = field(default_factory=lambda: threading.Condition(threading.RLock()))
-    _derived: Path | None = None
-
-    def __post_init__(self) -> None:
-        self.seed = lines.seed_of(self.bank_id)
-        _STORES.add(self)
-
-    def forked(self) -> None:
-        """Reset the state in a forked child: a parent's thread may hold the lock, and the files are the parent's."""
-        self.changed, self._derived = threading.Condition(threading.RLock()), None
-        self.held.clear()
-
-    @property
-    def derived_directory(self) -> Path:
-        """A temporary directory that is made when it is first needed, and removed with this object."""
-        with self.changed:
-            if self._derived is None:
-                self._derived = temporary_folder("memory")
-                weakref.finalize(self, _remove, self._derived, os.getpid())
-            return self._derived
-
-    def derived_files_held(self) -> AbstractContextManager[None]:
-        """Exclude writers of derived files, if there are any files."""
-        if self._derived is None:
-            return nullcontext()
-        return locked(self._derived / DERIVED_LOCK, f"memory:{self.name}")
-
-    # ------------------------------------------------------------ as a source for erasure
-
-    def parts(self) -> tuple[None]:
-        """Return the one part that a log in memory has."""
-        return (None,)
-
-    def line_at(self, seq: int) -> tuple[None, bytes] | None:
-        """Return the line at a position; None where there is none."""
-        return (None, self.events[seq - 1]) if 0 < seq <= len(self.events) else None
-
-    def lines_with(self, part: None, needle: bytes) -> Iterator[bytes]:
-        """Yield the lines that hold some bytes."""
-        return (line for line in (*self.texts.values(), *self.events) if needle in line)
-
-    def blocks(self, part: None) -> Iterator[tuple[str, bytes]]:
-        """Yield all lines, each with its place in words."""
-        yield from (("a long text", line) for line in self.texts.values())
-        yield from ((f"position {number:,}", line) for number, line in enumerate(self.events, 1))
-
-    def text(self, ref: Ref, part: None = None) -> str | None:
-        """Return the text that a handle names; None if it was erased. Raises `LogCorruption`."""
-        line = self.texts.get(ref.key)
-        if line is None:
-            raise LogCorruption(f"the text {ref.key[:12]}…", "it is missing")
-        try:
-            return lines.read_text(line, self.seed)
-        except ValueError as error:
-            raise LogCorruption(f"the text {ref.key[:12]}…", str(error)) from None
-
-    # ------------------------------------------------------------ writing
-
-    def add(self, data: bytes, texts: dict[bytes, str]) -> None:
-        """Add the lines of a group, and wake the threads that wait for it."""
-        rows = data.split(b"\n")[:-1]
-        events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
-        self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
-        self.stored |= texts
-        for seq, line in enumerate(events, len(self.events) + 1):
-            self.digests.append(lines.chain(self.digests[-1], line))  # 32 bytes an event make every head immediate
-            self.ids[lines.id_of(line)] = seq
-            run = lines.key_of(line).run
-            if isinstance(run, str):
-                self.runs.setdefault(run, []).append(seq)
-        with self.changed:
-            # Last and in one step, because readers take no lock and must see whole groups.
-            self.events += events
-            self.changed.notify_all()
-
-    def rewrite(self, targets: erasure.Targets) -> None:
-        """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
-        for key in targets.keys & self.texts.keys():
-            self.texts[key] = targets.erased_line(self.texts[key], self.seed)[:-1]
-        # An erased text that is appended again is stored again, under another key.
-        self.stored = {digest: key for digest, key in self.stored.items() if key not in targets.keys}
-        for seq in targets.paths:
-            self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
-        self.erased_at = len(self.events)
-        for path in self._derived.iterdir() if self._derived is not None else ():
-            if path.suffix != ".lock":
-                path.unlink(missing_ok=True)
-
-
-_STORES: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
-
-
-def _remove(directory: Path, process: int) -> None:
-    if os.getpid() == process:  # a forked child ends with the parent's finalizers
-        remove_temporary(directory)
-
-
-def _forked() -> None:
-    for store in list(_STORES):
-        store.forked()
-
-
-os.register_at_fork(after_in_child=_forked)
 
 
 class MemoryLog:
@@ -208,6 +83,25 @@ class MemoryLog:
     @property
     def derived_directory(self) -> Path:
         return self.store.derived_directory
+
+    def ancestors(self) -> tuple[Ancestor, ...]:
+        return self.store.ancestors
+
+    def relatives(self) -> tuple[Relative, ...]:
+        store, found = self.store, list[Relative]()
+        for other in ENGINE.named(store.lineage):
+            if other is not store:
+                end = len(other.events)
+                shared = ancestry.shared_position(
+                    store.ancestors, store.bank_id, len(store.events), other.ancestors, other.bank_id, end
+                )
+                found.append(Relative(other.bank_id, f"memory:{other.name}", shared))
+        placed = {each.bank for each in found}
+        elsewhere = [Relative(each.bank, "", each.upto) for each in store.ancestors if each.bank not in placed]
+        return (*elsewhere, *found)
+
+    def storage(self) -> Storage:
+        return Storage(1, 0, sum(map(len, (*self.store.events, *self.store.texts.values()))), 0)
 
     def new_id(self) -> str:
         return groups.new_id(self._clock, self._entropy)
@@ -359,6 +253,9 @@ class MemoryLog:
     ) -> Erasure:
         with self.store.derived_files_held(), self.store.changed:
             planned = erasure.plan(self.store, what, reason, by)
+            if planned.found:
+                holders = ancestry.holders(self.relatives(), planned.erasure.places)
+                planned = planned._replace(erasure=msgspec.structs.replace(planned.erasure, relatives=holders))
             if dry_run:
                 return planned.erasure
             if not planned.found and not planned.erasure.texts:
@@ -384,7 +281,12 @@ class MemoryLog:
             check = LogCheck(
                 self.store.seed, noted, lambda reason: LogCorruption(f"the line after position {check.seq:,}", reason)
             )
-            for line in (*self.store.texts.values(), *self.store.events):
+            begun = {each.upto + 1: each for each in self.store.ancestors}
+            for line in self.store.texts.values():
+                check.line(line)
+            for line in self.store.events:
+                if check.seq + 1 in begun:
+                    check.begin_fork(self.store.writer_behind(check.seq))
                 check.line(line)
             check.finish(erasing=False)
         return Verification(
@@ -400,7 +302,7 @@ class MemoryLog:
         with self.store.changed:
             if upto > self.position():
                 raise LogCorruption(self.place, f"position {upto:,} is missing", "")
-            made = MemoryStore(self.store.bank_id, name)
+            made = MemoryStore(self.store.bank_id, name, ancestors=self.store.ancestors)
             made.texts, made.stored = dict(self.store.texts), dict(self.store.stored)
             made.events, made.digests = self.store.events[:upto], self.store.digests[: upto + 1]
         if upto:
@@ -412,6 +314,19 @@ class MemoryLog:
         if not ENGINE.publish(made):
             raise BadInput(f"there is a bank at memory:{name} already; choose another name")
         return MemoryLog(made)
+
+    def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> MemoryLog:
+        chosen = _name_in(into) if into is not None else ""
+        ancestry.check_fork_point(self, upto)
+        with self.store.changed:
+            made = self.store.fork(upto, self._entropy(16).hex(), chosen)
+            log = MemoryLog(made, clock=self._clock, entropy=self._entropy)
+            events = ancestry.opening_events(self, self.head(upto), made.bank_id, (), name=name or chosen, by=by)
+        log._add(log._prepare(events))
+        made.erased_at = max((event.seq for event in log.read(types=("content_erased",))), default=0)
+        if not ENGINE.publish(made):
+            raise BankExists(str(into))
+        return log
 
     def close(self) -> None:
         pass
@@ -447,6 +362,11 @@ class MemoryEngine:
         """Register a store by its name; return whether the name was free."""
         with self._mutex:
             return not store.name or self._stores.setdefault(store.name, store) is store
+
+    def named(self, lineage: str) -> list[MemoryStore]:
+        """Return the stores with a name that are of a lineage."""
+        with self._mutex:
+            return [store for store in self._stores.values() if store.lineage == lineage]
 
     def open(self, locator: str, **options: Any) -> MemoryLog:
         store = self._stores.get(_name_in(locator))

@@ -1,0 +1,174 @@
+"""The stored form of a log in memory: its lines, and the indexes that are kept with them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rbank_es.errors import LogCorruption
+from rbank_es.events import ContentErased
+from rbank_es.events.codec import decode_event
+from rbank_es.events.event import Ref
+from rbank_es.log import erasure, groups, lines
+from rbank_es.log.protocol import DERIVED_LOCK, Ancestor
+from rbank_es.log.system_calls import locked
+from rbank_es.system.files import remove_temporary, temporary_folder
+
+
+@dataclass(eq=False)
+class MemoryStore:
+    """The stored form of one log: lines without newline, in the order in which they were written.
+
+    `events` are the lines of events, that of position n at n - 1; `texts` the lines of long texts by key.
+    """
+
+    bank_id: str
+    name: str = ""
+    events: list[bytes] = field(default_factory=list)
+    texts: dict[str, bytes] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, list[int]] = field(default_factory=dict)
+    """The positions of each run's events."""
+    stored: dict[bytes, str] = field(default_factory=dict)
+    """SHA-256 of the raw JSON of each text that is stored, to its key."""
+    digests: list[bytes] = field(default_factory=lambda: [lines.GENESIS])
+    erased_at: int = 0
+    ancestors: tuple[Ancestor, ...] = ()
+    held: set[str] = field(default_factory=set)
+    changed: threading.Condition = field(default_factory=lambda: threading.Condition(threading.RLock()))
+    _derived: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.lineage = next((each.bank for each in self.ancestors), self.bank_id)
+        self.seed = lines.seed_of(self.lineage)
+        _STORES.add(self)
+
+    def forked(self) -> None:
+        """Reset the state in a forked child: a parent's thread may hold the lock, and the files are the parent's."""
+        self.changed, self._derived = threading.Condition(threading.RLock()), None
+        self.held.clear()
+
+    @property
+    def derived_directory(self) -> Path:
+        """A temporary directory that is made when it is first needed, and removed with this object."""
+        with self.changed:
+            if self._derived is None:
+                self._derived = temporary_folder("memory")
+                weakref.finalize(self, _remove, self._derived, os.getpid())
+            return self._derived
+
+    def derived_files_held(self) -> AbstractContextManager[None]:
+        """Exclude writers of derived files, if there are any files."""
+        if self._derived is None:
+            return nullcontext()
+        return locked(self._derived / DERIVED_LOCK, f"memory:{self.name}")
+
+    # ------------------------------------------------------------ as a source for erasure
+
+    def parts(self) -> tuple[None]:
+        """Return the one part that a log in memory has."""
+        return (None,)
+
+    def line_at(self, seq: int) -> tuple[None, bytes] | None:
+        """Return the line at a position; None where there is none."""
+        return (None, self.events[seq - 1]) if 0 < seq <= len(self.events) else None
+
+    def lines_with(self, part: None, needle: bytes) -> Iterator[bytes]:
+        """Yield the lines that hold some bytes."""
+        return (line for line in (*self.texts.values(), *self.events) if needle in line)
+
+    def blocks(self, part: None) -> Iterator[tuple[str, bytes]]:
+        """Yield all lines, each with its place in words."""
+        yield from (("a long text", line) for line in self.texts.values())
+        yield from ((f"position {number:,}", line) for number, line in enumerate(self.events, 1))
+
+    def text(self, ref: Ref, part: None = None) -> str | None:
+        """Return the text that a handle names; None if it was erased. Raises `LogCorruption`."""
+        line = self.texts.get(ref.key)
+        if line is None:
+            raise LogCorruption(f"the text {ref.key[:12]}…", "it is missing")
+        try:
+            return lines.read_text(line, self.seed)
+        except ValueError as error:
+            raise LogCorruption(f"the text {ref.key[:12]}…", str(error)) from None
+
+    # ------------------------------------------------------------ writing
+
+    def add(self, data: bytes, texts: dict[bytes, str]) -> None:
+        """Add the lines of a group, and wake the threads that wait for it."""
+        rows = data.split(b"\n")[:-1]
+        events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
+        self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
+        self.stored |= texts
+        for seq, line in enumerate(events, len(self.events) + 1):
+            self.digests.append(lines.chain(self.digests[-1], line))  # 32 bytes an event make every head immediate
+            self.ids[lines.id_of(line)] = seq
+            run = lines.key_of(line).run
+            if isinstance(run, str):
+                self.runs.setdefault(run, []).append(seq)
+        with self.changed:
+            # Last and in one step, because readers take no lock and must see whole groups.
+            self.events += events
+            self.changed.notify_all()
+
+    def rewrite(self, targets: erasure.Targets) -> None:
+        """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
+        for key in targets.keys & self.texts.keys():
+            self.texts[key] = targets.erased_line(self.texts[key], self.seed)[:-1]
+        # An erased text that is appended again is stored again, under another key.
+        self.stored = {digest: key for digest, key in self.stored.items() if key not in targets.keys}
+        for seq in targets.paths:
+            self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
+        self.erased_at = len(self.events)
+        for path in self._derived.iterdir() if self._derived is not None else ():
+            if path.suffix != ".lock":
+                path.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------ forking
+
+    def writer_behind(self, position: int) -> str:
+        """Return the id of the bank that wrote the event behind a position."""
+        return next((each.bank for each in self.ancestors if each.upto > position), self.bank_id)
+
+    def fork(self, upto: int, bank_id: str, name: str) -> MemoryStore:
+        """Return a store of another bank with the events up to a position, and the texts that they name."""
+        kept = [each for each in self.ancestors if each.upto < upto]
+        ancestors = (*kept, Ancestor(self.writer_behind(upto - 1) if upto else self.lineage, upto))
+        made = MemoryStore(bank_id, name, ancestors=ancestors)
+        made.events, made.digests = self.events[:upto], self.digests[: upto + 1]
+        named = {key for line in made.events for key in _keys_in(line)}
+        made.texts = {key: line for key, line in self.texts.items() if key in named}
+        made.stored = {digest: key for digest, key in self.stored.items() if key in named}
+        made.ids = {event_id: seq for event_id, seq in self.ids.items() if seq <= upto}
+        made.runs = {run: seqs[: bisect_right(seqs, upto)] for run, seqs in self.runs.items() if seqs[0] <= upto}
+        return made
+
+
+def _keys_in(line: bytes) -> Iterator[str]:
+    """Yield the keys of the texts that a line names, or records as erased."""
+    if lines.type_of_line(line) == b"content_erased" or lines.REF in line:
+        event = decode_event(line)
+        yield from event.texts if isinstance(event, ContentErased) else ()
+        yield from (ref.key for ref in groups.refs_of(event))
+
+
+_STORES: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
+
+
+def _remove(directory: Path, process: int) -> None:
+    if os.getpid() == process:  # a forked child ends with the parent's finalizers
+        remove_temporary(directory)
+
+
+def _forked() -> None:
+    for store in list(_STORES):
+        store.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
