@@ -26,10 +26,10 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.acts import BankActs
+from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.erasure_targets import erasing_of
 from rbank_es.bank.locator import locate, resolve_point
 from rbank_es.errors import (
-    BadBankName,
     BadInput,
     BankExists,
     BankNotFound,
@@ -86,7 +86,7 @@ class Verified(msgspec.Struct, frozen=True):
     slips: SlipCheck | None = None
 
 
-class Bank(BankActs):
+class Bank(BankActs, BankBranches):
     """One bank, for use as a context manager. Threads may share it; processes open the same place each."""
 
     def __init__(self, log: EventLog, name: str) -> None:
@@ -144,22 +144,6 @@ class Bank(BankActs):
                 return cls.open(place, **options)
             except BankNotFound:
                 raise taken from None
-
-    def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
-        """Return a separate bank, equal to this one up to a point: the same id, events, texts and heads.
-
-        `into` is a place of the same log engine; without it, the copy is removed when it is closed. Raises `BadPoint`,
-        `BadBankName`, `BadInput` where something is at `into` already or another engine keeps it, `LogUnavailable`.
-        """
-        upto, locator = self.resolve(point), None if into is None else locate(into).locator
-        try:
-            return Bank(self.log.copy(upto, locator), self.name)
-        except BadBankName:
-            raise BadInput(
-                f"can't copy {self.place} to {into}: a copy stays with the log engine of its bank. To keep the "
-                "events there, append them to a new bank: "
-                f"Bank.create({str(into)!r}).append(bank.events(after=2, resolve=True))"
-            ) from None
 
     @property
     def id(self) -> str:

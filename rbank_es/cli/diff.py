@@ -9,35 +9,60 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
-from rbank_es.cli.shared.output import echo, echo_heading, echo_json, echo_table
+from rbank_es.cli.shared.output import count, echo, echo_heading, echo_json, echo_table
 
 if TYPE_CHECKING:
-    from rbank_es.state import State
+    from rbank_es.bank.branches import CommonHistory
     from rbank_es.state.state_diff import Change, Diff, ItemDiff
 
 COUNTS = ("state", "support", "uses", "wins")
 TEXTS = ("title", "desc", "content")
 
 
-@command("diff", "rbank-es diff notes@120 notes@HEAD", "rbank-es diff notes@2026-01-31 ./copies/notes")
+@command(
+    "diff",
+    "rbank-es diff notes@120 notes@HEAD",
+    "rbank-es diff notes@2026-01-31 ./copies/notes",
+    "rbank-es diff notes trial",
+)
 @click.argument("before", metavar="BANK@A")
 @click.argument("after", metavar="BANK@B")
 def diff(before: str, after: str, as_json: bool) -> None:
-    """Compare two points in time, of one bank or of two: items, their support, uses and wins; runs; policies."""
+    """Compare two points in time, of one bank or of two: items, their support, uses and wins; runs; policies.
+
+    For two banks of which one was forked from the other, or both from a third, also print up to which position their
+    logs are the same, as their heads prove, and how many events each has beyond it.
+    """
+    from rbank_es.bank.branches import common_history
     from rbank_es.state.state_diff import diff_states
 
-    found = diff_states(_state(before), _state(after))
+    (one, point), (other, other_point) = open_at(before), open_at(after)
+    with one, other:
+        found = diff_states(one.state(point), other.state(other_point))
+        same_place = one.place == other.place
+        shared = None if same_place else common_history(one.log, other.log, (found.before, found.after))
     if as_json:
-        echo_json({"from": before, "to": after} | msgspec.to_builtins(found))
+        common = {"common": _common(shared)} if shared is not None else {}
+        echo_json({"from": before, "to": after} | common | msgspec.to_builtins(found))
     else:
         echo(f"from {before} (position {found.before:,}) to {after} (position {found.after:,})")
+        if shared is not None:
+            print_common(before, after, shared)
         print_diff(found)
 
 
-def _state(text: str) -> State:
-    bank, point = open_at(text)
-    with bank:
-        return bank.state(point)
+def _common(shared: CommonHistory) -> dict[str, Any]:
+    facts: dict[str, Any] = msgspec.to_builtins(shared)
+    return facts | {"head": str(shared.head)}
+
+
+def print_common(before: str, after: str, shared: CommonHistory) -> None:
+    """Print the history that two banks share, and what each has beyond it."""
+    echo(f"both are the same up to position {shared.head.seq:,}; head {shared.head.digest}")
+    ours, theirs = shared.beyond
+    echo(f"beyond it, {before} has {count(ours, 'event')}, {after} has {count(theirs, 'event')}")
+    if shared.head.seq < shared.claimed:
+        echo(f"by their ancestry they must be the same up to {shared.claimed:,}: one was altered, or went on as a copy")
 
 
 def print_diff(found: Diff) -> None:

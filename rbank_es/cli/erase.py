@@ -10,7 +10,7 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file, view_at
-from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, format_size, on_terminal
+from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, format_size, on_terminal, safe_line
 from rbank_es.errors import BadInput, CheckFailed, NotInBank
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all.
 _ERASURE_RUNS_SHOWN = 20
 _ERASURE_POSITIONS_SHOWN = 20
+_RELATIVES_SHOWN = 20
 
 
 @command(
@@ -50,7 +51,7 @@ def erase(
 
     Every other place that holds the same words is found, listed, and erased too. With --run, texts that another run
     has too stay there. Ids, numbers and times stay, and heads noted before still verify. Backups, forks and exports
-    are not reached.
+    are not reached; the bank that this one was forked from, and forks of it that are known here, are named.
     """
     named: dict[str, Any] = {"event": event, "item": item, "run": run, "text": _words(text)}
     if sum(value is not None for value in named.values()) != 1:
@@ -116,6 +117,7 @@ def print_places(found: Erasure) -> None:
         f"searched {count(searched.lines, 'line')} of the log, {format_size(searched.bytes)}: {_forms(searched.forms)}"
     )
     echo(f"not searched: {found.not_reached}")
+    _print_relatives(found)
 
 
 def _why(place: Place) -> str:
@@ -139,6 +141,18 @@ def _print_runs(found: Erasure) -> None:
         lose = f"1 {other}run loses" if len(runs) == 1 else f"{len(runs):,} {other}runs lose"
         more = ", …" if len(runs) > _ERASURE_RUNS_SHOWN else ""
         echo(f"{lose} texts, and can't be run again: {', '.join(runs[:_ERASURE_RUNS_SHOWN])}{more}")
+
+
+def _print_relatives(found: Erasure) -> None:
+    """Print the banks of the same lineage that may hold the texts, and what is not known of them."""
+    for each in found.relatives[:_RELATIVES_SHOWN]:
+        place = safe_line(each.place) if each.place else f"bank {each.bank}, whose place is not known here"
+        echo(f"may still hold it: {place} (the same log up to position {each.shared:,}); erase there, too")
+    if (more := len(found.relatives) - _RELATIVES_SHOWN) > 0:
+        echo(f"and {count(more, 'related bank')} more (--json lists all)")
+    if found.shared_parts and not any(each.place for each in found.relatives):
+        shared = count(found.shared_parts, "segment")
+        echo(f"may still hold it: a bank that is not known here, and that shares {shared} with such texts on this disk")
 
 
 def _confirm(yes: bool, as_json: bool) -> None:

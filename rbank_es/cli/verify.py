@@ -27,7 +27,7 @@ from rbank_es.errors import BadInput, CheckFailed, LogCorruption
 from rbank_es.log import Head
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Verified
+    from rbank_es.bank import Bank, Verified
     from rbank_es.bank.writer_slips import SlipCheck
 
 _HEAD = re.compile(r"\d+:")
@@ -39,6 +39,7 @@ _HEAD = re.compile(r"\d+:")
     "rbank-es verify notes --retrievals",
     "rbank-es verify notes --head 120:9f86d081884c7d65...",
     "rbank-es verify notes --head heads.txt",
+    "rbank-es verify trial --parent notes",
 )
 @click.argument("bank")
 @click.option("--retrievals", is_flag=True, help="Also repeat every recorded retrieval, as of its position.")
@@ -48,7 +49,16 @@ _HEAD = re.compile(r"\d+:")
     "--head", "heads", metavar="N:HEX|FILE", multiple=True,
     help="A head noted earlier, or a file of such, one a line; may be given repeatedly.",
 )  # fmt: skip
-def verify(bank: str, retrievals: bool, decisions: bool, strict: bool, heads: tuple[str, ...], as_json: bool) -> None:
+@click.option("--parent", metavar="BANK", help="Also prove what this bank shares with one that it was forked from.")
+def verify(
+    bank: str,
+    retrievals: bool,
+    decisions: bool,
+    strict: bool,
+    heads: tuple[str, ...],
+    parent: str | None,
+    as_json: bool,
+) -> None:
     """Check every byte of a bank's log: checksums, positions, and the chain of digests.
 
     Also reports a correction that is due: verdicts and acts whose consequences nobody has recorded yet; and policies in
@@ -58,6 +68,9 @@ def verify(bank: str, retrievals: bool, decisions: bool, strict: bool, heads: tu
     was changed, truncated or reordered since; rbank-es head BANK >> FILE notes one. In a file, lines about other banks
     and comments (#) are left out. What is in the bank's directory and not of the bank is listed.
 
+    A fork verifies by itself. With --parent, the heads of both at the position of the fork are compared, too; the other
+    bank may as well be a fork of this one.
+
     Exit code 1: a noted head, a retrieval or a decision does not hold, or --strict finds something. 3: damage, or
     something there that could be taken for a part of the log.
     """
@@ -66,20 +79,34 @@ def verify(bank: str, retrievals: bool, decisions: bool, strict: bool, heads: tu
         every = [head for each in noted for head in each.heads]
         seen = opened.verify(noted=every, retrievals=retrievals, decisions=decisions, strict=strict, progress=progress)
         name = opened.name
+        shared = _shared(opened, parent) if parent is not None else None
     others = sum(each.others for each in noted)
     harmful = [each for each in seen.log.foreign if each.harmful]
     failed = (decisions and not seen.canonical.canonical) or (seen.slips is not None and bool(seen.slips.slips))
     if as_json:
         facts = {"bank": name, "ok": not harmful and not failed} | msgspec.to_builtins(seen)
-        echo_json(facts | {"head": str(seen.log.head), "heads_of_other_banks": others})
+        common = {"shared": str(shared)} if shared is not None else {}
+        echo_json(facts | {"head": str(seen.log.head), "heads_of_other_banks": others} | common)
     else:
         _print(name, seen)
+        if shared is not None:
+            echo(f"the same as {parent} up to position {shared.seq:,}, where both have the head {shared.digest}")
         if others:
             echo(f"left out {count(others, 'noted head')} of other banks")
     if harmful:
         raise click.exceptions.Exit(LogCorruption.exit_code)
     if failed:
         raise click.exceptions.Exit(CheckFailed.exit_code)
+
+
+def _shared(bank: Bank, parent: str) -> Head:
+    """Return the head up to which a bank is the same as a relative. Raises `CheckFailed` where they claim more."""
+    with open_whole(parent) as other:
+        shared = bank.common_history(other)
+        if shared is None:
+            raise CheckFailed(f"{bank.name} and {other.name} share nothing: they do not descend from one bank")
+        shared.require_claimed(bank.name, other.name)
+        return shared.head
 
 
 def _noted(text: str, bank_id: str) -> NotedHeads:

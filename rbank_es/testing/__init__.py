@@ -17,6 +17,7 @@ from rbank_es.log.groups import Clock
 from rbank_es.testing.append_contract import AppendingContract, RetryingContract, TogetherContract
 from rbank_es.testing.contract_base import SECRET, at_once, event_id, extraction, forms_of, note, raises, run
 from rbank_es.testing.erasure_contract import ErasingContract
+from rbank_es.testing.fork_contract import ForkingContract
 from rbank_es.testing.read_contract import ProvingContract, ReadingContract, SharingContract
 
 __all__ = [
@@ -41,5 +42,6 @@ class EventLogContract(
     ProvingContract,
     SharingContract,
     ErasingContract,
+    ForkingContract,
 ):
     """All promises of `EventLog`. Subclass it, and provide the four methods that this module's docstring shows."""

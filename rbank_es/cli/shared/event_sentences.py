@@ -186,7 +186,7 @@ def _experiment(event: ev.ExperimentStarted | ev.ExperimentFinished) -> str:
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     "bank_created": lambda event: _with(event.name, event.purpose),
     "policy_set": _policy_set,
-    "bank_forked": lambda event: f"from {event.parent} at position {event.parent_seq:,}",
+    "bank_forked": lambda event: _parts(event.name, f"from {event.parent} at position {event.parent_seq:,}", event.by),
     "ontology_registered": _ontology,
     "run_started": _run_started,
     "context_built": _context,

@@ -1,0 +1,124 @@
+"""Branches of banks: copies, forks, and the history that two banks share.
+
+A copy is the same bank at another place: it has the same id. A fork is another bank, with an id of its own, that begins
+with the log of its parent and goes on by itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from rbank_es.bank.locator import locate
+from rbank_es.errors import BadBankName, BadInput, CheckFailed
+from rbank_es.log import EventLog, Head
+from rbank_es.log.ancestry import lineage_of, shared_position
+
+if TYPE_CHECKING:
+    from rbank_es.bank.bank import Bank
+
+
+class CommonHistory(Struct, frozen=True):
+    """The history that two banks of a lineage share: both hold the same events up to `head`, as its digest proves.
+
+    `beyond` has the number of events behind it of the one bank and of the other, up to the points that were compared.
+    `claimed` is the position up to which they share by their ancestry: a higher one than that of the head means that
+    one of them was altered there, or that they are copies of one bank that went on separately.
+    """
+
+    lineage: str
+    head: Head
+    beyond: tuple[int, int]
+    claimed: int
+
+    def require_claimed(self, one: str, other: str) -> None:
+        """Raise `CheckFailed` where two banks, given by their names, differ before the position that they claim."""
+        if self.head.seq < self.claimed:
+            raise CheckFailed(
+                f"{one} and {other} must be the same up to position {self.claimed:,}, and differ behind "
+                f"{self.head.seq:,}: one of them was altered, or put back from an older copy"
+            )
+
+
+def common_history(one: EventLog, other: EventLog, ends: tuple[int, int] | None = None) -> CommonHistory | None:
+    """Return the history that two logs share up to their heads or to given ends; None for logs of two lineages.
+
+    Where the ancestry does not say it, the position is found by comparing heads, some 20 of them.
+    """
+    lineage = lineage_of(one)
+    if lineage_of(other) != lineage:
+        return None
+    upto, other_upto = ends or (one.position(), other.position())
+    claimed = shared_position(one.ancestors(), one.bank_id, upto, other.ancestors(), other.bank_id, other_upto)
+    head = one.head(_last_same(one, other, claimed))
+    return CommonHistory(lineage, head, (upto - head.seq, other_upto - head.seq), claimed)
+
+
+def _last_same(one: EventLog, other: EventLog, claimed: int) -> int:
+    """Return the highest position, up to a claimed one, at which two logs have the same head."""
+    if one.head(claimed) == other.head(claimed):
+        return claimed
+    low, high = 0, claimed  # equal at the one, not at the other; a digest is of all before it, so they differ but once
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one.head(middle) == other.head(middle) else (low, middle)
+    return low
+
+
+class BankBranches:
+    """The part of `Bank` that copies and forks it."""
+
+    log: EventLog
+    name: str
+
+    @property
+    def place(self) -> str:
+        """The place of the bank, for people to read."""
+        raise NotImplementedError
+
+    def resolve(self, point: str | int | None) -> int:
+        """Return the position that a point means."""
+        raise NotImplementedError
+
+    def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
+        """Return a separate bank, equal to this one up to a point: the same id, events, texts and heads.
+
+        `into` is a place of the same log engine; without it, the copy is removed when it is closed. Raises `BadPoint`,
+        `BadBankName`, `BadInput` where something is at `into` already or another engine keeps it, `LogUnavailable`.
+        """
+        from rbank_es.bank.bank import Bank
+
+        upto, locator = self.resolve(point), None if into is None else locate(into).locator
+        try:
+            return Bank(self.log.copy(upto, locator), self.name)
+        except BadBankName:
+            raise self._elsewhere("copy", into) from None
+
+    def fork(self, place: str | Path, point: str | int | None = None, *, by: str | None = None) -> Bank:
+        """Make a bank that begins as this one up to a point, and has an id of its own; return it.
+
+        Its first own event is `bank_forked`. Segments that are closed are shared where the file system can, so this is
+        quick however long the log is; what one bank erases or appends never changes the other.
+        Raises `BadPoint`, also for a point inside a group of events; `BankExists`; `BadBankName`; `BadInput` where
+        another engine keeps that place, or it is inside this bank; `LogCorruption`; `LogUnavailable`.
+        """
+        from rbank_es.bank.bank import Bank
+
+        upto, (_, locator, name) = self.resolve(point), locate(place)
+        try:
+            return Bank(self.log.fork(upto, locator, name=name, by=by), name)
+        except BadBankName:
+            raise self._elsewhere("fork", place) from None
+
+    def _elsewhere(self, verb: str, into: str | Path | None) -> BadInput:
+        return BadInput(
+            f"can't {verb} {self.place} to {into}: a {verb} stays with the log engine of its bank. To keep the "
+            "events there, append them to a new bank: "
+            f"Bank.create({str(into)!r}).append(bank.events(after=2, resolve=True))"
+        )
+
+    def common_history(self, other: BankBranches) -> CommonHistory | None:
+        """Return the history that this bank shares with another; None if they do not descend from one bank."""
+        return common_history(self.log, other.log)
