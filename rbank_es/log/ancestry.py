@@ -25,11 +25,11 @@ def lineage_of(log: EventLog) -> str:
 
 def check_fork_point(log: EventLog, upto: int) -> None:
     """Raise `BadPoint` unless a log has that position, and a group ends there."""
-    head = log.position()
-    if not 0 <= upto <= head:
-        raise BadPoint(str(upto), f"there is no position {upto:,}; the log goes from 0 to {head:,}")
-    # A group begins at most so far back, because no append has more events.
+    # A group begins at most so far back, because no append has more events. The log's end is not read unless it is
+    # needed: a log that is damaged there can be forked from before the damage.
     group = [(event.seq, event.more) for event in log.read(after=max(0, upto - limits.GROUP_EVENTS), upto=upto)]
+    if upto < 0 or (group[-1][0] if group else 0) != upto:
+        raise BadPoint(str(upto), f"there is no position {upto:,}; the log goes from 0 to {log.position():,}")
     if group and (left := group[-1][1]):
         before = next((seq for seq, more in reversed(group) if not more), 0)
         reason = f"position {upto:,} is inside of a group, which no fork parts; fork at {before:,} or {upto + left:,}"

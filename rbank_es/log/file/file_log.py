@@ -157,13 +157,14 @@ class FileLog:
         return made
 
     def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> FileLog:
-        place = directory_of(into) if into is not None else temporary_folder("fork") / "bank"
-        if self.owns(place):
-            raise BadInput(f"{place} is inside the bank's own directory; choose a place outside of it")
         ancestry.check_fork_point(self, upto)
-        self.sync()  # so that no loss of power takes from this log what the fork has
+        place = directory_of(into) if into is not None else temporary_folder("fork") / "bank"
+        if self.owns(place.parent):
+            raise BadInput(f"{place} is inside the bank's own directory; choose a place outside of it")
+        with self._reading(), opened(all_segments(self.directory)[-1].path) as fd:
+            self._writer.sync(fd)  # because a loss of power must not take from this log what the fork has
         made_id, calls = self._options["entropy"](16).hex(), self._options["calls"]
-        with drafted(place, calls) as draft, self._reading(), self._reader.quiet():
+        with drafted(place, calls) as draft, _reading(str(place), "make a fork in"), self._reader.quiet():
             basis = segment_copy.take_over(self.directory, draft, upto, self._reader, calls)
             head = Head(upto, basis.digest)
             events = ancestry.opening_events(self, head, made_id, basis.erased_texts, name=name or place.name, by=by)
@@ -452,11 +453,11 @@ class FileLog:
 
 
 @contextmanager
-def _reading(place: str) -> Iterator[None]:
+def _reading(place: str, verb: str = "read") -> Iterator[None]:
     """Raise the error of the log for one of the system."""
     try:
         yield
     except NotRegular as error:
         raise LogCorruption(str(error.filename), str(error.strerror), "Remove it, or restore the file.") from error
     except OSError as error:
-        raise LogUnavailable(place, "read", error) from error
+        raise LogUnavailable(place, verb, error) from error
