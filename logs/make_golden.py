@@ -157,7 +157,11 @@ def tell_beginnings(teller: Teller) -> None:
             why="To begin with.",
         ),
     )
-    teller.tell(BankForked(parent="0" * 32, parent_seq=7, parent_digest="ab" * 32))
+    teller.tell(
+        BankForked(
+            parent="0" * 32, parent_seq=7, parent_digest="ab" * 32, fork="1" * 32, name="harbour-trial", by="the pilot"
+        )
+    )
     teller.tell(
         OntologyRegistered(
             occurred_at="2026-01-30T08:15:00.000000Z",

@@ -146,7 +146,7 @@ def _print_runs(found: Erasure) -> None:
 def _print_relatives(found: Erasure) -> None:
     """Print the banks of the same lineage that may hold the texts, and what is not known of them."""
     for each in found.relatives[:_RELATIVES_SHOWN]:
-        place = safe_line(each.place) if each.place else f"bank {each.bank}, whose place is not known here"
+        place = safe_line(each.place) if each.place else f"bank {safe_line(each.bank)}, whose place is not known here"
         echo(f"may still hold it: {place} (the same log up to position {each.shared:,}); erase there, too")
     if (more := len(found.relatives) - _RELATIVES_SHOWN) > 0:
         echo(f"and {count(more, 'related bank')} more (--json lists all)")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     "fork",
     "rbank-es fork notes trial",
     "rbank-es fork notes@120 ./banks/trial --by mo",
-    "rbank-es verify trial --parent notes",
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("new", metavar="NEW")

@@ -46,12 +46,13 @@ def fork_and_die(parent: Path, place: Path, upto: int, at: int) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("erased", [False, True], ids=["plain", "from before an erasure"])
 def test_a_killed_fork_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, erased: bool) -> None:
     """Killed at every system call; the next fork to that place removes what was left, and the parent is untouched."""
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 1_500)
     with FileLog.create(tmp_path / "bank") as log:
-        for number in range(9):
+        for number in range(5):
             log.append([note(f"{SECRET} {number} " + "x" * 200)])
         head = log.head()
         if erased:
@@ -61,14 +62,14 @@ def test_a_killed_fork_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest
     while not done:
         at += 1
         place = tmp_path / f"fork-{at}"
-        code = alone(fork_and_die, tmp_path / "bank", place, 9, at)
+        code = alone(fork_and_die, tmp_path / "bank", place, 5, at)
         assert code in (0, 9)
         done = code == 0
         if place.exists():
             with FileLog.open(place) as made:
                 assert made.verify([head]).erased == erased
         else:
-            with FileLog.open(tmp_path / "bank") as log, log.fork(9, str(place)) as made:
+            with FileLog.open(tmp_path / "bank") as log, log.fork(5, str(place)) as made:
                 made.verify([head])
         assert not list(tmp_path.glob(f".fork-{at}.*"))
     assert at > 8

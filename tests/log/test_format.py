@@ -77,6 +77,21 @@ def log(tmp_path: Path) -> Iterable[FileLog]:
         yield log
 
 
+def test_forks_are_read_as_any_log_is(log: FileLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both readers agree on a fork, on a fork of it, and after erasures in parent and fork."""
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", 900)
+    for number in range(6):
+        log.append([NoteLogged(note=f'"a note of some length {number}"')])
+    with log.fork(6, str(tmp_path / "fork")) as fork, fork.fork(4, str(tmp_path / "early")) as early:
+        log.erase(Erasing(events=frozenset({2})))
+        fork.append([NoteLogged(note='"own"')])
+        fork.erase(Erasing(events=frozenset({3})))
+        with log.fork(6, str(tmp_path / "late")) as late, fork.fork(8, str(tmp_path / "deep")) as deep:
+            heads = agree(log)
+            assert [agree(each)[:7] for each in (fork, late, deep)] == [heads[:7]] * 3
+            assert agree(early)[:5] == heads[:5]
+
+
 def extraction(*contents: str) -> MemoriesExtracted:
     items = [Item.make(f"title {number}", content) for number, content in enumerate(contents)]
     heads = tuple(item.head for item in items)

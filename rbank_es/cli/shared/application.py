@@ -17,6 +17,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Write": {
         "init": "Make a bank.",
         "append": "Append new events, all or none.",
+        "fork": "Make a bank that begins as another one, up to a point.",
         "policy": "Show by which rules a bank decides, and change them.",
         "import": "Import items, trajectories and other banks' memories.",
         "erase": "Remove texts from every file of a bank, for good.",
