@@ -47,9 +47,7 @@ def fork(bank: str, new: str, by: str | None, as_json: bool) -> None:
         shared = {"parts": stored.parts, "shared_parts": stored.shared_parts}
         echo_json(facts | shared | {"bytes": stored.size_bytes, "shared_bytes": stored.shared_bytes})
         return
-    echo(
-        f"forked {safe_line(parent.name)} at position {upto:,} into {safe_line(made.name)}, at {safe_line(made.place)}"
-    )
+    echo(f"forked {safe_line(parent.name)} at position {upto:,} into {safe_line(made.place)}")
     echo_fields({"id": made.id, "parent's head": facts["parent"]["head"], "on disk": _stored(stored)})
 
 

@@ -97,6 +97,6 @@ def test_erase_names_forks_and_parents(place: Path) -> None:
     for bank, other in (("notes", "trial"), ("trial", "notes")):
         run("verify", bank, "--parent", other, cwd=place)
     assert WORDS in run("log", "notes", cwd=place).out and WORDS not in run("log", "trial", cwd=place).out
-    grow(place, "notes", "later " + WORDS)
-    run("erase", "notes", "--event", "11", "--yes", cwd=place)
+    run("erase", "notes", "--text", "words.txt", "--yes", cwd=place)
     assert WORDS not in run("log", "notes", cwd=place).out
+    run("verify", "notes", "--parent", "trial", cwd=place)
