@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-from unicodedata import category
 
 import msgspec
 
@@ -15,23 +12,14 @@ from rbank_es.errors import QueryFailed
 from rbank_es.judging.query_comparison import terms_of
 from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
 from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.guard.names import uses
 from rbank_es.sparql.parser.query import ParsedQuery
-from rbank_es.sparql.parser.tokens import is_iri_text
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.term_lookup import is_valid_iri, terms_in_data
 
-if TYPE_CHECKING:
-    from rbank_es.sparql.source import Source
-
-
-_START = r"(?:https?://|urn:[A-Za-z0-9][A-Za-z0-9-]+:)"
-# A comma or semicolon may be part of an IRI; it ends one only if another IRI follows at once.
-_IRI = re.compile(rf"{_START}(?:(?![,;]{_START})[^\s<>\"{{}}|\\^`\[\]])+")
-_NAME = re.compile(r"(?<![\w:/.#@-])([A-Za-z][\w-]*):(\w[\w.-]*)")
-_ENDS = frozenset({"Po", "Pe", "Pf", "Pi", "Ps"})
-"""Unicode categories that end an IRI in a sentence, beyond ASCII. Of dashes, only the em dash does."""
 _COMMON = ("rdf", "rdfs", "owl", "xsd", "skos")
 """Prefixes that an answer may use without declaring them; others must be those of the source or of its query."""
 
@@ -70,7 +58,7 @@ def ground(query: ParsedQuery | None, answer: str, source: Source) -> Grounding:
     roles = {use.iri for use in uses(query.tree, whole=True)} if query is not None else set[str]()
     declared = query.tree.prefixes if query is not None else {}
     common = {prefix: WELL_KNOWN[prefix] for prefix in _COMMON}
-    in_answer = answer_terms(answer, {**common, **source.surroundings.prefixes, **declared})
+    in_answer = written_terms(answer, {**common, **source.surroundings.prefixes, **declared})
     terms = {**in_answer, **in_query}
     unknown, unchecked = _unknown([*in_query, *in_answer], source)
     if is_bare(source):
@@ -97,28 +85,6 @@ def _terms_of_schema(source: Source) -> frozenset[str]:
     return frozenset({*vocabulary.classes, *vocabulary.properties}) if vocabulary is not None else frozenset()
 
 
-def answer_terms(answer: str, prefixes: Mapping[str, str]) -> dict[str, str]:
-    """Return the IRIs in a text, written in full or with one of the prefixes, each with the text that names it.
-
-    A namespace of a prefix doesn't count as a term.
-    """
-    namespaces = {namespace.rstrip("#/") for namespace in prefixes.values()}
-    found = {iri: iri for iri in map(_trimmed, _IRI.findall(answer)) if iri.rstrip("#/") not in namespaces}
-    for match in _NAME.finditer(_IRI.sub(" ", answer)):
-        prefix, local = match.groups()
-        if prefix in prefixes:
-            written = f"{prefix}:{local.rstrip('.-')}"
-            found.setdefault(prefixes[prefix] + local.rstrip(".-"), written)
-    return found
-
-
-def _trimmed(iri: str) -> str:
-    """Return an IRI without the punctuation of the sentence around it."""
-    ends = (at for at, char in enumerate(iri) if char == "\u2014" or (not char.isascii() and category(char) in _ENDS))
-    bare = iri[: next(ends, None)].rstrip(".,;:!?'*_")
-    return bare.rstrip(")") if bare.count(")") > bare.count("(") else bare
-
-
 # ---------------------------------------------------------------- look-up
 
 
@@ -127,46 +93,17 @@ def _unknown(iris: Iterable[str], source: Source) -> tuple[frozenset[str], froze
     vocabulary = source.surroundings.vocabulary
     left = [iri for iri in dict.fromkeys(iris) if not (vocabulary and _in_schema(iri, vocabulary))]
     # Left out of the query, because a single invalid IRI would make the look-up of all others fail.
-    unreadable = {iri for iri in left if not _is_iri(iri)}
+    unreadable = {iri for iri in left if not is_valid_iri(iri)}
     asked = [iri for iri in left if iri not in unreadable][: limits.JUDGE_TERMS]
-    present = _in_data(asked, source)
+    present = terms_in_data(asked, source)
     if present is None:
         return frozenset(unreadable), frozenset(left) - unreadable
     unasked = frozenset(left) - frozenset(asked) - unreadable
     return (frozenset(asked) - present) | unreadable, unasked
 
 
-def _is_iri(text: str) -> bool:
-    """Return whether a text is a valid absolute IRI; no other text can be a term of any data."""
-    from pyoxigraph import NamedNode
-
-    try:
-        NamedNode(text)
-    except ValueError:
-        return False
-    return is_iri_text(text)
-
-
 def _in_schema(iri: str, vocabulary: Vocabulary) -> bool:
     return vocabulary.knows_class(iri) or vocabulary.knows_property(iri)
-
-
-def _in_data(iris: list[str], source: Source) -> frozenset[str] | None:
-    """Return the IRIs that occur anywhere in the data; None if the data can't be queried."""
-    if not iris:
-        return frozenset()
-    # Bypass the guard: valid IRIs can't break out of the query's text, and an endpoint's profile would refuse the
-    # unbound patterns, although VALUES binds them.
-    query = f"""SELECT DISTINCT ?term WHERE {{
-    VALUES ?term {{ {" ".join(f"<{iri}>" for iri in iris)} }}
-    FILTER (EXISTS {{ ?term ?p ?o }} || EXISTS {{ ?s ?term ?o }} || EXISTS {{ ?s ?q ?term }})
-}}"""
-    caps = Caps(rows=len(iris), timeout_s=source.profile.timeout_s)
-    try:
-        answer = source.engine.run(query, "select", caps)
-    except QueryFailed:
-        return None
-    return frozenset(cell.value for row in answer.rows for cell in row if cell is not None)
 
 
 # ---------------------------------------------------------------- a source that has only a description

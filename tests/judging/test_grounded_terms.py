@@ -7,8 +7,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
-from rbank_es.judging.grounded_terms import Grounding, answer_terms, ground
+from rbank_es.judging.grounded_terms import Grounding, ground
 from rbank_es.judging.query_comparison import terms_of
+from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.results import Answer, Form
@@ -94,7 +95,7 @@ def test_terms_are_resolved_by_the_querys_own_prologue() -> None:
     ],
 )  # fmt: skip
 def test_an_answer_names_iris_and_names_with_a_known_prefix(answer: str, terms: list[str]) -> None:
-    assert list(answer_terms(answer, PREFIXES).values()) == terms
+    assert list(written_terms(answer, PREFIXES).values()) == terms
 
 
 # ---------------------------------------------------------------- looking up

@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "show": "Show everything about one item, run or event.",
         "search": "Find items, as of any point in time.",
         "diff": "Compare two points in time, or two banks.",
+        "drift": "Find what names terms that an ontology changed.",
         "dashboard": "Write one self-contained page about a bank.",
         "demo": "Tour the sample bank: start here.",
     },

@@ -1,0 +1,155 @@
+"""Drift: what a bank learned about an ontology that has changed since. Items, query patterns and guides that name terms
+which are gone, renamed, or have another domain or range; and what each was worth.
+
+Pure but for `texts_at`, which reads the bank. Nothing is retracted here: a lesson may be right in spite of a term.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from rbank_es.events import ArtifactMaterialised, ContextBuilt
+from rbank_es.ontology.schema_changes import TermChange
+from rbank_es.ontology.written_terms import written_terms
+from rbank_es.state import State, usage
+
+if TYPE_CHECKING:
+    from rbank_es.bank.bank import Bank
+
+GUIDE_LAYER = "L3"
+"""The context layer in which a run is given a guide."""
+
+
+class LearnedText(Struct, frozen=True, kw_only=True):
+    """A text that agents may be given: an item, a query pattern (an item that holds a query) or a guide.
+
+    `uses` counts the runs that were given it, `wins` those of them whose standing verdict is success. `erased`: nobody
+    can tell what it names.
+    """
+
+    kind: Literal["item", "pattern", "guide"]
+    id: str
+    title: str
+    text: str
+    state: str
+    uses: int = 0
+    wins: int = 0
+    erased: bool = False
+
+
+class DriftedTerm(Struct, frozen=True, kw_only=True):
+    """A term as a text writes it, with what changed about it."""
+
+    written: str
+    changes: tuple[TermChange, ...]
+
+
+class DriftedText(Struct, frozen=True, kw_only=True):
+    """A text that names terms which changed. `broken`: one is gone or renamed, so that it can't hold as it stands."""
+
+    kind: Literal["item", "pattern", "guide"]
+    id: str
+    title: str
+    state: str
+    uses: int
+    wins: int
+    terms: tuple[DriftedTerm, ...]
+
+    @property
+    def broken(self) -> bool:
+        """Whether a term that it names is gone or renamed."""
+        return any(change.change in ("gone", "renamed") for term in self.terms for change in term.changes)
+
+
+def texts_at(bank: Bank, point: str | int | None = None) -> list[LearnedText]:
+    """Return the active and pending items of a bank at a point, in order of birth, then the guides that are in use.
+
+    A guide is in use until there is a later one of the same ontology. Raises `BadPoint`.
+    """
+    position = bank.resolve(point)
+    state = bank.state(position)
+    return [*_items(state), *_guides(bank, state, position)]
+
+
+def _items(state: State) -> Iterable[LearnedText]:
+    worth = usage(state)
+    for id, entry in state.items.items():
+        if entry.state in ("active", "pending"):
+            item, (uses, wins) = entry.item, worth.get(id, (0, 0))
+            yield LearnedText(
+                kind="pattern" if _holds_query(item.content) else "item",
+                id=id,
+                title=item.title,
+                text="\n".join((item.title, item.desc, item.content)),
+                state=entry.state,
+                uses=uses,
+                wins=wins,
+                erased=entry.erased,
+            )
+
+
+def _holds_query(content: str) -> bool:
+    return "{" in content and any(form in content for form in ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"))
+
+
+def _guides(bank: Bank, state: State, position: int) -> Iterable[LearnedText]:
+    latest: dict[str | None, ArtifactMaterialised] = {}
+    given: defaultdict[str, set[str]] = defaultdict(set)
+    for event in bank.events(point=position, types={"artifact_materialised", "context_built"}):
+        if isinstance(event, ArtifactMaterialised) and event.kind == "guide":
+            latest[event.ontology] = event
+        elif isinstance(event, ContextBuilt) and any(use.layer == GUIDE_LAYER and use.chars for use in event.layers):
+            run = state.runs.get(event.run)
+            if run is not None and run.ontology in latest:
+                given[latest[run.ontology].id].add(event.run)
+    for guide in latest.values():
+        text, runs = bank.text(guide.text), given[guide.id]
+        verdicts = (state.verdicts.get((run, "learning")) for run in runs)
+        yield LearnedText(
+            kind="guide",
+            id=guide.artifact,
+            title=f"guide to {guide.ontology}" if guide.ontology else "guide",
+            text=text or "",
+            state="in use",
+            uses=len(runs),
+            wins=sum(verdict is not None and verdict.verdict == "success" for verdict in verdicts),
+            erased=text is None,
+        )
+
+
+def named_terms(texts: Iterable[LearnedText], prefixes: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the IRIs that each text names, in full or with a prefix, also within queries; as `written_terms` does."""
+    return [{} if each.erased else written_terms(each.text, prefixes, with_queries=True) for each in texts]
+
+
+def drifted(
+    texts: Iterable[LearnedText],
+    named: Iterable[Mapping[str, str]],
+    changes: Mapping[str, tuple[TermChange, ...]],
+) -> tuple[DriftedText, ...]:
+    """Return the texts that name terms with changes: broken ones first, then by uses, then in the given order.
+
+    `named` are the IRIs of each text, as `named_terms` returns them.
+    """
+    found = []
+    for text, iris in zip(texts, named, strict=True):
+        terms = tuple(
+            DriftedTerm(written=written, changes=changes[iri]) for iri, written in iris.items() if iri in changes
+        )
+        if terms:
+            found.append(
+                DriftedText(
+                    kind=text.kind,
+                    id=text.id,
+                    title=text.title,
+                    state=text.state,
+                    uses=text.uses,
+                    wins=text.wins,
+                    terms=terms,
+                )
+            )
+    return tuple(sorted(found, key=lambda each: (not each.broken, -each.uses)))

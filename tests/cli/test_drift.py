@@ -1,0 +1,163 @@
+"""`drift`: the items, patterns and guides that name terms which an ontology changed, and the proposals to end them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.data import lights
+from rbank_es.events import ArtifactMaterialised, ContextBuilt, LayerUse, RunStarted
+from tests.cli.misled import judged
+from tests.cli_runner import fails, run
+
+NS = "https://lights.example/ns#"
+TOWER = ("Take the height of the building", "lt:towerHeight is the building, from base to lantern.")
+PATTERN = (
+    "Names of lights by year",
+    "SELECT ?name WHERE {\n  ?outage a lt:Outage ;\n    lt:ofLight/lt:name ?name\n}\nORDER BY ?name",
+)
+FULL = ("Gannet Light is old", "See <https://lights.example/light/gannet> and https://lights.example/ns#Buoy.")
+PLAIN = ("Ask for classes first", "Call g_classes() before a query; towerHeight without a prefix is no term.")
+GUIDE = "## Summary\n\nLights have lt:focalHeight and lt:towerHeight.\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A bank of items and a guide, and two versions of the lights."""
+    text = lights().ontology.read_text(encoding="utf-8")
+    (tmp_path / "old.ttl").write_text(text)
+    new = text.replace("lt:towerHeight", "lt:buildingHeight").replace("lt:Outage", "lt:Gap").replace("Outage", "Gap")
+    (tmp_path / "new.ttl").write_text(new)
+    with Bank.create(tmp_path / "logs" / "notes") as bank:
+        ids = [bank.remember(*each, src="success", domain="lights").item for each in (TOWER, PATTERN, FULL, PLAIN)]
+        bank.append(ArtifactMaterialised(artifact="g1", kind="guide", ontology="lights", chars=len(GUIDE), text=GUIDE))
+        for name, verdict in (("r1", "success"), ("r2", "failure")):
+            layers = (LayerUse(layer="L3", chars=50),) if name == "r1" else ()
+            bank.append(
+                [
+                    RunStarted(run=name, ontology="lights", scripted=True),
+                    ContextBuilt(run=name, chars=90, items=(ids[0],), layers=layers, texts=("x",) * len(layers)),
+                    judged(name, verdict),  # type: ignore[arg-type]
+                ]
+            )
+    return tmp_path
+
+
+def drift(place: Path, *options: str, bank: str = "notes") -> Any:
+    return run("drift", bank, *options, "--json", cwd=place).json
+
+
+def by_title(facts: Any) -> dict[str, Any]:
+    return {each["title"]: each for each in facts["drifted"]}
+
+
+def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_they_were_worth(place: Path) -> None:
+    facts = drift(place, "--ont", "new.ttl", "--old", "old.ttl")
+    found = by_title(facts)
+    assert facts["looked_at"] == 5 and set(found) == {TOWER[0], PATTERN[0], "guide to lights"}
+    assert [each["title"] for each in facts["drifted"]][0] == TOWER[0]
+    assert {title: (each["kind"], each["uses"], each["wins"]) for title, each in found.items()} == {
+        TOWER[0]: ("item", 2, 1),
+        PATTERN[0]: ("pattern", 0, 0),
+        "guide to lights": ("guide", 1, 1),
+    }
+    [term] = found[TOWER[0]]["terms"]
+    assert term["written"] == "lt:towerHeight"
+    assert [(each["change"], each["now"], each["how"]) for each in term["changes"]] == [
+        ("renamed", [f"{NS}buildingHeight"], "label")
+    ]
+    names = {each["written"]: {change["change"] for change in each["changes"]} for each in found[PATTERN[0]]["terms"]}
+    assert names["lt:Outage"] <= {"gone", "renamed"} and "lt:name" not in names
+
+
+def test_people_read_the_changes_and_the_proposals(place: Path) -> None:
+    said = run("drift", "notes", "--ont", "new.ttl", "--old", "old.ttl", cwd=place).out
+    for words in (
+        "name terms that are gone or renamed: 3 texts",
+        "now lt:buildingHeight (same label)",
+        "retract notes",
+        "guide notes --ont NEW --lm MODEL --again",
+        "texts that name changed terms: 3 of 5; nothing was recorded",
+    ):
+        assert words in said
+
+
+def test_a_proposal_can_be_typed_and_nothing_is_done_before_that(place: Path) -> None:
+    with Bank.open(place / "logs" / "notes") as bank:
+        before = bank.head()
+    found = by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl"))[TOWER[0]]
+    with Bank.open(place / "logs" / "notes") as bank:
+        assert bank.head() == before
+    run(*shlex.split(found["proposal"]), cwd=place)
+    assert TOWER[0] not in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl"))
+    assert TOWER[0] in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl", bank="notes@HEAD~2"))
+
+
+def test_without_the_old_ontology_unknown_names_of_its_namespaces_are_found(place: Path) -> None:
+    found = by_title(drift(place, "--ont", "new.ttl"))
+    # The individual is in the data, so it is not gone.
+    assert set(found) == {TOWER[0], PATTERN[0], "guide to lights"}
+    assert found[TOWER[0]]["terms"][0]["changes"][0]["change"] == "gone"
+
+
+def test_an_individual_that_left_the_data_is_gone(place: Path) -> None:
+    (place / "moved.ttl").write_text(re.sub(r"\bl:gannet\b", "l:solan", (place / "old.ttl").read_text()))
+    [term] = by_title(drift(place, "--ont", "moved.ttl", "--old", "old.ttl"))[FULL[0]]["terms"]
+    assert (term["written"], term["changes"][0]["kind"]) == ("https://lights.example/light/gannet", None)
+
+
+def test_a_changed_range_is_listed_apart(place: Path) -> None:
+    text = (place / "old.ttl").read_text()
+    (place / "wider.ttl").write_text(text + "\nlt:towerHeight rdfs:domain lt:Area .\n")
+    facts = drift(place, "--ont", "wider.ttl", "--old", "old.ttl")
+    assert {each["title"]: each["broken"] for each in facts["drifted"]} == {TOWER[0]: False, "guide to lights": False}
+    said = run("drift", "notes", "--ont", "wider.ttl", "--old", "old.ttl", cwd=place).out
+    assert "name terms that changed: 2 texts" in said and "domain was" in said
+
+
+def test_the_same_ontology_drifts_nowhere(place: Path) -> None:
+    assert drift(place, "--ont", "old.ttl", "--old", "old.ttl")["drifted"] == []
+    assert "terms: 0 of 5" in run("drift", "notes", "--ont", "lights", cwd=place).out
+
+
+def test_erased_words_are_counted_and_not_guessed(place: Path) -> None:
+    with Bank.open(place / "logs" / "notes") as bank:
+        bank.erase(item=next(iter(bank.state().items)))
+    facts = drift(place, "--ont", "new.ttl", "--old", "old.ttl")
+    assert facts["erased"] == 1 and set(by_title(facts)) == {PATTERN[0], "guide to lights"}
+
+
+def test_the_words_of_items_neither_reach_the_terminal_raw_nor_become_part_of_a_command(place: Path) -> None:
+    with Bank.open(place / "logs" / "notes") as bank:
+        bank.remember("An odd item", f"<{NS}x\x1b[2J\u202e> and {NS}$(reboot)';y lt:towerHeight", src="success")
+    said = run("drift", "notes", "--ont", "new.ttl", cwd=place).out
+    assert "\x1b" not in said and "\u202e" not in said
+    proposal = by_title(drift(place, "--ont", "new.ttl"))["An odd item"]["proposal"]
+    words = shlex.split(proposal)
+    assert words[:2] == ["retract", "notes"] and words[3] == "--because" and len(words) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "--ont"),
+        (("--ont", "missing.ttl"), "missing.ttl"),
+        (("--ont", "broken.ttl"), "broken.ttl"),
+        (("--ont", "new.ttl", "--old", "empty.ttl"), "empty.ttl"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_ontology_is_named(options: tuple[str, ...], words: str, place: Path) -> None:
+    (place / "broken.ttl").write_text("@prefix e: <http://e.org/> . e:a e:b")
+    (place / "empty.ttl").write_text("")
+    assert words in fails("drift", "notes", *options, cwd=place)
+
+
+def test_an_unknown_bank_or_point_is_named(place: Path) -> None:
+    assert "nowhere" in fails("drift", "nowhere", "--ont", "new.ttl", cwd=place)
+    assert "9999" in fails("drift", "notes@9999", "--ont", "new.ttl", cwd=place)
