@@ -70,7 +70,8 @@ def test_a_rename_is_found_by_name_label_or_use(new: str, term: str, now: str | 
 
 def test_a_rename_that_could_be_two_is_none(tmp_path: Path) -> None:
     new = OLD.replace('e:Lamp a owl:Class ; rdfs:label "Lamp"', 'e:L1 a owl:Class ; rdfs:label "Lamp"')
-    new = new.replace("e:Lamp", "e:L1") + 'e:L2 a owl:Class ; rdfs:label "Lamp" . e:l3 a e:L2 ; e:height 3 .'
+    twin = 'e:L2 a owl:Class ; rdfs:label "Lamp" . e:l3 a e:L2 ; e:height 3 ; e:on e:m1 . e:l4 a e:L2 ; e:height 4 .'
+    new = new.replace("e:Lamp", "e:L1") + twin
     [found] = changes(tmp_path, new)["Lamp"]
     assert found.change == "gone"
 
