@@ -45,8 +45,8 @@ Changes = Mapping[str, "tuple[TermChange, ...]"]
     "rbank-es drift notes@HEAD~100 --ont model-2.ttl --json",
 )
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.option("--ont", "paths", metavar="NEW", multiple=True, required=True, help=f"The new one. {ONTOLOGY_HELP}")
-@click.option("--old", "old_paths", metavar="OLD", multiple=True, help="The ontology as it was before.")
+@click.option("--ont", "paths", metavar="PATH", multiple=True, required=True, help=f"The new ontology. {ONTOLOGY_HELP}")
+@click.option("--old", "old_paths", metavar="PATH", multiple=True, help="The ontology as it was before.")
 def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json: bool) -> None:
     """List the items, query patterns and guides that name terms which an ontology doesn't have as it had them.
 

@@ -84,7 +84,7 @@ def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
         {
             "task": safe_line(facts["task"] or "[no task]"),
             "reason": safe_line(facts["reason"]),
-            "doubt": f"wrong in {each.doubt.probability:.0%}: {'; '.join(_because(each.doubt))}",
+            "doubt": f"{each.doubt.probability:.0%} likely to be wrong: {'; '.join(_because(each.doubt))}",
             "takes out": _consequence(each.stake),
             "items": _named(each.stake.items),
             "given to": _named(each.stake.runs),
@@ -99,8 +99,9 @@ def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
 def _because(doubt: Doubt) -> list[str]:
     """Return the reasons of a probability, in words."""
     record, reasons = doubt.record, [_checked(doubt.record)]
-    if doubt.confidence is not None and record.confidence is not None and doubt.confidence != record.confidence:
-        reasons.append(f"confidence {doubt.confidence:.2f}, {record.confidence:.2f} on average")
+    if doubt.confidence is not None and record.confidence is not None:
+        said, usual = f"{doubt.confidence:.2f}", f"{record.confidence:.2f}"
+        reasons += [f"confidence {said}, {usual} on average"] if said != usual else []
     reasons += [f"{each.judge} says {each.verdict} ({each.purpose})" for each in doubt.against]
     reasons += [f"{each.judge} agrees ({each.purpose})" for each in doubt.agreeing]
     return reasons
@@ -110,8 +111,7 @@ def _checked(record: JudgeRecord) -> str:
     what = f"{record.verdict} verdicts of {record.judge}"
     if not record.checked:
         return f"none of the {what} was checked here, and {record.prior:.0%} is assumed"
-    were = "was" if record.wrong == 1 else "were"
-    return f"of {count(record.checked, 'checked one')} of the {what} {record.wrong:,} {were} wrong"
+    return f"{record.wrong:,} of {record.checked:,} checked {what} {'was' if record.wrong == 1 else 'were'} wrong"
 
 
 def _consequence(stake: Stake) -> str:
