@@ -29,7 +29,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import QueryFailed
 
 if TYPE_CHECKING:
-    from rbank_es.bank.drift import DriftedText
+    from rbank_es.bank.drifted_texts import DriftedText
     from rbank_es.ontology.schema_changes import TermChange
     from rbank_es.sparql.source import Source
 
@@ -54,7 +54,7 @@ def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json
     another domain or range. Without --old, only terms in the ontology's own namespaces that don't exist are found.
     Nothing is retracted and nothing is recorded: the commands to do it are printed.
     """
-    from rbank_es.bank.drift import drifted, named_terms, texts_at
+    from rbank_es.bank.drifted_texts import drifted, named_terms, texts_at
 
     opened, point = open_at(bank)
     with opened, ExitStack() as stack:
