@@ -467,9 +467,12 @@ DIVERSITY_CHARS = 4_000
 COMMIT_WAIT_S = 5.0
 # Runs that one bisection takes, and runs of a task among which it looks for the same prompt. Searches of one run that
 # are repeated at each check, and checks of one run: a change takes at most the binary logarithm of a bank, and some.
+# Places that are guessed for one change before its search only halves: items that outrank each other are few, and each
+# is a guess of two checks.
 BISECT_RUNS = 100
 BISECT_SEARCHES = 200
 BISECT_CHECKS = 200
+BISECT_GUESSES = 4
 # -------------------- dashboard
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.projections.view import View
     from rbank_es.rerun.bisection import Bisection, GivenChange, RunBisection, SharedChange
+    from rbank_es.rerun.recorded_prompt import RecordedAnswer
 
 METRICS = ("success", "score")
+RECORDED = "recorded with that prompt"
 
 
 @command(
@@ -51,8 +53,8 @@ def bisect(bank: str, bad: tuple[str, ...], good: tuple[str, ...], metric: Any, 
 
     What each bad run searched for is searched again as of earlier positions, back to the time when the latest good run
     before it began. A binary search over the positions at which memory or the retrieval policy changed finds the
-    event of each item that it gained or lost. Every check is shown. Where a recorded run had the very prompt that the
-    bad run would have had before, its verdict is shown; where none had, a model would be needed.
+    event of each item that it gained or lost. Every check is shown, with recorded runs that had the very prompt which
+    the bad run would have had then, and their verdicts. Where none had one from before, only a model could tell more.
 
     First order: how an agent would have gone on with other items, nobody knows. That memory changed before runs failed
     does not prove that they failed because of it. Exit code 1: about a run nobody can tell, and the reason is printed.
@@ -73,8 +75,9 @@ def bisect(bank: str, bad: tuple[str, ...], good: tuple[str, ...], metric: Any, 
 
 def _facts(bank: Bank, view: View, found: Bisection) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(found)
+    sources = _sources(view) if found.changes else {}
     for told, change in zip(facts["changes"], found.changes, strict=True):
-        told |= {"summary": _summary(bank, change.position), "items": _items(view, change)}
+        told |= {"summary": _summary(bank, change.position), "items": _items(view, change, sources)}
     return facts | {"needs_model": found.needs_model}
 
 
@@ -82,15 +85,22 @@ def _summary(bank: Bank, position: int) -> str:
     return next(summary(event) for event in bank.log.read(after=position - 1, upto=position))
 
 
-def _items(view: View, change: SharedChange) -> list[dict[str, Any]]:
+def _sources(view: View) -> dict[str, list[str]]:
+    """Return the runs that each extraction was drawn from: read once, because the view scans all edges."""
+    found: dict[str, list[str]] = {}
+    for edge in view.rows("lineage_edges", relation="drawn_from"):
+        found.setdefault(edge["target"], []).append(edge["source"])
+    return found
+
+
+def _items(view: View, change: SharedChange, sources: dict[str, list[str]]) -> list[dict[str, Any]]:
     """Return the items that runs gained or lost, each with the runs that it was drawn from."""
     rows: list[dict[str, Any]] = []
     for side, ids in (("given", change.gained), ("given no more", change.lost)):
         for id in ids:
-            item = view.item(id) or {"title": "", "extraction": None}
-            edges = view.rows("lineage_edges", relation="drawn_from", target=item["extraction"])
-            source = [edge["source"] for edge in edges]
-            rows.append({"item": id, "since": side, "title": item["title"], "drawn_from": source})
+            item = view.item(id) or {"title": "", "extraction": ""}
+            drawn_from = sources.get(item["extraction"], [])
+            rows.append({"item": id, "since": side, "title": item["title"], "drawn_from": drawn_from})
     return rows
 
 
@@ -98,15 +108,17 @@ def _print(bank: Bank, view: View, found: Bisection) -> None:
     if not found.runs:
         echo(f"no task of {bank.name} succeeded and then failed (metric: {found.metric})")
         return
+    sources = _sources(view) if found.changes else {}
     for change in found.changes:
-        _print_change(bank, view, change, len(found.runs))
+        items = _items(view, change, sources)
+        _print_change(change, _summary(bank, change.position), items, len(found.runs))
     for each in found.runs:
         _print_run(each)
 
 
-def _print_change(bank: Bank, view: View, change: SharedChange, runs: int) -> None:
+def _print_change(change: SharedChange, told: str, items: list[dict[str, Any]], runs: int) -> None:
     echo_heading(f"since position {change.position:,}, {format_time(change.at)}: {change.type}")
-    echo(_summary(bank, change.position))
+    echo(told)
     share = f"{len(change.runs)} of {count(runs, 'bad run')}"
     before, since = change.before, change.since
     echo_fields(
@@ -117,8 +129,7 @@ def _print_change(bank: Bank, view: View, change: SharedChange, runs: int) -> No
         }
     )
     rows: list[list[Cell]] = [
-        [each["item"], each["since"], each["title"] or "[erased]", ", ".join(each["drawn_from"])]
-        for each in _items(view, change)
+        [each["item"], each["since"], each["title"] or "[erased]", ", ".join(each["drawn_from"])] for each in items
     ]
     if rows:
         echo_table(["item", "since then", "title", "drawn from"], rows, flexible=["title", "drawn from"])
@@ -127,22 +138,24 @@ def _print_change(bank: Bank, view: View, change: SharedChange, runs: int) -> No
 def _print_run(found: RunBisection) -> None:
     against = f"{safe_line(found.good)} ({found.good_verdict or 'not judged'})"
     echo_heading(f"{safe_line(found.run)} ({found.verdict or 'not judged'}), compared with {against}")
-    echo(styled(_conclusion(found), "yellow" if found.outcome == "unknown" else "bold"))
+    echo(styled(safe_line(_conclusion(found)), "yellow" if found.outcome == "unknown" else "bold"))
     if found.checks:
         where = f"after position {found.after:,}, up to {found.upto:,}"
         echo(f"memory changed at {count(found.places, 'position')} {where}; {count(len(found.checks), 'check')}:")
         rows: list[list[Cell]] = [
-            [check.position, check.same, ", ".join(check.items) or "nothing"] for check in found.checks
+            [check.position, check.same, ", ".join(check.items) or "nothing", ", ".join(map(_told, check.answers))]
+            for check in found.checks
         ]
-        echo_table(["as of position", "as it had it", "it is given"], rows, flexible=["it is given"])
-    if found.answers:
-        told = ", ".join(f"{each.run} ({each.verdict or 'not judged'})" for each in found.answers)
-        had = "that same prompt" if found.outcome != "changed" else "the prompt that it would have had before"
-        echo(safe_line(f"{had} is recorded: {told}"))
-    elif found.needs_model:
-        echo("no recorded run had the prompt that it would have had before: how that goes, only a model can tell")
+        headers = ["as of position", "as it had it", "it is given", RECORDED]
+        echo_table(headers, rows, flexible=["it is given", RECORDED])
+    if found.needs_model:
+        echo("no recorded run had a prompt that it would have had before: how that goes, only a model can tell")
     for note in found.notes:
         echo_fields({"note": note})
+
+
+def _told(answer: RecordedAnswer) -> str:
+    return f"{answer.run} ({answer.verdict or 'not judged'})"
 
 
 def _conclusion(found: RunBisection) -> str:

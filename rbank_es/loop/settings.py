@@ -134,7 +134,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Return the settings of a recorded run. Raises `BadInput` if this release can't read them."""
         try:
             return msgspec.json.decode(text, type=cls)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise BadInput(f"the recorded settings can't be read: {error}") from None
 
     @property

@@ -28,7 +28,7 @@ from rbank_es.rerun.given_memory import (
     why_not_reproduced,
     why_unknown,
 )
-from rbank_es.rerun.recorded_prompt import RecordedAnswer, recorded_answers
+from rbank_es.rerun.recorded_prompt import RecordedAnswer, RecordedPrompts
 from rbank_es.rerun.task_outcomes import Fall, Metric, Tally, TaskRun, decided_runs, falls, tallies
 
 Outcome = Literal["changed", "same", "nothing", "unknown"]
@@ -37,11 +37,15 @@ nothing of the bank, so memory had no part. unknown: nobody can tell; the reason
 
 
 class GivenCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """One check: the items that the bank as of a position gives to a run, and whether all is as the run had it."""
+    """One check: the items that the bank as of a position gives to a run, and whether all is as the run had it.
+
+    `answers` are other recorded runs that had the very prompt which the run would have had then.
+    """
 
     position: int
     items: tuple[str, ...]
     same: bool
+    answers: tuple[RecordedAnswer, ...] = ()
 
 
 class GivenChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +68,7 @@ class RunBisection(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one bad run, in comparison with the bank just before its good run began.
 
     Searched were the positions after `after` and up to `upto`; memory changed at `places` of them. `checks` are in the
-    order in which they were made. `answers` are recorded runs that had the prompt that this run would have had with the
-    memory of the good run's time; where there are none and memory changed, only a model could tell how it would go.
+    order in which they were made.
     """
 
     run: str
@@ -79,13 +82,12 @@ class RunBisection(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     changes: tuple[GivenChange, ...] = ()
     checks: tuple[GivenCheck, ...] = ()
-    answers: tuple[RecordedAnswer, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def needs_model(self) -> bool:
-        """Whether only a model could tell how the run would have gone with the memory of the good run's time."""
-        return self.outcome == "changed" and not self.answers
+        """Whether only a model could tell how the run would have gone with other memory: no check has an answer."""
+        return self.outcome == "changed" and not any(check.answers for check in self.checks if not check.same)
 
 
 class SharedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,6 +225,7 @@ class _OneRun:
         # Rollouts of one group have one memory, whichever of them is recorded first.
         self.after = min(good.position, use.position)
         self.places: list[int] = []
+        self.spans: dict[str, list[tuple[int, int | None]]] = {}
         self.search = ChangeSearch(0, self._given_at)
 
     def answer(self) -> RunBisection:
@@ -242,7 +245,7 @@ class _OneRun:
         own = self.search.at(self.search.last)
         if reason := why_not_reproduced(self.bank, self.use, own, self.view.position):
             return self._answer("unknown", reason)
-        changes = self.search.changes(self._hints) if self.places else []
+        changes = self.search.changes(self._guesses) if self.places else []
         if changes:
             return self._answer("changed", changes=[self._change(each) for each in changes])
         return self._answer("nothing" if own.same_as(GivenMemory()) else "same")
@@ -264,12 +267,19 @@ class _OneRun:
     def _given_at(self, place: int) -> GivenMemory:
         return given_at(self.bank, self.use, self._position(place))
 
-    def _hints(self, difference: Difference) -> list[int]:
-        """Return the places that explain most runs so far, or where the item began or ended to be active."""
-        with self.bank.as_of(self.upto) as view:
-            began = [span[0] for item in difference.gained for span in view.active_spans(item)[-1:]]
-            ended = [span[1] for item in difference.lost for span in view.active_spans(item)[-1:]]
+    def _guesses(self, difference: Difference, low: GivenMemory, high: GivenMemory) -> list[int]:
+        """Return the place that explains most runs so far, and where items that came or left began or ended."""
+        came = dict.fromkeys((*difference.gained, *(item for item in high.items if item not in low.items)))
+        left = dict.fromkeys((*difference.lost, *(item for item in low.items if item not in high.items)))
+        began = [begin for item in came for begin, _ in self._spans(item)[-1:]]
+        ended = [end for item in left for _, end in self._spans(item)[-1:]]
         return [self.places.index(each) for each in (self.hint, *began, *ended) if each in self.places]
+
+    def _spans(self, item: str) -> list[tuple[int, int | None]]:
+        if item not in self.spans:
+            with self.bank.as_of(self.upto) as view:
+                self.spans[item] = view.active_spans(item)
+        return self.spans[item]
 
     def _change(self, found: FoundChange) -> GivenChange:
         return GivenChange(
@@ -280,11 +290,6 @@ class _OneRun:
         )
 
     def _answer(self, outcome: Outcome, reason: str = "", *, changes: Sequence[GivenChange] = ()) -> RunBisection:
-        own = self.search.given.get(self.search.last)
-        checks = [
-            GivenCheck(position=self._position(place), items=given.items, same=own is not None and given.same_as(own))
-            for place, given in self.search.given.items()
-        ]
         return RunBisection(
             run=self.use.run,
             good=self.good.run,
@@ -296,15 +301,23 @@ class _OneRun:
             outcome=outcome,
             reason=reason,
             changes=tuple(changes),
-            checks=tuple(checks),
-            answers=() if outcome == "unknown" or own is None else self._answers(own),
+            checks=tuple(self._checks(outcome)),
             notes=tuple(self._notes(outcome, changes)),
         )
 
-    def _answers(self, own: GivenMemory) -> tuple[RecordedAnswer, ...]:
-        if not self._quoted_alike(own):
-            return ()
-        return recorded_answers(self.bank, self.view, self.use, self.search.given.get(-1, own))
+    def _checks(self, outcome: Outcome) -> Iterator[GivenCheck]:
+        own = self.search.given.get(self.search.last)
+        if own is None:
+            return
+        comparable = outcome != "unknown" and self._quoted_alike(own)
+        prompts = RecordedPrompts(self.bank, self.view, self.use) if comparable else None
+        for place, given in self.search.given.items():
+            yield GivenCheck(
+                position=self._position(place),
+                items=given.items,
+                same=given.same_as(own),
+                answers=prompts.with_memory(given) if prompts is not None else (),
+            )
 
     def _quoted_alike(self, own: GivenMemory) -> bool:
         """Return whether this release quotes the items of the run as they were quoted to it."""

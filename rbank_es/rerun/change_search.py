@@ -9,6 +9,7 @@ and any check that contradicts the others makes it not steady.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -16,6 +17,9 @@ from rbank_es import limits
 from rbank_es.rerun.given_memory import GivenMemory
 
 Holds = Callable[[GivenMemory], bool]
+Guesses = Callable[["Difference", GivenMemory, GivenMemory], Iterable[int]]
+"""Returns places where a difference probably began, the likeliest first, somewhere between a place where the run was
+given the one and a later place where it was given the other."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,17 +73,17 @@ class ChangeSearch:
             self.given[place] = self._ask(place)
         return self.given[place]
 
-    def changes(self, hints: Callable[[Difference], Iterable[int]]) -> list[FoundChange]:
+    def changes(self, guesses: Guesses) -> list[FoundChange]:
         """Return the places at which what the run was given at the last place began, each with all that began there.
 
-        `hints` returns the places where a difference probably began: each takes two checks at most. The rest takes the
-        binary logarithm of the places, and one check of the next place, for each difference that began elsewhere.
+        Each difference takes at most the binary logarithm of the places, two checks for each of `BISECT_GUESSES`, and
+        one of the next place; what is known from other differences takes none.
         """
         own, before = self.at(self.last), self.at(-1)
         found: dict[int, FoundChange] = {}
         for difference, holds in _differences(own, before):
             try:
-                place, steady = self._since(holds, hints(difference))
+                place, steady = self._since(holds, partial(guesses, difference))
             except _TooManyChecks:
                 self.complete = False
                 break
@@ -89,16 +93,20 @@ class ChangeSearch:
             found[place] = FoundChange(place=place, difference=both, steady=steady)
         return [found[place] for place in sorted(found)]
 
-    def _since(self, holds: Holds, hints: Iterable[int]) -> tuple[int, bool]:
+    def _since(self, holds: Holds, guesses: Callable[[GivenMemory, GivenMemory], Iterable[int]]) -> tuple[int, bool]:
         """Return a place at which something holds and just before which it doesn't, and whether that is steady."""
         low, high = self._bracket(holds)
-        for hint in hints:
-            for place in (hint, hint - 1):
+        tried: set[int] = set()
+        while high - low > 1:
+            guess = None
+            if len(tried) < limits.BISECT_GUESSES:
+                near = (each for each in guesses(self.given[low], self.given[high]) if low < each <= high)
+                guess = next((each for each in near if each not in tried), None)
+            asked = ((low + high) // 2,) if guess is None else (guess, guess - 1)
+            tried |= set() if guess is None else {guess}
+            for place in asked:
                 if low < place < high:
                     low, high = (low, place) if holds(self.at(place)) else (place, high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if holds(self.at(middle)) else (middle, high)
         if high < self.last:
             self.at(high + 1)
         return high, all(holds(given) == (place >= high) for place, given in self.given.items())

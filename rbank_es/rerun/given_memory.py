@@ -123,7 +123,7 @@ def _choices(started: RunStarted) -> ContextChoices | None:
         return None
     try:
         return msgspec.json.decode(started.settings, type=ContextChoices)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # a received log may nest it a million times
         return None
 
 

@@ -34,36 +34,43 @@ class RecordedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None = None
 
 
-def recorded_answers(bank: Bank, view: View, use: MemoryUse, given: GivenMemory) -> tuple[RecordedAnswer, ...]:
-    """Return the other runs that had the prompt of this run with the memory `given`, the latest first.
+class RecordedPrompts:
+    """The runs whose prompts differ from that of one run in what the bank gave to them, at most."""
 
-    None for a run that was not made by the loop or that searched by itself: its later prompts depend on memory too.
-    """
-    wanted = _texts(use, given)
-    if wanted is None:
+    def __init__(self, bank: Bank, view: View, use: MemoryUse) -> None:
+        """Look for other runs of the same task, the latest first, up to the position of the view.
+
+        None are found for a run that the loop didn't make, or that searched by itself: its later prompts depend on
+        memory too.
+        """
+        self._use, self._runs = use, list[tuple[MemoryUse, RecordedAnswer]]()
+        if not use.is_of_loop or use.repeated:
+            return
+        rows = sorted(view.rows("runs", task=str(use.started.task)), key=lambda row: -row["started_seq"])
+        for row in rows[: limits.BISECT_RUNS]:
+            other = memory_use(bank, row["run"], view.position)
+            if other.run != use.run and _same_but_for_memory(bank, use, other):
+                self._runs.append((other, RecordedAnswer(run=other.run, verdict=row["verdict"])))
+
+    def with_memory(self, given: GivenMemory) -> tuple[RecordedAnswer, ...]:
+        """Return the runs that had the prompt which the run would have had if the bank had given it this."""
+        wanted = _texts(self._use, given)
+        return tuple(answer for other, answer in self._runs if other.context and other.context.texts == wanted)
+
+
+def _texts(use: MemoryUse, given: GivenMemory) -> tuple[object, ...]:
+    """Return the texts of the context with other memory; a layer that the bank doesn't give stays as it is."""
+    if use.context is None:
         return ()
-    rows = sorted(view.rows("runs", task=str(use.started.task)), key=lambda row: -row["started_seq"])
-    return tuple(
-        RecordedAnswer(run=row["run"], verdict=row["verdict"])
-        for row in rows[: limits.BISECT_RUNS]
-        if row["run"] != use.run and _had(bank, use, memory_use(bank, row["run"], view.position), wanted)
-    )
-
-
-def _texts(use: MemoryUse, given: GivenMemory) -> tuple[object, ...] | None:
-    """Return the texts of the context with other memory; None where nobody can tell the whole prompt."""
-    if not use.is_of_loop or use.context is None or use.repeated:
-        return None
     texts = {"L2": given.procedures, "L3": given.guide}
-    # A layer that the bank doesn't give stays as it is.
     return tuple(
         texts[layer.layer] if layer.layer in use.layers else text
         for layer, text in zip(use.context.layers, use.context.texts, strict=False)
     )
 
 
-def _had(bank: Bank, use: MemoryUse, other: MemoryUse, wanted: tuple[object, ...]) -> bool:
-    if other.context is None or other.repeated or other.context.texts != wanted:
+def _same_but_for_memory(bank: Bank, use: MemoryUse, other: MemoryUse) -> bool:
+    if not other.is_of_loop or other.repeated:
         return False
     same = all(getattr(use.started, name) == getattr(other.started, name) for name in _FACTS)
     return same and _agents(use.started) == _agents(other.started) and _ontology(bank, use) == _ontology(bank, other)
@@ -73,7 +80,7 @@ def _agents(started: RunStarted) -> dict[str, Any]:
     """Return the recorded settings that shape a prompt; with the rollout's index where questions are reworded by it."""
     try:
         settings = msgspec.json.decode(str(started.settings), type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {"run": started.run}  # equal to no other
     kept = {name: value for name, value in settings.items() if name not in _AFTER_THE_RUN}
     reworded = settings.get("perturbation") not in (None, "none")

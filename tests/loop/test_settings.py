@@ -71,6 +71,8 @@ def test_recorded_settings_are_read_back() -> None:
     assert LoopSettings.from_recorded(settings.recorded) == settings
     with pytest.raises(BadInput, match="can't be read"):
         LoopSettings.from_recorded('{"colour": 1}')
+    with pytest.raises(BadInput, match="can't be read"):
+        LoopSettings.from_recorded('{"budgets": ' + '{"L2": ' * 100_000)
 
 
 def test_what_can_not_be_chosen_is_refused() -> None:

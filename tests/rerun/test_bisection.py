@@ -12,12 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.context.assembly import build_context
 from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRetrieved, RunJudged, RunStarted
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    Hit,
+    MemoriesRetrieved,
+    PolicyChoice,
+    PolicySet,
+    RunJudged,
+    RunStarted,
+)
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.policies import default_policies
 from rbank_es.rerun.bisection import Bisection, RunBisection, bisect_runs
 from tests.cli_runner import SAMPLE
 from tests.effort import examples
@@ -58,6 +70,11 @@ def learned(bank: Bank, title: str, content: str = "") -> str:
     return Item.make(title, content or f"About {title}.").id
 
 
+def bound(places: int) -> int:
+    """The most checks that one change takes, beside those of both ends."""
+    return ceil(log2(places)) + 2 * limits.BISECT_GUESSES + 1
+
+
 def only(found: Bisection) -> RunBisection:
     [one] = found.runs
     return one
@@ -86,7 +103,7 @@ def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
     [misleading] = [each for each in found.changes if any(sample.get([id])[0].title == title for id in each.gained)]
     assert misleading.type == "memories_consolidated" and misleading.runs == (MISLED,)
     assert one.outcome == "changed" and found.answered and one.needs_model
-    assert len(one.checks) <= 2 + len(one.changes) * (ceil(log2(one.places)) + 3)
+    assert len(one.checks) <= 2 + len(one.changes) * bound(one.places)
 
 
 def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
@@ -95,7 +112,8 @@ def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
     for good in passed:
         one = only(bisect_runs(sample, [bad], [good]))
         assert (one.outcome, one.places, len(one.checks)) == ("same", 0, 1)
-        assert {(each.run, each.verdict) for each in one.answers} == {(run, "success") for run in passed}
+        [check] = one.checks
+        assert {(each.run, each.verdict) for each in check.answers} == {(run, "success") for run in passed}
         assert not one.needs_model
 
 
@@ -107,6 +125,15 @@ def test_every_run_of_the_sample_is_given_again_what_is_recorded(sample: Bank) -
     assert found.answered and len(found.runs) == len(runs) - 1
     assert {each.outcome for each in found.runs} >= {"changed"}
     assert not any("quotes" in note for each in found.runs for note in each.notes)
+
+
+def test_a_guide_can_be_the_event(sample: Bank) -> None:
+    """The first run with the layer L3 was given a guide that an agent had written just before."""
+    found = bisect_runs(sample, ["lights-19-fee519fd-1"], ["lights-17-f9936a46-1"])
+    [guide] = [change for change in only(found).changes if change.guide]
+    made = next(event for event in sample.events(types={"artifact_materialised"}))
+    assert guide.position == made.seq
+    assert {each.type for each in found.changes if each.position == made.seq} == {"artifact_materialised"}
 
 
 # ---------------------------------------------------------------- planted events
@@ -202,7 +229,56 @@ def test_in_any_log_a_change_is_one_that_asking_at_every_position_shows(data: st
             if len(flips) == 1:
                 assert [change.position] == flips and change.steady
         if one.places:
-            assert len(one.checks) <= 2 + len(gained | lost | {""}) * (ceil(log2(one.places)) + 3)
+            assert len(one.checks) <= 2 + len(gained | lost | {""}) * bound(one.places)
+
+
+# ---------------------------------------------------------------- recorded prompts
+
+
+def ran_by_loop(bank: Bank, run: str, task: str = "boat tide", **facts: Any) -> None:
+    """Record the beginning of a run as the loop does, with its context."""
+    context = build_context(task, None, bank, layers=("L2",), run=run)
+    started = RunStarted(run=run, task=task, layers=("L2",), mode="auto", **{"settings": "{}", **facts})
+    bank.append([started, *context.retrievals, context.event(run)])
+
+
+def test_a_recorded_run_with_the_prompt_from_before_answers_without_a_model(bank: Bank) -> None:
+    """Only one of the same model, settings and words; of another, a prompt is another, and nothing is guessed."""
+    learned(bank, "tide tables")
+    ran_by_loop(bank, "good", model="m")
+    judged(bank, "good", "success")
+    learned(bank, "boats follow the tide")
+    ran_by_loop(bank, "bad", model="m")
+    ran_by_loop(bank, "other", model="n")
+    ran_by_loop(bank, "thinking", model="m", settings='{"perturbation": "thinking"}')
+    found = bisect_runs(bank, ["bad", "other", "thinking"], ["good"])
+    told = {
+        each.run: [(check.same, [one.run for one in check.answers]) for check in each.checks] for each in found.runs
+    }
+    assert told["bad"] == [(True, []), (False, ["good"])]
+    assert found.needs_model == ("other", "thinking")
+    assert {each.changes[0].position for each in found.runs} == {found.changes[0].position}
+    [note] = next(each.notes for each in found.runs if each.run == "other")
+    assert "also model" in note
+
+
+def test_what_comes_after_a_run_makes_no_other_prompt(bank: Bank) -> None:
+    ran_by_loop(bank, "good", settings='{"judge": "lm", "extract": true}')
+    learned(bank, "boats follow the tide")
+    ran_by_loop(bank, "bad", settings='{"judge": null, "extract": false, "rollouts": 1}')
+    assert bisect_runs(bank, ["bad"], ["good"]).needs_model == ()
+
+
+@pytest.mark.parametrize(
+    "settings_", ["{", "[]", '{"guide": 5}', '{"domain": ["x"]}', "null", '{"x": ' + "[" * 100_000]
+)
+def test_settings_that_cannot_be_read_are_those_of_no_loop(settings_: str, bank: Bank) -> None:
+    """A bank may come from anybody. Its searches are repeated as any others."""
+    ran_by_loop(bank, "good")
+    learned(bank, "boats follow the tide")
+    ran_by_loop(bank, "bad", settings=settings_)
+    found = bisect_runs(bank, ["bad"], ["good"])
+    assert found.answered and found.needs_model == ("bad",)
 
 
 # ---------------------------------------------------------------- by a metric
@@ -254,6 +330,15 @@ def test_hits_that_the_bank_doesnt_give_are_unknown(bank: Bank) -> None:
     bank.append([RunStarted(run="other", task="boat"), replace(retrieved, run="other", policy="other-1", id="")])
     reasons = {each.run: each.reason for each in bisect_runs(bank, ["bad", "other"], ["good"]).runs}
     assert "verify --retrievals" in reasons["bad"] and "other-1" in reasons["other"]
+
+
+def test_a_policy_that_is_not_known_here_is_unknown(bank: Bank) -> None:
+    ran(bank, "good")
+    kinds = [choice for choice in default_policies() if choice.kind != "retrieval"]
+    bank.append(PolicySet(policies=(*kinds, PolicyChoice(kind="retrieval", name="bm25", version=77))))
+    learned(bank, "boats follow the tide")
+    bank.append([RunStarted(run="bad"), MemoriesRetrieved(run="bad", k=2, policy="bm25-77", query="boat tide")])
+    assert "version 77" in only(bisect_runs(bank, ["bad"], ["good"])).reason
 
 
 def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:

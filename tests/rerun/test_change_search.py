@@ -16,10 +16,10 @@ World = list[GivenMemory]
 """What a run is given at place -1 (first) and at each place."""
 
 
-def searched(world: World, hints: dict[str, list[int]] | None = None) -> tuple[ChangeSearch, list[FoundChange]]:
+def searched(world: World, guesses: dict[str, list[int]] | None = None) -> tuple[ChangeSearch, list[FoundChange]]:
     search = ChangeSearch(len(world) - 1, lambda place: world[place + 1])
-    known = hints or {}
-    return search, search.changes(lambda difference: known.get("".join((*difference.gained, *difference.lost)), []))
+    known = guesses or {}
+    return search, search.changes(lambda found, _low, _high: known.get("".join((*found.gained, *found.lost)), []))
 
 
 def begins(world: World, place: int, difference: Difference) -> bool:
@@ -102,7 +102,7 @@ def test_checks_grow_with_the_logarithm_of_the_places(made: tuple[World, dict[st
 
 
 @given(steps())
-def test_a_good_hint_finds_a_change_with_two_more_checks(made: tuple[World, dict[str, int]]) -> None:
+def test_a_good_guess_finds_a_change_with_two_more_checks(made: tuple[World, dict[str, int]]) -> None:
     world, at = made
     item = min(at)
     one: World = [GivenMemory(items=tuple(id for id in each.items if id == item)) for each in world]
@@ -111,11 +111,15 @@ def test_a_good_hint_finds_a_change_with_two_more_checks(made: tuple[World, dict
     assert len(search.given) <= 5  # both ends, the place, the one before, the one after
 
 
-@given(steps(), st.lists(st.integers(0, 199), max_size=3))
-def test_a_bad_hint_changes_no_answer(made: tuple[World, dict[str, int]], hints: list[int]) -> None:
+@given(steps(), st.lists(st.integers(0, 199), max_size=8))
+def test_bad_guesses_change_no_answer_and_cost_two_checks_each(
+    made: tuple[World, dict[str, int]], guesses: list[int]
+) -> None:
     world, at = made
-    given = {item: [hint for hint in hints if hint < len(world) - 1] for item in at}
-    assert [each.place for each in searched(world, given)[1]] == [each.place for each in searched(world)[1]]
+    search, changes = searched(world, dict.fromkeys(at, guesses))
+    assert [each.place for each in changes] == [each.place for each in searched(world)[1]]
+    each_takes = ceil(log2(len(world))) + 1 + 2 * min(len(set(guesses)), limits.BISECT_GUESSES)
+    assert len(search.given) <= 2 + len(at) * each_takes
 
 
 def test_a_change_that_came_and_went_is_not_steady() -> None:
