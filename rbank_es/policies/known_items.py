@@ -23,6 +23,11 @@ from rbank_es.state.bank_state import Order
 Place = tuple[Order, str]
 """The place of an item among others: the order of its birth, then its id."""
 
+_FEW = 16
+"""Items that are all compared with: looking up which of so few may fit costs more."""
+
+_SKETCH_BITS = 512
+
 _SAMPLE = 4_000
 """Items from which the frequency of words is estimated: more of them rank rare words no better."""
 
@@ -75,16 +80,25 @@ class _RareWords:
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
         self._ranks = _Ranks()
         self._done = self._ranked = 0
+        self._sketches: dict[int, int] = {}
 
-    def near(self, peers: list[Peer], words: frozenset[str]) -> set[int]:
-        """Return the indexes of the items whose contents may be similar enough to these words."""
+    def near(self, peers: list[Peer], words: frozenset[str]) -> Iterator[int]:
+        """Yield the indexes of the items whose contents may be similar enough to these words."""
         self._take(peers)
         once, twice = set[int](), set[int]()
         for word in self._rarest(words):
             numbers = self._holding.get(word, ())
             twice |= once.intersection(numbers)
             once.update(numbers)
-        return twice if self._needed(words) > 1 else once
+        # Sets of words that differ in n words differ in n bits of their sketches at most, which is quickly counted.
+        numerator, denominator = self._content_min
+        apart, sketch = len(words) * (denominator - numerator) // numerator, _sketch(words)
+        for number in twice if self._needed(words) > 1 else once:
+            known = self._sketches.get(number)
+            if known is None:
+                known = self._sketches[number] = _sketch(peers[number].words)
+            if (known ^ sketch).bit_count() <= apart:
+                yield number
 
     def _take(self, peers: list[Peer]) -> None:
         if len(peers) >= _GROWTH * self._ranked:
@@ -168,12 +182,20 @@ class Peers:
 
     def _near(self, words: frozenset[str], content_min: tuple[int, int]) -> Iterator[Peer]:
         """Yield the items whose words may fit."""
-        if not self._all:
-            return iter(())
+        if len(self._all) <= _FEW:
+            return iter(self._all)
         rare = self._rare.get(content_min)
         if rare is None:
             rare = self._rare[content_min] = _RareWords(content_min)
         return (self._all[number] for number in rare.near(self._all, words))
+
+
+def _sketch(words: Iterable[str]) -> int:
+    """Return a number with a bit for each word."""
+    sketch = 0
+    for word in words:
+        sketch |= 1 << hash(word) % _SKETCH_BITS
+    return sketch
 
 
 def _order(peer: Peer) -> Place:
