@@ -1,24 +1,41 @@
-"""The projection `lineage`: the origins and uses of every item, as edges; exportable as W3C PROV-O.
+"""The projection `lineage`: the causes and effects of every item, as edges.
 
-    run -judged_by-> judgment -led_to-> extraction -born_as, supports-> item -hit_in-> retrieval -served-> run
-    run -drawn_from-> extraction                                        item -used_in-> run
+    run -judged_by-> judgment -led_to-> extraction -drew-> candidate -decided_by-> decision -born_as, supports-> item
+    run -drawn_from-> extraction          item -hit_in-> retrieval -served-> run      item -injected_in-> context
+    run -asked-> call                     item -used_in-> run                         context -given_to-> run
+    call -answered-> judgment, extraction                       item -precedent_of-> judgment
+    consolidation, correction, … -made-> decision               item -superseded-> item
     judgment, consolidation, retraction, … -ended, restored, admitted-> item
 
-Judgments, extractions, retrievals and what ends or restores an item go by the ids of their events. A judgment led to
-the extractions that relied on it. Edges that depend on earlier events (births, standing support, uses, ends) are read
-from the projections that settle them.
+An edge leads from a cause to an effect. Runs and items go by their ids, candidates and the decisions in force about
+them by `EXTRACTION#INDEX`, everything else by the id of its event. Edges that depend on earlier events (decisions,
+births, standing support, uses, ends) are read from the projections that settle them, so they are those of the position.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from rbank_es.events import JudgmentOverruled, MemoriesExtracted, MemoriesRetrieved, RunJudged
+from rbank_es.events import ContextBuilt, JudgmentOverruled, MemoriesExtracted, MemoriesRetrieved, RunJudged
 from rbank_es.projections.projection import Insert, Projection, Table
 
-if TYPE_CHECKING:
-    from rbank_es.projections.view import View
+
+class LineageNode(NamedTuple):
+    """A node of the lineage: its kind, such as `item` or `run`, and its name, unique among its kind."""
+
+    kind: str
+    name: str
+
+
+class LineageEdge(NamedTuple):
+    """An edge of the lineage from a cause to an effect, and the position of the event that made it."""
+
+    source: LineageNode
+    relation: str
+    target: LineageNode
+    seq: int
+
 
 EDGES = Table(
     name="edges",
@@ -30,21 +47,39 @@ EDGES = Table(
 )
 
 
-def _edges(seq: int, edges: list[tuple[str, str, str, str, str]]) -> list[Insert]:
+def _edges(seq: int, edges: Iterable[tuple[str, str, str, str, str]]) -> list[Insert]:
     return [Insert("edges", (number, *edge, seq)) for number, edge in enumerate(edges)]
 
 
 def record_judgment(event: RunJudged | JudgmentOverruled) -> list[Insert]:
-    """Record the edge from a run to its judgment, overruling or not."""
-    return _edges(event.seq, [("run", event.run, "judged_by", "judgment", event.id)])
+    """Record the edges to a judgment, overruling or not: from its run, the calls that gave it, and its precedents."""
+    edges = [("run", event.run, "judged_by", "judgment", event.id)]
+    if isinstance(event, RunJudged):
+        edges += _calls((event.run,), event.calls, "judgment", event.id)
+        edges += [("item", item, "precedent_of", "judgment", event.id) for item in event.precedents]
+    return _edges(event.seq, edges)
+
+
+def _calls(runs: Iterable[str], calls: Iterable[str], kind: str, id: str) -> Iterator[tuple[str, str, str, str, str]]:
+    for call in calls:
+        yield from (("run", run, "asked", "call", call) for run in runs)
+        yield "call", call, "answered", kind, id
 
 
 def record_extraction(event: MemoriesExtracted) -> list[Insert]:
-    """Record the edges from a judgment and from runs to the extraction that relies on them."""
+    """Record the edges from judgments, runs and calls to the extraction that relies on them."""
     edges = [("run", run, "drawn_from", "extraction", event.id) for run in event.runs]
     judgments = [each.judgment for each in event.relied if each.judgment is not None]
     edges += [("judgment", judgment, "led_to", "extraction", event.id) for judgment in judgments]
-    return _edges(event.seq, edges)
+    return _edges(event.seq, [*edges, *_calls(event.runs, event.calls, "extraction", event.id)])
+
+
+def record_context(event: ContextBuilt) -> list[Insert]:
+    """Record the edges from items to the context that quotes them, and from it to its run; none without items."""
+    if not event.items:
+        return []
+    edges = [("item", item, "injected_in", "context", event.id) for item in event.items]
+    return _edges(event.seq, [*edges, ("context", event.id, "given_to", "run", event.run)])
 
 
 def record_retrieval(event: MemoriesRetrieved) -> list[Insert]:
@@ -55,15 +90,28 @@ def record_retrieval(event: MemoriesRetrieved) -> list[Insert]:
     return _edges(event.seq, edges)
 
 
-_LINEAGE_EDGES = """
+_NAME = "c.extraction || '#' || c.place"
+
+_LINEAGE_EDGES = f"""
 SELECT source_kind, source, relation, target_kind, target, from_seq AS seq FROM edges
 UNION ALL
-SELECT 'extraction', c.extraction, 'born_as', 'item', s.item, s.born_seq
+SELECT 'extraction', c.extraction, 'drew', 'candidate', {_NAME}, c.from_seq FROM candidates c
+UNION ALL
+SELECT 'candidate', {_NAME}, 'decided_by', 'decision', {_NAME}, d.from_seq
+FROM decisions d JOIN candidates c ON c.text = d.text WHERE d.to_seq IS NULL
+UNION ALL
+SELECT m.kind, m.activity, 'made', 'decision', {_NAME}, d.from_seq
+FROM decisions d JOIN candidates c ON c.text = d.text JOIN moments m ON m.from_seq = d.from_seq WHERE d.to_seq IS NULL
+UNION ALL
+SELECT 'decision', {_NAME}, 'born_as', 'item', s.item, s.born_seq
 FROM item_states s JOIN candidates c ON c.text = s.text WHERE s.to_seq IS NULL
 UNION ALL
-SELECT DISTINCT 'extraction', c.extraction, 'supports', 'item', p.item, p.from_seq
+SELECT DISTINCT 'decision', {_NAME}, 'supports', 'item', p.item, p.from_seq
 FROM item_support p JOIN candidates c ON c.text = p.text JOIN item_states s ON s.item = p.item AND s.to_seq IS NULL
 WHERE p.to_seq IS NULL AND p.text <> s.text
+UNION ALL
+SELECT 'item', b.value, 'superseded', 'item', s.item, s.from_seq
+FROM item_states s, json_each(s.superseded_by) b WHERE s.to_seq IS NULL
 UNION ALL
 SELECT m.kind, m.activity, CASE
         WHEN s.ended_seq IS NOT NULL THEN 'ended'
@@ -81,70 +129,14 @@ SELECT 'item', item, 'used_in', 'run', run, from_seq FROM uses
 LINEAGE = Projection(
     name="lineage",
     version=1,
-    title="From runs over judgments and extractions to items, and back to the runs that used them",
+    title="From runs over judgments, extractions and decisions to items, and back to the runs that used them",
     handlers={
         RunJudged: record_judgment,
         JudgmentOverruled: record_judgment,
         MemoriesExtracted: record_extraction,
+        ContextBuilt: record_context,
         MemoriesRetrieved: record_retrieval,
     },
     tables=(EDGES,),
     views={"lineage_edges": _LINEAGE_EDGES},
 )
-
-VOCABULARY = "https://rbank-es.invalid/vocabulary#"
-"""Namespace of relations that PROV-O has no word for. `.invalid` never resolves: nothing is published there."""
-
-# Turned round, because PROV-O points from an effect to its cause.
-_PROPERTIES = {
-    "judged_by": "wasInformedBy",
-    "led_to": "wasInformedBy",
-    "drawn_from": "wasInformedBy",
-    "born_as": "wasGeneratedBy",
-    "supports": "wasInfluencedBy",
-    "hit_in": "used",
-    "served": "wasInformedBy",
-    "used_in": "used",
-    "ended": "wasInfluencedBy",
-    "restored": "wasInfluencedBy",
-    "admitted": "wasInfluencedBy",
-}
-
-
-def provenance(view: View) -> str:
-    """Return the lineage of the bank at the view's position as Turtle, in W3C PROV-O.
-
-    Runs, judgments, extractions, retrievals and what ends items are activities, items are entities. Activities that
-    follow one another are tied by `prov:wasInformedBy`; items come from extractions by `prov:wasGeneratedBy`, and are
-    `prov:used` by retrievals and runs. What ended, restored or admitted an item influenced it; an item that is ended
-    now `prov:wasInvalidatedBy` what ended it. Each edge is there a second time as in `lineage_edges`, in the project's
-    own vocabulary.
-    """
-    # Imported here, because rdflib is slow to load and only exports of provenance need it.
-    from rdflib import PROV, RDF, XSD, Graph, Literal, Namespace, URIRef
-
-    own, graph = Namespace(VOCABULARY), Graph()
-    graph.bind("prov", PROV)
-    graph.bind("rbank", own)
-
-    def node(kind: str, name: str) -> URIRef:
-        found = URIRef(f"urn:rbank-es:{kind}:{quote(name, safe='')}")
-        graph.add((found, RDF.type, PROV.Entity if kind == "item" else PROV.Activity))
-        graph.add((found, RDF.type, own[kind.capitalize()]))
-        return found
-
-    ended = {item["id"]: item["ended_seq"] for item in view.rows("items")}
-    for edge in view.rows("lineage_edges"):
-        cause, effect = node(edge["source_kind"], edge["source"]), node(edge["target_kind"], edge["target"])
-        graph.add((effect, PROV[_PROPERTIES[edge["relation"]]], cause))
-        graph.add((cause, own[edge["relation"]], effect))
-        if edge["relation"] == "ended" and edge["seq"] == ended[edge["target"]]:
-            graph.add((effect, PROV.wasInvalidatedBy, cause))
-    for item in view.rows("items"):
-        found = node("item", item["id"])
-        graph.add((found, own.state, Literal(item["state"])))
-        if item["title"]:
-            graph.add((found, PROV.value, Literal(item["title"])))
-    for run in view.rows("runs"):
-        graph.add((node("run", run["run"]), PROV.startedAtTime, Literal(run["started_at"], datatype=XSD.dateTime)))
-    return graph.serialize(format="turtle")

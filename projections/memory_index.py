@@ -66,6 +66,14 @@ FROM item_states s JOIN candidates c ON c.text = s.text WHERE s.to_seq IS NULL
 
 _DUE = "SELECT kind, id, place, from_seq AS since_seq FROM due_facts WHERE to_seq IS NULL"
 
+# `landed`: the items that the candidate supports now, as a JSON list; empty unless it counts.
+_CANDIDATE_DECISIONS = """
+SELECT c.extraction, c.place, c.item, c.title, d.action, d.targets, d.policy, d.undone, d.first_seq,
+    d.from_seq AS since_seq,
+    (SELECT json_group_array(p.item) FROM item_support p WHERE p.text = c.text AND p.to_seq IS NULL) AS landed
+FROM candidates c LEFT JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL
+"""
+
 _POLICIES = """
 SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices WHERE to_seq IS NULL
 """
@@ -91,9 +99,10 @@ MEMORY_INDEX = Projection(
         "candidates_item": "candidates (item)",
         "item_states_from_seq": "item_states (from_seq)",
         "item_states_text": "item_states (text)",
+        "item_support_text": "item_support (text)",
     },
     settle=(_UNINDEX, _INDEX),
-    views={"items": _ITEMS, "policies": _POLICIES, "due": _DUE},
+    views={"items": _ITEMS, "candidate_decisions": _CANDIDATE_DECISIONS, "policies": _POLICIES, "due": _DUE},
     virtual={"items_fts": fts_ddl("items_fts", "candidates")},
     bulk_begin=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 0)",),
     bulk_end=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 4)",),

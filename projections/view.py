@@ -26,6 +26,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, BadSearch, ProjectionError
 from rbank_es.events import PolicyChoice
 from rbank_es.projections import all_projections, view_names
+from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.memory_index import fts_ddl
 from rbank_es.projections.projection import OF_RUN, Table, Value, view_texts
 
@@ -205,6 +206,19 @@ class View:
                 if run in won:
                     wins[item] = wins.get(item, 0) + 1
         return {item: (n, wins.get(item, 0)) for item, n in uses.items()}
+
+    def edges(self) -> Iterator[LineageEdge]:
+        """Yield the edges of the lineage. Quicker than the rows of `lineage_edges`, of which a bank has many."""
+        # Each node once in memory, because most have several edges.
+        nodes: dict[tuple[str, str], LineageNode] = {}
+
+        def node(kind: str, name: str) -> LineageNode:
+            return nodes.setdefault((kind, name), LineageNode(kind, name))
+
+        with self._shadowing() as connection:
+            rows = connection.execute("SELECT * FROM lineage_edges").fetchall()
+        for source_kind, source, relation, target_kind, target, seq in rows:
+            yield LineageEdge(node(source_kind, source), relation, node(target_kind, target), seq)
 
     def search(
         self,

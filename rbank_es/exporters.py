@@ -163,10 +163,10 @@ def _with_texts(line: bytes, event: Event) -> bytes:
 
 
 def _provenance(bank: Bank, upto: int) -> Iterator[bytes]:
-    from rbank_es.projections.lineage import provenance
+    from rbank_es.projections.provenance import provenance
 
     with bank.as_of(upto) as view:
-        yield provenance(view).encode()
+        yield from (piece.encode() for piece in provenance(view))
 
 
 # ---------------------------------------------------------------- runs

@@ -116,6 +116,10 @@ def items(ids: st.SearchStrategy[str] = item_ids) -> st.SearchStrategy[Item]:
 ERASED = st.integers(0, 9).map(lambda digit: Erased(digest=str(digit) * 64))
 
 
+calls = st.sampled_from(((), (), ("call-1",), ("call-1", "call-2")))
+"""Ids of calls of a model, which no event may have."""
+
+
 @dataclass
 class Story:
     """What a history has told so far; the next event may refer to it."""
@@ -247,8 +251,10 @@ def _judged(draw: st.DrawFn, story: Story) -> list[Event]:
         "confidence": draw(st.sampled_from((None, 0.5, 1.0))),
         "reason": draw(texts),
     }
-    overruled = JudgmentOverruled(**facts, by="someone")
-    return [overruled if draw(st.booleans()) else RunJudged(**facts, supervised=draw(st.booleans()))]
+    if draw(st.booleans()):
+        return [JudgmentOverruled(**facts, by="someone")]
+    shown = draw(st.lists(item_ids, max_size=2, unique=True).map(tuple))
+    return [RunJudged(**facts, supervised=draw(st.booleans()), calls=draw(calls), precedents=shown)]
 
 
 def _candidates(draw: st.DrawFn, story: Story) -> tuple[Candidate, ...]:
@@ -265,6 +271,7 @@ def _extracted(draw: st.DrawFn, story: Story) -> list[Event]:
         runs=draw(st.lists(runs, max_size=2).map(tuple)),
         relied=draw(relied),
         pending=draw(st.sampled_from((False, False, True))),
+        calls=draw(calls),
         heads=tuple(draw(heads()) for _ in range(max(0, len(candidates) + surplus))),
         candidates=candidates,
     )

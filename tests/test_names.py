@@ -12,6 +12,7 @@ SAME_FILE_NAMES = {
     "doctor": "the command, and the examination of the sandbox that it prints",
     "items": "the command, and the vocabulary of what it lists",
     "policy": "the command, and the form of the policies that it shows",
+    "query": "the command, and the parsed form of a query",
     "runs": "the command, and the read model that it lists",
 }
 SAME_CLASS_NAMES: dict[str, str] = {}

@@ -32,6 +32,7 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.data import lights
+from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
@@ -88,6 +89,8 @@ def context(
     from rbank_es.context.layer import LAYERS
 
     refuse_mixtures(paths, endpoint, void)
+    if choices["memory_graph"] and bank is None:
+        raise BadInput("--memory-graph offers the history of a bank: name BANK, or leave it out")
     layers = [layer for layer in LAYERS if choices.pop(layer.lower())]
     with ExitStack() as stack:
         opened, point = open_at(bank) if bank is not None else (None, None)

@@ -85,7 +85,8 @@ def _source_runs(view: View) -> dict[str, list[str]]:
     drawn: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for relation in ("born_as", "supports"):
         for edge in view.rows("lineage_edges", relation=relation):
-            drawn[edge["target"]] |= dict.fromkeys(runs[edge["source"]])
+            extraction, _, _ = edge["source"].rpartition("#")
+            drawn[edge["target"]] |= dict.fromkeys(runs[extraction])
     return {item: list(names) for item, names in drawn.items()}
 
 

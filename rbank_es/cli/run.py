@@ -230,6 +230,10 @@ def _existing(place: str) -> Bank | None:
     return None
 
 
+_CHOSEN = ("executor", "preset", "mode", "memory_graph", "judge", "supervised", "unsafe_local")
+"""Options that are settings by the same name."""
+
+
 def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> LoopSettings:
     """Return the loop's settings from the options. Raises `BadInput`."""
     from rbank_es.loop.settings import LoopSettings
@@ -237,7 +241,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
     learns = given["extract"] or given["matts"]
     sense = given["l0"] if given["l0"] is not None else learns
     layers = [name for name, on in (("L0", sense), ("L1", given["l1"]), ("L2", given["l2"]), ("L3", given["l3"])) if on]
-    chosen = {name: given[name] for name in ("executor", "preset", "mode", "judge", "supervised", "unsafe_local")}
+    chosen = {name: given[name] for name in _CHOSEN}
     if given["iterations"] is not None:
         chosen["iterations"] = given["iterations"]
     names = ("lm", "sub_lm", "judge_lm", "extractor_lm")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank import Bank
-from rbank_es.bank.ids import events_beginning, not_in_bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.event_sentences import summary, text_of
 from rbank_es.cli.shared.item_support import Ground, ItemSupport, support_of
 from rbank_es.cli.shared.judgments import judgments_of, print_judgments
+from rbank_es.cli.shared.lineage_tree import node_line, tree_facts, tree_lines
+from rbank_es.cli.shared.named_things import Moment, find_thing, position_of
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -31,7 +31,7 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.cli.shared.run_lessons import LearnedItem, given_to, learned_from
-from rbank_es.errors import AmbiguousId, BadInput
+from rbank_es.errors import BadInput
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.visible_text import without_hidden
@@ -39,7 +39,6 @@ from rbank_es.events.visible_text import without_hidden
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
-KINDS = ("item", "run", "event")
 WORDS = {
     "desc": "description",
     "src": "source",
@@ -52,29 +51,37 @@ WORDS = {
 """Labels of columns whose names are not plain."""
 
 
-class Moment(NamedTuple):
-    """A bank with its view at a position."""
-
-    bank: Bank
-    view: View
-    position: int
-
-
-@command("show", "rbank-es show notes 120", "rbank-es show notes@HEAD~50 item:3f2a9c01b7de")
+@command(
+    "show",
+    "rbank-es show notes 120",
+    "rbank-es show notes@HEAD~50 item:3f2a9c01b7de",
+    "rbank-es show notes 3f2a9c01b7de --tree",
+)
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("thing")
-def show(bank: str, thing: str, as_json: bool) -> None:
+@click.option("--tree", is_flag=True, help="Of an item or a run, what it comes from and what it led to, as trees.")
+@click.option(
+    "--depth", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST), default=limits.LINEAGE_TREE_DEPTH,
+    show_default=True, help="Levels of a tree.",
+)  # fmt: skip
+def show(bank: str, thing: str, tree: bool, depth: int, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
 
     An item is shown with its text, state, uses, wins, the verdicts that it rests on and what would end it, the runs
     that used it, and its history. A run is shown with its task, its verdicts and which of them stands, what was given
     to it and learned from it, its leakage and timeline. Any beginning of an id will do that no other id has. Where
     THING is ambiguous, write item:ID, run:ID or event:ID.
+
+    With --tree, the causes (decision, candidate, extraction, the call of the model, the verdict, runs and what these
+    were given) and the effects (uses with their outcomes, what was drawn from those runs) are shown instead.
     """
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
         then = Moment(opened, view, view.position)
-        kind, name = _found(then, thing)
+        kind, name = find_thing(then, thing)
+        if tree:
+            _show_trees(then, kind, name, depth, as_json=as_json)
+            return
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
         if as_json:
             if "judgments" in facts:
@@ -84,53 +91,22 @@ def show(bank: str, thing: str, as_json: bool) -> None:
             {"item": _print_item, "run": _print_run, "event": _print_event}[kind](facts)
 
 
-def _found(then: Moment, thing: str) -> tuple[str, str]:
-    """Return the kind and the name of a thing. Raises `NotInBank`, `BadInput` where it is ambiguous."""
-    prefix, _, rest = thing.partition(":")
-    wanted = (prefix,) if prefix in KINDS and rest else KINDS
-    name = rest if len(wanted) == 1 else thing
-    kinds = [kind for kind in wanted if _is_there(then, kind, name)]
-    if not kinds:
-        return _beginning(then, wanted, name)
-    if len(kinds) > 1:
-        choices = " or ".join(f"{kind}:{name}" for kind in kinds)
-        raise BadInput(f"{name!r} is {' and '.join(map(_with_article, kinds))}; write {choices}")
-    return kinds[0], name
+def _show_trees(then: Moment, kind: str, name: str, depth: int, *, as_json: bool) -> None:
+    from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
+    from rbank_es.projections.lineage import LineageNode
 
-
-def _beginning(then: Moment, kinds: Sequence[str], given: str) -> tuple[str, str]:
-    """Return the one thing of these kinds whose id begins as given. Raises `NotInBank`, `AmbiguousId`."""
-    found = [(kind, id) for kind in kinds for id in _ids(then, kind, given)] if given else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise AmbiguousId(given, [f"{kind}:{id}" for kind, id in found[: limits.IDS_NAMED]])
-    raise not_in_bank(then.view, given, kinds)
-
-
-def _ids(then: Moment, kind: str, given: str) -> Iterable[str]:
-    if kind != "event":
-        return then.view.ids(kind, given, limits.IDS_NAMED)
-    return map(str, events_beginning(then.bank.log, given.lower(), then.position, limits.IDS_NAMED))
-
-
-def _with_article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _is_there(then: Moment, kind: str, name: str) -> bool:
-    if kind == "item":
-        return then.view.item(name) is not None
-    if kind == "run":
-        return then.view.run(name) is not None
-    return _position_of(then, name) is not None
-
-
-def _position_of(then: Moment, name: str) -> int | None:
-    """Return the position of the event with this id or at this position, None where it is not there yet."""
-    # Longer numbers overflow the 64-bit integers of positions, and can only be ids.
-    seq = int(name) if name.isdecimal() and len(name) <= 18 else then.bank.log.seq_of_id(name.lower())
-    return seq if seq is not None and 1 <= seq <= then.position else None
+    if kind == "event":
+        raise BadInput("--tree shows an item or a run; rbank-es impact shows what followed from an event")
+    graph, start, bounds = LineageGraph.of(then.view), LineageNode(kind, name), TreeBounds(depth=depth)
+    causes, effects = (tree_facts(then, walk.tree(bounds)) for walk in (graph.causes(start), graph.effects(start)))
+    if as_json:
+        trees = {"causes": causes, "effects": effects}
+        echo_json({"bank": then.bank.name, "position": then.position, "kind": kind} | trees)
+        return
+    echo(styled(node_line(effects), "bold"))
+    for title, tree, none in (("comes from", causes, "nothing on record"), ("led to", effects, "nothing so far")):
+        echo_heading(title)
+        echo("\n".join(tree_lines(tree, relations=tree is effects)) or none)
 
 
 # ---------------------------------------------------------------- an item
@@ -315,7 +291,7 @@ def _print_leakage(facts: dict[str, Any]) -> None:
 
 
 def _event_facts(then: Moment, name: str) -> dict[str, Any]:
-    seq = _position_of(then, name)
+    seq = position_of(then, name)
     assert seq is not None
     (event,) = then.bank.events(after=seq - 1, point=seq, resolve=True)
     (stored,) = then.bank.log.lines(after=seq - 1, upto=seq)

@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.agent_options import bound_option
+from rbank_es.bank.memory_graph import MemoryGraph
+from rbank_es.cli.shared.agent_options import bound_option, memory_graph_option
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import (
     ONTOLOGY_HELP,
@@ -80,6 +81,7 @@ class TriedCall(NamedTuple):
 )
 @click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query.")
 @click.option("--bank", metavar="BANK", help="The bank that the tools read, in a copy; default: an empty one.")
+@memory_graph_option
 @click.option("--call", "calls", metavar="'NAME {…}'", multiple=True, help="Call a tool with arguments as JSON.")
 @bound_option
 @click.option("--naive", is_flag=True, help="Return payloads instead of handles: the control condition of experiments.")
@@ -88,6 +90,7 @@ def tools(
     endpoint: str | None,
     void: str | None,
     bank: str | None,
+    memory_graph: bool,
     calls: tuple[str, ...],
     bounds: tuple[str, ...],
     naive: bool,
@@ -102,7 +105,12 @@ def tools(
     refuse_mixtures(paths, endpoint, void)
     planned = [parse_call(call) for call in calls]
     allowed = parse_bounds(bounds)
-    with _scratch(bank) as opened, _toolbox(opened, paths, endpoint, void, allowed, naive=naive) as box:
+    if memory_graph and bank is None:
+        raise BadInput("--memory-graph offers the history of a bank: name it with --bank")
+    with ExitStack() as stack:
+        opened = stack.enter_context(_scratch(bank))
+        graph = stack.enter_context(MemoryGraph(opened, opened.position - 1)) if memory_graph else None
+        box = stack.enter_context(_toolbox(opened, paths, endpoint, void, allowed, graph, naive=naive))
         _refuse_unknown(planned, box)
         if not planned:
             _print_manual(box, as_json=as_json)
@@ -150,7 +158,14 @@ def _scratch(given: str | None) -> Iterator[Bank]:
 
 
 def _toolbox(
-    bank: Bank, paths: Sequence[str], endpoint: str | None, void: str | None, bounds: RunBounds, *, naive: bool
+    bank: Bank,
+    paths: Sequence[str],
+    endpoint: str | None,
+    void: str | None,
+    bounds: RunBounds,
+    graph: MemoryGraph | None,
+    *,
+    naive: bool,
 ) -> Toolbox:
     from rbank_es.tools.runtime.run_meter import RunMeter
     from rbank_es.tools.runtime.tool_session import ToolPolicy
@@ -159,9 +174,10 @@ def _toolbox(
     meter = RunMeter(bounds)
     # Mode `both`, because the manual should list every tool, those of memory too.
     policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
+    shared: dict[str, Any] = {"run": RUN, "policy": policy, "meter": meter, "memory_graph": graph}
     if endpoint is not None:
-        return build_tools(bank, run=RUN, endpoint=endpoint, void=void, policy=policy, meter=meter)
-    return build_tools(bank, run=RUN, ontology=read_ontology(paths or (LIGHTS,)), policy=policy, meter=meter)
+        return build_tools(bank, endpoint=endpoint, void=void, **shared)
+    return build_tools(bank, ontology=read_ontology(paths or (LIGHTS,)), **shared)
 
 
 # ---------------------------------------------------------------- calls

@@ -98,6 +98,7 @@ def build_context(
     domain: str | None = None,
     observed: bool = False,
     task_slice: bool = False,
+    memory_graph: bool = False,
 ) -> Context:
     """Return the context of one run.
 
@@ -117,6 +118,7 @@ def build_context(
         domain: if given, only items of this ontology id are chosen for L2.
         observed: whether L0 begins with the terms that successful runs asked with.
         task_slice: whether L0 and L1 begin with the terms that the task names.
+        memory_graph: whether the agent may query the bank's own provenance, of which the base instructions tell it.
 
     Raises `BadInput` for an unknown layer, preset or mode or a budget below 0, `BadContextFile`, `BadPoint`,
     `BadPolicy`.
@@ -135,6 +137,7 @@ def build_context(
         domain=domain,
         observed=observed,
         task_slice=task_slice,
+        memory_graph=memory_graph,
     )
     # In the mode `tools`, the agent fetches its procedures itself.
     on = ["base", *(name for name in LAYERS if name in layers and not (name == "L2" and mode == "tools"))]

@@ -22,6 +22,12 @@ _MEMORY: dict[str, str] = {
     "tools": "First call mem_search, then mem_get what fits.",
     "both": "Procedures below, if any, were chosen for this task; mem_search finds more.",
 }
+# With a memory graph. Few words, because the longest variant must leave room for every rule; the manual has the rest.
+_MEMORY_AND_GRAPH: dict[str, str] = {
+    "auto": f"{_MEMORY['auto']} memory_query asks about past runs.",
+    "tools": "First call mem_search, then mem_get what fits; memory_query asks about past runs.",
+    "both": "Procedures below, if any, were chosen for this task; mem_search, memory_query find more.",
+}
 _CODE = (
     "Find terms first (sparql_schema, sparql_peek; g_search if local); try a query on few rows. Prefixes are "
     "declared for you.",
@@ -29,15 +35,18 @@ _CODE = (
 )
 
 
-def base_instructions(mode: Mode = "auto", budget_chars: int = limits.CONTEXT_BASE_CHARS) -> Packed:
+def base_instructions(
+    mode: Mode = "auto", budget_chars: int = limits.CONTEXT_BASE_CHARS, *, memory_graph: bool = False
+) -> Packed:
     """Return the base instructions for a mode. Raises `BadInput` for an unknown mode or a budget below 0."""
     if mode not in _MEMORY:
         raise BadInput(f"no mode is called {mode!r}; there are: {', '.join(_MEMORY)}")
     # General rules first, because a small budget leaves out the last ones.
-    rules = (*_RULES, _MEMORY[mode], *_CODE)
+    memory = (_MEMORY_AND_GRAPH if memory_graph else _MEMORY)[mode]
+    rules = (*_RULES, memory, *_CODE)
     return pack_sections("base", _HEADING, [Section("- ", (rule,), name="a rule") for rule in rules], budget_chars)
 
 
 def layer(request: ContextRequest, budget_chars: int) -> LayerText:
     """Pack the base instructions: see `Packer`."""
-    return LayerText(base_instructions(request.mode, budget_chars))
+    return LayerText(base_instructions(request.mode, budget_chars, memory_graph=request.memory_graph))

@@ -78,6 +78,7 @@ class ContextRequest(NamedTuple):
     domain: str | None
     observed: bool
     task_slice: bool
+    memory_graph: bool
 
     @property
     def slice_of(self) -> str | None:

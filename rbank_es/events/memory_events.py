@@ -41,6 +41,7 @@ class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracte
     ] = ()
     pending: Annotated[bool, Meta(description="Whether its items wait until somebody admits or confirms them.")] = False
     extractor: Annotated[Name | None, Meta(description="Extractor, as name and version.")] = None
+    calls: Annotated[Names, Meta(description="Ids of the calls of a model that gave the candidates.")] = ()
     heads: Annotated[tuple[ItemHead, ...], Meta(description="Facts of each candidate.")] = ()
     salt: Salt = ""
     candidates: Annotated[tuple[Candidate, ...], Meta(description="Words of each, in the order of `heads`.")] = ()

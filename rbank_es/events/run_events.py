@@ -272,6 +272,8 @@ class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
     ] = False
     confidence: Confidence | None = None
     evidence: Annotated[Names, Meta(description="Codes of what checks found or suspected.")] = ()
+    calls: Annotated[Names, Meta(description="Ids of the calls of a model that gave it.")] = ()
+    precedents: Annotated[Names, Meta(description="Ids of the principles and past cases that it was shown.")] = ()
     salt: Salt = ""
     reason: Annotated[Text, Meta(description="Why.")] = ""
     extra: Extra = None

@@ -45,9 +45,9 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates, or the reason why there are none.
 
     `code` is the code that the reason begins with, empty if there is nothing to report. `runs` are the ids of the
-    source runs, `relied` the verdicts on them that it relied on, `extractor` the extractor's name and version,
-    `tries` the number of a model's answers that were parsed. `pending`: its items wait until somebody admits or
-    confirms them.
+    source runs, `relied` the verdicts on them that it relied on, `extractor` the extractor's name and version, `calls`
+    the ids of the recorded calls of the model, `tries` the number of its answers that were parsed. `pending`: its items
+    wait until somebody admits or confirms them.
     """
 
     kind: ExtractionKind
@@ -58,6 +58,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     relied: tuple[Reliance, ...] = ()
     pending: bool = False
     extractor: str | None = None
+    calls: tuple[str, ...] = ()
     tries: int = 0
 
     def without(self, code: str, words: str, tries: int = 0) -> Extraction:
@@ -78,6 +79,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
             relied=self.relied,
             pending=self.pending,
             extractor=self.extractor,
+            calls=self.calls,
             heads=tuple(item.head for item in self.items),
             candidates=tuple(item.text for item in self.items),
             reason=self.reason,

@@ -228,18 +228,18 @@ class _PendingExtraction(NamedTuple):
         """Ask the model, and return the extraction of its answer."""
         known = {run.domain for run, _ in self.judged if run.domain}
         domain = self.facts.get("domain") or (known.pop() if len(known) == 1 else None)
-        tags, most = self.facts.get("tags", ()), self.policy.items_max
+        tags, most, before = self.facts.get("tags", ()), self.policy.items_max, len(lms.calls.ids)
 
         def make(entries: list[Any]) -> Usable:
             return usable(entries, self.kind, domain=domain, tags=tags, most=most)
 
         try:
-            found = ask(PROMPT_OF[self.kind], inputs, lms, make, self.policy, self.facts.get("rollout_id"))
+            made = self._made(ask(PROMPT_OF[self.kind], inputs, lms, make, self.policy, self.facts.get("rollout_id")))
         except LmFailed as failure:
             if failure.code not in PASSING:
                 raise
-            return self.blank.without("lm_failed", f"{failure.code}: {failure.message}")
-        return self._made(found)
+            made = self.blank.without("lm_failed", f"{failure.code}: {failure.message}")
+        return msgspec.structs.replace(made, calls=tuple(lms.calls.ids[before:]))
 
     def _made(self, found: ExtractorReply) -> Extraction:
         items, flaws = found.usable.items, ", ".join(found.usable.flaws)

@@ -144,6 +144,7 @@ def judge_by_lm(
         "principles": unmarked(known.principles),
         "cases": unmarked(known.cases),
     }
+    before = len(lms.calls.ids)
     reply = _reply(lms, asked)
     return Verdict(
         verdict=reply.verdict,
@@ -154,6 +155,8 @@ def judge_by_lm(
         purpose=purpose,
         confidence=reply.confidence,
         findings=seen.findings,
+        calls=tuple(lms.calls.ids[before:]),
+        precedents=known.items,
     )
 
 

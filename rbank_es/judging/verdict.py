@@ -30,7 +30,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A judgment of one run, for learning or for scoring.
 
     `judge` and `judge_version` name who judged. `confidence` is what a model says that it is, 0 to 1. `findings` are
-    those of the checks, `differences` those from the expected answer. `grounding` reports the terms of query and
+    those of the checks, `calls` the ids of the recorded calls of a model that gave it, `precedents` those of the items
+    that the model was shown, `differences` those from the expected answer. `grounding` reports the terms of query and
     answer, if they were looked up.
     """
 
@@ -42,6 +43,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Purpose = "learning"
     confidence: float | None = None
     findings: tuple[Finding, ...] = ()
+    calls: tuple[str, ...] = ()
+    precedents: tuple[str, ...] = ()
     differences: tuple[ResultDifference, ...] = ()
     grounding: Grounding | None = None
 
@@ -74,6 +77,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             sure=self.sure,
             confidence=self.confidence,
             evidence=self.evidence,
+            calls=self.calls,
+            precedents=self.precedents,
             reason=bounded(self.reason),
         )
 

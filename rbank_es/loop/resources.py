@@ -23,6 +23,7 @@ from rbank_es.tools.runtime.run_meter import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.models.router import Lms, ModelFor
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sandbox.session import SandboxSettings, Session
@@ -116,7 +117,22 @@ class LoopResources:
         where: dict[str, Any] = {"task": task.id, "rollout": rollout}
         return Lms(into, run, self.settings.choices, **where, model_for=self._model_for, clock=self.clock)
 
-    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
+    def memory_graph(self, run: str) -> MemoryGraph | None:
+        """Return the bank's provenance as of the start of a run, None unless it is offered. The caller closes it."""
+        if not self.settings.memory_graph:
+            return None
+        from rbank_es.bank.memory_graph import MemoryGraph
+
+        return MemoryGraph(self.bank, self.bank.resolve(f"run:{run}"))
+
+    def tools(
+        self,
+        run: str,
+        *,
+        bank: Bank | None = None,
+        memory_graph: MemoryGraph | None = None,
+        new_id: Callable[[], str] | None = None,
+    ) -> Toolbox:
         """Return the tools of a run. Don't close them, because all share the source. `new_id`: see `build_tools`."""
         from rbank_es.tools.runtime.tool_session import ToolPolicy
         from rbank_es.tools.runtime.toolbox import build_tools
@@ -127,6 +143,7 @@ class LoopResources:
             into,
             run=run,
             source=self.source,
+            memory_graph=memory_graph,
             policy=policy,
             meter=self.meter(),
             clock=self.clock,

@@ -127,6 +127,7 @@ def _context(resources: LoopResources, task: Task, position: int) -> Context:
         domain=chosen.domain,
         observed=chosen.observed,
         task_slice=chosen.task_slice,
+        memory_graph=chosen.memory_graph,
     )
 
 
@@ -176,8 +177,12 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
         # Imported here, because a broken dspy must fail the run that has begun, not leave it open.
         from rbank_es.executors.run_record import Recorder
 
-        tools = resources.tools(new.run, bank=into)
-        with resources.lms(new.run, task, rollout, bank=into) as lms:
+        with ExitStack() as stack:
+            memory = resources.memory_graph(new.run)
+            if memory is not None:
+                stack.enter_context(memory)
+            tools = resources.tools(new.run, bank=into, memory_graph=memory)
+            lms = stack.enter_context(resources.lms(new.run, task, rollout, bank=into))
             executor = resources.executor(rollout)
             recorder = Recorder(into, new.run, tools, clock=resources.clock)
             result = executor.execute(question, context, tools, recorder, lms, resources.limits())

@@ -34,6 +34,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         layers, preset, budgets, mode, domain, observed, task_slice: of the context; see `build_context`.
         constraints, guide: texts for L1 (TOML) and L3 (Markdown); the bank's latest guide unless given.
         payloads: `naive` hands out whole payloads, as the control of experiments on leakage.
+        memory_graph: whether the agent may query the bank's own provenance, as of the start of its run.
         iterations, subcalls: steps of a run, and model calls that its code may make.
         bounds: how much the tools of a run may do, and how long its steps and itself may take.
         unsafe_local: whether code runs without a sandbox.
@@ -59,6 +60,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     budgets: dict[str, int] = {}
     mode: Mode = "auto"
     domain: str | None = None
+    memory_graph: bool = False
     observed: bool = False
     task_slice: bool = False
     constraints: str | None = None

@@ -68,6 +68,8 @@ class RunCalls:
         self.prompt_chars = 0
         self.totals = Totals()
         self.broken: LmFailed | None = None
+        self.ids: list[str] = []
+        """Ids of the recorded events, in order."""
         self.on_record: Callable[[LmCalled], None] | None = None
         """Called with each event that was appended."""
         self._bank = bank
@@ -85,6 +87,7 @@ class RunCalls:
 
     def record(self, event: LmCalled) -> None:
         """Append the event; it is on disk on return. Raises `LmFailed('not_recorded')`."""
+        event = msgspec.structs.replace(event, id=self._bank.log.new_id())
         try:
             self._bank.append(event)
         except (RBankError, OSError) as error:
@@ -96,6 +99,7 @@ class RunCalls:
         if self.on_record is not None:
             self.on_record(event)
         with self._mutex:
+            self.ids.append(event.id)
             self.totals = _added(self.totals, event)
             if event.error_code in FATAL:
                 self.broken = failed(event.error_code, str(event.error))

@@ -28,8 +28,8 @@ from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.run_events import ToolCalled
 from rbank_es.models.recorded_model import Departure, departure
 
-LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "extraction"}
-"""Fields that are not compared; `judgment` and `extraction` are ids of events."""
+LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "extraction", "calls"}
+"""Fields that are not compared; `judgment`, `extraction` and `calls` are ids of events."""
 
 JSON_FIELDS = frozenset({"arguments", "request", "response", "evidence", "note", "extra", "result"})
 """Texts that hold JSON, so that a difference has a path."""

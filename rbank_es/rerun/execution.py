@@ -40,6 +40,7 @@ from rbank_es.tools.runtime.run_meter import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.events.run_events import RunBounds
     from rbank_es.executors.executor import Interpreters
     from rbank_es.loop.settings import LoopSettings
@@ -161,7 +162,7 @@ def _explained(
 def _reads_the_bank(event: Event | None) -> bool:
     """Return whether an event holds what was read from the bank; other tools read the ontology, never erased."""
     if isinstance(event, ToolCalled):
-        return event.tool.startswith("mem_")
+        return event.tool.startswith(("mem_", "memory_"))
     return isinstance(event, (MemoriesRetrieved, MemoriesRead))
 
 
@@ -334,9 +335,16 @@ class PlayedResources(LoopResources):
     def catch_up(self) -> None:
         """Do nothing, because read models in memory are quicker than a file for one context."""
 
-    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
+    def tools(
+        self,
+        run: str,
+        *,
+        bank: Bank | None = None,
+        memory_graph: MemoryGraph | None = None,
+        new_id: Callable[[], str] | None = None,
+    ) -> Toolbox:
         """Return the tools as `LoopResources.tools` does."""
-        return super().tools(run, bank=bank, new_id=self._next_key)
+        return super().tools(run, bank=bank, memory_graph=memory_graph, new_id=self._next_key)
 
     def _next_key(self) -> str:
         return next(self._keys, None) or self.bank.log.new_id()

@@ -16,9 +16,11 @@ from rbank_es.events.run_events import Mode
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+@pytest.mark.parametrize("memory_graph", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-def test_they_fit_whole_and_leave_room_for_what_parts_the_layers(mode: Mode) -> None:
-    packed = base_instructions(mode)
+def test_they_fit_whole_and_leave_room_for_what_parts_the_layers(mode: Mode, memory_graph: bool) -> None:
+    packed = base_instructions(mode, memory_graph=memory_graph)
+    assert ("memory_query" in packed.text) == memory_graph
     assert not packed.truncated
     assert len(packed.text) + len(LAYERS) * len(SEPARATOR) <= limits.CONTEXT_BASE_CHARS
     assert VERSION in packed.text.splitlines()[0]

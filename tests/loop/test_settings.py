@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {
     "preset": "lean",
     "budgets": {"L1": 5},
     "mode": "both",
+    "memory_graph": True,
     "domain": "lights",
     "observed": True,
     "task_slice": True,

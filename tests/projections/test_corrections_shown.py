@@ -25,7 +25,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.items import Item
-from rbank_es.projections.lineage import provenance
+from rbank_es.projections.provenance import provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.state import fold
 from tests.fakes import FakeLog, dump
@@ -239,7 +239,7 @@ def test_lineage_names_what_ended_and_what_restored_each_item(tmp_path: Path) ->
     )
     with shown.models.live() as view:
         edges = [edge for edge in view.rows("lineage_edges") if edge["relation"] in ("ended", "restored")]
-        graph = Graph().parse(data=provenance(view), format="turtle")
+        graph = Graph().parse(data="".join(provenance(view)), format="turtle")
     assert sorted((edge["seq"], edge["source"], edge["relation"], edge["target"]) for edge in edges) == [
         (5, "verdict-1", "ended", "owl"),
         (6, "verdict-2", "restored", "owl"),

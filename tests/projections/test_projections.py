@@ -11,6 +11,7 @@ from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -39,8 +40,8 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.projections import PROJECTIONS, all_projections, view_names
-from rbank_es.projections.lineage import VOCABULARY, provenance
 from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Table
+from rbank_es.projections.provenance import VOCABULARY, provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from tests.fakes import FakeLog, dump
@@ -217,21 +218,28 @@ def test_lineage_leads_from_run_to_run(models: ReadModels) -> None:
     edges = {part(row, "source", "relation", "target") for row in rows(models, "lineage_edges")}
     with models.as_of(24) as before_it_was_overruled:
         supports = before_it_was_overruled.rows("lineage_edges", relation="supports")
-    assert [part(row, "source", "target", "seq") for row in supports] == [("e2", LIMIT.id, 23)]
+    assert [part(row, "source", "target", "seq") for row in supports] == [("e2#0", LIMIT.id, 23)]
     assert edges == {
         ("a", "judged_by", "j1"),
         ("j1", "led_to", "e1"),
         ("a", "drawn_from", "e1"),
-        ("e1", "born_as", LIMIT.id),
-        ("e1", "born_as", GUESS.id),
+        *(("e1", "drew", f"e1#{place}") for place in (0, 1)),
+        *((name, "decided_by", name) for name in ("e1#0", "e1#1", "e2#0")),
+        *((uuid_of(13, kind=0xA), "made", f"e1#{place}") for place in (0, 1)),
+        ("e1#0", "born_as", LIMIT.id),
+        ("e1#1", "born_as", GUESS.id),
         (LIMIT.id, "hit_in", "r1"),
         ("r1", "served", "b"),
         *((item, "used_in", "b") for item in (LIMIT.id, GUESS.id, "x", "y")),
+        *((item, "injected_in", uuid_of(16, kind=0xA)) for item in (LIMIT.id, GUESS.id, "x", "y")),
+        (uuid_of(16, kind=0xA), "given_to", "b"),
         ("b", "judged_by", "j2"),
         ("b", "judged_by", "j3"),
         ("b", "judged_by", "j4"),
         ("j2", "led_to", "e2"),
         ("b", "drawn_from", "e2"),
+        ("e2", "drew", "e2#0"),
+        (uuid_of(23, kind=0xA), "made", "e2#0"),
         (uuid_of(24, kind=0xA), "ended", GUESS.id),
     }
 
@@ -241,14 +249,15 @@ def test_provenance_can_be_queried_as_prov_o(models: ReadModels) -> None:
     from rdflib import Graph
 
     with models.live() as view:
-        text, edges = provenance(view), view.rows("lineage_edges")
+        text, edges = "".join(provenance(view)), view.rows("lineage_edges")
     assert "rbank:Run" in text and "prov:used" in text, "no readable prefixes"
     graph = Graph().parse(data=text, format="turtle")
     learned = graph.query("""
         PREFIX prov: <http://www.w3.org/ns/prov#>
         SELECT DISTINCT ?run WHERE {
             <urn:rbank-es:run:b> prov:used ?item . ?item a prov:Entity .
-            ?item prov:wasGeneratedBy/prov:wasInformedBy+ ?run . ?run a <https://rbank-es.invalid/vocabulary#Run>
+            ?item prov:wasGeneratedBy/prov:used/prov:wasGeneratedBy/prov:wasInformedBy+ ?run .
+            ?run a <https://rbank-es.invalid/vocabulary#Run>
         }""")
     assert [str(row[0]) for row in learned] == ["urn:rbank-es:run:a"]  # type: ignore[index]
     own = {
@@ -256,8 +265,11 @@ def test_provenance_can_be_queried_as_prov_o(models: ReadModels) -> None:
         for cause, relation, effect in graph
         if str(relation).removeprefix(VOCABULARY) in {edge["relation"] for edge in edges}
     }
-    ends = [(f"urn:rbank-es:{edge['source_kind']}:{edge['source']}", edge) for edge in edges]
-    assert own == {(c, edge["relation"], f"urn:rbank-es:{edge['target_kind']}:{edge['target']}") for c, edge in ends}
+
+    def iri(edge: dict[str, Any], end: str) -> str:
+        return f"urn:rbank-es:{edge[end + '_kind']}:{quote(edge[end], safe='')}"
+
+    assert own == {(iri(edge, "source"), edge["relation"], iri(edge, "target")) for edge in edges}
 
 
 def test_health_follows_size_novelty_and_duplicates(models: ReadModels) -> None:

@@ -55,6 +55,7 @@ TOOL_FAMILIES: Registry[ToolFamily] = Registry(
         "memory": "rbank_es.tools.memory_tools:FAMILY",
         "sparql": "rbank_es.tools.sparql_tools:FAMILY",
         "graph": "rbank_es.tools.graph_tools:FAMILY",
+        "provenance": "rbank_es.tools.provenance_tools:FAMILY",
         "python": "rbank_es.tools.python_api:FAMILY",
     },
 )

@@ -15,6 +15,7 @@ from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.store import Store
 
 if TYPE_CHECKING:
+    from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.sparql.source import Source
     from rbank_es.tools.memory.query_extractor import Extractor
 
@@ -47,6 +48,8 @@ class ToolSession:
     store: Store
     extractor: Extractor
     source: Source | None = None
+    memory_graph: MemoryGraph | None = None
+    """The bank's own provenance as a graph; None where it is not offered."""
     policy: ToolPolicy = ToolPolicy()
     meter: RunMeter = field(default_factory=RunMeter)
     step: int | None = None

@@ -21,6 +21,7 @@ from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, RawTool, offered_t
 from rbank_es.tools.runtime.tool_session import ToolPolicy, ToolSession
 
 if TYPE_CHECKING:
+    from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
     from rbank_es.tools.memory.query_extractor import Extractor
@@ -138,6 +139,7 @@ def build_tools(
     endpoint: str | None = None,
     void: str | Path | None = None,
     source: Source | None = None,
+    memory_graph: MemoryGraph | None = None,
     policy: ToolPolicy | None = None,
     extractor: Extractor | None = None,
     meter: RunMeter | None = None,
@@ -146,7 +148,8 @@ def build_tools(
 ) -> Toolbox:
     """Build the tools of one run over a local ontology, an endpoint, a source that is already open, or memory alone.
 
-    Every call appends its events to `bank` under `run`. `void` is a file that describes the endpoint; without
+    Every call appends its events to `bank` under `run`. `void` is a file that describes the endpoint. `memory_graph` is
+    the bank's own provenance, which the agent may query too; the caller closes it. Without
     `extractor`, queries are proposed by `QueryPattern`; `meter` has the bounds of the run, by default those of
     `RunBounds`; `clock` measures the duration of calls, in seconds; `new_id` makes the keys of handles, by default the
     log does.
@@ -165,7 +168,7 @@ def build_tools(
     opened = source or _open(ontology, endpoint, void)
     store = Store(bank, run, new_id)
     extractor, policy, meter = extractor or QueryPattern(), policy or ToolPolicy(), meter or RunMeter()
-    session = ToolSession(bank, run, store, extractor, opened, policy, meter)
+    session = ToolSession(bank, run, store, extractor, opened, memory_graph, policy, meter)
     _resume(session)
     return Toolbox(session, *offered_tools(session), clock)
 

@@ -79,6 +79,11 @@ bound_option = click.option(
     help="A bound of each step or run, such as step_calls=50 or run_wall_s=600; see docs/agents.md.",
 )  # fmt: skip
 
+memory_graph_option = click.option(
+    "--memory-graph", is_flag=True,
+    help="Offer the agent the bank's own provenance as a graph: memory_schema, memory_query.",
+)  # fmt: skip
+
 executor_options = decorated(
     click.option(
         "--executor", type=RegisteredName(_executors), default="rlm", show_default=True,
@@ -100,6 +105,7 @@ context_options = decorated(
         "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
         help="How memory reaches the agent: in the context, by its tools (no L2), or both.",
     ),
+    memory_graph_option,
     click.option("--guide", "guide_file", metavar="FILE", help="A guide in Markdown; default: the latest in the bank."),
     click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; default: those beside PATH."),
 )  # fmt: skip

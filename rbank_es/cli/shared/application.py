@@ -38,6 +38,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "runs": "List runs: filtered, sorted, as table, JSON or CSV.",
         "items": "List items: filtered, sorted, as table, JSON or CSV.",
         "show": "Show everything about one item, run or event.",
+        "impact": "Show everything downstream of an item, a run or an event.",
+        "query": "Ask a bank's own provenance in SPARQL.",
         "search": "Find items, as of any point in time.",
         "diff": "Compare two points in time, or two banks.",
         "drift": "Find what names terms that an ontology changed.",

@@ -116,6 +116,7 @@ def _context(task: Task, settings: LoopSettings, source: Source, bank: Bank | No
         domain=settings.domain,
         observed=settings.observed,
         task_slice=settings.task_slice,
+        memory_graph=settings.memory_graph,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from rbank_es.bank import Bank
@@ -68,10 +69,11 @@ def learned_from(bank: Bank, view: View, run: str) -> list[LearnedItem]:
 
 
 def _candidates(view: View, event: MemoriesExtracted) -> Iterator[LearnedItem]:
-    edges = view.rows("lineage_edges", source_kind="extraction", source=event.id)
-    targets = tuple(dict.fromkeys(edge["target"] for edge in edges if edge["relation"] in ("born_as", "supports")))
-    own = {head.id for head in event.heads}
-    for head, words in zip(event.heads, event.candidates, strict=False):
+    landed = {
+        row["place"]: msgspec.json.decode(row["landed"], type=tuple[str, ...])
+        for row in view.rows("candidate_decisions", extraction=event.id)
+    }
+    for place, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
         row = view.item(head.id) or {}
         yield LearnedItem(
             extraction=event.id,
@@ -80,5 +82,5 @@ def _candidates(view: View, event: MemoriesExtracted) -> Iterator[LearnedItem]:
             item=head.id,
             title=row.get("title") or titled(words),
             state=row.get("state"),
-            landed=tuple(id for id in targets if id == head.id) or tuple(id for id in targets if id not in own),
+            landed=landed.get(place, ()),
         )

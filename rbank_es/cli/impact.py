@@ -1,0 +1,129 @@
+"""`impact`: everything downstream of an item, a run or an event, counted, as a tree or as JSON."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rbank_es import limits
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_at, view_at
+from rbank_es.cli.shared.lineage_tree import counted, node_facts, node_line, tree_facts, tree_lines
+from rbank_es.cli.shared.named_things import Moment, find_thing, position_of
+from rbank_es.cli.shared.output import count, echo, echo_json, styled
+from rbank_es.errors import BadInput
+from rbank_es.events import type_of
+from rbank_es.projections.lineage import LineageNode
+
+if TYPE_CHECKING:
+    from rbank_es.bank.lineage_graph import LineageGraph, Walk
+
+NODES = {
+    "run_judged": "judgment",
+    "judgment_overruled": "judgment",
+    "lm_called": "call",
+    "context_built": "context",
+    "memories_retrieved": "retrieval",
+    "memories_extracted": "extraction",
+    "memories_consolidated": "consolidation",
+    "memories_forgotten": "forgetting",
+    "memories_retracted": "retraction",
+    "memories_restored": "restoration",
+    "memories_admitted": "admission",
+    "decision_undone": "undoing",
+    "correction_completed": "correction",
+}
+"""The kinds of nodes that events are, by the type of the event."""
+
+
+@command(
+    "impact",
+    "rbank-es impact notes 3f2a9c01b7de",
+    "rbank-es impact notes@HEAD~50 run:lights-L1-1 --depth 3",
+    "rbank-es impact notes 120 --json",
+)
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.argument("thing", metavar="ITEM|RUN|SEQ")
+@click.option(
+    "--depth", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST), default=limits.LINEAGE_TREE_DEPTH,
+    show_default=True, help="Levels of the tree.",
+)  # fmt: skip
+@click.option(
+    "--width", type=click.IntRange(1), default=limits.LINEAGE_TREE_WIDTH, show_default=True,
+    help="Branches that are shown of each node.",
+)  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(0), default=limits.LINEAGE_NODES_LISTED, show_default=True,
+    help="Nodes that --json lists, the nearest first.",
+)  # fmt: skip
+def impact(bank: str, thing: str, depth: int, width: int, limit: int, as_json: bool) -> None:
+    """Show everything downstream of an item, a run or an event, as of a point in time.
+
+    From an item lead the runs that were given it, the judgments whose judge was shown it, and the items that it took
+    the place of; from a run its judgments and what was drawn from it; from a decision its item. Each thing is counted
+    once, at the number of steps by which it is nearest. The counts are of everything, whatever the tree leaves out.
+    THING is named as for show; an event of a run that led to nothing by itself stands for its run.
+    """
+    from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
+
+    opened, point = open_at(bank)
+    with opened, view_at(opened, point) as view:
+        then = Moment(opened, view, view.position)
+        kind, name = find_thing(then, thing)
+        graph = LineageGraph.of(view)
+        walk = graph.effects(_node(then, graph, kind, name))
+        if as_json:
+            echo_json({"bank": opened.name, "position": then.position} | _facts(then, walk, limit))
+            return
+        tree = tree_facts(then, walk.tree(TreeBounds(depth=depth, width=width)))
+        echo(styled(node_line(tree), "bold"))
+        echo(_summary(walk))
+        for line in tree_lines(tree, relations=True):
+            echo(line)
+
+
+def _node(then: Moment, graph: LineageGraph, kind: str, name: str) -> LineageNode:
+    """Return the node of a thing. Raises `BadInput` for an event from which no lineage leads."""
+    if kind != "event":
+        return LineageNode(kind, name)
+    seq = position_of(then, name)
+    assert seq is not None  # it was found
+    (event,) = then.bank.events(after=seq - 1, point=seq)
+    type_, run = type_of(event), getattr(event, "run", None)
+    node = LineageNode(NODES.get(type_, type_), event.id)
+    if node in graph:
+        return node
+    if run is not None:
+        return LineageNode("run", run)
+    raise BadInput(
+        f"no lineage leads from {type_} at position {seq:,}; name an item, a run, or an event of judging, learning, "
+        "searching or correcting"
+    )
+
+
+def _summary(walk: Walk) -> str:
+    counts = walk.counts
+    if not counts:
+        return "nothing has followed from it"
+    return f"downstream: {counted(counts)}; the farthest is {count(walk.depth, 'step')} away"
+
+
+def _facts(then: Moment, walk: Walk, limit: int) -> dict[str, Any]:
+    nodes = [_listed(walk, node) for node in islice(walk.nodes, limit)]
+    return {
+        "thing": {"kind": walk.start.kind, "id": walk.start.name, **node_facts(then, walk.start)},
+        "counts": walk.counts,
+        "total": len(walk.depths) - 1,
+        "depth": walk.depth,
+        "listed": len(nodes),
+        "nodes": nodes,
+    }
+
+
+def _listed(walk: Walk, node: LineageNode) -> dict[str, Any]:
+    edge = walk.edges[node]
+    parent = walk.parent(node)
+    facts = {"kind": node.kind, "id": node.name, "depth": walk.depths[node], "relation": edge.relation}
+    return facts | {"of": {"kind": parent.kind, "id": parent.name}, "seq": edge.seq}

@@ -1,0 +1,245 @@
+"""`impact`, `show --tree` and `query` over a small bank in which a wrong verdict misled two runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rbank_es import Bank
+from rbank_es.events import NoteLogged, Reliance, RunJudged
+from rbank_es.extraction.candidates import consolidate
+from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
+from tests.cli_runner import digest_of, fails, run
+from tests.strategies import uuid_of
+
+JUDGMENT = uuid_of(1, kind=0xB)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the bank, which commands only look at."""
+    folder = tmp_path_factory.mktemp("misled")
+    with misled_bank(folder / "logs" / "misled") as bank:
+        # A judge was shown HEIGHT; and what the misled run taught supports HEIGHT again, which closes a cycle.
+        bank.append([*ran("judged"), RunJudged(
+            id=JUDGMENT, run="judged", purpose="learning", verdict="success", judge="lm", judge_version="1", kind="lm",
+            calls=("call-1",), precedents=(HEIGHT.id,),
+        )])  # fmt: skip
+        again = Reliance(run="judged", verdict="success", judgment=JUDGMENT)
+        consolidate(bank, [replace(drawn(HEIGHT, ("judged", "success")), relied=(again,))])
+        learned(bank, HEIGHT, ("lucky", "success"))
+        bank.append(NoteLogged(note='{"a": 1}'))
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def impact(place: Path, thing: str, *more: str, bank: str = "misled") -> Any:
+    return run("impact", bank, thing, "--json", *more, cwd=place).json
+
+
+def refused(place: Path, words: str, *arguments: str) -> None:
+    assert words in fails(*arguments, cwd=place)
+
+
+def closure(place: Path, kind: str, name: str, bank: str = "misled") -> set[tuple[str, str]]:
+    """What is downstream, by brute force over the rows of the lineage."""
+    opened, _, point = bank.partition("@")
+    with Bank.open(place / "logs" / opened) as log, log.as_of(point or None) as view:
+        rows = view.rows("lineage_edges")
+    found = {(kind, name)}
+    while (
+        more := {(row["target_kind"], row["target"]) for row in rows if (row["source_kind"], row["source"]) in found}
+        - found
+    ):
+        found |= more
+    return found - {(kind, name)}
+
+
+# ---------------------------------------------------------------- impact
+
+
+@pytest.mark.parametrize("bank", ["misled", "misled@HEAD~9", "misled@12"])
+@pytest.mark.parametrize(("kind", "name"), [("item", HEIGHT.id), ("run", "wrong"), ("run", "lucky")])
+def test_impact_counts_the_transitive_closure_as_of_any_point(place: Path, bank: str, kind: str, name: str) -> None:
+    wanted = closure(place, kind, name, bank)
+    if not wanted and name == "lucky":  # the run had not begun
+        refused(place, "lucky", "impact", bank, name)
+        return
+    facts = impact(place, name, bank=bank)
+    assert {(node["kind"], node["id"]) for node in facts["nodes"]} == wanted
+    assert facts["counts"] == Counter(kind for kind, _ in wanted) and facts["total"] == len(wanted)
+    assert facts["thing"]["kind"] == kind and facts["listed"] == len(wanted)
+
+
+def test_an_item_leads_to_the_runs_it_misled_what_these_taught_and_the_judge_that_was_shown_it(place: Path) -> None:
+    nodes = {node["id"]: node for node in impact(place, HEIGHT.id)["nodes"]}
+    assert {"misled", "lucky", WARNING.id, SORTED.id} <= nodes.keys() and "wrong" not in nodes
+    assert (nodes["misled"]["depth"], nodes["misled"]["relation"]) == (1, "used_in")
+    assert (nodes[WARNING.id]["depth"], nodes[WARNING.id]["of"]["kind"]) == (5, "decision")
+    [shown] = [node for node in nodes.values() if node["relation"] == "precedent_of"]
+    assert shown["kind"] == "judgment" and shown["depth"] == 1
+    said = run("impact", "misled", HEIGHT.id, cwd=place).out
+    assert "2 prompts" in said and "used in run misled (submitted, failure): Which lighthouse" in said
+    assert "born as item" in said and "precedent of judgment at" in said
+
+
+def test_an_event_is_named_by_its_position_and_one_of_a_run_stands_for_the_run(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        seqs = {(type(event).__name__, getattr(event, "run", None)): event.seq for event in bank.events()}
+    by_judgment = impact(place, str(seqs["RunJudged", "wrong"]))
+    assert by_judgment["thing"]["kind"] == "judgment"
+    assert impact(place, str(seqs["ContextBuilt", "misled"]))["thing"]["kind"] == "context"
+    assert impact(place, str(seqs["RunFinished", "misled"]))["thing"] == impact(place, "misled")["thing"]
+    decided = impact(place, str(seqs["MemoriesConsolidated", None]))
+    assert decided["thing"]["kind"] == "consolidation" and decided["counts"]["item"] == 3
+    note = run("impact", "misled", str(seqs["NoteLogged", None]), cwd=place, code=2)
+    assert "no lineage leads from note_logged" in note.err
+
+
+def test_the_tree_and_the_list_are_bounded_and_the_counts_are_not(place: Path) -> None:
+    whole = impact(place, HEIGHT.id)
+    cut = impact(place, HEIGHT.id, "--limit", "2")
+    assert len(cut["nodes"]) == cut["listed"] == 2 and cut["counts"] == whole["counts"]
+    said = run("impact", "misled", HEIGHT.id, "--depth", "1", "--width", "1", cwd=place).out
+    assert "and " in said and said.count("─ ") == 3 and "more" in said
+    refused(place, "depth", "impact", "misled", HEIGHT.id, "--depth", "0")
+
+
+def test_what_led_to_nothing_says_so(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.append(ran("idle"))
+    assert "nothing has followed from it" in run("impact", "misled", "idle", cwd=place).out
+    assert impact(place, "idle")["counts"] == {}
+
+
+@pytest.mark.parametrize("thing", ["nobody", "item:nothing", "run:none", "999999", "event:0"])
+@pytest.mark.parametrize("command", ["impact", "show"])
+def test_an_unknown_thing_is_refused_with_advice(place: Path, command: str, thing: str) -> None:
+    more = ["--tree"] if command == "show" else []
+    refused(place, thing.split(":")[-1], command, "misled", thing, *more)
+
+
+def test_erased_words_are_marked_and_the_lineage_stays(place: Path) -> None:
+    before = impact(place, "wrong")["counts"]
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.erase(item=HEIGHT.id, reason="asked to")
+    after = impact(place, "wrong")
+    assert after["counts"] == before
+    for said in (
+        run("impact", "misled", "wrong", cwd=place).out,
+        run("show", "misled", HEIGHT.id, "--tree", cwd=place).out,
+    ):
+        assert "[erased]" in said and HEIGHT.title not in said
+    titles = run("query", "misled", "--sparql", "SELECT ?t { ?i a rbank:Item ; prov:value ?t }", cwd=place).out
+    assert WARNING.title in titles and HEIGHT.title not in titles
+
+
+# ---------------------------------------------------------------- show --tree
+
+
+def test_a_tree_leads_back_to_the_runs_and_forward_to_what_was_drawn_from_uses(place: Path) -> None:
+    said = run("show", "misled", HEIGHT.id, "--tree", cwd=place).out
+    back, _, onward = said.partition("led to")
+    for words in (
+        "decision to add (dedup-",
+        "candidate",
+        "extraction at",
+        "judgment at",
+        "run wrong (submitted, success)",
+    ):
+        assert words in back, words
+    for words in ("used in run misled (submitted, failure)", "taught extraction at", WARNING.title, SORTED.title):
+        assert words in onward, words
+    facts = run("show", "misled", HEIGHT.id, "--tree", "--json", cwd=place).json
+    assert flat(facts["effects"]) - {("item", HEIGHT.id)} == closure(place, "item", HEIGHT.id)
+    assert ("run", "wrong") in flat(facts["causes"])
+
+
+def flat(tree: Any) -> set[tuple[str, str]]:
+    assert tree["hidden"] == {}
+    return {(tree["kind"], tree["id"])}.union(*map(flat, tree["branches"]))
+
+
+def test_a_run_has_a_tree_and_an_event_has_none(place: Path) -> None:
+    said = run("show", "misled", "misled", "--tree", cwd=place).out
+    assert f"item {HEIGHT.id} (active)" in said.partition("led to")[0] and WARNING.title in said
+    refused(place, "rbank-es impact", "show", "misled", "3", "--tree")
+
+
+def test_a_judgment_leads_back_to_the_call_that_gave_it(place: Path) -> None:
+    """A call that no event of this bank records is named all the same."""
+    facts = run("show", "misled", "judged", "--tree", "--json", cwd=place).json
+    kinds = {branch["kind"] for branch in facts["effects"]["branches"]}
+    assert {"judgment", "call"} <= kinds
+    assert "of which this bank has no more than the name" in run("show", "misled", "judged", "--tree", cwd=place).out
+
+
+# ---------------------------------------------------------------- query
+
+MISLED = """
+SELECT ?title ?run {
+    ?item a rbank:Item ; prov:value ?title ; rbank:used_in ?r . ?r rbank:verdict "failure" ; prov:value ?run
+}
+"""
+
+
+def test_a_query_tells_whom_an_item_misled_as_of_any_point(place: Path) -> None:
+    facts = run("query", "misled", "--sparql", MISLED, "--json", cwd=place).json
+    assert [row["title"]["value"] for row in facts["rows"]] == [HEIGHT.title]
+    (place / "misled.rq").write_text(MISLED)
+    said = run("query", "misled", "--sparql", "@misled.rq", cwd=place).out
+    assert HEIGHT.title in said and "(misled)" in said
+    assert "nothing found" in run("query", "misled@5", "--sparql", "@misled.rq", cwd=place).out
+    assert run("query", "misled", "--sparql", "ASK { ?i a rbank:Item }", cwd=place).out == "yes\n"
+
+
+def test_a_query_and_impact_say_the_same(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank, bank.as_of(None) as view:
+        names = {f"rbank:{row['relation']}" for row in view.rows("lineage_edges")}
+    sparql = f"SELECT DISTINCT ?x {{ <urn:rbank-es:item:{HEIGHT.id}> ({'|'.join(sorted(names))})+ ?x }}"
+    facts = run("query", "misled", "--sparql", sparql, "--limit", "1000", "--json", cwd=place).json
+    counted = Counter(row["x"]["value"].split(":")[2] for row in facts["rows"] if HEIGHT.id not in row["x"]["value"])
+    assert counted == impact(place, HEIGHT.id)["counts"]
+
+
+def test_rows_are_limited_and_nothing_is_written(place: Path) -> None:
+    before = digest_of(place / "logs")
+    done = run("query", "misled", "--sparql", "SELECT ?s { ?s ?p ?o }", "--limit", "3", cwd=place)
+    assert "there is more than 3 rows" in done.err and len(done.out.splitlines()) == 4
+    run("impact", "misled", HEIGHT.id, cwd=place)
+    assert digest_of(place / "logs") == before
+
+
+@pytest.mark.parametrize(
+    ("sparql", "words"),
+    [
+        ("SELECT", "query"),
+        ("DELETE WHERE { ?s ?p ?o }", "changes data"),
+        ("SELECT ?x { SERVICE <http://127.0.0.1:9/> { ?x ?y ?z } }", "SERVICE"),
+        ("SELECT ?x { ?x rbank:used_inn ?y }", "rbank:used_in"),
+        ("@missing.rq", "missing.rq"),
+    ],
+)
+def test_a_query_that_can_t_be_run_is_refused(place: Path, sparql: str, words: str) -> None:
+    refused(place, words, "query", "misled", "--sparql", sparql)
+
+
+def test_the_verdicts_of_two_judges_are_two_nodes(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.append(judged("wrong", "failure", "human"))
+    counts = impact(place, "wrong")["counts"]
+    assert counts["judgment"] == closure_counts(place, "wrong")["judgment"] >= 2
+
+
+def closure_counts(place: Path, name: str) -> Counter[str]:
+    return Counter(kind for kind, _ in closure(place, "run", name))
