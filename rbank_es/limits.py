@@ -141,16 +141,11 @@ SLIPS_LISTED = 1_000
 IDS_NAMED = 6
 # Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.
 IDS_COMPARED = 10_000
-# A tree of causes or effects, unless asked otherwise: five steps lead from an item to one that was drawn from a run
-# that was given it, one more to its uses, and nobody reads more than 200 lines; and the most levels that can be asked.
+# A tree of causes or effects: an item, a run that it misled, what this taught, and its uses; nobody reads 200 lines.
 LINEAGE_TREE_DEPTH = 6
-LINEAGE_TREE_WIDTH = 10
-LINEAGE_TREE_NODES = 200
 LINEAGE_TREE_DEPTH_MOST = 50
-# Nodes that `impact` lists as JSON, unless asked otherwise; all are counted.
-LINEAGE_NODES_LISTED = 1_000
-# Bytes of a bank's provenance as a graph: those of an ontology, whose loader reads it.
-PROVENANCE_BYTES = 256 * MIB
+LINEAGE_TREE_WIDTH = 10
+LINEAGE_NODES = 200
 # -------------------- ontology
 # Files of one ontology.
 ONTOLOGY_FILES = 1_000

@@ -29,7 +29,7 @@ class TreeBounds(Struct, frozen=True, kw_only=True):
 
     depth: int = limits.LINEAGE_TREE_DEPTH
     width: int = limits.LINEAGE_TREE_WIDTH
-    nodes: int = limits.LINEAGE_TREE_NODES
+    nodes: int = limits.LINEAGE_NODES
 
 
 class Branch(Struct, frozen=True, kw_only=True):

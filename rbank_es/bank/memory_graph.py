@@ -37,7 +37,7 @@ class MemoryGraph:
     def source(self) -> Source:
         """The graph as a guarded local source, made on first use.
 
-        Raises `LimitExceeded` for more than `PROVENANCE_BYTES`, `ProjectionError` if the read models can't be read.
+        Raises `LimitExceeded` for more than `ONTOLOGY_BYTES`, `ProjectionError` if the read models can't be read.
         """
         with self._lock:
             if self._source is None:
@@ -78,11 +78,11 @@ def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
     size = 0
     for piece in pieces:
         size += len(piece)
-        if size > limits.PROVENANCE_BYTES:
+        if size > limits.ONTOLOGY_BYTES:
             raise LimitExceeded(
                 "the provenance of the bank in bytes",
                 size,
-                limits.PROVENANCE_BYTES,
+                limits.ONTOLOGY_BYTES,
                 "ask it as of an earlier point, or export it with: rbank-es export BANK --format prov",
             )
         yield piece

@@ -55,7 +55,7 @@ NODES = {
     help="Branches that are shown of each node.",
 )  # fmt: skip
 @click.option(
-    "--limit", type=click.IntRange(0), default=limits.LINEAGE_NODES_LISTED, show_default=True,
+    "--limit", type=click.IntRange(0), default=limits.LINEAGE_NODES, show_default=True,
     help="Nodes that --json lists, the nearest first.",
 )  # fmt: skip
 def impact(bank: str, thing: str, depth: int, width: int, limit: int, as_json: bool) -> None:

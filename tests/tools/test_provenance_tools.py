@@ -106,7 +106,7 @@ def test_no_copy_of_the_bank_s_words_outlives_it(past: Bank) -> None:
 def test_a_history_that_is_too_large_is_an_answer_to_an_agent(
     past: Bank, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "PROVENANCE_BYTES", 1_000)
+    monkeypatch.setattr(limits, "ONTOLOGY_BYTES", 1_000)
     with MemoryGraph(past, past.position) as graph:
         with pytest.raises(LimitExceeded, match="earlier point"):
             graph.source  # noqa: B018
