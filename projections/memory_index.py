@@ -49,7 +49,8 @@ SELECT text, title, "desc", content, tags FROM candidates WHERE text IN ({_IS} E
 """
 
 _JUDGED = """
-    (SELECT count(*) FROM uses u JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+    (SELECT count(*) FROM counted_uses u
+     JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
      WHERE u.item = s.item AND v.verdict = '{verdict}') AS {name}
 """
 
@@ -57,7 +58,7 @@ _ITEMS = f"""
 SELECT s.item AS id, c.title, c."desc", c.content, c.src, c.polarity, c.tags_json AS tags, c.role, c.scope, c.domain,
     s.domains, s.vouched, s.superseded_by, s.state,
     (SELECT count(*) FROM item_support p WHERE p.item = s.item AND p.to_seq IS NULL) AS support,
-    (SELECT count(*) FROM uses u WHERE u.item = s.item) AS uses,
+    (SELECT count(*) FROM counted_uses u WHERE u.item = s.item) AS uses,
     {_JUDGED.format(verdict="success", name="wins")},
     {_JUDGED.format(verdict="failure", name="losses")},
     s.born_seq, s.ended_seq, c.extraction, c.erased

@@ -1,8 +1,16 @@
 """The projection `usage`: the runs in which each item was used, and those of them that were judged a success.
 
-A use is a pair of item and run: the item was in the run's context, or was read there in full; a quotation is none. A
-win is a use whose run's standing learning verdict is success, a loss one where it is failure; undecided is neither.
-They are joins, not counters, because a verdict may be overruled later, or come before the use.
+A use is a pair of item and run: the item was in the run's context, or was read there in full; a quotation is none. The
+attribution policy in force says which of the two ways counts, for all runs up to the position of the view. A win is a
+use that counts and whose run's standing learning verdict is success, a loss one where it is failure; undecided is
+neither. They are joins, not counters, because a verdict may be overruled later, or come before the use, and because the
+policy may change.
+
+    uses          every use, with the position of the first way in which the run was given the item
+    counted_uses  those that count
+    item_usage    uses that count, wins and losses by item
+    judged_runs   runs that were decided about for learning, each with its ontology or endpoint, the quarter of the
+                  bank's runs in which it began (1 to 4), and whether it was won
 """
 
 from __future__ import annotations
@@ -10,17 +18,34 @@ from __future__ import annotations
 from rbank_es.events import ContextBuilt, MemoriesRead
 from rbank_es.projections.projection import Insert, Projection, Table
 
-USES = Table(name="uses", columns="item TEXT NOT NULL, run TEXT NOT NULL", key=("item", "run"))
+EXPOSURES = Table(  # `way` is injected or read; a row for each way, at its first time
+    name="exposures",
+    columns="item TEXT NOT NULL, run TEXT NOT NULL, way TEXT NOT NULL",
+    key=("item", "run", "way"),
+)
 
 
 def record_injected(event: ContextBuilt) -> list[Insert]:
     """Record a use of each item in the context."""
-    return [Insert("uses", (item, event.run, event.seq)) for item in event.items]
+    return [Insert("exposures", (item, event.run, "injected", event.seq)) for item in event.items]
 
 
 def record_read(event: MemoriesRead) -> list[Insert]:
     """Record a use of each item that was read in full."""
-    return [Insert("uses", (item, event.run, event.seq)) for item in event.ids] if event.how == "get" else []
+    if event.how != "get":
+        return []
+    return [Insert("exposures", (item, event.run, "read", event.seq)) for item in event.ids]
+
+
+_USES = "SELECT item, run, min(from_seq) AS from_seq FROM exposures GROUP BY item, run"
+
+# As `rbank_es.state.counted_uses`: a setting that is not known counts either way.
+_COUNTED = """
+SELECT item, run, min(from_seq) AS from_seq FROM exposures WHERE way = coalesce((
+    SELECT json_extract(settings, '$.counted') FROM policy_choices
+    WHERE kind = 'attribution' AND to_seq IS NULL AND json_extract(settings, '$.counted') IN ('injected', 'read')
+), way) GROUP BY item, run
+"""
 
 
 # The rate is of wins and losses: a run that nobody decided about says nothing of the item.
@@ -34,9 +59,17 @@ SELECT u.item,
     round(avg(v.verdict = 'success'), 4) AS win_rate,
     min(u.from_seq) AS first_used_seq,
     max(u.from_seq) AS last_used_seq
-FROM uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+FROM counted_uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
     AND v.verdict <> 'undecided'
 GROUP BY u.item
+"""
+
+_JUDGED_RUNS = """
+SELECT r.run, r.ontology, r.endpoint, r.quarter, v.verdict = 'success' AS won
+FROM (
+    SELECT run, ontology, endpoint, (row_number() OVER (ORDER BY from_seq) - 1) * 4 / count(*) OVER () + 1 AS quarter
+    FROM run_starts
+) r JOIN verdicts v ON v.run = r.run AND v.purpose = 'learning' AND v.to_seq IS NULL AND v.verdict <> 'undecided'
 """
 
 USAGE = Projection(
@@ -44,6 +77,6 @@ USAGE = Projection(
     version=1,
     title="Uses, wins and losses of items",
     handlers={ContextBuilt: record_injected, MemoriesRead: record_read},
-    tables=(USES,),
-    views={"item_usage": _ITEM_USAGE},
+    tables=(EXPOSURES,),
+    views={"uses": _USES, "counted_uses": _COUNTED, "item_usage": _ITEM_USAGE, "judged_runs": _JUDGED_RUNS},
 )

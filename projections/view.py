@@ -67,6 +67,20 @@ SELECT s.text, s.item, s.domains, c.title, c."desc", c.content, c.tags, c.src, c
 FROM main.item_states s CROSS JOIN main.candidates c ON c.text = s.text
 WHERE s.state = 'active' AND s.from_seq <= {seq:d} AND (s.to_seq IS NULL OR s.to_seq > {seq:d})
 """
+# As the views `counted_uses` and `item_usage`, at the position.
+_ITEM_OUTCOMES = """
+CREATE TEMP VIEW item_outcomes AS
+SELECT u.item, sum(v.verdict = 'success') AS wins, sum(v.verdict = 'failure') AS losses
+FROM (
+    SELECT item, run FROM main.exposures WHERE from_seq <= {seq:d} AND way = coalesce((
+        SELECT json_extract(settings, '$.counted') FROM main.policy_choices
+        WHERE kind = 'attribution' AND from_seq <= {seq:d} AND (to_seq IS NULL OR to_seq > {seq:d})
+            AND json_extract(settings, '$.counted') IN ('injected', 'read')
+    ), way) GROUP BY item, run
+) u JOIN main.verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.verdict <> 'undecided'
+    AND v.from_seq <= {seq:d} AND (v.to_seq IS NULL OR v.to_seq > {seq:d})
+GROUP BY u.item
+"""
 
 
 class FoundItem(Struct, frozen=True, kw_only=True):
@@ -201,7 +215,7 @@ class View:
         wins: dict[str, int] = {}
         with self._shadowing() as connection:
             won = {run for (run,) in connection.execute(_WON)}
-            for item, run in connection.execute("SELECT item, run FROM uses"):
+            for item, run in connection.execute("SELECT item, run FROM counted_uses"):
                 uses[item] = uses.get(item, 0) + 1
                 if run in won:
                     wins[item] = wins.get(item, 0) + 1
@@ -289,6 +303,7 @@ class View:
         connection = self._shared.connection
         if not self._shared.prepared:
             connection.execute(_ACTIVE_ITEMS.format(seq=self.position))
+            connection.execute(_ITEM_OUTCOMES.format(seq=self.position))
             self._shared.prepared = True
         if self._shared.own_index:
             yield _Index(connection)

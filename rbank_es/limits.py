@@ -85,6 +85,11 @@ PROJECTION_BATCH_CHARS = 32 * MIB
 # Uses in one window of the win rate: with one use a run, 20 cover a few days of work, and one verdict moves the rate by
 # 5 points.
 WIN_RATE_USES = 20
+# The difference of success rates that is looked for between runs with an item and without: 20 points, our own choice,
+# because smaller ones need hundreds of runs on each side.
+UTILITY_DIFFERENCE = 0.2
+# Points of a series of health reports: each is a view of its own, and a chart shows no more.
+HEALTH_POINTS = 200
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
 PROJECTION_BUSY_S = 60.0
 # The seal of a file of read models, a line of numbers; and how long a reader waits for a writer to set it, which takes

@@ -369,7 +369,7 @@ def _corrected(draw: st.DrawFn, story: Story) -> list[Event]:
 
 
 def _set(draw: st.DrawFn, story: Story) -> list[Event]:
-    known = st.sampled_from(("retrieval", "consolidation", "forgetting", "judging"))
+    known = st.sampled_from(("retrieval", "consolidation", "forgetting", "judging", "attribution"))
     kinds = draw(st.lists(known, max_size=3, unique=True))
     choice = st.builds(
         PolicyChoice,
@@ -379,8 +379,11 @@ def _set(draw: st.DrawFn, story: Story) -> list[Event]:
         settings=st.dictionaries(st.sampled_from(("k", "weight")), st.integers(0, 3), max_size=2),
     )
     policies = (replace(draw(choice), kind=kind) for kind in kinds)
-    supervised = {"supervised": draw(st.booleans())}
-    return [PolicySet(policies=tuple(replace(p, settings=supervised) if p.kind == "judging" else p for p in policies))]
+    settings: dict[str, dict[str, Any]] = {
+        "judging": {"supervised": draw(st.booleans())},
+        "attribution": {"counted": draw(st.sampled_from(("either", "injected", "read", "odd", 3)))},
+    }
+    return [PolicySet(policies=tuple(replace(p, settings=settings.get(p.kind, p.settings)) for p in policies))]
 
 
 # Made once: a strategy takes far longer to make than to draw from.

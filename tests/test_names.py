@@ -10,6 +10,7 @@ from tests.test_floors import MODULES, ROOT
 
 SAME_FILE_NAMES = {
     "doctor": "the command, and the examination of the sandbox that it prints",
+    "health": "the command, and the read model that it prints",
     "items": "the command, and the vocabulary of what it lists",
     "policy": "the command, and the form of the policies that it shows",
     "query": "the command, and the parsed form of a query",

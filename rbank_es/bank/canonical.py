@@ -26,7 +26,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgo
 from rbank_es.events.items import Item
 from rbank_es.policies.consolidation import REJECTED, find_rejected
 from rbank_es.policies.known_items import KnownItems
-from rbank_es.state import BIRTHS, ItemState, Pair, State
+from rbank_es.state import BIRTHS, ItemState, Pair, State, counted_uses
 from rbank_es.state.bank_state import Order, PairState
 from rbank_es.state.memory import MemoryFacts
 from rbank_es.state.overlay import Overlay
@@ -269,13 +269,18 @@ class _Refold(Redecider):
     def _as_of(self, seq: int) -> State:
         """Return the state at a position as a forgetting policy needs it, with verdicts as they are now.
 
-        Uses are those of active items, and verdicts those on their runs: a long life has many times as many.
+        Uses are those of active items that count by the attribution policy of then, and verdicts those on their runs:
+        a long life has many times as many.
         """
+        policies = self.timeline.policies(seq)
+        counted = counted_uses(replace(self._final, policies=policies))
         live = (id for id, entry in self.items.items() if entry.state == "active")
-        given = ((id, self._final.uses[id]) for id in live if id in self._final.uses)
+        given = ((id, counted[id]) for id in live if id in counted)
         uses = {id: {run: at for run, at in runs.items() if at <= seq} for id, runs in given}
         judged = self.timeline.judged
         users = {run for runs in uses.values() for run in runs if judged.get(run, seq + 1) <= seq}
         keys = [(run, purpose) for run in users for purpose in ("learning", "scoring")]
         verdicts = {key: self.verdicts[key] for key in keys if key in self.verdicts}
-        return replace(self.seen, position=seq, uses=uses, verdicts=verdicts)
+        return replace(
+            self.seen, position=seq, uses=uses, injected=uses, read=uses, policies=policies, verdicts=verdicts
+        )

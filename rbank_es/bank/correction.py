@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.state import ItemStatus, State
+from rbank_es.state import ItemStatus, State, counted_uses
 from rbank_es.state.bank_state import ItemState, Pair
 
 
@@ -130,7 +130,7 @@ def usage_changes(before: State, after: State, runs: Iterable[str]) -> tuple[Usa
     gained = {run: (verdict_on(after, run) == "success") - (verdict_on(before, run) == "success") for run in runs}
     gained = {run: gain for run, gain in gained.items() if gain}
     made = []
-    for id, users in before.uses.items() if gained else ():
+    for id, users in counted_uses(before).items() if gained else ():
         gain = sum(gained[run] for run in gained.keys() & users.keys())
         if gain:
             won = sum(verdict_on(before, run) == "success" for run in users)

@@ -64,6 +64,10 @@ class Timeline:
         found = self._policy("forgetting", bisect_right(self._set_at, seq))
         return found if isinstance(found, ForgettingPolicy) else None
 
+    def policies(self, seq: int) -> Mapping[str, PolicyChoice]:
+        """Return the records of the policies in force at a position, by kind."""
+        return self._policies[bisect_right(self._set_at, seq)]
+
     def _policy(self, kind: PolicyKind, index: int) -> Policy | None:
         if (index, kind) not in self._resolved:
             try:

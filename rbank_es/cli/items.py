@@ -10,18 +10,22 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.row_list import RowFilter, RowList, contains, equals, list_options, print_list
+from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, contains, equals, list_options, print_list
 from rbank_es.events.items import Polarity, Source
 from rbank_es.state import ItemStatus
+from rbank_es.state.proportion import wilson
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 FIELDS = (
     "id", "title", "desc", "content", "src", "polarity", "role", "scope", "domain", "tags", "state", "support", "uses",
-    "wins", "runs", "born_seq", "ended_seq",
+    "wins", "losses", "win_rate_low", "win_rate_high", "runs", "born_seq", "ended_seq",
 )  # fmt: skip
-"""The fields of an item in JSON and CSV, in order; `runs` are those that it was drawn from."""
+"""The fields of an item in JSON and CSV, in order; `runs` are those that it was drawn from.
+
+The win rate is between `win_rate_low` and `win_rate_high` (Wilson, 95 %), None without a decided use.
+"""
 
 
 @command(
@@ -59,6 +63,7 @@ def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int |
             "support": lambda row: row["support"],
             "uses": lambda row: row["uses"],
             "wins": lambda row: row["wins"],
+            "win rate": _win_rate,
             "title": lambda row: row["title"] or "[erased]",
         }
         filters = _filters(view, given, born)
@@ -72,9 +77,17 @@ def _rows(view: View) -> list[dict[str, Any]]:
     rows = []
     for row in view.items():
         tags = msgspec.json.decode(row["tags"]) if row["tags"] else []
-        whole = row | {"tags": tags, "runs": drawn.get(row["id"], [])}
+        low, high = wilson(row["wins"], row["wins"] + row["losses"]) or (None, None)
+        rates = {"win_rate_low": low and round(low, 4), "win_rate_high": high and round(high, 4)}
+        whole = row | rates | {"tags": tags, "runs": drawn.get(row["id"], [])}
         rows.append({name: whole[name] for name in FIELDS})
     return rows
+
+
+def _win_rate(row: Row) -> str | None:
+    """Return the interval of an item's win rate; None without a decided use."""
+    low, high = row["win_rate_low"], row["win_rate_high"]
+    return None if low is None else f"{100 * low:.0f}-{high:.0%}"
 
 
 def _source_runs(view: View) -> dict[str, list[str]]:

@@ -48,8 +48,9 @@ def policy(
     """Show the policies in force, each with its settings, their defaults and the position since which it holds.
 
     A policy decides: what is retrieved, what becomes an item at once, who judges, what is extracted, how items are
-    consolidated, which are forgotten, and which of several rollouts counts. With --set, a change is recorded as one
-    event; what is not named stays as it is. Later decisions go by it, everywhere; earlier points keep their own.
+    consolidated, which are forgotten, which of several rollouts counts, and which runs use an item. With --set, a
+    change is recorded as one event; what is not named stays as it is. Later decisions go by it, everywhere; earlier
+    points keep their own.
     """
     if all_there_are:
         if bank is not None or given:

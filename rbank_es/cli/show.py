@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.outcome_difference import OutcomeDifference, outcome_difference
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.event_sentences import summary, text_of
@@ -35,6 +36,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.visible_text import without_hidden
+from rbank_es.state.proportion import Share
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -84,6 +86,8 @@ def show(bank: str, thing: str, tree: bool, depth: int, as_json: bool) -> None:
             return
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
         if as_json:
+            for part in facts.keys() & {"win_rate", "compared"}:
+                facts |= {part: facts[part].as_dict()}
             if "judgments" in facts:
                 facts |= {"judgments": [each.as_dict() for each in facts["judgments"]]}
             echo_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
@@ -121,6 +125,8 @@ def item_facts(then: Moment, name: str) -> dict[str, Any]:
     support, history = support_of(then.bank, name, then.position)
     return {
         "item": row | {"tags": tags, "domains": support.domains},
+        "win_rate": Share(row["wins"], row["wins"] + row["losses"]),
+        "compared": outcome_difference(then.view, name),
         "used_in": [_use(then.view, edge["target"]) for edge in edges],
         "provenance": [_origin(then.view, event) for event in _extractions(history, name)],
         "support": support,
@@ -162,9 +168,31 @@ def _print_item(facts: dict[str, Any]) -> None:
     _print_hidden(row)
     _print_support(facts["support"], facts["provenance"])
     echo_heading("used in")
+    _print_utility(facts["win_rate"], facts["compared"])
     uses = [[run["run"], run["outcome"], run["verdict"], run["task"]] for run in facts["used_in"]]
     echo_table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
     _print_timeline("history", facts["history"], with_run=True)
+
+
+def _print_utility(won: Share, compared: OutcomeDifference) -> None:
+    """Print the win rate with its interval, and how runs like those ended without the item."""
+    if won.interval is None:
+        return
+    low, high = won.interval
+    echo(f"won {won.part:,} of {count(won.whole, 'decided use')}: {won.rate:.0%}, from {low:.0%} to {high:.0%} at 95 %")
+    found, sides = compared.difference, f"{compared.matched:,} runs on each side"
+    if found is None:
+        echo(
+            f"too few runs to compare: as many as {sides} with and without it, of the same ontology and time; "
+            f"{compared.needed:,} would show a difference of {limits.UTILITY_DIFFERENCE * 100:.0f} points"
+        )
+    else:
+        echo(
+            f"beside runs without it, of the same ontology and time: {100 * found.value:+.0f} points, from "
+            f"{100 * found.low:+.0f} to {100 * found.high:+.0f}; as many as {sides}. Runs were not given it at random, "
+            "so this is no effect of it"
+        )
+    echo()
 
 
 def _print_support(support: ItemSupport, provenance: list[dict[str, Any]]) -> None:

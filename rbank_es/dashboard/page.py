@@ -258,6 +258,7 @@ def _bank(picture: Picture, charts: dict[str, Chart]) -> Html:
         element("h2", "The bank over time"),
         element("p", "The size of the bank, the share of new items among candidates, and the success of their uses."),
         *shown,
+        *([tables.measures(picture)] if picture.measures else []),
         _items(picture, charts),
         _turns(picture),
         id="bank",

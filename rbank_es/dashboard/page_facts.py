@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.health_report import Measured, measures_of, report_of
 from rbank_es.dashboard.page_text import count, plural, shorten
 
 Row = Mapping[str, Any]
@@ -127,7 +128,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     `runs` are in order of the time at which they began, joined with their leakage; `flags` have the worst first; `used`
     are the items with uses, most first; `items` counts items by (source, state); `turns` are the moments at which items
-    ended, came back or were admitted, the latest first, each with the `ids` and `titles` of its items.
+    ended, came back or were admitted, the latest first, each with the `ids` and `titles` of its items. `measures` are
+    the shares by which the bank's health is told.
     """
 
     facts: PageFacts
@@ -137,6 +139,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     used: list[Row]
     items: Counter[tuple[str, str]]
     health: list[Row]
+    measures: tuple[Measured, ...]
     turns: list[Row]
 
     @property
@@ -174,6 +177,7 @@ def read(view: Rows, facts: PageFacts) -> Picture:
         used=sorted((_named(row, known) for row in used), key=_usage_order),
         items=Counter((row["src"] or "unknown", row["state"]) for row in items),
         health=sorted(view.rows("health_over_time"), key=lambda row: row["seq"]),
+        measures=tuple(each for row in view.rows("bank_health") for each in measures_of(report_of(row))),
         turns=_turns((edge for name in TURNS for edge in view.rows("lineage_edges", relation=name)), known),
     )
 

@@ -22,6 +22,7 @@ from rbank_es.dashboard.page_text import (
     short_name,
     shorten,
 )
+from rbank_es.state.proportion import wilson
 
 # Items of one event that the page names: a verdict may end a thousand.
 TURN_ITEMS = 5
@@ -194,11 +195,16 @@ def used(picture: Picture) -> Html:
         TableColumn("Uses", number("uses")),
         TableColumn("Wins", number("wins")),
         TableColumn("Win rate", lambda row: percent(row["win_rate"])),
+        TableColumn("95% interval", _win_interval),
         TableColumn("First used at", number("first_used_seq")),
         TableColumn("Last used at", number("last_used_seq")),
     ]
     caption = "Items by uses. A win is a use in a run that was judged a success; both last columns are positions."
     return table(caption, columns, picture.used, cut="those used most")
+
+
+def _win_interval(row: Row) -> str:
+    return _interval({"interval": wilson(row["wins"] or 0, (row["wins"] or 0) + (row.get("losses") or 0))})
 
 
 def _item(row: Row) -> str:
@@ -240,6 +246,28 @@ def _turned(row: Row) -> str:
     more = len(row["ids"]) - len(shown)
     lines = [element("span", each, class_="line") for each in shown]
     return join(*lines, element("span", f"and {more:,} more", class_="second") if more > 0 else "")
+
+
+def measures(picture: Picture) -> Html:
+    """Return the table of the shares by which the bank's health is told."""
+    columns = [
+        TableColumn("Measure", lambda row: row["words"], number=False),
+        TableColumn("Share", lambda row: percent(row["rate"])),
+        TableColumn("Count", lambda row: f"{row['part']:,} of {row['whole']:,}"),
+        TableColumn("95% interval", _interval),
+    ]
+    rows: list[Row] = [
+        {"words": each.words, "rate": each.share.rate, "part": each.share.part, "whole": each.share.whole}
+        | {"interval": each.interval}
+        for each in picture.measures
+    ]
+    caption = "The bank's health. A win rate has the interval in which it may be, seen from so few uses."
+    return table(caption, columns, rows)
+
+
+def _interval(row: Row) -> str:
+    found = row["interval"]
+    return "" if found is None else f"{percent(found[0])} to {percent(found[1])}"
 
 
 def health(picture: Picture) -> Html:

@@ -9,7 +9,9 @@ from msgspec import Meta, Struct
 from rbank_es.events.event import Count, Event, Names, Salt, Settings, Text
 from rbank_es.events.items import Name
 
-PolicyKind = Literal["retrieval", "admission", "judging", "extraction", "consolidation", "forgetting", "selection"]
+PolicyKind = Literal[
+    "retrieval", "admission", "judging", "extraction", "consolidation", "forgetting", "selection", "attribution"
+]
 
 
 class PolicyChoice(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

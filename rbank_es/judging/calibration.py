@@ -16,10 +16,11 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
 from rbank_es.events.run_events import Outcome
-from rbank_es.judging.confidence import Graded, Threshold, threshold_for, wilson
+from rbank_es.judging.confidence import Graded, Threshold, threshold_for
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
+from rbank_es.state.proportion import wilson
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,9 +26,6 @@ _JUDGE_RESAMPLES = 1_000
 DELTA = 0.1
 """The probability that a threshold accepts more errors than it promises."""
 
-Z = 1.959964
-"""The quantile of the normal distribution for two-sided intervals of 95 %."""
-
 SEED = 0
 """The seed of resampling, so that the same cases give the same report."""
 
@@ -61,16 +58,6 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     error: float | None = None
     exceeded: float | None = None
     coverage: float | None = None
-
-
-def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """Return the Wilson interval of a share at 95 %, each end 0 to 1; None of nothing."""
-    if not whole:
-        return None
-    share, spread = part / whole, Z * Z / whole
-    middle = (share + spread / 2) / (1 + spread)
-    half = Z * math.sqrt(share * (1 - share) / whole + spread / (4 * whole)) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def threshold_for(cases: Iterable[Graded], alpha: float, resamples: int = _JUDGE_RESAMPLES) -> Threshold:

@@ -1,12 +1,13 @@
 """Policies: named, versioned, pure rules by which a bank decides. An event, `policy_set`, puts them in force.
 
-retrieval      bm25-1  bm25-2
+retrieval      bm25-1  bm25-2  utility-1
 admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
 consolidation  append-1  dedup-1  merge-1
-forgetting     never-1  bounded-1
+forgetting     never-1  bounded-1  utility-1
 selection      best-of-1
+attribution    exposure-1
 
 `POLICIES` is their registry. A policy is one file with one class; every released version stays beside the newer ones.
 """
@@ -18,6 +19,7 @@ from rbank_es.policies.admission import (
     StandardAdmission,
     held_back,
 )
+from rbank_es.policies.attribution import Exposure
 from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.consolidation import (
@@ -29,12 +31,13 @@ from rbank_es.policies.consolidation import (
     find_similar,
     title_similarity,
 )
-from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never
+from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
 from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, policy_of
 from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
 from rbank_es.policies.selection import BestOf, selection_policy
+from rbank_es.policies.utility_rank import UtilityRanking
 from rbank_es.policies.words import match_expression, query_words
 
 __all__ = [
@@ -48,9 +51,11 @@ __all__ = [
     "CheckJudging",
     "ConsolidationPolicy",
     "Dedup",
+    "Exposure",
     "Filters",
     "ForgettingPolicy",
     "ItemIndex",
+    "LeastProven",
     "LmJudging",
     "Merge",
     "Never",
@@ -62,6 +67,7 @@ __all__ = [
     "ReviewedAdmission",
     "StandardAdmission",
     "SuccessFailure",
+    "UtilityRanking",
     "changed",
     "chosen_policy",
     "content_jaccard",

@@ -13,10 +13,16 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.policies.policy import Policy
-from rbank_es.state import ItemState, State, usage
+from rbank_es.state import ItemState, State, outcomes, usage
 from rbank_es.state.bank_state import Order
+from rbank_es.state.proportion import proven_share
 
 Items = Annotated[int, Meta(ge=0, le=limits.POLICY_ITEMS)]
+
+Worth = tuple[float, int]
+"""What an item's uses speak for, compared in order; the least is given up first."""
+
+_UNUSED: Worth = (0, 0)
 
 
 class ForgettingPolicy(Policy, frozen=True, kw_only=True):
@@ -83,8 +89,8 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
         floors = self.floor_success + self.floor_failure
         if floors > self.max_items:
             raise BadPolicy(
-                f"forgetting policy bounded: the floors keep {floors:,} items, max_items allows {self.max_items:,}; "
-                "lower the floors or raise max_items"
+                f"forgetting policy {self.name}: the floors keep {floors:,} items, max_items allows "
+                f"{self.max_items:,}; lower the floors or raise max_items"
             )
 
     def overflows(self, active: int) -> bool:
@@ -94,8 +100,8 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
     def to_forget(self, state: State) -> tuple[str, ...]:
         """Return the ids of the active items over `max_items`, in the order in which they are given up.
 
-        First go those that aren't newborn, among these the fewest wins, then the fewest uses, then the least support,
-        then those decided on first. An item that would take its polarity below the floor is passed over.
+        First go those that aren't newborn, among these the least worth, then the least support, then those decided on
+        first. An item that would take its polarity below the floor is passed over.
         """
         kept = [entry for entry in state.items.values() if entry.state == "active" and _is_for_agents(entry)]
         excess, given_up = len(kept) - self.max_items, list[str]()
@@ -105,11 +111,36 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
         spare = Counter(entry.item.polarity for entry in kept)
         spare["success"] -= self.floor_success
         spare["failure"] -= self.floor_failure
-        for entry in _by_worth(kept, state, _newborn_since(kept, self.grace)):
+        worth, newborn_since = self.worth(state), _newborn_since(kept, self.grace)
+
+        def place(entry: ItemState) -> tuple[bool, Worth, int, Order]:
+            # The order of first decisions comes last, because two machines must give up the same items.
+            newborn = entry.rank[0] >= newborn_since
+            return newborn, worth.get(entry.item.id, _UNUSED), entry.support, entry.rank
+
+        for entry in sorted(kept, key=place):
             if len(given_up) < excess and spare[entry.item.polarity] > 0:
                 spare[entry.item.polarity] -= 1
                 given_up.append(entry.item.id)
         return tuple(given_up)
+
+    def worth(self, state: State) -> dict[str, Worth]:
+        """Return the worth of each item that was ever used: wins, then uses."""
+        return {item: (wins, uses) for item, (uses, wins) in usage(state).items()}
+
+
+class LeastProven(Bounded, frozen=True, kw_only=True):
+    """As `bounded`, but the item whose win rate is proven least goes first, by the lower end of its Wilson interval.
+
+    So an item that won 3 of 3 decided uses outlasts one that won 4 of 20. One without a decided use is proven least.
+    """
+
+    name: ClassVar[str] = "utility"
+
+    def worth(self, state: State) -> dict[str, Worth]:
+        """Return the worth of each item that was ever used: the win rate that is proven, then uses."""
+        decided = outcomes(state)
+        return {item: (proven_share(decided[item][0], sum(decided[item])), n) for item, (n, _) in usage(state).items()}
 
 
 def _is_for_agents(entry: ItemState) -> bool:
@@ -120,14 +151,3 @@ def _newborn_since(entries: list[ItemState], grace: int) -> float:
     """Return the position of the first decision from which on items are newborn; infinity where none is."""
     births = sorted({entry.rank[0] for entry in entries})
     return births[-min(grace, len(births))] if grace else inf
-
-
-def _by_worth(entries: list[ItemState], state: State, newborn_since: float) -> list[ItemState]:
-    used = usage(state)
-
-    def worth(entry: ItemState) -> tuple[bool, int, int, int, Order]:
-        uses, wins = used.get(entry.item.id, (0, 0))
-        # The order of first decisions comes last, because two machines must give up the same items.
-        return entry.rank[0] >= newborn_since, wins, uses, entry.support, entry.rank
-
-    return sorted(entries, key=worth)

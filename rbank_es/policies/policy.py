@@ -83,6 +83,7 @@ POLICIES: Registry[type[Policy]] = Registry(
     {
         "retrieval:bm25-1": "rbank_es.policies.bm25_1:Bm25V1",
         "retrieval:bm25-2": "rbank_es.policies.bm25_2:Bm25V2",
+        "retrieval:utility-1": "rbank_es.policies.utility_rank:UtilityRanking",
         "admission:standard-1": "rbank_es.policies.admission:StandardAdmission",
         "admission:open-1": "rbank_es.policies.admission:OpenAdmission",
         "admission:reviewed-1": "rbank_es.policies.admission:ReviewedAdmission",
@@ -94,7 +95,9 @@ POLICIES: Registry[type[Policy]] = Registry(
         "consolidation:merge-1": "rbank_es.policies.consolidation:Merge",
         "forgetting:never-1": "rbank_es.policies.forgetting_policies:Never",
         "forgetting:bounded-1": "rbank_es.policies.forgetting_policies:Bounded",
+        "forgetting:utility-1": "rbank_es.policies.forgetting_policies:LeastProven",
         "selection:best-of-1": "rbank_es.policies.selection:BestOf",
+        "attribution:exposure-1": "rbank_es.policies.attribution:Exposure",
     },
 )
 """Every version of every policy, as `kind:name-version`."""
@@ -107,6 +110,7 @@ DEFAULTS: dict[PolicyKind, tuple[str, int]] = {
     "consolidation": ("dedup", 1),
     "forgetting": ("never", 1),
     "selection": ("best-of", 1),
+    "attribution": ("exposure", 1),
 }
 """The policy of each kind that a new bank starts with."""
 

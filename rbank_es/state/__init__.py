@@ -10,6 +10,8 @@ from rbank_es.state.bank_state import (
     StandingVerdict,
     State,
     active,
+    counted_uses,
+    outcomes,
     usage,
     wins,
 )
@@ -28,8 +30,10 @@ __all__ = [
     "State",
     "StandingVerdict",
     "active",
+    "counted_uses",
     "evolve",
     "fold",
+    "outcomes",
     "usage",
     "wins",
 ]

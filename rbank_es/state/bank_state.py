@@ -23,6 +23,9 @@ BIRTHS = frozenset({"add", "merge", "supersede"})
 Pair = tuple[str, int]
 """A candidate: id of the extraction, index in it from 0."""
 
+Counted = Literal["either", "injected", "read"]
+"""The ways of giving an item to a run that count as a use: into its context, read there in full, or either of both."""
+
 Order = tuple[int, int]
 """The place of a candidate among all: position of the first decision about it, index in its extraction."""
 
@@ -139,8 +142,8 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
 
 class Due(Struct, frozen=True, kw_only=True):
     """What a correction has to look at: candidates that began or ceased to count, items that people acted on, and runs
-    whose wins count otherwise where a policy chose what to forget; `whole` if words were erased, so that every decision
-    may differ. `causes` are the ids of the events, the first `limits.CORRECTION_CAUSES` of them."""
+    whose outcomes count otherwise where a policy chose what to forget; `whole` if words were erased, so that every
+    decision may differ. `causes` are the ids of the events, the first `limits.CORRECTION_CAUSES` of them."""
 
     pairs: frozenset[Pair] = frozenset()
     items: frozenset[str] = frozenset()
@@ -244,7 +247,8 @@ class RegisteredOntology(Struct, frozen=True, kw_only=True):
 class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
-    `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `relying` is run to the
+    `uses` is item to run to the position at which the run was first given the item in full; `injected` and `read` are
+    the same by way, into the context or by a tool. `verdicts` is by run and purpose; `relying` is run to the
     extractions that were drawn from it, or rely on a verdict on it; `proposals` are those of models, the latest for
     each candidate. `bounded`: a policy that forgets was in force at some position. `due` is what no completed
     correction has looked at. `prepared` are parts of corrections that aren't completed. `records` and `run_records` are
@@ -254,6 +258,8 @@ class State(Struct, frozen=True, kw_only=True):
     position: int = 0
     items: Mapping[str, ItemState] = {}
     uses: Mapping[str, Mapping[str, int]] = {}
+    injected: Mapping[str, Mapping[str, int]] = {}
+    read: Mapping[str, Mapping[str, int]] = {}
     runs: Mapping[str, RunState] = {}
     verdicts: Mapping[tuple[str, str], StandingVerdict] = {}
     policies: Mapping[str, PolicyChoice] = {}
@@ -275,18 +281,37 @@ def active(state: State) -> dict[str, Item]:
     return {id: entry.item for id, entry in state.items.items() if entry.state == "active"}
 
 
+def counted_uses(state: State) -> Mapping[str, Mapping[str, int]]:
+    """Return the uses that count by the attribution policy in force, as item to run to position.
+
+    A setting that this release doesn't know counts either way; `verify` names the policy.
+    """
+    choice = state.policies.get("attribution")
+    counted = None if choice is None else choice.settings.get("counted")
+    # Compared, not looked up: a recorded setting may be any JSON.
+    return state.injected if counted == "injected" else state.read if counted == "read" else state.uses
+
+
 def wins(state: State, item: str) -> int:
     """Return the number of runs that used the item and whose standing learning verdict is success."""
-    verdicts = (state.verdicts.get((run, "learning")) for run in state.uses.get(item, ()))
+    verdicts = (state.verdicts.get((run, "learning")) for run in counted_uses(state).get(item, ()))
     return sum(1 for verdict in verdicts if verdict is not None and verdict.verdict == "success")
 
 
 def usage(state: State) -> dict[str, tuple[int, int]]:
     """Return uses and wins of every item that was ever used, known to the bank or not."""
+    won = _runs_judged(state, "success")
+    return {item: (len(runs), len(won & runs.keys())) for item, runs in counted_uses(state).items()}
+
+
+def outcomes(state: State) -> dict[str, tuple[int, int]]:
+    """Return wins and losses of every item that was ever used, known to the bank or not."""
+    won, lost = _runs_judged(state, "success"), _runs_judged(state, "failure")
+    return {item: (len(won & runs.keys()), len(lost & runs.keys())) for item, runs in counted_uses(state).items()}
+
+
+def _runs_judged(state: State, verdict: VerdictValue) -> set[str]:
     # One pass over verdicts: `wins` for each item would look each run up again.
-    won = {
-        run
-        for (run, purpose), verdict in state.verdicts.items()
-        if purpose == "learning" and verdict.verdict == "success"
+    return {
+        run for (run, purpose), found in state.verdicts.items() if purpose == "learning" and found.verdict == verdict
     }
-    return {item: (len(runs), len(won & runs.keys())) for item, runs in state.uses.items()}

@@ -10,7 +10,8 @@ never began).
     items       their states follow from candidates, decisions, verdicts and acts: see `rbank_es.state.validity`
     support     the candidates that landed on an item and count
     corrections their parts take effect where they are completed, or never
-    uses        the distinct runs that were given an item in full; wins are those that were judged a success
+    uses        the distinct runs that were given an item in full, by each way; the attribution policy in force says
+                which count, and wins are those of them that were judged a success
     runs        from the first `run_started`; ends, costs and steps count in any order
     verdicts    the latest judgment of the highest authority stands, one for learning and one for scoring
     policies    those of the latest `policy_set`, whole
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -124,11 +125,11 @@ class _Work(MemoryFacts):
         own = Overlay if layered else dict
         super().__init__(state, own)
         self.items = own(state.items)
-        self.uses = own(state.uses)
+        self.uses, self.injected, self.read = own(state.uses), own(state.injected), own(state.read)
         self.ontologies = own(state.ontologies)
         self.changed: set[str] = set()
         self._states, self._run_records = own(state.runs), own(state.run_records)
-        self._own_uses: dict[str, dict[str, int]] = {}
+        self._own_uses: dict[tuple[str, str], dict[str, int]] = {}
         self._runs: dict[str, _Run] = {}
 
     def put(self, id: str, standing: Standing, seq: int) -> None:
@@ -164,13 +165,15 @@ class _Work(MemoryFacts):
             found = self._runs[run] = _Run(self._run_records.get(run) or RunRecord())
         return found
 
-    def use(self, items: Iterable[str], run: str, seq: int) -> None:
+    def use(self, items: Iterable[str], run: str, seq: int, way: Literal["injected", "read"]) -> None:
+        ways = (("uses", self.uses), (way, self.injected if way == "injected" else self.read))
         for item in items:
-            # Copied on first touch, because most events use few items.
-            own = self._own_uses.get(item)
-            if own is None:
-                own = self.uses[item] = self._own_uses[item] = dict(self.uses.get(item, ()))
-            own.setdefault(run, seq)
+            for name, uses in ways:
+                # Copied on first touch, because most events use few items.
+                own = self._own_uses.get((name, item))
+                if own is None:
+                    own = uses[item] = self._own_uses[name, item] = dict(uses.get(item, ()))
+                own.setdefault(run, seq)
 
     def done(self, position: int) -> State:
         for run, gathered in self._runs.items():
@@ -182,6 +185,8 @@ class _Work(MemoryFacts):
             position=position,
             items=self.items,
             uses=self.uses,
+            injected=self.injected,
+            read=self.read,
             runs=self._states,
             verdicts=self.verdicts,
             policies=self.policies,
@@ -282,12 +287,12 @@ def _lm_called(work: _Work, event: LmCalled) -> None:
 
 
 def _context_built(work: _Work, event: ContextBuilt) -> None:
-    work.use(event.items, event.run, event.seq)
+    work.use(event.items, event.run, event.seq, "injected")
 
 
 def _memories_read(work: _Work, event: MemoriesRead) -> None:
     if event.how == "get":
-        work.use(event.ids, event.run, event.seq)
+        work.use(event.ids, event.run, event.seq, "read")
 
 
 def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:

@@ -255,8 +255,8 @@ def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
     if event.purpose == "learning" and (old is None or old.verdict != made.verdict):
         for extraction in memory.relying.get(event.run, ()):
             memory.flip(extraction, event.seq, event.id)
-        # By wins a policy chose what to forget, also long before this judgment, but after the first one.
-        if memory.bounded and old is not None and "success" in (old.verdict, made.verdict):
+        # By wins and losses a policy chose what to forget, also long before this judgment, but after the first one.
+        if memory.bounded and old is not None:
             memory.note_due(event.id, runs=(event.run,))
 
 

@@ -185,6 +185,15 @@ def health_row(i: int) -> dict[str, Any]:
     }
 
 
+def measured_row(changes: int) -> dict[str, Any]:
+    """The counts of health: each a different number, and no part over its whole."""
+    wholes = {"items": 40, "candidates": 3 * changes, "uses": 60, "decided_last": 18, "decided_before": 20}
+    wholes |= {"for_agents": 23, "active_uses": 55, "judged": 21, "judged_twice": 6, "active": 24}
+    parts = {"added": 2 * changes, "repeated": changes, "wins": 31, "losses": 19, "wins_last": 9, "wins_before": 11}
+    parts |= {"never_used": 4, "top_items": 3, "top_uses": 25, "undecided": 2, "overruled": 1, "disagreed": 3}
+    return wholes | parts | {"on_one_verdict": 7}
+
+
 def bank_rows(runs: int = 24, items: int = 26, changes: int = 24) -> Rows:
     """Believable rows: some flags, some gaps, an ended item or two."""
     stock, leakage = [item_row(i) for i in range(items)], [leakage_row(i) for i in range(runs)]
@@ -196,6 +205,7 @@ def bank_rows(runs: int = 24, items: int = 26, changes: int = 24) -> Rows:
         "item_usage": [usage_row(i, item) for i, item in enumerate(stock[: items // 2])] if runs else [],
         "items": stock,
         "health_over_time": [health_row(i) for i in range(changes)],
+        "bank_health": [measured_row(changes)] if changes else [],
         "lineage_edges": [edge_row(i, row["id"]) for i, row in enumerate(stock)],
     }
 

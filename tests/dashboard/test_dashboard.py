@@ -294,7 +294,7 @@ def test_charts_and_tables_have_words(page: Any, rows: Any) -> None:
     labels = [a["aria-label"] for _, a in seen.tags if a.get("role") == "img"]
     assert len(labels) == len(figures(page(rows))) == 14
     assert all(label and label.startswith("Chart: ") and len(label) > 30 for label in labels)
-    assert tags.count("table") == tags.count("caption") == 7
+    assert tags.count("table") == tags.count("caption") == 8
     assert all(a.get("scope") for tag, a in seen.tags if tag == "th")
     levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.judging.calibration import Case, Metrics, calibrate, load_cases
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.confidence import Graded, threshold_for, wilson
+from rbank_es.judging.confidence import Graded, threshold_for
 from rbank_es.judging.verdict import Verdict
+from rbank_es.state.proportion import wilson
 
 QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
 

@@ -32,7 +32,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.log.erasure import paths_of_item
 from rbank_es.log.protocol import Erasing
-from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, Merge, Never
+from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, LeastProven, Merge, Never
 from tests.laws.plain_bank import BIRTHS, Facts, recorded, repeats, verdicts_of, visible
 
 RUNS = ("r1", "r2", "r3")
@@ -88,6 +88,7 @@ bounds = st.sampled_from(
         Never(),
         Bounded(max_items=2, grace=0),
         Bounded(max_items=3, floor_success=1, floor_failure=1, grace=1),
+        LeastProven(max_items=2, grace=0),
     )
 )
 policies = st.tuples(st.just("policy"), ways, bounds, st.booleans())

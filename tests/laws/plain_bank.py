@@ -38,10 +38,11 @@ from rbank_es.events import (
     RunJudged,
 )
 from rbank_es.events.items import Item, ItemText
-from rbank_es.policies import Bounded, Dedup, Merge, Policy, governing
+from rbank_es.policies import Bounded, Dedup, LeastProven, Merge, Policy, governing
 from rbank_es.policies.consolidation import NEGATIONS
 from rbank_es.policies.words import words_of
 from rbank_es.state import State
+from rbank_es.state.proportion import wilson
 
 BIRTHS = ("add", "merge", "supersede")
 Pair = tuple[str, int]
@@ -425,7 +426,9 @@ def in_force(policies: Mapping[str, PolicyChoice], kind: Any) -> Policy | None:
         return None
 
 
-def to_forget(items: Mapping[str, PlainItem], policy: Bounded, uses: Mapping[str, set[str]], won: set[str]) -> set[str]:
+def to_forget(
+    items: Mapping[str, PlainItem], policy: Bounded, uses: Mapping[str, set[str]], won: set[str], lost: set[str]
+) -> set[str]:
     """What a bound gives up."""
     live = [it for it in items.values() if it.state == "active"]
     births = sorted({it.rank[0] for it in live})
@@ -437,7 +440,9 @@ def to_forget(items: Mapping[str, PlainItem], policy: Bounded, uses: Mapping[str
 
     def worth(it: PlainItem) -> Row:
         used = uses.get(it.id, set())
-        return it.rank[0] in newborn, len(used & won), len(used), it.support, it.rank, it.id
+        wins, decided = len(used & won), len(used & (won | lost))
+        proven = (wilson(wins, decided) or (0.0,))[0] if isinstance(policy, LeastProven) else wins
+        return it.rank[0] in newborn, proven, len(used), it.support, it.rank, it.id
 
     out: set[str] = set()
     for it in sorted(live, key=worth):
@@ -496,10 +501,9 @@ def canonical(log: Sequence[Event]) -> dict[str, PlainItem]:
                 bound = in_force(policies, "forgetting")
                 if isinstance(bound, Bounded):
                     items = settled(facts, event.seq, counting, decided, forgotten)
-                    won = {
-                        run for run, verdict in verdicts.items() if verdict == "success" and judged[run] <= event.seq
-                    }
-                    forgotten |= to_forget(items, bound, uses, won)
+                    known = {run: verdict for run, verdict in verdicts.items() if judged[run] <= event.seq}
+                    won, lost = ({run for run in known if known[run] == value} for value in ("success", "failure"))
+                    forgotten |= to_forget(items, bound, uses, won, lost)
             case _:
                 pass
     return settled(facts, last(log), counting, decided, forgotten)

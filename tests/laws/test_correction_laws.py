@@ -22,7 +22,7 @@ from rbank_es.events import (
     PolicySet,
     RunJudged,
 )
-from rbank_es.policies import Bounded
+from rbank_es.policies import Bounded, LeastProven
 from rbank_es.state import fold
 from rbank_es.state.digests import state_digests
 from tests.effort import examples
@@ -228,7 +228,13 @@ FORGETFUL = st.one_of(learns, learns, uses, uses, uses, overrules, overrules)
 @lawful
 @given(
     st.lists(FORGETFUL, min_size=8, max_size=20),
-    st.sampled_from((Bounded(max_items=2, grace=0), Bounded(max_items=3, floor_success=1, floor_failure=1, grace=2))),
+    st.sampled_from(
+        (
+            Bounded(max_items=2, grace=0),
+            Bounded(max_items=3, floor_success=1, floor_failure=1, grace=2),
+            LeastProven(max_items=2, grace=0),
+        )
+    ),
 )
 def test_the_same_under_a_bound(ops: list[Op], bound: Bounded) -> None:
     life = Life()

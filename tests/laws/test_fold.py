@@ -10,7 +10,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.events import ContextBuilt, Event, LmCalled, MemoriesRead, type_of
+from rbank_es.events import ContextBuilt, Event, LmCalled, MemoriesRead, PolicyChoice, PolicySet, type_of
 from rbank_es.state import RELEVANT, State, active, evolve, fold, usage, wins
 from rbank_es.state.bank_state import Pair
 from tests.laws.plain_bank import verdicts_of
@@ -115,9 +115,11 @@ def plain_usage(log: Sequence[Event]) -> dict[str, tuple[int, int]]:
     """Uses and wins by their definition, read off the whole log at once."""
     standing, _ = verdicts_of(log)
     uses: dict[str, set[str]] = defaultdict(set)
+    set_last: tuple[PolicyChoice, ...] = next((e.policies for e in log[::-1] if isinstance(e, PolicySet)), ())
+    counted = {choice.kind: choice.settings.get("counted") for choice in set_last}.get("attribution")
     for event in log:
-        given = event.items if isinstance(event, ContextBuilt) else ()
-        read = event.ids if isinstance(event, MemoriesRead) and event.how == "get" else ()
+        given = event.items if isinstance(event, ContextBuilt) and counted != "read" else ()
+        read = event.ids if isinstance(event, MemoriesRead) and event.how == "get" and counted != "injected" else ()
         for item in (*given, *read):
             uses[item].add(event.run)  # type: ignore[attr-defined]
     return {item: (len(runs), sum(standing.get(run) == "success" for run in runs)) for item, runs in uses.items()}
@@ -125,7 +127,8 @@ def plain_usage(log: Sequence[Event]) -> dict[str, tuple[int, int]]:
 
 @given(histories(chapters=("context", "read", "judged", "judged", "started", "set")).map(stamped))
 def test_usage_is_what_its_definition_says(log: list[Event]) -> None:
-    """Distinct runs, and of those the ones whose standing verdict for learning is success, whichever came first."""
+    """Distinct runs that count by the attribution policy set last, however late, and of those the ones whose standing
+    verdict for learning is success, whichever came first."""
     state = fold(log)
     assert usage(state) == plain_usage(log)
     assert all(wins(state, item) == won for item, (_, won) in usage(state).items())

@@ -13,7 +13,7 @@ from rbank_es import Bank
 from rbank_es.bank.decisions import append_decided
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, Reliance, RunJudged
 from rbank_es.events.items import Item
-from rbank_es.policies import Bounded, Policy
+from rbank_es.policies import Bounded, LeastProven, Policy
 from rbank_es.state import ItemState, LiveState, State, active, usage
 from tests.effort import examples
 from tests.laws.bank_lives import DEDUP, F, Life, S, contents, titles
@@ -29,7 +29,7 @@ def bounds(draw: st.DrawFn) -> Bounded:
     """A bound with floors that it has room for."""
     most = draw(st.integers(1, 5))
     won = draw(st.integers(0, most))
-    return Bounded(
+    return draw(st.sampled_from((Bounded, LeastProven)))(
         max_items=most, floor_success=won, floor_failure=draw(st.integers(0, most - won)), grace=draw(st.integers(0, 3))
     )
 
@@ -66,6 +66,16 @@ def bank_of(*policies: Policy) -> Bank:
     return Bank.create("memory:", policies=[policy.choice for policy in policies])
 
 
+def lower_bound(part: int, whole: int) -> float:
+    """The lower end of Wilson's interval by its definition: the least rate that is compatible with the share."""
+    if not part:
+        return 0.0
+    z, share = 1.959964, part / whole
+    # The smaller root of (share - rate)**2 = z**2 * rate * (1 - rate) / whole.
+    a, b, c = 1 + z * z / whole, -(2 * share + z * z / whole), share * share
+    return (-b - (b * b - 4 * a * c) ** 0.5) / (2 * a)
+
+
 def kept_by_enumeration(state: State, bound: Bounded) -> set[str]:
     """Of all sets that keep the bound and the floors, the one that gives up the items of least worth."""
     live = [entry for entry in state.items.values() if entry.state == "active"]
@@ -75,7 +85,10 @@ def kept_by_enumeration(state: State, bound: Bounded) -> set[str]:
 
     def worth(entry: ItemState) -> tuple[Any, ...]:
         uses, wins = used.get(entry.item.id, (0, 0))
-        return entry.rank[0] in newborn, wins, uses, entry.support, entry.rank
+        runs = state.uses.get(entry.item.id, ())
+        lost = sum(state.verdicts[run, "learning"].verdict == F for run in runs if (run, "learning") in state.verdicts)
+        first = lower_bound(wins, wins + lost) if isinstance(bound, LeastProven) else wins
+        return entry.rank[0] in newborn, first, uses, entry.support, entry.rank
 
     floors = {S: bound.floor_success, F: bound.floor_failure}
     possible = []

@@ -20,7 +20,7 @@ from rbank_es.policies import Bm25V1
 from rbank_es.projections import all_projections
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
-from rbank_es.state import Due, State, active, fold, usage, wins
+from rbank_es.state import Due, State, active, counted_uses, fold, usage, wins
 from tests.effort import examples
 from tests.fakes import FakeLog, dump, shown
 from tests.strategies import DOMAINS, WORDS, histories, stamped
@@ -88,7 +88,7 @@ def item_row(state: State, id: str) -> dict[str, Any]:
         "superseded_by": json.dumps(entry.superseded_by, separators=(",", ":"), ensure_ascii=False),
         "state": entry.state,
         "support": entry.support,
-        "uses": len(state.uses.get(id, ())),
+        "uses": len(counted_uses(state).get(id, ())),
         "wins": wins(state, id),
         "losses": losses(state, id),
         "born_seq": entry.born_seq,
@@ -112,7 +112,7 @@ def run_row(state: State, id: str) -> dict[str, Any]:
 
 
 def losses(state: State, id: str) -> int:
-    judged = (state.verdicts.get((run, "learning")) for run in state.uses.get(id, ()))
+    judged = (state.verdicts.get((run, "learning")) for run in counted_uses(state).get(id, ()))
     return sum(verdict is not None and verdict.verdict == "failure" for verdict in judged)
 
 

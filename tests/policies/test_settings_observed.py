@@ -20,6 +20,7 @@ from rbank_es.events.memory_events import ConsolidationProposed
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.importers import import_paths
 from rbank_es.policies import POLICIES, changed, default_policies
+from tests.cli.misled import judged, ran
 from tests.cli_runner import run
 from tests.loop.loops import HEIGHT, TASKS, TOWER
 from tests.loop.test_closed_loop import of_type
@@ -68,6 +69,24 @@ def given_unasked(place: Path, tables: Tables) -> str:
     return run(
         "context", "./bank", "--ont", "lights", "--task", "lamps", "--no-l0", "--no-l1", "--no-l3", cwd=place
     ).out
+
+
+def proven(place: Path, tables: Tables) -> Any:
+    """The first hit of a search, after the item that BM25 ranks last won every run that it was given to."""
+    made(place, tables, *LAMPS)
+    with Bank.open(place / "bank") as bank:
+        last = bank.search("which lamps?")[-1].id
+        for number in range(9):
+            bank.append([*ran(f"r{number}", last), judged(f"r{number}", "success")])
+    return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
+
+
+def used(place: Path, tables: Tables) -> Any:
+    """The uses of items that were put into a context."""
+    made(place, tables, *LAMPS)
+    with Bank.open(place / "bank") as bank:
+        bank.append(ran("r", "own"))
+    return [(row["id"], row["uses"]) for row in run("items", "./bank", "--json", cwd=place).json["items"]]
 
 
 # ---------------------------------------------------------------- admission, consolidation, forgetting
@@ -212,6 +231,9 @@ JUDGED = {"supervised": Scenario(True, CLEAN), "grounding": Scenario(False, FAUL
 SCENARIOS: dict[str, dict[str, Scenario]] = {
     "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
     "retrieval:bm25-2": RETRIEVAL | {"stop_words": Scenario("english-1", searched)},
+    "retrieval:utility-1": RETRIEVAL
+    | {"stop_words": Scenario("english-2", searched)}
+    | {name: Scenario(value, proven) for name, value in (("weight", 0), ("pool", 1))},
     "admission:standard-1": {"rollouts": Scenario(False, compared), "queries": Scenario(False, GOOD)},
     "admission:reviewed-1": {"given": Scenario(False, partial(imported, ONE_EACH))},
     "judging:checks-1": JUDGED,
@@ -234,6 +256,13 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
         "floor_failure": Scenario(2, partial(imported, ONE_EACH[2:] + ONE_EACH[:2]), BOUNDED),
         "grace": Scenario(1, full, BOUNDED),
     },
+    "forgetting:utility-1": {
+        "max_items": Scenario(2, partial(imported, ONE_EACH), BOUNDED),
+        "floor_success": Scenario(2, partial(imported, ONE_EACH), BOUNDED),
+        "floor_failure": Scenario(2, partial(imported, ONE_EACH[2:] + ONE_EACH[:2]), BOUNDED),
+        "grace": Scenario(1, full, BOUNDED),
+    },
+    "attribution:exposure-1": {"counted": Scenario("read", used)},
     "selection:best-of-1": {"k": Scenario(2, compared), "among": Scenario("first", compared)},
 }
 REGISTERED = [(name, each.name) for name in sorted(POLICIES.names()) for each in POLICIES.get(name).described()]

@@ -398,7 +398,7 @@ def test_rebuilding_some_keeps_the_rows_of_the_others(tmp_path: Path) -> None:
     models.catch_up(log)
     with closing(sqlite3.connect(models.path)) as connection, connection:
         connection.execute("DELETE FROM moments")
-        connection.execute("DELETE FROM uses")
+        connection.execute("DELETE FROM exposures")
     applied = models.rebuild(log, only=["usage"])
     assert applied.rebuilt == {"usage": "asked for"}
     assert (len(rows(models, "item_usage")), rows(models, "health_over_time")) == (4, [])
@@ -503,7 +503,7 @@ def test_every_declaration_has_a_digest_of_its_own_that_its_version_changes() ->
     assert len({projection.digest for projection in all_projections()}) == len(all_projections())
     usage = PROJECTIONS.get("usage")
     assert msgspec.structs.replace(usage, version=2).digest != usage.digest
-    assert msgspec.structs.replace(usage, settle=("DELETE FROM uses",)).digest != usage.digest
+    assert msgspec.structs.replace(usage, settle=("DELETE FROM exposures",)).digest != usage.digest
 
 
 STANDING = Table(name="standing", columns="k TEXT, value INTEGER", key=("k", "from_seq"), current=1)

@@ -343,6 +343,31 @@ def test_uses_are_runs_that_were_given_the_item_in_full() -> None:
     )
     assert state.uses == {"owl": {"r1": 1, "r3": 4}, "nobody": {"r1": 1}, "cat": {"r1": 2}}
     assert usage(state) == {"owl": (2, 0), "nobody": (1, 0), "cat": (1, 0)}
+    assert state.injected == {"owl": {"r1": 1}, "nobody": {"r1": 1}}
+    assert state.read == {"owl": {"r1": 2, "r3": 4}, "cat": {"r1": 2}}
+
+
+@pytest.mark.parametrize(
+    ("counted", "expected"),
+    [
+        ("either", {"owl": (2, 2), "cat": (1, 1)}),
+        ("injected", {"owl": (1, 1)}),
+        ("read", {"owl": (2, 2), "cat": (1, 1)}),
+        ("by moonlight", {"owl": (2, 2), "cat": (1, 1)}),
+    ],
+)
+def test_the_attribution_policy_in_force_counts_all_uses_before_it(counted: str, expected: Any) -> None:
+    """The whole log by one rule, and by another one after the next change; one that is unknown here counts either."""
+    attribution = PolicyChoice(kind="attribution", name="exposure", version=1, settings={"counted": counted})
+    events = (
+        ContextBuilt(run="r1", chars=1, items=("owl",)),
+        MemoriesRead(run="r1", ids=("owl", "cat"), how="get", chars=1),
+        MemoriesRead(run="r3", ids=("owl",), how="get", chars=1),
+        *(judged(run, "success") for run in ("r1", "r3")),
+        PolicySet(policies=(attribution,)),
+    )
+    assert usage(folded(*events)) == expected
+    assert usage(folded(*events, PolicySet(policies=()))) == {"owl": (2, 2), "cat": (1, 1)}
 
 
 def test_wins_follow_the_standing_learning_verdict() -> None:

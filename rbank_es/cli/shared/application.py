@@ -41,6 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "impact": "Show everything downstream of an item, a run or an event.",
         "query": "Ask a bank's own provenance in SPARQL.",
         "search": "Find items, as of any point in time.",
+        "health": "Show how a bank does, now and over time: size, novelty, wins, use, verdicts.",
         "diff": "Compare two points in time, or two banks.",
         "drift": "Find what names terms that an ontology changed.",
         "dashboard": "Write one self-contained page about a bank.",

@@ -1,0 +1,141 @@
+"""`health`: shares of a bank with their counts, at a point and over time; intervals in `show` and `items`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank, limits
+from rbank_es.bank.health_report import health_of, series_positions
+from rbank_es.errors import LimitExceeded
+from rbank_es.events import PolicyChoice
+from rbank_es.state.proportion import Share
+from tests.cli.misled import HEIGHT, WARNING, judged, misled_bank, ran
+from tests.cli_runner import fails, run
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the bank `misled`: three items, of which one was given to two runs, won by one."""
+    with misled_bank(tmp_path / "misled") as bank:
+        bank.append([judged("well", "failure", "check"), judged("lucky", "undecided")])
+    return tmp_path
+
+
+def test_health_tells_shares_with_their_counts(place: Path) -> None:
+    found = run("health", "./misled", "--json", cwd=place).json
+    whole = {name: (value["part"], value["whole"]) for name, value in found.items() if "whole" in str(value)}
+    assert found["size"] == 3 and found["stock"] == {"failure": {"active": 1}, "success": {"active": 2}}
+    assert found["uses"] == 2
+    assert whole["novelty"] == (3, 4) and whole["duplicates"] == (1, 4)
+    assert whole["wins"] == whole["wins_last"] == (1, 2) and whole["wins_before"] == (0, 0)
+    assert found["wins"] == Share(1, 2).as_dict() and found["drift"] is None
+    assert whole["top_tenth"] == (2, 2) and whole["never_used"] == (2, 3)
+    assert whole["undecided"] == (0, 4) and whole["overruled"] == (0, 4)
+    assert whole["disagreement"] == (1, 1), "a check and a model differ about the run well"
+    assert whole["one_verdict"] == (3, 3), "the twin supports in other words, which does not carry an item"
+
+
+def test_health_in_words_names_every_measure(place: Path) -> None:
+    said = run("health", "./misled", cwd=place).out
+    for words in ("items by source", "items never used", "67%", "2 of 3", "judges differ", "rest on one verdict"):
+        assert words in said
+    assert "9% to 91%" in said, "the interval of 1 of 2 wins"
+    assert "drift: not known yet" in said
+
+
+def test_each_line_of_a_series_is_the_health_at_its_point(place: Path) -> None:
+    with Bank.open(place / "misled") as bank:
+        head = bank.position
+    for options in (("--every", "7"), ("--points", "4")):
+        found = run("health", "./misled", *options, "--json", cwd=place).json
+        positions = [each["position"] for each in found["series"]]
+        assert positions[-1] == head and positions == sorted(set(positions)) and len(positions) >= 4
+        for each in found["series"]:
+            assert run("health", f"./misled@{each['position']}", "--json", cwd=place).json == {"bank": "misled"} | each
+    said = run("health", "./misled", "--points", "3", cwd=place).out
+    assert "over time" in said and f"{head}" in said.splitlines()[-1]
+
+
+def test_a_series_ends_at_the_point_and_is_bounded(place: Path) -> None:
+    assert series_positions(10, every=4) == (4, 8, 10) and series_positions(10, points=3) == (3, 6, 10)
+    assert series_positions(2, points=5) == (1, 2) and series_positions(0, points=5) == series_positions(9) == ()
+    with pytest.raises(LimitExceeded, match="larger step"):
+        series_positions(limits.HEALTH_POINTS * 10, every=9)
+    assert "give one of them" in fails("health", "./misled", "--every", "3", "--points", "2", cwd=place)
+    assert "points of a series" in fails("health", "./misled", "--points", str(limits.HEALTH_POINTS + 1), cwd=place)
+    assert "no bank" in fails("health", "./nobody", cwd=place).lower()
+    assert run("health", "./misled@2", "--points", "9", "--json", cwd=place).json["size"] == 0
+
+
+def test_an_empty_bank_has_a_health(tmp_path: Path) -> None:
+    Bank.create(tmp_path / "new").close()
+    assert "no item so far" in run("health", "./new", cwd=tmp_path).out
+    found = run("health", "./new", "--json", cwd=tmp_path).json
+    assert found["wins"] == Share(0, 0).as_dict() and found["size"] == 0
+
+
+def test_show_and_items_tell_the_interval_of_wins(place: Path) -> None:
+    said = run("show", "./misled", HEIGHT.id, cwd=place).out
+    assert "won 1 of 2 decided uses: 50%, from 9% to 91% at 95 %" in said
+    assert "too few runs to compare" in said and "would show a difference of 20 points" in said
+    assert "decided use" not in run("show", "./misled", WARNING.id, cwd=place).out
+    shown = run("show", "./misled", HEIGHT.id, "--json", cwd=place).json
+    assert shown["win_rate"] == Share(1, 2).as_dict() and shown["compared"]["difference"] is None
+    rows = {
+        row["id"]: row for row in run("items", "./misled", "--json", "--sort", "-win_rate_low", cwd=place).json["items"]
+    }
+    assert list(rows)[0] == HEIGHT.id and rows[WARNING.id]["win_rate_low"] is None
+    assert (rows[HEIGHT.id]["win_rate_low"], rows[HEIGHT.id]["losses"]) == (0.0945, 1)
+    assert "9-91%" in run("items", "./misled", cwd=place).out
+
+
+def test_show_compares_where_there_are_enough_and_claims_no_effect(tmp_path: Path) -> None:
+    """Every other run has the item and wins, the others lose: the difference is told, and that it is no effect."""
+    with misled_bank(tmp_path / "bank") as bank:
+        bank.append(
+            [
+                event
+                for number in range(160)
+                for event in (
+                    *ran(f"r{number}", *((WARNING.id,) if number % 2 else ())),
+                    judged(f"r{number}", "success" if number % 2 else "failure"),
+                )
+            ]
+        )
+    said = " ".join(run("show", "./bank", WARNING.id, cwd=tmp_path).out.split())
+    assert "beside runs without it, of the same ontology and time:" in said and "no effect of it" in said
+    assert run("show", "./bank", WARNING.id, "--json", cwd=tmp_path).json["compared"]["difference"]["low"] > 0.9
+
+
+def test_a_change_of_attribution_recounts_the_past(place: Path) -> None:
+    """Uses of before too; earlier points keep their own rule, and the change back restores the counts."""
+
+    def uses(point: str = "") -> int:
+        found = run("health", f"./misled{point}", "--json", cwd=place).json["uses"]
+        assert isinstance(found, int)
+        return found
+
+    run("policy", "./misled", "--set", "attribution.counted=read", cwd=place)
+    assert uses() == 0 and uses("@HEAD~1") == 2
+    assert "too few" not in run("show", "./misled", HEIGHT.id, cwd=place).out
+    run("policy", "./misled", "--set", "attribution.counted=either", cwd=place)
+    assert uses() == 2
+
+
+def test_a_rule_of_attribution_that_is_unknown_counts_either_way_and_is_named(place: Path) -> None:
+    """A bank of a later release can be read, and says by what it was not counted."""
+    with Bank.open(place / "misled") as bank:
+        before = health_with(bank)
+        choice = PolicyChoice(kind="attribution", name="moonlight", version=3, settings={"counted": ["odd"]})
+        policies = [{"kind": "attribution", "name": choice.name, "version": 3, "settings": choice.settings}]
+        bank.append(json.loads(json.dumps({"type": "policy_set", "policies": policies})))
+        assert health_with(bank) == before
+        assert [each.name for each in bank.verify().unknown_policies] == ["moonlight"]
+
+
+def health_with(bank: Bank) -> object:
+    with bank.as_of() as view:
+        return health_of(view).uses

@@ -1,0 +1,154 @@
+"""Ranking by utility: BM25's best, moved by what their uses have proven; the same as of any position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es import Bank, Item
+from rbank_es.context.procedures import procedures
+from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRead, MemoriesRetrieved, PolicySet, RunStarted
+from rbank_es.extraction.candidates import consolidate
+from rbank_es.policies import Bm25V1, Dedup, Exposure, LeastProven, UtilityRanking
+from rbank_es.state import fold, outcomes
+from rbank_es.state.proportion import proven_share
+from rbank_es.tools.memory.item_search import search_items
+from tests.cli.misled import judged, ran
+from tests.effort import examples
+from tests.tools.tool_sessions import session_for
+
+LAMPS = tuple(
+    Item.make(f"Lamps, way {number}", " ".join(["lamps"] * (number + 1)) + f" and thing{number} apart", id=f"i{number}")
+    for number in range(6)
+)
+RUNS = ("r1", "r2", "r3")
+ALL = 10
+
+
+def utility_bank(*policies: Any) -> Bank:
+    """A bank in memory with six items about lamps, under policies."""
+    bank = Bank.create("memory:", policies=[policy.choice for policy in policies])
+    consolidate(bank, LAMPS)
+    return bank
+
+
+def ranked(bank: Bank, policy: Any = None, point: int | None = None) -> list[tuple[str, float]]:
+    with bank.as_of(point) as view:
+        return [(hit.id, hit.score) for hit in view.search("lamps", ALL, policy=policy)]
+
+
+happenings = st.lists(
+    st.one_of(
+        st.builds(
+            ContextBuilt,
+            run=st.sampled_from(RUNS),
+            chars=st.just(1),
+            items=st.sampled_from(LAMPS).map(lambda item: (item.id,)),
+        ),
+        st.builds(
+            MemoriesRead,
+            run=st.sampled_from(RUNS),
+            chars=st.just(1),
+            how=st.just("get"),
+            ids=st.sampled_from(LAMPS).map(lambda item: (item.id,)),
+        ),
+        st.builds(judged, st.sampled_from(RUNS), st.sampled_from(("success", "failure", "undecided"))),
+        st.sampled_from(("either", "injected", "read")).map(
+            lambda counted: PolicySet(policies=(UtilityRanking().choice, Exposure(counted=counted).choice))
+        ),
+    ),
+    min_size=2,
+    max_size=14,
+)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(happenings, st.integers(0, 14))
+def test_the_ranking_is_that_of_its_definition_at_every_point(events: Sequence[Event], cut: int) -> None:
+    """BM25's score times 1 + weight * the lower end of Wilson's interval of wins; read off the fold of that point."""
+    with utility_bank(Dedup()) as bank:
+        begun = bank.position
+        bank.append(events)
+        for point in {begun + min(cut, len(events)), bank.position}:
+            known = outcomes(fold(bank.events(point=point, resolve=True)))
+            shares = {id: proven_share(wins, wins + losses) for id, (wins, losses) in known.items()}
+            plain = ranked(bank, Bm25V1(), point)
+            moved = sorted((score * (1 + 2.0 * shares.get(id, 0.0)), id) for id, score in plain)
+            assert ranked(bank, UtilityRanking(weight=2.0), point) == [(id, score) for score, id in moved]
+
+
+def test_a_proven_item_passes_one_that_fits_a_little_better() -> None:
+    with utility_bank(UtilityRanking(), Dedup()) as bank:
+        before = [id for id, _ in ranked(bank)]
+        for number in range(8):
+            bank.append([*ran(f"r{number}", before[1]), judged(f"r{number}", "success")])
+        assert [id for id, _ in ranked(bank)] == [before[1], before[0], *before[2:]]
+        with bank.as_of() as view:
+            pooled = [hit.id for hit in view.search("lamps", 1, policy=UtilityRanking(pool=1))]
+        assert pooled == before[:1], "an item beyond the pool stays where it is"
+
+
+@pytest.mark.parametrize("counted", ["injected", "read"])
+def test_only_uses_that_count_move_an_item(counted: str) -> None:
+    with utility_bank(UtilityRanking(), Exposure(counted=counted), Dedup()) as bank:  # type: ignore[arg-type]
+        plain = ranked(bank)
+        bank.append([RunStarted(run="r"), ContextBuilt(run="r", chars=1, items=("i0",)), judged("r", "success")])
+        assert (ranked(bank) != plain) == (counted == "injected")
+
+
+def test_retrievals_by_utility_are_verified_at_their_own_position() -> None:
+    """Verdicts, uses and a change of attribution that come later change nothing in the check of earlier ones."""
+    with utility_bank(UtilityRanking(), Dedup()) as bank:
+        for number, verdict in enumerate(("success", "failure", "success", "success")):
+            run = f"r{number}"
+            layer = procedures(bank, "lamps", run=run)
+            bank.append([RunStarted(run=run, task="lamps"), *layer.retrievals])
+            bank.append([ContextBuilt(run=run, chars=1, items=layer.packed.items), judged(run, verdict)])  # type: ignore[arg-type]
+        bank.set_policies({"attribution": {"counted": "read"}})
+        bank.overrule("r0", "failure", reason="wrong")
+        assert bank.verify(retrievals=True).retrievals.checked == 8  # type: ignore[union-attr]
+        bank.append(
+            MemoriesRetrieved(
+                mode="auto", k=1, policy="utility-1", query="lamps", hits=(Hit(id="i0", rank=1, score=-9),)
+            )
+        )
+        with pytest.raises(Exception, match="now find other"):
+            bank.verify(retrievals=True)
+
+
+def test_a_tool_searches_again_after_the_uses_of_a_judged_run_changed(tmp_path: Path) -> None:
+    """An agent's next search sees a use that was recorded since its last one, because the ranking hangs on it."""
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.set_policies({"retrieval": {"name": "utility"}})
+        consolidate(bank, LAMPS)
+        bank.append([RunStarted(run="r"), judged("r", "success")])
+        session = session_for(bank)
+        before = search_items(session, "lamps").hits
+        bank.append([ContextBuilt(run="r", chars=1, items=(before[-1].id,))])
+        found = search_items(session, "lamps")
+        assert found.position == bank.position
+        assert {hit.id: hit.score for hit in found.hits}[before[-1].id] < before[-1].score
+
+
+def test_what_utility_forgets_is_forgotten_again_by_a_correction() -> None:
+    """With uses counted as they were then; `verify` decides everything again and finds nothing that differs."""
+    with utility_bank(Exposure(), Dedup()) as bank:
+        bank.append([*ran("won", "i0", "i1"), judged("won", "success")])
+        bank.append([*ran("lost", "i0", "i2"), judged("lost", "failure")])
+        bank.append(MemoriesRead(run="won", ids=("i3",), how="get", chars=1))
+        bank.set_policies({"forgetting": {"name": "utility", "max_items": 5, "grace": 0}})
+        consolidate(bank, [Item.make("Buoys", "Something else again.", id="new")])
+        forgotten = {id for id, entry in bank.state().items.items() if entry.state == "forgotten"}
+        assert forgotten == {"i4", "i5"}, "neither was used; i2 lost, and has a use more"
+        bank.set_policies({"attribution": {"counted": "read"}})
+        assert bank.verify(decisions=True).canonical.canonical
+        consolidate(bank, [Item.make("Nets", "Quite another matter.", id="newer")])
+        state = bank.state()
+        assert {id for id, entry in state.items.items() if entry.state == "forgotten"} - forgotten == {"i0"}
+        assert LeastProven(max_items=4, grace=0).to_forget(state)
+        assert bank.verify(decisions=True).canonical.canonical
