@@ -59,8 +59,8 @@ def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json
     opened, point = open_at(bank)
     with opened, ExitStack() as stack:
         new, old = _open(paths, stack), _open(old_paths, stack) if old_paths else None
-        texts = texts_at(opened, point)
         position = opened.resolve(point)
+        texts = texts_at(opened, position)
         known = {**new.surroundings.prefixes, **(old.surroundings.prefixes if old is not None else {})}
         named = named_terms(texts, known)
         changes = _changes([iri for each in named for iri in each], new, old)
@@ -98,7 +98,7 @@ def _changes(iris: list[str], new: Source, old: Source | None) -> Changes:
         there = _in_data(suspected, new)
         return {iri: changes for iri, changes in suspected.items() if iri not in there}
     assert old.schema is not None
-    changes = schema_changes(old.schema, new.schema)
+    changes = schema_changes(old.schema, new.schema, frozenset(iris))
     terms = {each.iri for schema in (old.schema, new.schema) for each in schema.classes}
     terms |= {each.iri for schema in (old.schema, new.schema) for each in schema.properties}
     before = _in_data([iri for iri in iris if iri not in terms], old)

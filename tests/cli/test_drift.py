@@ -142,6 +142,13 @@ def test_the_words_of_items_neither_reach_the_terminal_raw_nor_become_part_of_a_
     assert words[:2] == ["retract", "notes"] and words[3] == "--because" and len(words) == 5
 
 
+def test_the_names_of_an_ontology_do_not_reach_the_terminal_raw(place: Path) -> None:
+    odd = f"<{NS}build\u202eing>"
+    (place / "odd.ttl").write_text((place / "old.ttl").read_text().replace("lt:towerHeight", odd))
+    said = run("drift", "notes", "--ont", "odd.ttl", "--old", "old.ttl", cwd=place).out
+    assert "same label" in said and "\u202e" not in said
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
