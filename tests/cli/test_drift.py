@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ PLAIN = ("Ask for classes first", "Call g_classes() before a query; towerHeight 
 GUIDE = "## Summary\n\nLights have lt:focalHeight and lt:towerHeight.\n"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A bank of items and a guide, and two versions of the lights."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bank of items and a guide, and two versions of the lights; for tests that only look."""
+    tmp_path = tmp_path_factory.mktemp("drift")
     text = lights().ontology.read_text(encoding="utf-8")
     (tmp_path / "old.ttl").write_text(text)
     new = text.replace("lt:towerHeight", "lt:buildingHeight").replace("lt:Outage", "lt:Gap").replace("Outage", "Gap")
@@ -48,6 +50,19 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    """A copy, which a test may change."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def facts(made: Path) -> Any:
+    """What changed from the old version to the new one."""
+    return drift(made, "--ont", "new.ttl", "--old", "old.ttl")
+
+
 def drift(place: Path, *options: str, bank: str = "notes") -> Any:
     return run("drift", bank, *options, "--json", cwd=place).json
 
@@ -56,8 +71,7 @@ def by_title(facts: Any) -> dict[str, Any]:
     return {each["title"]: each for each in facts["drifted"]}
 
 
-def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_they_were_worth(place: Path) -> None:
-    facts = drift(place, "--ont", "new.ttl", "--old", "old.ttl")
+def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_they_were_worth(facts: Any) -> None:
     found = by_title(facts)
     assert facts["looked_at"] == 5 and set(found) == {TOWER[0], PATTERN[0], "guide to lights"}
     assert [each["title"] for each in facts["drifted"]][0] == TOWER[0]
@@ -75,8 +89,8 @@ def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_
     assert names["lt:Outage"] <= {"gone", "renamed"} and "lt:name" not in names
 
 
-def test_people_read_the_changes_and_the_proposals(place: Path) -> None:
-    said = run("drift", "notes", "--ont", "new.ttl", "--old", "old.ttl", cwd=place).out
+def test_people_read_the_changes_and_the_proposals(made: Path) -> None:
+    said = run("drift", "notes", "--ont", "new.ttl", "--old", "old.ttl", cwd=made).out
     for words in (
         "name terms that are gone or renamed: 3 texts",
         "now lt:buildingHeight (same label)",
@@ -87,30 +101,29 @@ def test_people_read_the_changes_and_the_proposals(place: Path) -> None:
         assert words in said
 
 
-def test_a_proposal_can_be_typed_and_nothing_is_done_before_that(place: Path) -> None:
+def test_a_proposal_can_be_typed_and_nothing_is_done_before_that(facts: Any, place: Path) -> None:
     with Bank.open(place / "logs" / "notes") as bank:
-        before = bank.head()
-    found = by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl"))[TOWER[0]]
-    with Bank.open(place / "logs" / "notes") as bank:
-        assert bank.head() == before
-    run(*shlex.split(found["proposal"]), cwd=place)
+        assert bank.position == facts["position"]
+    run(*shlex.split(by_title(facts)[TOWER[0]]["proposal"]), cwd=place)
     assert TOWER[0] not in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl"))
     assert TOWER[0] in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl", bank="notes@HEAD~2"))
 
 
-def test_without_the_old_ontology_unknown_names_of_its_namespaces_are_found(place: Path) -> None:
-    found = by_title(drift(place, "--ont", "new.ttl"))
+def test_without_the_old_ontology_unknown_names_of_its_namespaces_are_found(made: Path) -> None:
+    found = by_title(drift(made, "--ont", "new.ttl"))
     # The individual is in the data, so it is not gone.
     assert set(found) == {TOWER[0], PATTERN[0], "guide to lights"}
     assert found[TOWER[0]]["terms"][0]["changes"][0]["change"] == "gone"
 
 
+@pytest.mark.slow
 def test_an_individual_that_left_the_data_is_gone(place: Path) -> None:
     (place / "moved.ttl").write_text(re.sub(r"\bl:gannet\b", "l:solan", (place / "old.ttl").read_text()))
     [term] = by_title(drift(place, "--ont", "moved.ttl", "--old", "old.ttl"))[FULL[0]]["terms"]
     assert (term["written"], term["changes"][0]["kind"]) == ("https://lights.example/light/gannet", None)
 
 
+@pytest.mark.slow
 def test_a_changed_range_is_listed_apart(place: Path) -> None:
     text = (place / "old.ttl").read_text()
     (place / "wider.ttl").write_text(text + "\nlt:towerHeight rdfs:domain lt:Area .\n")
@@ -120,9 +133,9 @@ def test_a_changed_range_is_listed_apart(place: Path) -> None:
     assert "name terms that changed: 2 texts" in said and "domain was" in said
 
 
-def test_the_same_ontology_drifts_nowhere(place: Path) -> None:
-    assert drift(place, "--ont", "old.ttl", "--old", "old.ttl")["drifted"] == []
-    assert "terms: 0 of 5" in run("drift", "notes", "--ont", "lights", cwd=place).out
+def test_the_same_ontology_drifts_nowhere(made: Path) -> None:
+    assert drift(made, "--ont", "old.ttl", "--old", "old.ttl")["drifted"] == []
+    assert "terms: 0 of 5" in run("drift", "notes", "--ont", "lights", cwd=made).out
 
 
 def test_erased_words_are_counted_and_not_guessed(place: Path) -> None:
@@ -142,6 +155,7 @@ def test_the_words_of_items_neither_reach_the_terminal_raw_nor_become_part_of_a_
     assert words[:2] == ["retract", "notes"] and words[3] == "--because" and len(words) == 5
 
 
+@pytest.mark.slow
 def test_the_names_of_an_ontology_do_not_reach_the_terminal_raw(place: Path) -> None:
     odd = f"<{NS}build\u202eing>"
     (place / "odd.ttl").write_text((place / "old.ttl").read_text().replace("lt:towerHeight", odd))
@@ -165,6 +179,6 @@ def test_a_wrong_ontology_is_named(options: tuple[str, ...], words: str, place: 
     assert words in fails("drift", "notes", *options, cwd=place)
 
 
-def test_an_unknown_bank_or_point_is_named(place: Path) -> None:
-    assert "nowhere" in fails("drift", "nowhere", "--ont", "new.ttl", cwd=place)
-    assert "9999" in fails("drift", "notes@9999", "--ont", "new.ttl", cwd=place)
+def test_an_unknown_bank_or_point_is_named(made: Path) -> None:
+    assert "nowhere" in fails("drift", "nowhere", "--ont", "new.ttl", cwd=made)
+    assert "9999" in fails("drift", "notes@9999", "--ont", "new.ttl", cwd=made)

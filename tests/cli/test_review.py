@@ -33,8 +33,8 @@ def reviewed(place: Path, *options: str) -> Any:
     return run("review", "misled", *options, "--json", cwd=place).json
 
 
-def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_type(place: Path) -> None:
-    said = run("review", "misled", "--verdicts", "1", cwd=place).out
+def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_type(made: Path) -> None:
+    said = run("review", "misled", "--verdicts", "1", cwd=made).out
     for words in (
         "1. wrong: success, says lm-1 (a model) at position",
         "Which lighthouse is the tallest? (wrong)",
@@ -51,8 +51,8 @@ def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_typ
     assert "2. " not in said
 
 
-def test_programs_get_all_facts(place: Path) -> None:
-    facts = reviewed(place, "--verdicts", "9")
+def test_programs_get_all_facts(made: Path) -> None:
+    facts = reviewed(made, "--verdicts", "9")
     assert (facts["doubtful"], [each["run"] for each in facts["verdicts"]]) == (3, ["wrong", "lucky", "misled"])
     first = facts["verdicts"][0]
     assert first["stake"] == {"items": [HEIGHT.id], "uses": 2, "runs": ["lucky", "misled"]}
@@ -60,7 +60,7 @@ def test_programs_get_all_facts(place: Path) -> None:
     assert first["doubt"]["record"]["checked"] == 0 and first["minutes"] >= 1
 
 
-@pytest.mark.parametrize("settles", ["confirm", "overrule"])
+@pytest.mark.parametrize("settles", ["confirm", pytest.param("overrule", marks=pytest.mark.slow)])
 def test_the_commands_it_prints_settle_a_verdict(settles: str, place: Path) -> None:
     [first] = reviewed(place, "--verdicts", "1")["verdicts"]
     run(*shlex.split(first[settles]), cwd=place)
@@ -70,14 +70,14 @@ def test_the_commands_it_prints_settle_a_verdict(settles: str, place: Path) -> N
     assert (record["checked"], record["wrong"]) == (1, int(settles == "overrule"))
 
 
-def test_as_many_as_fit_into_the_minutes(place: Path) -> None:
-    three = reviewed(place, "--verdicts", "9")["verdicts"]
+def test_as_many_as_fit_into_the_minutes(made: Path) -> None:
+    three = reviewed(made, "--verdicts", "9")["verdicts"]
     two = sum(each["minutes"] for each in three[:2])
-    assert [each["run"] for each in reviewed(place, "--verdicts", "9", "--minutes", str(two))["verdicts"]] == [
+    assert [each["run"] for each in reviewed(made, "--verdicts", "9", "--minutes", str(two))["verdicts"]] == [
         "wrong",
         "lucky",
     ]
-    assert "give more" in run("review", "misled", "--verdicts", "9", "--minutes", "0.5", cwd=place).err
+    assert "give more" in run("review", "misled", "--verdicts", "9", "--minutes", "0.5", cwd=made).err
 
 
 def test_a_bank_without_doubtful_verdicts_says_so(place: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_bank_without_doubtful_verdicts_says_so(place: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_wrong_options_are_named(options: tuple[str, ...], words: str, place: Path) -> None:
-    assert words in fails("review", "misled", *options, cwd=place)
+def test_wrong_options_are_named(options: tuple[str, ...], words: str, made: Path) -> None:
+    assert words in fails("review", "misled", *options, cwd=made)
 
 
 def test_a_review_records_nothing(place: Path) -> None:
