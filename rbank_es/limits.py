@@ -142,6 +142,8 @@ CORRECTION_GROUP_EVENTS = GROUP_EVENTS // 2
 CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
 # Slips of writers that `verify --strict` lists; all are counted.
 SLIPS_LISTED = 1_000
+# Rows of each table of `whatif`: more would hide the next one, and programs get all of them.
+WHAT_IF_ROWS = 20
 # Ids that an error names: more would scroll its advice away.
 IDS_NAMED = 6
 # Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.

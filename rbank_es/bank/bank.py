@@ -28,6 +28,7 @@ from rbank_es import limits
 from rbank_es.bank.acts import BankActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.erasure_targets import erasing_of
+from rbank_es.bank.inquiry import BankInquiry
 from rbank_es.bank.locator import locate, resolve_point
 from rbank_es.errors import (
     BadInput,
@@ -86,7 +87,7 @@ class Verified(msgspec.Struct, frozen=True):
     slips: SlipCheck | None = None
 
 
-class Bank(BankActs, BankBranches):
+class Bank(BankActs, BankBranches, BankInquiry):
     """One bank, for use as a context manager. Threads may share it; processes open the same place each."""
 
     def __init__(self, log: EventLog, name: str) -> None:

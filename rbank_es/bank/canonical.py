@@ -168,29 +168,34 @@ class Redecider(MemoryFacts):
         policy = self.timeline.consolidation(recorded.order[0])
         wordless = candidate.erased or any(self._has_erased(id) for id in recorded.first.targets)
         if policy is None or policy.label != recorded.policy or wordless:
-            return self._kept(recorded, candidate.item, candidate.erased, known)
+            return kept(recorded.first, candidate.item, candidate.erased, known)
         return policy.decide(pair[1], candidate.item, known, self.proposals.get(pair))
 
     def _has_erased(self, id: str) -> bool:
         record = self.records.get(id)
         return record is not None and any(self.candidates[pair].erased for pair in record.pairs)
 
-    def _kept(self, recorded: PairState, item: Item, erased: bool, known: KnownItems) -> Decision:
-        first, own = recorded.first, known.entry(item.id)
-        discard = Decision(candidate=first.candidate, action="discard", item=item.id)
-        rejected = own is not None and own.state == "rejected"
-        if rejected or (not erased and find_rejected(item, known) is not None):
-            return replace(discard, reason=REJECTED)
-        if first.action == "discard" and first.reason not in (UNSUPPORTED, REJECTED):
-            return first
-        entries = ((id, known.entry(id)) for id in first.targets)
-        targets = tuple(id for id, entry in entries if entry is not None and entry.state != "unsupported")
-        # Later records are never looked at: else a bank would depend on the history of its corrections.
-        if first.action == "add" or (targets and first.action != "discard"):
-            return replace(first, targets=targets)
-        if erased:
-            return replace(discard, reason=ERASED)
-        return Decision(candidate=first.candidate, action="add", item=item.id, reason=KEPT)
+
+def kept(first: Decision, item: Item, erased: bool, known: KnownItems) -> Decision:
+    """Return what is kept of a decision that can't be made again, among known items: it, as far as its targets exist.
+
+    `first` is the decision as it was first recorded, `item` its candidate, whose words may be `erased`.
+    """
+    own = known.entry(item.id)
+    discard = Decision(candidate=first.candidate, action="discard", item=item.id)
+    rejected = own is not None and own.state == "rejected"
+    if rejected or (not erased and find_rejected(item, known) is not None):
+        return replace(discard, reason=REJECTED)
+    if first.action == "discard" and first.reason not in (UNSUPPORTED, REJECTED):
+        return first
+    entries = ((id, known.entry(id)) for id in first.targets)
+    targets = tuple(id for id, entry in entries if entry is not None and entry.state != "unsupported")
+    # Later records are never looked at: else a bank would depend on the history of its corrections.
+    if first.action == "add" or (targets and first.action != "discard"):
+        return replace(first, targets=targets)
+    if erased:
+        return replace(discard, reason=ERASED)
+    return Decision(candidate=first.candidate, action="add", item=item.id, reason=KEPT)
 
 
 Step = tuple[int, int, int, Callable[[int], None]]

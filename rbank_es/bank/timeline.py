@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any
 
 from rbank_es.errors import BadPolicy
@@ -36,6 +37,17 @@ class Timeline:
         self._policies: list[Mapping[str, PolicyChoice]] = [{}]
         self._resolved: dict[tuple[int, PolicyKind], Policy | None] = {}
         self._forgotten: list[MemoriesForgotten] = []
+
+    def copy(self) -> Timeline:
+        """Return a timeline that is equal, and goes on by itself."""
+        made = Timeline()
+        vars(made).update({name: copy(value) for name, value in vars(self).items()})
+        return made
+
+    @property
+    def in_force(self) -> Mapping[str, PolicyChoice]:
+        """The records of the policies in force at present, by kind."""
+        return self._policies[-1]
 
     def take(self, events: Iterable[Event], position: int) -> None:
         """Go on with the events of `TIMELINE_TYPES` up to a position."""

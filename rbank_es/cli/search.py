@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import nearest_hint, open_at, view_at
 from rbank_es.cli.shared.output import Cell, count, echo_json, echo_table, warn
+from rbank_es.cli.shared.stored_bank import stored_bank
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.projections.view import FoundItem, View
 
@@ -38,18 +41,22 @@ def search(
     """Find the active items that fit a query best, ranked exactly as the bank ranked them at that point in time.
 
     The query is plain words: quotes, OR, * and the like have no special meaning. Scores are BM25's; lower is better.
+    In the place of BANK, a file that `replay --into` or `whatif --into` wrote.
     """
-    opened, point = open_at(bank)
-    with opened:
-        position = opened.resolve(point)
-        with view_at(opened, position) as view:
-            found = view.search(query, k, polarity=polarity, domain=domain, ontology=ontology)
-            if as_json:
-                echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
-            else:
-                print_hits(found)
-            if not found:
-                warn(_why_nothing(view, query, polarity, domain))
+    with ExitStack() as open_things:
+        if (stored := stored_bank(bank)) is not None:
+            name, view = stored.name, open_things.enter_context(stored.view())
+        else:
+            opened, point = open_at(bank)
+            name = open_things.enter_context(opened).name
+            view = open_things.enter_context(view_at(opened, opened.resolve(point)))
+        found = view.search(query, k, polarity=polarity, domain=domain, ontology=ontology)
+        if as_json:
+            echo_json({"bank": name, "position": view.position, "query": query, "hits": found})
+        else:
+            print_hits(found)
+        if not found:
+            warn(_why_nothing(view, query, polarity, domain))
 
 
 def _why_nothing(view: View, query: str, polarity: str | None, domain: str | None) -> str:

@@ -32,6 +32,7 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.cli.shared.run_lessons import LearnedItem, given_to, learned_from
+from rbank_es.cli.shared.stored_bank import show_stored, stored_bank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
@@ -72,11 +73,17 @@ def show(bank: str, thing: str, tree: bool, depth: int, as_json: bool) -> None:
     An item is shown with its text, state, uses, wins, the verdicts that it rests on and what would end it, the runs
     that used it, and its history. A run is shown with its task, its verdicts and which of them stands, what was given
     to it and learned from it, its leakage and timeline. Any beginning of an id will do that no other id has. Where
-    THING is ambiguous, write item:ID, run:ID or event:ID.
+    THING is ambiguous, write item:ID, run:ID or event:ID. In the place of BANK, a file that `replay --into` or
+    `whatif --into` wrote: it has items and runs.
 
     With --tree, the causes (decision, candidate, extraction, the call of the model, the verdict, runs and what these
     were given) and the effects (uses with their outcomes, what was drawn from those runs) are shown instead.
     """
+    if (stored := stored_bank(bank)) is not None:
+        if tree:
+            raise BadInput(f"{stored.path} has no log to draw a tree from: name a bank")
+        show_stored(stored, thing, as_json=as_json)
+        return
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
         then = Moment(opened, view, view.position)

@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "health": "Show how a bank does, now and over time: size, novelty, wins, use, verdicts.",
         "diff": "Compare two points in time, or two banks.",
         "drift": "Find what names terms that an ontology changed.",
+        "whatif": "Show what would differ under other policies, verdicts, or without an item or a run.",
         "dashboard": "Write one self-contained page about a bank.",
         "demo": "Tour the sample bank: start here.",
     },

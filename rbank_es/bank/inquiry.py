@@ -1,0 +1,55 @@
+"""Questions to a bank that its log answers, though nobody recorded the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rbank_es.errors import BadInput
+from rbank_es.events.run_events import VerdictValue
+from rbank_es.log import EventLog
+
+# Imported where they are used, as in `Bank`: an append needs none of them.
+if TYPE_CHECKING:
+    from rbank_es.bank.supposed_differences import WhatIf
+    from rbank_es.bank.what_if import PackItems, Progress
+
+
+class BankInquiry:
+    """The part of `Bank` that says what would be otherwise."""
+
+    log: EventLog
+
+    def resolve(self, point: str | int | None) -> int:
+        """Return the position that a point means."""
+        raise NotImplementedError
+
+    def what_if(
+        self,
+        *,
+        policies: Mapping[str, Any] | None = None,
+        verdicts: Mapping[str, VerdictValue] | None = None,
+        without: Iterable[str] = (),
+        since: str | int = 0,
+        until: str | int | None = None,
+        pack: PackItems | None = None,
+        into: str | Path | None = None,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> WhatIf:
+        """Return what would differ, had something been otherwise from a point on, and until another (the head).
+
+        `policies` are tables by kind, as `set_policies` takes them; `verdicts` are by run; `without` are ids of items
+        and runs. `pack` returns the text of items in a prompt, for the prompts of runs. With `into`, a file of read
+        models of the bank as it would be is written. No model is called, and nothing is written to the log.
+        Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, `ProjectionError`.
+        """
+        from rbank_es.bank.what_if import WhatIfQuestion, what_if
+
+        target = None if into is None else Path(into)
+        if target is not None and target.exists() and not force:
+            raise BadInput(f"{target} exists; choose another file, or give --force to replace it")
+        question = WhatIfQuestion(policies=policies or {}, verdicts=verdicts or {}, without=tuple(without))
+        last, first = self.resolve(until), self.resolve(since)
+        return what_if(self.log, question, first, last, pack=pack, into=target, progress=progress)

@@ -1,0 +1,175 @@
+"""What would differ between a bank as recorded and as supposed, as values, and the differences of two states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from rbank_es.bank.canonical import counts
+from rbank_es.events.memory_events import Action
+from rbank_es.state import ItemStatus, Pair, State, usage
+
+
+class DecisionDifference(Struct, frozen=True, kw_only=True):
+    """A decision in force that would differ: action and targets; None where the candidate doesn't count, or isn't."""
+
+    extraction: str
+    candidate: int
+    item: str
+    title: str
+    before: tuple[Action, tuple[str, ...]] | None
+    after: tuple[Action, tuple[str, ...]] | None
+
+
+class ItemDifference(Struct, frozen=True, kw_only=True):
+    """An item whose state would differ; None where it is unknown or has no support. An erased title is empty."""
+
+    id: str
+    title: str
+    before: ItemStatus | None
+    after: ItemStatus | None
+
+
+class UsageDifference(Struct, frozen=True, kw_only=True):
+    """An item that would have other uses or wins by the same runs."""
+
+    id: str
+    uses_before: int
+    uses_after: int
+    wins_before: int
+    wins_after: int
+
+
+class HitsDifference(Struct, frozen=True, kw_only=True):
+    """A recorded retrieval that would find other items, or the same in another order: ids, best first."""
+
+    seq: int
+    run: str | None
+    mode: Literal["auto", "tool"]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+class PromptDifference(Struct, frozen=True, kw_only=True):
+    """A run that would be given other procedures at position `seq`: ids of the items chosen, and the injected text.
+
+    `before` is None where it was erased; both are None where the caller gave no way to pack items.
+    """
+
+    run: str
+    seq: int
+    items_before: tuple[str, ...]
+    items_after: tuple[str, ...]
+    before: str | None = None
+    after: str | None = None
+
+
+class ModelNeeds(Struct, frozen=True, kw_only=True):
+    """What only a model could tell, counted.
+
+    runs         that would be given another prompt, or find other items, and so might behave otherwise
+    items        that would be there and were drawn from such runs
+    extractions  runs from which another lesson would be drawn, because their verdict would be another one
+    judgments    of checks and models under another judging policy
+    drawn        extractions from runs under another policy of extraction or selection
+    proposals    candidates about which a policy would have asked a model
+    """
+
+    runs: int = 0
+    items: int = 0
+    extractions: int = 0
+    judgments: int = 0
+    drawn: int = 0
+    proposals: int = 0
+
+
+class Unknowable(Struct, frozen=True, kw_only=True):
+    """What can't be told because texts were erased, or settings aren't recorded, counted."""
+
+    retrievals: int = 0
+    prompts: int = 0
+
+
+class WhatIf(Struct, frozen=True, kw_only=True):
+    """What would differ under a supposition, from one position to another; to the first order.
+
+    `overdue` is the number of decisions and forgotten items that differ from those that the bank's own policies lead to
+    without any supposition: above 0, the bank isn't canonical, and the differences hold what `correct` would do too.
+    `decided` counts the decisions that were made again, `searched` the retrievals that were repeated; `position` is the
+    last position of the supposed log.
+    """
+
+    since: int
+    until: int
+    position: int
+    order: Literal["first"] = "first"
+    decisions: tuple[DecisionDifference, ...] = ()
+    items: tuple[ItemDifference, ...] = ()
+    usage: tuple[UsageDifference, ...] = ()
+    retrievals: tuple[HitsDifference, ...] = ()
+    prompts: tuple[PromptDifference, ...] = ()
+    needs: ModelNeeds = ModelNeeds()
+    unknowable: Unknowable = Unknowable()
+    decided: int = 0
+    searched: int = 0
+    overdue: int = 0
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything would differ, or might, if a model were asked."""
+        found = (self.decisions, self.items, self.usage, self.retrievals, self.prompts)
+        return any(found) or self.needs != ModelNeeds() or self.unknowable != Unknowable()
+
+
+def _status(state: State, id: str) -> ItemStatus | None:
+    entry = state.items.get(id)
+    return None if entry is None or entry.state == "unsupported" else entry.state
+
+
+def item_differences(before: State, after: State) -> Iterator[ItemDifference]:
+    """Yield the items whose state differs, in order of id; without support is as good as not there."""
+    for id in sorted({*before.items, *after.items}):
+        was, would = _status(before, id), _status(after, id)
+        if was != would:
+            entry = after.items.get(id) or before.items[id]
+            yield ItemDifference(id=id, title=entry.item.title, before=was, after=would)
+
+
+def _in_force(state: State, pair: Pair) -> tuple[Action, tuple[str, ...]] | None:
+    made = state.pairs.get(pair)
+    return None if made is None or not counts(state, pair) else (made.action, made.targets)
+
+
+def decision_differences(before: State, after: State) -> Iterator[DecisionDifference]:
+    """Yield the candidates about which another decision is in force, in the order of their first decisions."""
+    for pair in dict.fromkeys((*before.pairs, *after.pairs)):
+        was, would = _in_force(before, pair), _in_force(after, pair)
+        if was != would:
+            item = (before if pair in before.candidates else after).candidates[pair].item
+            yield DecisionDifference(
+                extraction=pair[0], candidate=pair[1], item=item.id, title=item.title, before=was, after=would
+            )
+
+
+def usage_differences(before: State, after: State) -> Iterator[UsageDifference]:
+    """Yield the items with other uses or wins, in order of id."""
+    was, would = usage(before), usage(after)
+    for id in sorted({*was, *would}):
+        old, new = was.get(id, (0, 0)), would.get(id, (0, 0))
+        if old != new:
+            yield UsageDifference(id=id, uses_before=old[0], uses_after=new[0], wins_before=old[1], wins_after=new[1])
+
+
+def drawn_from(state: State, since: Mapping[str, int]) -> set[str]:
+    """Return the active items that rest on candidates drawn from runs."""
+    found = set[str]()
+    for extraction in (id for run in since for id in state.relying.get(run, ())):
+        pairs: Iterable[Pair] = ((extraction, index) for index in range(state.extractions[extraction].size))
+        for pair in pairs:
+            if pair in state.pairs and counts(state, pair) and state.pairs[pair].action != "discard":
+                item = state.pairs[pair].item
+                if _status(state, item) == "active":
+                    found.add(item)
+    return found

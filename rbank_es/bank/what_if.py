@@ -1,0 +1,379 @@
+"""What a bank would be under a supposition: decisions, items, uses, retrievals and prompts that would differ.
+
+First order: what agents, models and people did is taken as recorded, and a model is never asked. Where its answer would
+be needed to say more, that is counted. Nothing is written to the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+
+from rbank_es import limits
+from rbank_es.bank.canonical import refold
+from rbank_es.bank.correction import verdict_on
+from rbank_es.bank.supposed_differences import (
+    HitsDifference,
+    ModelNeeds,
+    PromptDifference,
+    Unknowable,
+    WhatIf,
+    decision_differences,
+    drawn_from,
+    item_differences,
+    usage_differences,
+)
+from rbank_es.bank.supposed_life import LIFE_TYPES, SupposedLife, is_same_policy
+from rbank_es.bank.supposed_log import SupposedLog
+from rbank_es.bank.supposition import Supposition, supposition_of
+from rbank_es.bank.timeline import TIMELINE_TYPES, Timeline
+from rbank_es.bank.undrawn import undrawn
+from rbank_es.errors import BadInput
+from rbank_es.events import (
+    ContextBuilt,
+    Erased,
+    Event,
+    MemoriesExtracted,
+    MemoriesRetrieved,
+    Ref,
+    RunJudged,
+    RunStarted,
+    Text,
+)
+from rbank_es.events.items import Item, Polarity
+from rbank_es.events.run_events import LayerUse
+from rbank_es.policies import Filters, RetrievalPolicy, retrieval_policy
+from rbank_es.policies.admission import origin_of
+from rbank_es.projections.active_items import ActiveItems
+from rbank_es.state import State, fold
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
+
+Progress = Callable[[int, int], None]
+PackItems = Callable[[Sequence[Item], int], str]
+"""Returns the text of items in a prompt, within so many characters."""
+
+_READ = LIFE_TYPES | {"memories_retrieved"}
+_RESOLVED = frozenset({"memories_extracted", "memories_retrieved"})
+
+
+class WhatIfQuestion(Struct, frozen=True, kw_only=True):
+    """What is asked, in the words of the asker: tables of policies, verdicts by run, items and runs left out."""
+
+    policies: Mapping[str, Any] = {}
+    verdicts: Mapping[str, str] = {}
+    without: tuple[str, ...] = ()
+
+
+def what_if(
+    log: EventLog,
+    question: WhatIfQuestion,
+    since: int,
+    until: int,
+    *,
+    pack: PackItems | None = None,
+    into: Path | None = None,
+    progress: Progress | None = None,
+) -> WhatIf:
+    """Return what would differ if a supposition held from a position to another; with `into`, write the read models.
+
+    `progress` is called with a position and the last one. Raises `BadInput` for positions in the wrong order, and as
+    `supposition_of`, `rebuild`.
+    """
+    if since > until:
+        raise BadInput(
+            f"nothing lies between position {since:,} and position {until:,}: name an earlier point, or a later --until"
+        )
+    final = fold(log.read(upto=until, types=LIFE_TYPES, resolve=_RESOLVED), position=until)
+    supposition = supposition_of(final, question.policies, question.verdicts, question.without)
+    comparison = _Comparison(log, supposition, since, until, pack)
+    try:
+        comparison.run(progress)
+        if into is not None:
+            _write(comparison.supposed_log(), into, progress)
+        return comparison.result(final)
+    finally:
+        comparison.index.close()
+
+
+def _write(log: SupposedLog, into: Path, progress: Progress | None) -> None:
+    from rbank_es.projections.read_models import rebuild
+
+    # Read models ask no more of a log than a supposed one has.
+    rebuild(into, cast("EventLog", log), on_batch=progress)
+
+
+class _Comparison:
+    """The recorded life of a bank beside the supposed one."""
+
+    def __init__(self, log: EventLog, supposition: Supposition, since: int, until: int, pack: PackItems | None) -> None:
+        self.log, self.supposition, self.since, self.until, self.pack = log, supposition, since, until, pack
+        self.index = ActiveItems()
+        self.retrievals: list[HitsDifference] = []
+        self.prompts: list[PromptDifference] = []
+        self.searched = self.lost_retrievals = self.lost_prompts = self.judgments = self.drawn = 0
+        self._unindexed: dict[str, None] | None = None
+        self._differing, self._wordless = set[str](), set[str]()
+        self._chosen: dict[str, dict[Polarity | None, tuple[MemoriesRetrieved, tuple[str, ...] | None]]] = {}
+        self._tasks: dict[str, RunStarted] = {}
+        self._policies: dict[int, tuple[object, RetrievalPolicy]] = {}
+        timeline = Timeline()
+        timeline.take(log.read(upto=since, types=TIMELINE_TYPES), since)
+        state = fold(log.read(upto=since, types=LIFE_TYPES, resolve=_RESOLVED), position=since)
+        self.life = SupposedLife(state, timeline, supposition)
+
+    def run(self, progress: Progress | None) -> None:
+        """Go through both lives, and compare what was given to agents."""
+        life = self.life
+        first = next(self.log.read(upto=self.until, types={"policy_set"}), None)
+        # A new bank's policies are its second event.
+        life.begin(unborn=first is not None and self.since < first.seq <= 2)
+        self._watch()
+        events = self.log.read(after=self.since, upto=self.until, types=_READ, resolve=_RESOLVED)
+        for number, event in enumerate(events):
+            if progress is not None and number % 1000 == 0:
+                progress(event.seq, self.until)
+            was_otherwise = life.is_otherwise
+            if isinstance(event, MemoriesRetrieved):
+                if was_otherwise and not self.supposition.is_without(event):
+                    self._retrieve(event)
+                continue
+            life.take(event)
+            if life.is_otherwise:
+                self._watch()
+                self._look_at(event)
+        life.end(self.until)
+        self._watch()
+
+    # ---------------------------------------------------------------- what was given to agents
+
+    def _watch(self) -> None:
+        """Note the items that are active in one life only, or otherwise, and those whose words can't be searched."""
+        if not self.life.is_otherwise:
+            return
+        recorded, supposed = self.life.recorded.state, self.life.supposed
+        if self._unindexed is None:
+            self._unindexed = dict.fromkeys(supposed.items)
+            self._wordless.update(id for id, entry in supposed.items.items() if _is_wordless(supposed, id))
+        for id in self.life.changed:
+            self._unindexed[id] = None
+            same = _searched(recorded, id) == _searched(supposed, id)
+            (self._differing.discard if same else self._differing.add)(id)
+            (self._wordless.add if _is_wordless(supposed, id) else self._wordless.discard)(id)
+
+    def _look_at(self, event: Event) -> None:
+        if self.supposition.is_without(event):
+            return
+        if isinstance(event, RunStarted):
+            self._tasks[event.run] = event
+        elif isinstance(event, ContextBuilt):
+            self._inject(event)
+        elif isinstance(event, RunJudged):
+            judges = event.purpose == "learning" and event.kind in ("check", "lm")
+            self.judgments += judges and self._is_other("judging")
+        elif isinstance(event, MemoriesExtracted):
+            other = self._is_other("extraction") or (origin_of(event) == "rollouts" and self._is_other("selection"))
+            self.drawn += other and origin_of(event) in ("run", "rollouts")
+
+    def _is_other(self, kind: Any) -> bool:
+        recorded, supposed = self.life.recorded.state.policies, self.life.supposed.policies
+        return not is_same_policy(kind, recorded.get(kind), supposed.get(kind))
+
+    def _retrieve(self, event: MemoriesRetrieved) -> None:
+        """Repeat a recorded retrieval on the supposed bank."""
+        found = self._found(event)
+        before = tuple(hit.id for hit in event.hits)
+        if found is None:
+            self.lost_retrievals += 1
+        elif found != before:
+            self.retrievals.append(
+                HitsDifference(seq=event.seq, run=event.run, mode=event.mode, before=before, after=found)
+            )
+        if event.mode == "auto" and event.run is not None:
+            self._chosen.setdefault(event.run, {})[event.polarity] = event, found
+
+    def _found(self, event: MemoriesRetrieved) -> tuple[str, ...] | None:
+        """Return the ids that a recorded retrieval would find; None where that can't be told."""
+        other = self._is_other("retrieval")
+        if not self._differing and not other:
+            return tuple(hit.id for hit in event.hits)
+        recorded = self._policy(self.life.recorded.state)
+        # By a policy that wasn't in force: its settings aren't recorded.
+        if recorded.label != event.policy:
+            return None
+        k = event.k
+        supposed = self._policy(self.life.supposed)
+        if other and k == _usual(recorded, event):
+            k = _usual(supposed, event)
+        return self._search(event.query, k, event.polarity, event.domain, event.role, event.ontology)
+
+    def _search(
+        self,
+        query: Text,
+        k: int,
+        polarity: str | None,
+        domain: str | None,
+        role: str | None,
+        ontology: str | None,
+    ) -> tuple[str, ...] | None:
+        words = self.log.text(query) if isinstance(query, Ref) else query
+        if self._wordless or not isinstance(words, str):
+            return None
+        self.searched += 1
+        assert self._unindexed is not None
+        items = self.life.supposed.items
+        self.index.update((id, items.get(id)) for id in self._unindexed)
+        self._unindexed.clear()
+        policy, k = self._policy(self.life.supposed), min(k, limits.SEARCH_HITS)
+        if k < 1 or not policy.words(words):
+            return ()
+        filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology)
+        return tuple(hit.id for hit in policy.choose(words, k, filters, self.index))
+
+    def _policy(self, state: State) -> RetrievalPolicy:
+        choice = state.policies.get("retrieval")
+        known = self._policies.get(id(choice))
+        if known is None or known[0] is not choice:
+            known = self._policies[id(choice)] = choice, retrieval_policy(choice)
+        return known[1]
+
+    # ---------------------------------------------------------------- prompts
+
+    def _inject(self, event: ContextBuilt) -> None:
+        """Choose the procedures of a run again, and compare the texts that it would be given."""
+        layer = next(((number, use) for number, use in enumerate(event.layers) if use.layer == "L2"), None)
+        chosen = self._chosen.pop(event.run, {})
+        started = self._tasks.pop(event.run, None)
+        if layer is None or (not self._differing and not self._is_other("retrieval")):
+            return
+        recorded = [id for retrieved, _ in chosen.values() for id in (hit.id for hit in retrieved.hits)]
+        found = self._procedures(chosen, started)
+        if found is None:
+            self.lost_prompts += 1
+            return
+        before, after = self.life.recorded.state.items, self.life.supposed.items
+        were = [before[id].item for id in recorded if id in before]
+        would = [after[id].item for id in found]
+        if were != would:
+            self._compare(event, *layer, tuple(recorded), tuple(found), would)
+
+    def _procedures(
+        self,
+        chosen: Mapping[Polarity | None, tuple[MemoriesRetrieved, tuple[str, ...] | None]],
+        started: RunStarted | None,
+    ) -> list[str] | None:
+        """Return the ids of the items that a context would be given; None where that can't be told."""
+        found: list[str] = []
+        some = next((retrieved for retrieved, _ in chosen.values()), None)
+        query = some.query if some is not None else started.task if started is not None else ""
+        domain = some.domain if some is not None else None
+        ontology = some.ontology if some is not None else started.ontology if started is not None else None
+        before, after = self._policy(self.life.recorded.state), self._policy(self.life.supposed)
+        polarities: tuple[Polarity, ...] = ("success", "failure")
+        for polarity in polarities:
+            if polarity in chosen:
+                hits = chosen[polarity][1]
+            elif _given(before, polarity) == 0 < _given(after, polarity):
+                hits = self._search(query, _given(after, polarity), polarity, domain, None, ontology)
+            else:
+                hits = ()
+            if hits is None:
+                return None
+            found += hits
+        return found
+
+    def _compare(
+        self,
+        event: ContextBuilt,
+        place: int,
+        use: LayerUse,
+        recorded: tuple[str, ...],
+        found: tuple[str, ...],
+        items: Sequence[Item],
+    ) -> None:
+        made = PromptDifference(run=event.run, seq=event.seq, items_before=recorded, items_after=found)
+        if self.pack is None:
+            self.prompts.append(made)
+            return
+        given = event.texts[place] if place < len(event.texts) else ""
+        before = self.log.text(given) if isinstance(given, Ref) else given
+        text = None if isinstance(before, Erased) else before
+        after = self.pack(items, limits.CONTEXT_L2_CHARS if use.budget is None else use.budget)
+        if text is None:
+            self.lost_prompts += 1
+        # A budget may hide what differs.
+        if text != after:
+            facts = {"items_before": recorded, "items_after": found}
+            self.prompts.append(PromptDifference(run=event.run, seq=event.seq, before=text, after=after, **facts))
+
+    # ---------------------------------------------------------------- the result
+
+    def supposed_log(self) -> SupposedLog:
+        """Return the log that the bank would have."""
+        return SupposedLog(self.log, self.since, self.until, self.life.made, self.supposition)
+
+    def result(self, before: State) -> WhatIf:
+        """Return what differs in the end, and on the way there. `before` is the recorded state in the end."""
+        after, timeline = self.life.supposed, Timeline()
+        timeline.take(self.log.read(upto=self.until, types=TIMELINE_TYPES), self.until)
+        canon = refold(before, timeline)
+        items = tuple(item_differences(before, after))
+        return WhatIf(
+            since=self.since,
+            until=self.until,
+            position=self.supposed_log().position(),
+            decisions=tuple(decision_differences(before, after)),
+            items=items,
+            usage=tuple(usage_differences(before, after)),
+            retrievals=tuple(self.retrievals),
+            prompts=tuple(self.prompts),
+            needs=self._needs(before, after),
+            unknowable=Unknowable(retrievals=self.lost_retrievals, prompts=self.lost_prompts),
+            decided=self.life.decided,
+            searched=self.searched,
+            overdue=len(canon.decisions) + len(canon.forgotten) + len(canon.remembered),
+        )
+
+    def _needs(self, before: State, after: State) -> ModelNeeds:
+        since: dict[str, int] = {}
+        given = [(each.run, each.seq) for each in self.retrievals] + [(each.run, each.seq) for each in self.prompts]
+        for run, seq in given:
+            if run is not None:
+                since[run] = min(since.get(run, seq), seq)
+        turned = sorted(
+            run
+            for run in {run for run, purpose in (*before.verdicts, *after.verdicts) if purpose == "learning"}
+            if run not in self.supposition.runs and verdict_on(before, run) != verdict_on(after, run)
+        )
+        return ModelNeeds(
+            runs=len(since),
+            items=len(drawn_from(after, since)),
+            extractions=len({run for each in undrawn(after, turned) for run in each.runs}),
+            judgments=self.judgments,
+            drawn=self.drawn,
+            proposals=self.life.unproposed,
+        )
+
+
+def _usual(policy: RetrievalPolicy, event: MemoriesRetrieved) -> int:
+    """Return how many hits a policy gives where the caller names no number."""
+    return policy.k if event.polarity is None else _given(policy, event.polarity)
+
+
+def _given(policy: RetrievalPolicy, polarity: Polarity) -> int:
+    return policy.k_success if polarity == "success" else policy.k_failure
+
+
+def _searched(state: State, id: str) -> tuple[object, ...] | None:
+    """Return of an item what a search depends on; None where it isn't found at all."""
+    entry = state.items.get(id)
+    return None if entry is None or entry.state != "active" else (entry.item, entry.domains)
+
+
+def _is_wordless(state: State, id: str) -> bool:
+    entry = state.items.get(id)
+    return entry is not None and entry.state == "active" and entry.erased

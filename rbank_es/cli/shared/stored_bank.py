@@ -1,0 +1,117 @@
+"""Files of read models in the place of a bank: what `replay --into` and `whatif --into` write, searched and shown.
+
+Such a file may come from anybody. It is opened for reading only, believed to be one only if its tables are those of
+this release, and nothing in it is followed: it names no other file, and none of its own code runs.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.bank.ids import not_in_bank, whole_id
+from rbank_es.bank.locator import split_point
+from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, safe_block, styled
+from rbank_es.errors import BadBankName, BadInput, BadPoint, BankNotFound, NotInBank, ProjectionError
+from rbank_es.system.files import kind_of
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
+
+_LONG = ("title", "task", "desc", "content", "answer", "sparql", "error")
+
+
+class StoredBank(NamedTuple):
+    """The read models in a file, and the point that was asked for, if any."""
+
+    path: Path
+    point: str | None
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Provide a view of the position that was asked for until the context ends.
+
+        Raises `BadPoint`; `BadInput` where the file is not as rbank-es writes such files.
+        """
+        from rbank_es.projections.read_models import ReadModels
+
+        try:
+            with ReadModels.open(self.path, read_only=True) as models:
+                with models.live() as latest:
+                    last = latest.position
+                with models.as_of(self._position(last)) as view:
+                    yield view
+        # Whoever made the file chose the types and the text of each value.
+        except (ProjectionError, sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(
+                f"{self.path} is no sound file of read models of this release: {error}. Write it again with "
+                "`rbank-es replay BANK --into FILE` or `rbank-es whatif … --into FILE`"
+            ) from error
+
+    def _position(self, last: int) -> int:
+        point = self.point
+        if point is None or point == "HEAD":
+            return last
+        number = point.removeprefix("seq:")
+        back = point.removeprefix("HEAD~")
+        if back != point and back.isdecimal() and len(back) <= 18 and int(back) <= last:
+            return last - int(back)
+        if number.isdecimal() and len(number) <= 18 and int(number) <= last:
+            return int(number)
+        raise BadPoint(point, f"{self.path} has no events: name a position from 0 to {last:,}, or HEAD~n")
+
+
+def stored_bank(text: str) -> StoredBank | None:
+    """Return the file of read models that an argument BANK[@POINT] names; None where it names a bank, or nothing."""
+    place, point = split_point(text)
+    path = Path(place)
+    if kind_of(path) != "a file":
+        return None
+    with suppress(BankNotFound, BadBankName):
+        Bank.open(place).close()
+        return None
+    from rbank_es.projections.read_models import holds_read_models
+
+    return StoredBank(path, point) if holds_read_models(path) else None
+
+
+def show_stored(stored: StoredBank, thing: str, *, as_json: bool) -> None:
+    """Print an item or a run as the file has it. Raises `NotInBank`, `AmbiguousId`, and as `StoredBank.view`."""
+    with stored.view() as view:
+        kind, id = _found(view, thing)
+        row = (view.item if kind == "item" else view.run)(id)
+        assert row is not None
+        if as_json:
+            echo_json({"file": str(stored.path), "position": view.position, "kind": kind, kind: row})
+        else:
+            _print(row)
+
+
+def _found(view: View, thing: str) -> tuple[str, str]:
+    prefix, _, rest = thing.partition(":")
+    kinds = (prefix,) if prefix in ("item", "run") and rest else ("item", "run")
+    name = rest if len(kinds) == 1 else thing
+    for kind in kinds:
+        with suppress(NotInBank):
+            return kind, whole_id(view, kind, name)
+    raise not_in_bank(view, name, kinds)
+
+
+def _print(row: dict[str, Any]) -> None:
+    echo(styled(safe_block(str(row.get("title") or row.get("task") or "[no title]")), "bold"))
+    echo_fields({name.replace("_", " "): value for name, value in row.items() if name not in _LONG})
+    for name in _LONG[2:]:
+        if row.get(name):
+            echo_heading(name)
+            echo(safe_block(str(row[name])))

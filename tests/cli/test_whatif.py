@@ -1,0 +1,162 @@
+"""`whatif`: what would differ, for people and programs; the bank that it writes; and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from tests.cli.misled import HEIGHT, TWIN, misled_bank
+from tests.cli_runner import SAMPLE, fails, run
+
+WRONG = "lights-07-bb815373-1"
+"""The run of the sample that was judged wrongly, and overruled later."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that each test has a copy of."""
+    folder = tmp_path_factory.mktemp("whatif")
+    misled_bank(folder / "logs" / "misled").close()
+    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def supposed(place: Path, *line: str) -> Any:
+    return run("whatif", *line, "--json", cwd=place).json
+
+
+def test_another_verdict_shows_what_overruling_would_do(place: Path) -> None:
+    found = supposed(place, "misled", "--verdict", "wrong=failure")
+    assert {(each["id"], each["before"], each["after"]) for each in found["items"]} == {
+        (HEIGHT.id, "active", None),
+        (TWIN.id, None, "active"),
+    }
+    told = run("overrule", "misled", "wrong", "--failure", "--reason", "x", "--dry-run", "--json", cwd=place).json
+    assert {each["id"] for each in told["items"]} == {each["id"] for each in found["items"]}
+    assert found["order"] == "first" and found["needs"]["extractions"] == 1
+
+
+def test_nothing_is_written_to_the_log(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        before = bank.head()
+    run("whatif", "misled", "--without", HEIGHT.id, "--into", "there.sqlite", cwd=place)
+    with Bank.open(place / "logs" / "misled") as bank:
+        assert bank.head() == before
+
+
+def test_people_see_items_decisions_prompts_and_that_it_is_first_order(place: Path) -> None:
+    shown = run("whatif", "sample", "--verdict", f"{WRONG}=failure", cwd=place).out
+    assert "first order" in shown and "would be given other procedures: 1 run" in shown
+    assert "\n- - [bfd1fd5367a2]" in shown and "a model would have to say" in shown
+
+
+def test_what_is_injected_is_packed_again_as_the_run_would_get_it(place: Path) -> None:
+    found = supposed(place, "sample", "--verdict", f"{WRONG}=failure")
+    [prompt] = found["prompts"]
+    with Bank.open(place / "logs" / "sample") as bank:
+        built = next(bank.events(run=prompt["run"], types=("context_built",), resolve=True))
+        assert prompt["before"] in built.texts and prompt["after"] not in built.texts  # type: ignore[attr-defined]
+    assert "bfd1fd5367a2" in prompt["before"] and "bfd1fd5367a2" not in prompt["after"]
+
+
+def test_several_policies_are_columns_of_one_table(place: Path) -> None:
+    (place / "append.toml").write_text('[consolidation]\nname = "append"\n')
+    lines = run(
+        "whatif", "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2", cwd=place
+    ).out.splitlines()
+    assert lines[1].split() == ["would", "differ", "append.toml", "retrieval.k_success=2"]
+    found = supposed(place, "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2")
+    assert [each["policy"] for each in found["columns"]] == ["append.toml", "retrieval.k_success=2"]
+    assert [len(each["decisions"]) for each in found["columns"]] == [3, 0]
+
+
+def test_under_the_policies_in_force_nothing_would_differ(place: Path) -> None:
+    policies = run("policy", "sample", "--json", cwd=place).json["policies"]
+    given = next(each for each in policies if each["kind"] == "consolidation")
+    out = run("whatif", "sample", "--policy", f"consolidation={given['policy']}", cwd=place).out
+    assert out.splitlines()[1:] == ["nothing would differ"]
+
+
+def test_a_supposition_about_the_head_changes_nothing_yet(place: Path) -> None:
+    assert "nothing would differ" in run("whatif", "sample@HEAD", "--policy", "consolidation=append", cwd=place).out
+
+
+def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
+    run("whatif", "misled", "--verdict", "wrong=failure", "--into", "there.sqlite", cwd=place)
+    query = "lighthouses by focal height"
+    there = run("search", "there.sqlite", query, "--json", cwd=place).json["hits"]
+    here = run("search", "misled", query, "--json", cwd=place).json["hits"]
+    assert TWIN.id in {hit["id"] for hit in there} - {hit["id"] for hit in here}
+    assert run("show", "./there.sqlite", TWIN.id[:8], "--json", cwd=place).json["item"]["state"] == "active"
+    assert "no item" in fails("show", "there.sqlite", f"item:{HEIGHT.id}", cwd=place)
+    assert "wrong" in run("show", "there.sqlite", "run:wrong", cwd=place).out
+    assert not run("search", "there.sqlite@2", query, "--json", cwd=place).json["hits"]
+
+
+def test_what_replay_writes_is_searched_too(place: Path) -> None:
+    run("replay", "misled", "--into", "then.sqlite", cwd=place)
+    query = "lighthouses by focal height"
+    there = run("search", "./then.sqlite", query, "--json", cwd=place).json["hits"]
+    assert there == run("search", "misled", query, "--json", cwd=place).json["hits"]
+
+
+def test_a_bank_that_is_not_canonical_is_named(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        from tests.cli.misled import judged
+
+        bank.append(judged("wrong", "failure", "human"))
+    told = run("whatif", "misled", "--verdict", "well=failure", cwd=place)
+    assert "isn't canonical" in told.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (("misled",), "suppose something"),
+        (("misled", "--verdict", "wrong"), "write RUN=failure"),
+        (("misled", "--verdict", "wrong=fail"), "did you mean 'failure'"),
+        (("misled", "--verdict", "wrnog=failure"), "did you mean wrong"),
+        (("misled", "--verdict", "wrong=failure", "--verdict", "wrong=success"), "two verdicts"),
+        (("misled", "--verdict", "wrong=failure", "--without", "wrong"), "suppose one of the two"),
+        (("misled", "--without", "nobody"), "no item or run"),
+        (("misled", "--without", "run:misldd"), "did you mean misled"),
+        (("misled", "--policy", "consolidation=dedupe"), "did you mean 'dedup'"),
+        (("misled", "--policy", "consolidtion=dedup"), "did you mean 'consolidation'"),
+        (("misled", "--policy", "wrong.toml"), "neither TOML nor a JSON object"),
+        (("misled", "--policy", "empty.toml"), "names no policy"),
+        (("misled", "--policy", "missing.toml"), "missing.toml"),
+        (("misled@9", "--until", "3", "--without", "wrong"), "name an earlier point"),
+        (("misled@999", "--without", "wrong"), "the log goes from 0"),
+        (("misled", "--policy", "consolidation=append", "--policy", "retrieval.k=2", "--into", "x"), "one --policy"),
+        (("misled", "--without", "wrong", "--into", "logs/misled/x.sqlite"), "inside the bank"),
+        (("misled", "--without", "wrong", "--into", "wrong.toml"), "exists"),
+        (("nowhere", "--without", "wrong"), "no bank"),
+    ],
+)
+def test_bad_input_is_refused_in_words(place: Path, line: tuple[str, ...], message: str) -> None:
+    (place / "wrong.toml").write_text("[consolidation\n")
+    (place / "empty.toml").write_text("")
+    told = fails("whatif", *line, cwd=place)
+    assert message in told
+
+
+def test_a_verdict_on_a_run_without_one_is_refused(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.append({"type": "run_started", "run": "fresh", "task": "?"})
+    assert "has no verdict" in fails("whatif", "misled", "--verdict", "fresh=failure", cwd=place)
+
+
+def test_erased_texts_are_counted_as_unknowable(place: Path) -> None:
+    run("erase", "sample", "--item", "202b787bab87", "--reason", "x", "--yes", cwd=place)
+    found = supposed(place, "sample", "--policy", "retrieval.k_success=2")
+    assert found["unknowable"]["retrievals"] and found["unknowable"]["prompts"]

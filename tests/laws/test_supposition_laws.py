@@ -1,0 +1,161 @@
+"""Laws of what-if: equal to living otherwise, to correcting a copy, and to nothing where nothing is otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from rbank_es import Bank
+from rbank_es.bank.canonical import counts
+from rbank_es.bank.supposed_differences import WhatIf
+from rbank_es.events import DecisionUndone, Hit, MemoriesRetrieved, RunStarted
+from rbank_es.policies import Append, Bounded, Never
+from rbank_es.projections.read_models import ReadModels
+from rbank_es.state import State, usage
+from tests.effort import examples
+from tests.laws.bank_lives import ALL, DEDUP, PEOPLE, RUNS, F, Life, Op, S, U, acts, judges, learns, lives, undos, uses
+
+lawful = settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+
+TAUGHT = st.one_of(learns, learns, judges("lm", "lm", "check", "human"))
+QUERIES = st.lists(st.sampled_from(("a", "a b", "c d e", "abcd", "efgh not")), min_size=1, max_size=3)
+
+
+def lived(ops: list[Op], tidy: bool = True) -> Life:
+    life = Life()
+    for op in ops:
+        life.do(op)
+        if tidy and op[0] not in ("learn", "use", "policy", "hand"):
+            life.correct()
+    return life
+
+
+def standing(state: State) -> dict[str, str]:
+    """The states of items; without support is as good as not there."""
+    return {id: entry.state for id, entry in state.items.items() if entry.state != "unsupported"}
+
+
+def supposed(state: State, found: WhatIf) -> dict[str, str]:
+    """The states that items would have, by the differences that were found."""
+    would: dict[str, str | None] = dict(standing(state))
+    would |= {each.id: each.after for each in found.items}
+    return {id: value for id, value in would.items() if value is not None}
+
+
+def in_force(state: State) -> dict[Any, Any]:
+    return {pair: (made.action, made.targets) for pair, made in state.pairs.items() if counts(state, pair)}
+
+
+def would_be_in_force(state: State, found: WhatIf) -> dict[Any, Any]:
+    would = in_force(state) | {(each.extraction, each.candidate): each.after for each in found.decisions}
+    return {pair: made for pair, made in would.items() if made is not None}
+
+
+def asked(bank: Bank, queries: list[str]) -> None:
+    """Record retrievals of a run, as its context would."""
+    bank.append(RunStarted(run="asks", task="?"))
+    for query in queries:
+        hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search(query, 3))
+        policy = bank.policies()[0]
+        bank.append(MemoriesRetrieved(run="asks", k=3, policy=policy.label, hits=hits, query=query))
+
+
+@lawful
+@given(lives(ALL), st.booleans(), QUERIES)
+def test_nothing_differs_where_nothing_is_supposed(ops: list[Op], tidy: bool, queries: list[str]) -> None:
+    bank = lived(ops, tidy).bank
+    asked(bank, queries)
+    found = bank.what_if()
+    assert not found.differs and found.position == bank.position
+
+
+@lawful
+@given(lives(st.one_of(TAUGHT, uses, acts, undos)), st.booleans(), QUERIES)
+def test_nothing_differs_under_the_policies_in_force(ops: list[Op], tidy: bool, queries: list[str]) -> None:
+    bank = lived(ops, tidy).bank
+    asked(bank, queries)
+    tables: dict[str, Any] = {}
+    for each in bank.policies():
+        tables[each.kind] = {"name": each.name, "version": each.version, **each.settings}
+    assert not bank.what_if(policies=tables, since=3).differs
+
+
+@lawful
+@given(lives(ALL), st.booleans(), st.sampled_from(RUNS), st.sampled_from((S, F, U)), st.data())
+def test_another_verdict_is_as_if_somebody_overruled(
+    ops: list[Op], tidy: bool, run: str, verdict: Any, data: st.DataObject
+) -> None:
+    bank = lived(ops, tidy).bank
+    before = bank.state()
+    assume((run, "learning") in before.verdicts)
+    since = data.draw(st.integers(0, bank.position))
+    found = bank.what_if(verdicts={run: verdict}, since=since)
+    with bank.copy() as copy:
+        copy.overrule(run, verdict, reason="what if")
+        after = copy.state()
+    assert supposed(before, found) == standing(after)
+    assert would_be_in_force(before, found) == in_force(after)
+    changed = {each.id: (each.uses_after, each.wins_after) for each in found.usage}
+    assert usage(before) | changed == usage(after)
+    event(f"decisions differ: {min(len(found.decisions), 4)}")
+
+
+@lawful
+@given(lives(PEOPLE), st.integers(0, 9), st.data())
+def test_without_an_item_is_as_if_its_candidates_were_undone(ops: list[Op], n: int, data: st.DataObject) -> None:
+    life = lived(ops)
+    item, before = life.one(n), life.bank.state()
+    assume(item is not None and not any(act == "vouched" for _, act in before.records[item].acts()))
+    since = data.draw(st.integers(0, life.bank.position))
+    found = life.bank.what_if(without=[f"item:{item}"], since=since)
+    with life.bank.copy() as copy:
+        pairs = [pair for pair, made in before.pairs.items() if made.item == item and not made.undone]
+        for extraction, candidate in pairs:
+            copy.append(DecisionUndone(extraction=extraction, candidate=candidate))
+        copy.correct()
+        assert supposed(before, found) == standing(copy.state())
+
+
+@lawful
+@given(lives(TAUGHT), st.sampled_from((Append(), DEDUP)), st.sampled_from((Never(), Bounded(max_items=2, grace=0))))
+def test_another_policy_is_as_if_it_had_been_in_force(ops: list[Op], way: Any, bound: Any) -> None:
+    ops = [(*op[:-1], []) if op[0] == "learn" else op for op in ops]  # a model's proposals would be other ones
+    found_in, other = Life(), Life()
+    other.policy("policy", way, bound, False)
+    for op in ops:
+        for life in (found_in, other):
+            life.do(op)
+            if op[0] != "learn":
+                life.correct()
+    tables = {each.kind: {"name": each.name, **each.choice.settings} for each in (way, bound)}
+    found = found_in.bank.what_if(policies=tables)
+    assert supposed(found_in.bank.state(), found) == standing(other.bank.state())
+    event(f"items differ: {min(len(found.items), 4)}")
+
+
+@lawful
+@given(lives(PEOPLE), st.sampled_from(RUNS), st.sampled_from((S, F)), QUERIES)
+def test_the_written_bank_finds_what_the_retrievals_would_find(
+    ops: list[Op], run: str, verdict: Any, queries: list[str]
+) -> None:
+    bank = lived(ops).bank
+    before = bank.state()
+    assume((run, "learning") in before.verdicts)
+    asked(bank, queries)
+    with TemporaryDirectory() as folder:
+        into = Path(folder) / "supposed.sqlite"
+        found = bank.what_if(verdicts={run: verdict}, into=into)
+        differing = {each.seq: each.after for each in found.retrievals}
+        retrieved = [each for each in bank.events(types=("memories_retrieved",)) if isinstance(each, MemoriesRetrieved)]
+        with ReadModels.open(into, read_only=True) as models, models.live() as view:
+            assert view.position == found.position
+            rows = {row["id"]: row["state"] for row in view.items() if row["state"] != "unsupported"}
+            assert rows == supposed(bank.state(), found)
+            for each in retrieved:
+                hits = tuple(hit.id for hit in view.search(str(each.query), 3))
+                assert hits == differing.get(each.seq, tuple(hit.id for hit in each.hits))
+    event(f"retrievals differ: {len(found.retrievals)}")
