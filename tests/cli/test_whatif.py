@@ -12,8 +12,8 @@ from rbank_es import Bank
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
 
-WRONG = "lights-07-bb815373-1"
-"""The run of the sample that was judged wrongly, and overruled later."""
+WRONG = "lights-07"
+"""The beginning of the run of the sample that was judged wrongly, and overruled later."""
 
 
 @pytest.fixture(scope="module")
