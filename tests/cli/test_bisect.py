@@ -12,8 +12,8 @@ from rbank_es.events import RunStarted
 from tests.cli.misled import misled_bank
 from tests.cli_runner import digest_of, fails, run
 
-MISLED, BEFORE = "lights-08-4f4592ea-1", "lights-05-0c07437b-1"
-ROLLOUTS = [f"lights-16-7c15f2c5-1.r{index}" for index in range(3)]
+MISLED, BEFORE = "lights-08-a3fe2f66-1", "lights-05-a3450f95-1"
+ROLLOUTS = [f"lights-16-2029c720-1.r{index}" for index in range(3)]
 
 
 def test_the_sample_tells_which_decision_misled_its_run(sample: Path) -> None:
@@ -21,14 +21,14 @@ def test_the_sample_tells_which_decision_misled_its_run(sample: Path) -> None:
     before = digest_of(sample / "logs")
     shown = run("bisect", "sample", "--bad", MISLED, "--good", BEFORE, cwd=sample).out
     assert "memories_consolidated\nadd bfd1fd5367a2" in shown
-    assert "Compare how tall lighthouses are by focal height" in shown and "lights-07-bb815373-1" in shown
+    assert "Compare how tall lighthouses are by focal height" in shown and "lights-07-5aad4928-1" in shown
     assert "only a model can tell" in shown and "it only marks the time" in shown
     told = run("bisect", "sample", "--bad", MISLED[:9], "--good", BEFORE[:9], "--json", cwd=sample).json
     assert told["ok"] and told["needs_model"] == [MISLED]
     [one] = told["runs"]
     assert f"{len(one['checks'])} checks:" in shown
     assert all(f"\n{check['position']:>14,}  " in shown for check in one["checks"])
-    assert any(item["drawn_from"] == ["lights-07-bb815373-1"] for each in told["changes"] for item in each["items"])
+    assert any(item["drawn_from"] == ["lights-07-5aad4928-1"] for each in told["changes"] for item in each["items"])
     assert digest_of(sample / "logs") == before
 
 

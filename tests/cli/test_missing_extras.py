@@ -11,7 +11,7 @@ from rbank_es.errors import EXTRAS, MissingExtra, missing_extra
 from tests.cli_runner import ROOT, SAMPLE, run
 
 HIDDEN = {"PYTHONPATH": f"{ROOT / 'tests' / 'cli' / 'without_extras'}:{ROOT}"}
-RUN = "lights-01-73b72ba9-1"
+RUN = "lights-01-238e44f6-1"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from rbank_es.rerun.bisection import Bisection, RunBisection, bisect_runs
 from tests.cli_runner import SAMPLE
 from tests.effort import examples
 
-MISLED, BEFORE = "lights-08-4f4592ea-1", "lights-05-0c07437b-1"
+MISLED, BEFORE = "lights-08-a3fe2f66-1", "lights-05-a3450f95-1"
 WORDS = ("boat", "berth", "tide", "lamp", "crane")
 
 
@@ -108,7 +108,7 @@ def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
 
 def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
     """Whichever failed: memory had no part, and the others had the very same prompt and succeeded."""
-    [bad, *passed] = [f"lights-16-7c15f2c5-1.r{index}" for index in range(3)]
+    [bad, *passed] = [f"lights-16-2029c720-1.r{index}" for index in range(3)]
     for good in passed:
         one = only(bisect_runs(sample, [bad], [good]))
         assert (one.outcome, one.places, len(one.checks)) == ("same", 0, 1)
@@ -129,7 +129,7 @@ def test_every_run_of_the_sample_is_given_again_what_is_recorded(sample: Bank) -
 
 def test_a_guide_can_be_the_event(sample: Bank) -> None:
     """The first run with the layer L3 was given a guide that an agent had written just before."""
-    found = bisect_runs(sample, ["lights-19-fee519fd-1"], ["lights-17-f9936a46-1"])
+    found = bisect_runs(sample, ["lights-19-204c07b1-1"], ["lights-17-e65a81b5-1"])
     [guide] = [change for change in only(found).changes if change.guide]
     made = next(event for event in sample.events(types={"artifact_materialised"}))
     assert guide.position == made.seq
