@@ -23,6 +23,7 @@ SUBJECTS = (
     "rebuild",
     "counters",
     "search",
+    "forks",
     "long banks",
     "corrections",
     "review order",
@@ -66,6 +67,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         append,
         corrections,
         counters,
+        forks,
         graphs,
         leakage,
         long_banks,
@@ -106,6 +108,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "rebuild": rebuild.measure,
         "counters": counters.measure,
         "search": search.measure,
+        "forks": forks.measure,
     }
     rows: list[Row] = []
     # In a new folder, because its id follows from the seed: the cache knows how far the bank of the last time reached.

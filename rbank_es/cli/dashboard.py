@@ -49,6 +49,7 @@ def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> WrittenP
             at=bank.time_at(view.position) or None,
             point=None if point is None else str(point),
             purpose=purpose_of(bank),
+            forked_from=forked_from(bank, view.position),
         )
         return write_page(view, path, facts)
 
@@ -71,6 +72,12 @@ def page_if_possible(bank: Bank, path: Path) -> str | None:
     with suppress(MissingExtra):
         return write_dashboard(bank, None, path).path
     return None
+
+
+def forked_from(bank: Bank, position: int) -> str:
+    """Return which bank a bank was forked from, and where, as of a position; empty where it was not yet forked."""
+    parents = [each for each in bank.log.ancestors() if each.upto < position]
+    return f"{parents[-1].bank} at position {parents[-1].upto:,}" if parents else ""
 
 
 def purpose_of(bank: Bank) -> str:

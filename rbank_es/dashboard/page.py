@@ -92,6 +92,7 @@ def _header(picture: Picture) -> Html:
     place = [("Position", f"{facts.position:,}"), ("Recorded", moment(facts.at))]
     point = f"as of {shorten(facts.point)}" if facts.point else "the newest position when this page was written"
     place += [("Point in time", point)]
+    place += [("Forked from", shorten(facts.forked_from))] if facts.forked_from else []
     entries = [element("div", element("dt", name), element("dd", value)) for name, value in place]
     digest = element("dd", element("code", facts.head))
     entries += [element("div", element("dt", "Head digest"), digest)]

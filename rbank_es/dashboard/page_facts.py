@@ -34,7 +34,8 @@ class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that no view holds: the bank and the point in time.
 
     `position` and `head` (as `POSITION:DIGEST`) are those of the point, `at` is its ISO time in UTC (None in an empty
-    bank), `point` is the one asked for, such as `HEAD~5` (None: the newest position), `purpose` is the bank's own.
+    bank), `point` is the one asked for, such as `HEAD~5` (None: the newest position), `purpose` is the bank's own,
+    `forked_from` the bank of which it is a fork, and the position there (empty: it is none).
     """
 
     name: str
@@ -43,6 +44,7 @@ class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
     at: str | None = None
     point: str | None = None
     purpose: str = ""
+    forked_from: str = ""
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):

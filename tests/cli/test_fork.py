@@ -100,3 +100,13 @@ def test_erase_names_forks_and_parents(place: Path) -> None:
     run("erase", "notes", "--text", "words.txt", "--yes", cwd=place)
     assert WORDS not in run("log", "notes", cwd=place).out
     run("verify", "notes", "--parent", "trial", cwd=place)
+
+
+def test_the_page_names_what_a_bank_was_forked_from(place: Path) -> None:
+    """At a point of the fork's own; not on the page of the parent."""
+    parent = run("head", "notes", "--json", cwd=place).json["id"]
+    run("fork", "notes", "trial", cwd=place)
+    for bank in ("notes", "trial", "trial@9"):
+        run("dashboard", bank, "-o", "page.html", cwd=place)
+        assert (f"{parent} at position 9" in (place / "page.html").read_text()) == (bank == "trial")
+        (place / "page.html").unlink()

@@ -165,7 +165,7 @@ class FileLog:
             self._writer.sync(fd)  # because a loss of power must not take from this log what the fork has
         made_id, calls = self._options["entropy"](16).hex(), self._options["calls"]
         with drafted(place, calls) as draft, _reading(str(place), "make a fork in"), self._reader.quiet():
-            basis = segment_copy.take_over(self.directory, draft, upto, self._reader, calls)
+            basis = segment_copy.take_over(self.directory, draft, upto, self._reader, self._heads, calls)
             head = Head(upto, basis.digest)
             events = ancestry.opening_events(self, head, made_id, basis.erased_texts, name=name or place.name, by=by)
             segment_copy.begin_fork(draft, basis, events, made_id, self._lineage, **self._options)

@@ -19,7 +19,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event
 from rbank_es.log import groups, lines
-from rbank_es.log.file.index import digest_upto
+from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segment_rewrite import MARKER, Job
 from rbank_es.log.file.segments import (
@@ -144,11 +144,12 @@ class ForkBasis(NamedTuple):
     erased_texts: frozenset[str]
 
 
-def take_over(directory: Path, into: Path, upto: int, reader: Reader, calls: System) -> ForkBasis:
+def take_over(directory: Path, into: Path, upto: int, reader: Reader, heads: Heads, calls: System) -> ForkBasis:
     """Share or copy the segments of a bank up to a position into an empty directory, durably; all are closed then.
 
-    The caller keeps writers out. Raises `BadInput` while an erasure is incomplete, `LogCorruption` where first and last
-    lines of segments don't fit or a copied line is damaged, OSError.
+    `heads` are those of the bank, which may know a digest near the position. The caller keeps writers out.
+    Raises `BadInput` while an erasure is incomplete, `LogCorruption` where first and last lines of segments don't fit
+    or a copied line is damaged, OSError.
     """
     if Job.read(directory / MARKER) is not None:
         raise BadInput(f"an erasure in {directory} is incomplete; complete it first, by any append or erase there")
@@ -166,7 +167,7 @@ def take_over(directory: Path, into: Path, upto: int, reader: Reader, calls: Sys
         return ForkBasis(0, lines.GENESIS.hex(), 0, "", frozenset())
     erased = upto if isinstance(found[1], ContentErased) else first.erased
     copy_segments(directory, into, upto, reader.seed, calls)
-    digest = _close(list_segments(into)[-1], upto, reader.seed, calls)
+    digest = _close(list_segments(into)[-1], upto, reader.seed, heads, calls)
     for segment in list_segments(into):
         with opened(segment.path) as fd:
             if os.fstat(fd).st_nlink == 1:
@@ -186,7 +187,7 @@ def _check_ends(segment: Segment, following: Segment, reader: Reader) -> None:
         raise SegmentCorruption(segment.name, 0, 0, "its last line is damaged, or the next segment doesn't continue it")
 
 
-def _close(segment: Segment, upto: int, seed: int, calls: System) -> str:
+def _close(segment: Segment, upto: int, seed: int, heads: Heads, calls: System) -> str:
     """Close the last segment of a fork's basis, unless it is shared and so closed; return the head digest there."""
     with opened(segment.path) as fd:
         size = os.fstat(fd).st_size
@@ -195,8 +196,7 @@ def _close(segment: Segment, upto: int, seed: int, calls: System) -> str:
         for base, complete in blocks(fd, 0):
             if not all(lines.is_intact(line, seed) for line in complete):
                 raise SegmentCorruption(segment.name, 0, base, "a line behind this byte is damaged")
-        first, offset = read_opened(segment, fd)
-        digest = digest_upto(fd, (offset, segment.first - 1, bytes.fromhex(first.head)), upto, seed, segment)[2].hex()
+    digest = heads.head(upto).digest
     target = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         calls.write(target, lines.sealed_line(upto, digest, seed))
