@@ -32,6 +32,7 @@ SUBJECTS = (
     "graphs",
     "leakage",
     "rerun",
+    "bisection",
     "recording",
     "rollouts",
     "sandbox",
@@ -65,6 +66,7 @@ def main() -> int:
 def _run(full: bool, chosen: list[str], output: Path) -> None:
     from benchmarks import (
         append,
+        bisection,
         corrections,
         counters,
         forks,
@@ -99,6 +101,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "graphs": graphs.measure,
         "leakage": leakage.measure,
         "rerun": rerun.measure,
+        "bisection": bisection.measure,
         "recording": recording.measure,
         "rollouts": rollouts.measure,
         "sandbox": sandboxes.measure,

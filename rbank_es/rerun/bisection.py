@@ -158,6 +158,8 @@ def bisect_runs(
         wanted = falls(judged)[: limits.BISECT_RUNS] if metric is not None else []
         if metric is not None and (bad or good):
             raise BadInput("give runs or a metric, not both: a metric chooses the runs")
+        if bad and not good:
+            raise BadInput(f"name a good run too{_suggested(judged, bad)}: between them it is searched what changed")
         pairs = [_pair(bank, fall, upto) for fall in wanted] if metric is not None else _pairs(bank, bad, good, upto)
         found: list[RunBisection] = []
         for number, (use, before) in enumerate(pairs):
@@ -169,6 +171,13 @@ def bisect_runs(
         )
 
 
+def _suggested(judged: Sequence[TaskRun], bad: Sequence[str]) -> str:
+    """Return the latest success before the first bad run, in words; empty if there is none."""
+    begun = min((each.seq for each in judged if each.run in bad), default=0)
+    earlier = [each.run for each in judged if each.success and each.seq < begun]
+    return f", such as {earlier[-1]}, the latest success before" if earlier else ""
+
+
 def _pair(bank: Bank, fall: Fall, upto: int) -> tuple[MemoryUse, MemoryUse]:
     return memory_use(bank, fall.bad, upto), memory_use(bank, fall.good, upto)
 
@@ -176,7 +185,7 @@ def _pair(bank: Bank, fall: Fall, upto: int) -> tuple[MemoryUse, MemoryUse]:
 def _pairs(bank: Bank, bad: Sequence[str], good: Sequence[str], upto: int) -> list[tuple[MemoryUse, MemoryUse]]:
     """Return each bad run with the latest good run that began before it. Raises `BadInput` for runs that contradict."""
     if not bad or not good:
-        raise BadInput("name at least one bad and one good run: between them it is searched what changed")
+        raise BadInput("name at least one bad and one good run, or a metric: between them it is searched what changed")
     if both := set(bad) & set(good):
         raise BadInput(f"{min(both)} is named as bad and as good; leave one out")
     if len(set(bad)) + len(set(good)) > limits.BISECT_RUNS:

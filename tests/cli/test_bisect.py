@@ -16,6 +16,14 @@ MISLED, BEFORE = "lights-08-a3fe2f66-1", "lights-05-a3450f95-1"
 ROLLOUTS = [f"lights-16-2029c720-1.r{index}" for index in range(3)]
 
 
+@pytest.fixture(scope="module")
+def misled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with `bank`, in which a wrong verdict misled runs."""
+    place = tmp_path_factory.mktemp("misled")
+    misled_bank(place / "bank").close()
+    return place
+
+
 def test_the_sample_tells_which_decision_misled_its_run(sample: Path) -> None:
     """The event in words, what came with it and from which run; each check; and that only a model could tell more."""
     before = digest_of(sample / "logs")
@@ -39,13 +47,12 @@ def test_memory_that_had_no_part_is_said(sample: Path) -> None:
     assert "no task" in run("bisect", "sample", "--metric", "score", cwd=sample).out
 
 
-def test_what_nobody_can_tell_is_exit_code_1(tmp_path: Path) -> None:
+def test_what_nobody_can_tell_is_exit_code_1(misled: Path) -> None:
     """The runs of this bank were given items by searches that nobody recorded."""
-    misled_bank(tmp_path / "bank").close()
     line = ["bisect", "./bank", "--bad", "misled", "--good", "well"]
-    shown = run(*line, cwd=tmp_path, code=1).out
+    shown = run(*line, cwd=misled, code=1).out
     assert "nobody can tell: it was given items by a search that is not recorded" in shown
-    told = run(*line, "--json", cwd=tmp_path, code=1).json
+    told = run(*line, "--json", cwd=misled, code=1).json
     assert (told["ok"], told["runs"][0]["outcome"]) == (False, "unknown")
 
 
@@ -53,7 +60,8 @@ def test_what_nobody_can_tell_is_exit_code_1(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ([], "at least one bad and one good run"),
-        (["--bad", "misled"], "at least one bad and one good run"),
+        (["--good", "well"], "at least one bad and one good run"),
+        (["--bad", "misled"], "such as well, the latest success before"),
         (["--bad", "misled", "--good", "misled"], "as bad and as good"),
         (["--bad", "well", "--good", "misled"], "no good run began before"),
         (["--bad", "nowhere", "--good", "well"], "nowhere"),
@@ -61,9 +69,8 @@ def test_what_nobody_can_tell_is_exit_code_1(tmp_path: Path) -> None:
         (["--metric", "luck"], "luck"),
     ],
 )
-def test_a_question_that_cannot_be_asked_is_exit_code_2(options: list[str], said: str, tmp_path: Path) -> None:
-    misled_bank(tmp_path / "bank").close()
-    assert said in fails("bisect", "./bank", *options, cwd=tmp_path)
+def test_a_question_that_cannot_be_asked_is_exit_code_2(options: list[str], said: str, misled: Path) -> None:
+    assert said in fails("bisect", "./bank", *options, cwd=misled)
 
 
 def test_an_id_steers_no_terminal(tmp_path: Path) -> None:

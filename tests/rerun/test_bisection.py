@@ -185,6 +185,20 @@ def test_a_policy_can_be_the_event(bank: Bank) -> None:
     assert (change.position, change.type, len(change.lost)) == (changed, "policy_set", 1)
 
 
+def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
+    """An agent that searches by itself reads the bank as of then, and not as of its beginning."""
+    learned(bank, "tide tables")
+    ran(bank, "good")
+    bank.append(RunStarted(run="bad", task="boat tide"))
+    late = learned(bank, "boats follow the tide")
+    learned_at = bank.position
+    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search("boat tide", 2))
+    bank.append(MemoriesRetrieved(run="bad", mode="tool", k=2, policy="bm25-1", hits=hits, query="boat tide"))
+    learned(bank, "boats and tides")
+    one = only(bisect_runs(bank, ["bad"], ["good"]))
+    assert [(change.position, change.gained) for change in one.changes] == [(learned_at, (late,))]
+
+
 @st.composite
 def lives(draw: st.DrawFn) -> list[tuple[str, str]]:
     """Acts of a bank: what it learns, what it loses and gets back, how it ranks."""
@@ -362,7 +376,8 @@ def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "good", "said"),
     [
-        (["bad"], [], "at least one"),
+        (["bad"], [], "such as good, the latest success"),
+        (["ports"], [], "name a good run too:"),
         ([], ["good"], "at least one"),
         (["bad", "good"], ["good"], "as bad and as good"),
         (["good"], ["bad"], "no good run began before"),
@@ -372,8 +387,8 @@ def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
 )
 def test_runs_that_contradict_are_refused(bank: Bank, bad: list[str], good: list[str], said: str) -> None:
     ran(bank, "ports", ontology="ports")
-    ran(bank, "good", ontology="lights")
-    ran(bank, "bad", ontology="lights")
+    ran(bank, "good", ontology="lights", verdict="success")
+    ran(bank, "bad", ontology="lights", verdict="failure")
     ran(bank, "late", ontology="lights")
     with pytest.raises(BadInput, match=said):
         bisect_runs(bank, bad, good)
