@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.bank.ids import whole_id
 from rbank_es.context.assembly import build_context
 from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadInput, NotInBank
@@ -34,7 +35,7 @@ from rbank_es.rerun.bisection import Bisection, RunBisection, bisect_runs
 from tests.cli_runner import SAMPLE
 from tests.effort import examples
 
-MISLED, BEFORE = "lights-08-a3fe2f66-1", "lights-05-a3450f95-1"
+MISLED, BEFORE = "lights-08", "lights-05"
 WORDS = ("boat", "berth", "tide", "lamp", "crane")
 
 
@@ -48,6 +49,12 @@ def sample() -> Iterator[Bank]:
 def bank() -> Iterator[Bank]:
     with Bank.create("memory:") as made:
         yield made
+
+
+def run_of(bank: Bank, beginning: str) -> str:
+    """The one run whose id begins so: what follows is a digest of settings, which may change."""
+    with bank.as_of() as view:
+        return whole_id(view, "run", beginning)
 
 
 def ran(bank: Bank, run: str, query: str = "boat tide", *, verdict: VerdictValue | None = None, **facts: Any) -> None:
@@ -85,9 +92,10 @@ def only(found: Bisection) -> RunBisection:
 
 def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
     """The consolidation of what a wrong verdict let in, as asking at every position shows; with few checks."""
-    found = bisect_runs(sample, [MISLED], [BEFORE])
+    misled = run_of(sample, MISLED)
+    found = bisect_runs(sample, [misled], [run_of(sample, BEFORE)])
     one = only(found)
-    task = next(event.task for event in sample.events(run=MISLED, resolve=True) if isinstance(event, RunStarted))
+    task = next(event.task for event in sample.events(run=misled, resolve=True) if isinstance(event, RunStarted))
     given = {
         position: procedures(sample, str(task), point=position, ontology="lights").packed.items
         for position in range(one.after, one.upto + 1)
@@ -101,14 +109,15 @@ def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
     assert {item for change in one.changes for item in change.gained} == set(own) - set(given[one.after])
     title = "Compare how tall lighthouses are by focal height"
     [misleading] = [each for each in found.changes if any(sample.get([id])[0].title == title for id in each.gained)]
-    assert misleading.type == "memories_consolidated" and misleading.runs == (MISLED,)
+    assert misleading.type == "memories_consolidated" and misleading.runs == (misled,)
     assert one.outcome == "changed" and found.answered and one.needs_model
     assert len(one.checks) <= 2 + len(one.changes) * bound(one.places)
 
 
 def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
     """Whichever failed: memory had no part, and the others had the very same prompt and succeeded."""
-    [bad, *passed] = [f"lights-16-2029c720-1.r{index}" for index in range(3)]
+    with sample.as_of() as view:
+        [bad, *passed] = view.ids("run", "lights-16-", 3)
     for good in passed:
         one = only(bisect_runs(sample, [bad], [good]))
         assert (one.outcome, one.places, len(one.checks)) == ("same", 0, 1)
@@ -129,7 +138,7 @@ def test_every_run_of_the_sample_is_given_again_what_is_recorded(sample: Bank) -
 
 def test_a_guide_can_be_the_event(sample: Bank) -> None:
     """The first run with the layer L3 was given a guide that an agent had written just before."""
-    found = bisect_runs(sample, ["lights-19-204c07b1-1"], ["lights-17-e65a81b5-1"])
+    found = bisect_runs(sample, [run_of(sample, "lights-19")], [run_of(sample, "lights-17")])
     [guide] = [change for change in only(found).changes if change.guide]
     made = next(event for event in sample.events(types={"artifact_materialised"}))
     assert guide.position == made.seq
@@ -408,5 +417,5 @@ def test_runs_that_are_not_there_and_mixtures_are_refused(bank: Bank) -> None:
 
 def test_the_bank_is_only_read(sample: Bank) -> None:
     before: list[Event] = list(sample.events(after=sample.position - 3))
-    bisect_runs(sample, [MISLED], [BEFORE])
+    bisect_runs(sample, [run_of(sample, MISLED)], [run_of(sample, BEFORE)])
     assert list(sample.events(after=sample.position - 3)) == before
