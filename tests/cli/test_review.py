@@ -41,7 +41,8 @@ def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_typ
         "wrong looks like a success",
         "none of the success verdicts of lm-1 was checked here, and 56% is assumed",
         "1 item, used 2 times in 2 runs",
-        HEIGHT.id,
+        f"{HEIGHT.id}  {HEIGHT.title}",
+        "Kittiwake Head",
         "lucky, misled",
         "overrule misled wrong --success --reason TEXT",
         "overrule misled wrong --failure --reason TEXT",
@@ -109,6 +110,15 @@ def test_a_review_records_nothing(place: Path) -> None:
     reviewed(place, "--verdicts", "3")
     with Bank.open(place / "logs" / "misled") as bank:
         assert bank.head() == before
+
+
+def test_erased_words_are_named_as_such_and_the_verdict_is_listed_all_the_same(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.erase(item=HEIGHT.id)
+        bank.erase(run="wrong")
+    said = run("review", "misled", "--verdicts", "1", cwd=place).out
+    assert "1. wrong: success" in said and f"{HEIGHT.id}  [erased]" in said
+    assert HEIGHT.title not in said and "wrong looks like" not in said
 
 
 def test_words_of_a_bank_neither_reach_the_terminal_raw_nor_become_part_of_a_command(place: Path) -> None:

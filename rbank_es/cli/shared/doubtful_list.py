@@ -19,6 +19,7 @@ from rbank_es.cli.shared.output import (
     echo_heading,
     echo_json,
     safe_line,
+    truncate,
     warn,
 )
 from rbank_es.events import JudgmentOverruled, RunJudged
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 RUN_TEXTS = ("task", "answer", "sparql", "error")
 """The texts of a run that a person reads to check a verdict, beside the judge's reason."""
 
-ITEMS_NAMED = 6
-"""Items or runs that a line names; JSON has all."""
+NAMED = 6
+"""Items, or runs, that are named of each verdict; JSON has all ids."""
+
+SHOWN_CHARS = 300
+"""Characters that are shown of each text; JSON has all."""
 
 KINDS = {"lm": "a model", "check": "a check", "gold": "the right answer"}
 
@@ -66,9 +70,11 @@ def _facts(given: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[st
     assert isinstance(judgment, RunJudged | JudgmentOverruled)
     texts = [row.get(name) or "" for name in RUN_TEXTS] + [text_of(judgment.reason)]
     facts: dict[str, Any] = msgspec.to_builtins(each)
+    named = {id: view.item(id) or {} for id in each.stake.items[:NAMED]}
     return facts | {
-        "task": row.get("task"),
+        **{name: row.get(name) for name in RUN_TEXTS},
         "reason": texts[-1],
+        "titles": {id: item.get("title") for id, item in named.items()},
         "error_of_judge": each.doubt.record.error(each.doubt.confidence),
         "weight": each.stake.weight,
         "minutes": round(minutes_to_check(sum(map(len, texts))), 1),
@@ -80,15 +86,15 @@ def _facts(given: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[st
 def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
     by = f"{each.judge} ({KINDS.get(each.kind, each.kind)})"
     echo_heading(f"{number}. {safe_line(each.run)}: {each.verdict}, says {safe_line(by)} at position {each.seq:,}")
+    shown = {name: truncate(safe_line(facts[name] or ""), SHOWN_CHARS) for name in (*RUN_TEXTS, "reason")}
     echo_fields(
         {
-            "task": safe_line(facts["task"] or "[no task]"),
-            "reason": safe_line(facts["reason"]),
+            **shown,
             "doubt": f"{each.doubt.probability:.0%} likely to be wrong: {'; '.join(_because(each.doubt))}",
             "takes out": _consequence(each.stake),
-            "items": _named(each.stake.items),
+            "items": _items(each.stake.items, facts["titles"]),
             "given to": _named(each.stake.runs),
-            "to check": f"about {facts['minutes']:g} minutes",
+            "to check": f"about {facts['minutes']:g} min",
         }
     )
     echo("right? confirm it; wrong? overrule it:")
@@ -120,9 +126,15 @@ def _consequence(stake: Stake) -> str:
     return f"{count(len(stake.items), 'item')}, used {count(stake.uses, 'time')} in {count(len(stake.runs), 'run')}"
 
 
+def _items(ids: tuple[str, ...], titles: dict[str, str | None]) -> str:
+    """Return the first items, one a line, each with its title."""
+    lines = [f"{safe_line(id)}  {safe_line(title or '[erased]')}" for id, title in titles.items()]
+    return "\n".join([*lines, *([f"and {len(ids) - NAMED:,} more"] if len(ids) > NAMED else [])])
+
+
 def _named(names: tuple[str, ...]) -> str:
-    more = len(names) - ITEMS_NAMED
-    return ", ".join(map(safe_line, names[:ITEMS_NAMED])) + (f" and {more:,} more" if more > 0 else "")
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(map(safe_line, names[:NAMED])) + more
 
 
 def _print_end(found: int, listed: list[dict[str, Any]], minutes: float | None) -> None:
@@ -132,5 +144,5 @@ def _print_end(found: int, listed: list[dict[str, Any]], minutes: float | None) 
         warn(f"no verdict can be checked in {minutes:g} minutes; give more")
     else:
         spent = sum(each["minutes"] for each in listed)
-        echo(f"\n{len(listed):,} of {count(found, 'verdict')} on which items rest alone, about {spent:.0f} minutes")
+        echo(f"\n{len(listed):,} of {count(found, 'verdict')} on which items rest alone, about {spent:.0f} min")
         echo("overrule --dry-run shows all that would follow, and records nothing")
