@@ -16,11 +16,13 @@ from rbank_es.bank.verdict_review import (
     PRIORS,
     Opinion,
     doubt_of,
+    doubtful_verdicts,
     judge_records,
     opinions_of,
     stake_of,
     within,
 )
+from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.state import fold
 from tests.cli.misled import HEIGHT, SORTED, WARNING, judged, learned, misled_bank, ran
 from tests.effort import examples
@@ -118,6 +120,22 @@ def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:
 
 
 # ---------------------------------------------------------------- the weight
+
+
+@slow_to_make
+@given(lives(PEOPLE))
+def test_the_same_log_gives_the_same_order_by_falling_loss(ops: list[Op]) -> None:
+    life = Life()
+    for op in ops:
+        life.do(op)
+    found = life.bank.doubtful_verdicts()
+    log = life.log
+    judgments = [each for each in log if isinstance(each, RunJudged | JudgmentOverruled)]
+    assert doubtful_verdicts(fold(log), judgments) == found
+    assert [(-round(each.loss, 9), each.seq) for each in found] == sorted(
+        (-round(each.loss, 9), each.seq) for each in found
+    )
+    assert all(each.stake.items and each.kind != "human" for each in found)
 
 
 @slow_to_make
