@@ -47,18 +47,18 @@ NODES = {
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("thing", metavar="ITEM|RUN|SEQ")
 @click.option(
-    "--depth", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST), default=limits.LINEAGE_TREE_DEPTH,
-    show_default=True, help="Levels of the tree.",
+    "--depth", metavar="N", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST),
+    help=f"Levels of the tree; default: {limits.LINEAGE_TREE_DEPTH}.",
 )  # fmt: skip
 @click.option(
-    "--width", type=click.IntRange(1), default=limits.LINEAGE_TREE_WIDTH, show_default=True,
-    help="Branches that are shown of each node.",
+    "--width", metavar="N", type=click.IntRange(1),
+    help=f"Branches that are shown of each node; default: {limits.LINEAGE_TREE_WIDTH}.",
 )  # fmt: skip
 @click.option(
-    "--limit", type=click.IntRange(0), default=limits.LINEAGE_NODES, show_default=True,
-    help="Nodes that --json lists, the nearest first.",
+    "--limit", metavar="N", type=click.IntRange(0),
+    help=f"Nodes that --json lists, the nearest first; default: {limits.LINEAGE_NODES}.",
 )  # fmt: skip
-def impact(bank: str, thing: str, depth: int, width: int, limit: int, as_json: bool) -> None:
+def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: int | None, as_json: bool) -> None:
     """Show everything downstream of an item, a run or an event, as of a point in time.
 
     From an item lead the runs that were given it, the judgments whose judge was shown it, and the items that it took
@@ -68,6 +68,10 @@ def impact(bank: str, thing: str, depth: int, width: int, limit: int, as_json: b
     """
     from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
 
+    if as_json and (depth, width) != (None, None):
+        raise BadInput("--depth and --width are of the tree, and --json lists nodes: leave them out, or give --limit")
+    if limit is not None and not as_json:
+        raise BadInput("--limit is of the list: add --json, or bound the tree with --depth and --width")
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
         then = Moment(opened, view, view.position)
@@ -75,9 +79,13 @@ def impact(bank: str, thing: str, depth: int, width: int, limit: int, as_json: b
         graph = LineageGraph.of(view)
         walk = graph.effects(_node(then, graph, kind, name))
         if as_json:
-            echo_json({"bank": opened.name, "position": then.position} | _facts(then, walk, limit))
+            echo_json(
+                {"bank": opened.name, "position": then.position}
+                | _facts(then, walk, limits.LINEAGE_NODES if limit is None else limit)
+            )
             return
-        tree = tree_facts(then, walk.tree(TreeBounds(depth=depth, width=width)))
+        bounds = TreeBounds(depth=depth or limits.LINEAGE_TREE_DEPTH, width=width or limits.LINEAGE_TREE_WIDTH)
+        tree = tree_facts(then, walk.tree(bounds))
         echo(styled(node_line(tree), "bold"))
         echo(_summary(walk))
         for line in tree_lines(tree, relations=True):

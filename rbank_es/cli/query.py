@@ -9,7 +9,7 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, say, warn
 from rbank_es.errors import BadInput
 from rbank_es.system.files import read_regular
@@ -50,6 +50,7 @@ def query(bank: str, sparql: str, limit: int, timeout: float, as_json: bool) -> 
     text = _text(sparql)
     opened, point = open_at(bank)
     with opened, MemoryGraph(opened, opened.resolve(point)) as graph:
+        view_at(opened, point).close()
         checked, answer = graph.source.query(text, rows=limit, timeout_s=timeout)
         for finding in checked.warnings:
             warn(f"{finding.message}; {finding.alternative}")

@@ -64,10 +64,10 @@ WORDS = {
 @click.argument("thing")
 @click.option("--tree", is_flag=True, help="Of an item or a run, what it comes from and what it led to, as trees.")
 @click.option(
-    "--depth", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST), default=limits.LINEAGE_TREE_DEPTH,
-    show_default=True, help="Levels of a tree.",
+    "--depth", metavar="N", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST),
+    help=f"Levels of the trees; default: {limits.LINEAGE_TREE_DEPTH}.",
 )  # fmt: skip
-def show(bank: str, thing: str, tree: bool, depth: int, as_json: bool) -> None:
+def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
 
     An item is shown with its text, state, uses, wins, the verdicts that it rests on and what would end it, the runs
@@ -84,12 +84,14 @@ def show(bank: str, thing: str, tree: bool, depth: int, as_json: bool) -> None:
             raise BadInput(f"{stored.path} has no log to draw a tree from: name a bank")
         show_stored(stored, thing, as_json=as_json)
         return
+    if depth is not None and not tree:
+        raise BadInput("--depth is of the trees: add --tree, or leave it out")
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
         then = Moment(opened, view, view.position)
         kind, name = find_thing(then, thing)
         if tree:
-            _show_trees(then, kind, name, depth, as_json=as_json)
+            _show_trees(then, kind, name, depth or limits.LINEAGE_TREE_DEPTH, as_json=as_json)
             return
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
         if as_json:

@@ -115,6 +115,28 @@ def test_the_tree_and_the_list_are_bounded_and_the_counts_are_not(place: Path) -
     refused(place, "depth", "impact", "misled", HEIGHT.id, "--depth", "0")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("impact", "misled", "lucky", "--json", "--depth", "2"), "--limit"),
+        (("impact", "misled", "lucky", "--limit", "2"), "add --json"),
+        (("show", "misled", "lucky", "--depth", "2"), "add --tree"),
+        (("tools", "--memory-graph"), "name it with --bank"),
+        (("context", "--memory-graph", "--task", "Which?"), "name BANK"),
+    ],
+)
+def test_an_option_without_effect_is_refused(place: Path, arguments: tuple[str, ...], words: str) -> None:
+    refused(place, words, *arguments)
+
+
+def test_a_context_tells_of_the_memory_graph_and_a_dry_run_records_it_in_the_settings(place: Path) -> None:
+    asked = ("--ont", "lights", "--task", "Which lights are there?", "--memory-graph", "--json")
+    assert "memory_query" in run("context", "misled", *asked, cwd=place).json["text"]
+    assert "memory_query" not in run("context", "misled", *asked[:4], "--json", cwd=place).json["text"]
+    told = run("run", "misled", *asked, "--dry-run", cwd=place).json
+    assert told["settings"]["memory_graph"] is True and "memory_query" in told["tasks"][0]["context"]
+
+
 def test_what_led_to_nothing_says_so(place: Path) -> None:
     with Bank.open(place / "logs" / "misled") as bank:
         bank.append(ran("idle"))
