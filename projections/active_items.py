@@ -7,7 +7,7 @@ other document that BM25 could count. An item is taken in or dropped in the time
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -24,16 +24,24 @@ CREATE TABLE active_items (
     role TEXT, scope TEXT, domain TEXT
 )
 """
+_OUTCOMES = """
+CREATE TEMP VIEW item_outcomes AS SELECT item, wins_of(item) AS wins, losses_of(item) AS losses FROM active_items
+"""
 
 
 class ActiveItems:
     """An `ItemIndex` of items that are given one by one. Close it after use; for one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, outcomes: Callable[[str], tuple[int, int]]) -> None:
+        """Begin without items; `outcomes` returns wins and losses of an item at the present."""
         self._connection: sqlite3.Connection = in_memory()
+        # Looked up item by item, because few policies ask, and those about few items.
+        self._connection.create_function("wins_of", 1, lambda item: outcomes(item)[0])
+        self._connection.create_function("losses_of", 1, lambda item: outcomes(item)[1])
         # Without its text beside it: a deletion is given the words, as in the index of the read models.
         self._connection.execute(fts_ddl("items_fts", ""))
         self._connection.execute(_TABLE)
+        self._connection.execute(_OUTCOMES)
         self._numbers = count(1)
         self._held: dict[str, tuple[int, ItemState]] = {}
 

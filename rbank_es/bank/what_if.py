@@ -47,8 +47,10 @@ from rbank_es.events.items import Item, Polarity
 from rbank_es.events.run_events import LayerUse
 from rbank_es.policies import Filters, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.admission import origin_of
+from rbank_es.policies.bm25_1 import Bm25V1
+from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import State, fold
+from rbank_es.state import State, counted_uses, fold
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 PackItems = Callable[[Sequence[Item], int], str]
 """Returns the text of items in a prompt, within so many characters."""
+
+_BY_WORDS = (Bm25V1, Bm25V2)
+"""Policies that rank by the words of the active items alone; others may also by what their uses have proven."""
 
 _READ = LIFE_TYPES | {"memories_retrieved"}
 _RESOLVED = frozenset({"memories_extracted", "memories_retrieved"})
@@ -112,7 +117,7 @@ class _Comparison:
 
     def __init__(self, log: EventLog, supposition: Supposition, since: int, until: int, pack: PackItems | None) -> None:
         self.log, self.supposition, self.since, self.until, self.pack = log, supposition, since, until, pack
-        self.index = ActiveItems()
+        self.index = ActiveItems(self._outcomes)
         self.retrievals: list[HitsDifference] = []
         self.prompts: list[PromptDifference] = []
         self.searched = self.lost_retrievals = self.lost_prompts = self.judgments = self.drawn = 0
@@ -198,10 +203,9 @@ class _Comparison:
 
     def _found(self, event: MemoriesRetrieved) -> tuple[str, ...] | None:
         """Return the ids that a recorded retrieval would find; None where that can't be told."""
-        other = self._is_other("retrieval")
-        if not self._differing and not other:
+        other, recorded = self._is_other("retrieval"), self._policy(self.life.recorded.state)
+        if not self._differing and not other and type(recorded) in _BY_WORDS:
             return tuple(hit.id for hit in event.hits)
-        recorded = self._policy(self.life.recorded.state)
         # By a policy that wasn't in force: its settings aren't recorded.
         if recorded.label != event.policy:
             return None
@@ -234,6 +238,12 @@ class _Comparison:
         filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology)
         return tuple(hit.id for hit in policy.choose(words, k, filters, self.index))
 
+    def _outcomes(self, item: str) -> tuple[int, int]:
+        """Return wins and losses of an item in the supposed bank."""
+        state = self.life.supposed
+        verdicts = [verdict_on(state, run) for run in counted_uses(state).get(item, ())]
+        return verdicts.count("success"), verdicts.count("failure")
+
     def _policy(self, state: State) -> RetrievalPolicy:
         choice = state.policies.get("retrieval")
         known = self._policies.get(id(choice))
@@ -248,7 +258,7 @@ class _Comparison:
         layer = next(((number, use) for number, use in enumerate(event.layers) if use.layer == "L2"), None)
         chosen = self._chosen.pop(event.run, {})
         started = self._tasks.pop(event.run, None)
-        if layer is None or (not self._differing and not self._is_other("retrieval")):
+        if layer is None:
             return
         recorded = [id for retrieved, _ in chosen.values() for id in (hit.id for hit in retrieved.hits)]
         found = self._procedures(chosen, started)

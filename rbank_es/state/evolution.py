@@ -20,7 +20,7 @@ never began).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -79,7 +79,7 @@ class LiveState:
     def __init__(self, base: State | None = None, *, copied: bool = False) -> None:
         """Begin with a state: `copied`, which costs its size once and makes each event as quick as from the start."""
         if base is not None and copied:
-            base = replace(base, uses={item: dict(runs) for item, runs in base.uses.items()})
+            base = replace(base, uses=_apart(base.uses), injected=_apart(base.injected), read=_apart(base.read))
         self._work = _Work(base or State(), layered=base is not None and not copied)
         # A copy is apart from its base at once, because that may be another live state, which goes on.
         self.state = self._work.done(base.position) if base is not None and copied else base or State()
@@ -94,6 +94,10 @@ class LiveState:
         last = self._work.take(events, self.state.position)
         self.state = self._work.done(last if position is None else position)
         return frozenset(self._work.changed)
+
+
+def _apart(uses: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    return {item: dict(runs) for item, runs in uses.items()}
 
 
 class _Run:
