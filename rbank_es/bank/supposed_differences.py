@@ -95,8 +95,8 @@ class Unknowable(Struct, frozen=True, kw_only=True):
 class WhatIf(Struct, frozen=True, kw_only=True):
     """What would differ under a supposition, from one position to another; to the first order.
 
-    `overdue` is the number of decisions and forgotten items that differ from those that the bank's own policies lead to
-    without any supposition: above 0, the bank isn't canonical, and the differences hold what `correct` would do too.
+    `overdue` is the number of decisions and forgotten items that a correction is due to change without any supposition:
+    above 0, the bank isn't canonical, and where decisions are made again, the differences hold what `correct` would do.
     `decided` counts the decisions that were made again, `searched` the retrievals that were repeated; `position` is the
     last position of the supposed log.
     """

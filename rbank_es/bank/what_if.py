@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.bank.canonical import refold
 from rbank_es.bank.correction import verdict_on
+from rbank_es.bank.reconciler import Reconciler
 from rbank_es.bank.supposed_differences import (
     HitsDifference,
     ModelNeeds,
@@ -328,9 +328,8 @@ class _Comparison:
 
     def result(self, before: State) -> WhatIf:
         """Return what differs in the end, and on the way there. `before` is the recorded state in the end."""
-        after, timeline = self.life.supposed, Timeline()
-        timeline.take(self.log.read(upto=self.until, types=TIMELINE_TYPES), self.until)
-        canon = refold(before, timeline)
+        # What no correction has looked at in the recorded bank, as `verify` finds it.
+        after, canon = self.life.supposed, Reconciler(self.log).canon(before)
         items = tuple(item_differences(before, after))
         return WhatIf(
             since=self.since,
