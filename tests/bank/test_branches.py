@@ -1,0 +1,98 @@
+"""Forks of banks: the same bank up to a point, and two banks from there on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, BankExists
+from rbank_es.log import Ancestor
+from rbank_es.testing import at_once, note
+from tests.cli_runner import SAMPLE
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Iterable[Bank]:
+    """A copy of the sample bank."""
+    shutil.copytree(SAMPLE, tmp_path / "sample", ignore=shutil.ignore_patterns("*lock"))
+    with Bank.open(tmp_path / "sample", unsafe_no_sync=True) as bank:
+        yield bank
+
+
+def ends_of_groups(bank: Bank) -> list[int]:
+    return [event.seq for event in bank.events() if not event.more]
+
+
+@pytest.mark.slow
+def test_a_fork_has_the_state_of_its_parent_at_the_point(sample: Bank, tmp_path: Path) -> None:
+    """Items, runs, policies and searches are the parent's as of the point, and recorded retrievals repeat."""
+    ends = ends_of_groups(sample)
+    for point in (ends[len(ends) // 3], ends[-1]):
+        with sample.fork(tmp_path / f"fork-{point}", point) as fork:
+            assert fork.replay().digests == sample.replay(point).digests
+            assert fork.policies() == sample.policies(point)
+            assert fork.search("lights") == sample.search("lights", point=point)
+            assert fork.verify(retrievals=True).log.head == fork.head()
+
+
+def test_what_is_corrected_in_a_fork_is_not_corrected_in_its_parent(sample: Bank, tmp_path: Path) -> None:
+    """A fork tries another verdict; the parent's state is what it was."""
+    before = sample.replay().digests
+    with sample.as_of() as view:
+        run = next(row["run"] for row in view.rows("runs") if row["verdict"] == "success")
+    with sample.fork(tmp_path / "trial") as fork:
+        fork.overrule(run, "failure", reason="to try", by="me")
+        assert fork.replay().digests != before
+        shared = fork.common_history(sample)
+        assert shared is not None and shared.beyond[1] == 0 and shared.head == sample.head()
+    assert sample.replay().digests == before and sample.log.ancestors() == ()
+
+
+def test_banks_in_memory_are_forked_and_know_each_other() -> None:
+    """By name in the same process; an erasure names the other; no other engine takes them."""
+    with Bank.create("memory:parent-of-forks") as parent:
+        parent.append(note('"the words of a secret"'))
+        fork = parent.fork("memory:fork-of-it", by="me")
+        assert fork.log.ancestors() == (Ancestor(parent.id, 3),) and fork.name == "fork-of-it"
+        assert [each.place for each in fork.erase(event=3, dry_run=True).relatives] == ["memory:parent-of-forks"]
+        assert [each.bank for each in parent.erase(event=3).relatives] == [fork.id]
+        assert parent.verify().log.erased == 1 and fork.verify().log.erased == 0
+        with pytest.raises(BankExists):
+            parent.fork("memory:fork-of-it")
+        with pytest.raises(BadInput, match="stays with the log engine of its bank"):
+            parent.fork("./somewhere")
+
+
+def test_one_of_two_forks_to_the_same_place_is_made(sample: Bank, tmp_path: Path) -> None:
+    """The other is refused, and leaves nothing."""
+    for number in range(5):
+        place = tmp_path / f"fork-{number}"
+        made = at_once(*[lambda place=place: sample.fork(place)] * 3)  # type: ignore[misc]
+        forks = [each for each in made if isinstance(each, Bank)]
+        assert len(forks) == 1 and sum(isinstance(each, BankExists) for each in made) == 2
+        forks[0].verify()
+        forks[0].close()
+    assert not list(tmp_path.glob(".fork-*"))
+
+
+def test_forks_are_whole_while_others_append(sample: Bank, tmp_path: Path) -> None:
+    """A fork at the head ends with a whole group of the parent, whatever is appended meanwhile."""
+
+    def append() -> None:
+        for number in range(60):
+            sample.append([note(f'"one {number}"'), note(f'"two {number}"')])
+
+    def fork(name: str) -> int:
+        with sample.fork(tmp_path / name) as made:
+            shared = sample.common_history(made)
+            assert shared is not None and shared.beyond[1] == 1
+            made.log.verify()
+            return shared.head.seq
+
+    start = sample.position
+    done = at_once(append, *[lambda name=f"fork-{number}": fork(name) for number in range(4)])  # type: ignore[misc]
+    assert all(isinstance(seq, int) and (seq - start) % 2 == 0 for seq in done[1:]), done
