@@ -55,6 +55,8 @@ SEARCH_BLOCK_BYTES = 1 * MIB
 BANK_NAME_CHARS = 100
 # Places of related banks that are looked at: each costs a few small reads, and few banks have so many forks.
 RELATIVES = 1_000
+# Lineages whose noted places are looked at when a bank is forked, so that notes of banks that are gone don't pile up.
+SWEPT_LINEAGES = 50
 # Files that keep what interrupted appends left, and bytes of each: the newest matter, and a group fits into one.
 TORN_FILES = 8
 TORN_FILE_BYTES = 32 * MIB

@@ -13,6 +13,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, BankExists, LogCorruption
 from rbank_es.log import Ancestor, Erasing, lines
+from rbank_es.log.file import relations
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import segment_path
 from rbank_es.log.system_calls import System
@@ -110,6 +111,23 @@ def test_a_parent_whose_place_is_not_known_is_named_by_its_id(log: FileLog, tmp_
     with FileLog.open(tmp_path / "fork") as fork:
         erased = fork.erase(Erasing(words=(SECRET,)), dry_run=True)
         assert [(each.bank, each.place) for each in erased.relatives] == [(log.bank_id, "")]
+
+
+def test_notes_of_banks_that_are_gone_are_removed(
+    log: FileLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a fork was removed, and no bank of its lineage is left, nothing stays in the user's cache."""
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "cache"))
+    notes = tmp_path / "cache" / "lineages"
+    log.fork(3, str(tmp_path / "fork")).close()
+    assert len(list(notes.glob("*/*"))) == 2
+    shutil.rmtree(tmp_path / "fork")
+    assert log.relatives() == () and len(list(notes.glob("*/*"))) == 1
+    shutil.rmtree(log.directory)
+    with FileLog.create(tmp_path / "other") as other:
+        relations._sweep.cache_clear()
+        other.fork(0, str(tmp_path / "fork")).close()
+    assert len(list(notes.iterdir())) == 1 and len(list(notes.glob("*/*"))) == 2
 
 
 def test_where_links_are_not_possible_all_is_copied(log: FileLog, tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ their places. A note is only a hint, so each is checked against the log at its p
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -45,9 +47,11 @@ class Placed(Protocol):
 
 def note_place(lineage: str, directory: Path) -> None:
     """Note where a bank of a lineage is. Where the cache can't be written, nothing is noted."""
-    folder, place = cache_folder(_LINEAGES, _digest(lineage.encode())), os.fsencode(os.path.realpath(directory))
+    place = os.fsencode(os.path.realpath(directory))
     with suppress(OSError):
-        if folder is not None:
+        if (lineages := cache_folder(_LINEAGES)) is not None:
+            _sweep(lineages, os.getpid())
+        if (folder := cache_folder(_LINEAGES, _digest(lineage.encode()))) is not None:
             write_replacing(folder / _digest(place), [place])
 
 
@@ -72,13 +76,30 @@ def known_relatives(lineage: str, log: Placed) -> tuple[Relative, ...]:
 
 def _noted_places(lineage: str) -> Iterator[Path]:
     folder = cache_folder(_LINEAGES, _digest(lineage.encode()))
-    for note in sorted(folder.iterdir())[: limits.RELATIVES] if folder is not None else ():
+    yield from _places_in(folder) if folder is not None else ()
+
+
+def _places_in(folder: Path) -> Iterator[Path]:
+    """Yield the places that a lineage's folder notes; remove the notes of banks that were removed or moved."""
+    for note in sorted(folder.iterdir())[: limits.RELATIVES]:
         with suppress(OSError, LimitExceeded):
             place = Path(os.fsdecode(read_regular(note, limits.CACHE_PLACE_BYTES)))
+            # Where the folder above is missing, too, a disk may not be mounted.
             if place.parent.is_dir() and not os.path.lexists(place):
-                note.unlink()  # the bank was removed or moved
+                note.unlink()
             else:
                 yield place
+
+
+@cache
+def _sweep(lineages: Path, _process: int) -> None:
+    """Remove the notes of banks that are gone, in some lineages; once in a process."""
+    folders = sorted(lineages.iterdir())
+    for folder in random.sample(folders, min(len(folders), limits.SWEPT_LINEAGES)):
+        for _ in _places_in(folder):
+            pass
+        with suppress(OSError):  # other banks of the lineage are still there
+            folder.rmdir()
 
 
 def _digest(data: bytes) -> str:
