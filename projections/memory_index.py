@@ -13,6 +13,7 @@ from rbank_es.events import ConsolidationProposed, Event
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.projection import Change, Projection
 from rbank_es.projections.stored_memory import StoredMemory
+from rbank_es.projections.usage import COUNTED
 from rbank_es.state.memory import MEMORY_HANDLERS
 
 FTS_COLUMNS = ("title", "desc", "content", "tags")
@@ -48,17 +49,18 @@ INSERT INTO items_fts (rowid, title, "desc", content, tags)
 SELECT text, title, "desc", content, tags FROM candidates WHERE text IN ({_IS} EXCEPT {_WAS}) ORDER BY text
 """
 
-_JUDGED = """
-    (SELECT count(*) FROM counted_uses u
-     JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
-     WHERE u.item = s.item AND v.verdict = '{verdict}') AS {name}
+# From exposures, by item, because SQLite would group all uses before it takes those of one item from `counted_uses`.
+_JUDGED = f"""
+    (SELECT count(DISTINCT u.run) FROM exposures u
+     CROSS JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+     WHERE u.item = s.item AND {COUNTED} AND v.verdict = '{{verdict}}') AS {{name}}
 """
 
 _ITEMS = f"""
 SELECT s.item AS id, c.title, c."desc", c.content, c.src, c.polarity, c.tags_json AS tags, c.role, c.scope, c.domain,
     s.domains, s.vouched, s.superseded_by, s.state,
     (SELECT count(*) FROM item_support p WHERE p.item = s.item AND p.to_seq IS NULL) AS support,
-    (SELECT count(*) FROM counted_uses u WHERE u.item = s.item) AS uses,
+    (SELECT count(DISTINCT u.run) FROM exposures u WHERE u.item = s.item AND {COUNTED}) AS uses,
     {_JUDGED.format(verdict="success", name="wins")},
     {_JUDGED.format(verdict="failure", name="losses")},
     s.born_seq, s.ended_seq, c.extraction, c.erased

@@ -37,15 +37,16 @@ def record_read(event: MemoriesRead) -> list[Insert]:
     return [Insert("exposures", (item, event.run, "read", event.seq)) for item in event.ids]
 
 
-_USES = "SELECT item, run, min(from_seq) AS from_seq FROM exposures GROUP BY item, run"
-
 # As `rbank_es.state.counted_uses`: a setting that is not known counts either way.
-_COUNTED = """
-SELECT item, run, min(from_seq) AS from_seq FROM exposures WHERE way = coalesce((
+COUNTED = """u.way = coalesce((
     SELECT json_extract(settings, '$.counted') FROM policy_choices
     WHERE kind = 'attribution' AND to_seq IS NULL AND json_extract(settings, '$.counted') IN ('injected', 'read')
-), way) GROUP BY item, run
-"""
+), u.way)"""
+"""The condition on `exposures u` under which a use counts by the attribution policy in force."""
+
+_USES = "SELECT item, run, min(from_seq) AS from_seq FROM exposures GROUP BY item, run"
+
+_COUNTED = f"SELECT item, run, min(from_seq) AS from_seq FROM exposures u WHERE {COUNTED} GROUP BY item, run"
 
 
 # The rate is of wins and losses: a run that nobody decided about says nothing of the item.

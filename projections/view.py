@@ -67,20 +67,20 @@ SELECT s.text, s.item, s.domains, c.title, c."desc", c.content, c.tags, c.src, c
 FROM main.item_states s CROSS JOIN main.candidates c ON c.text = s.text
 WHERE s.state = 'active' AND s.from_seq <= {seq:d} AND (s.to_seq IS NULL OR s.to_seq > {seq:d})
 """
-# As the views `counted_uses` and `item_usage`, at the position.
+# As in the view `items`, at the position.
 _ITEM_OUTCOMES = """
 CREATE TEMP VIEW item_outcomes AS
-SELECT u.item, sum(v.verdict = 'success') AS wins, sum(v.verdict = 'failure') AS losses
-FROM (
-    SELECT item, run FROM main.exposures WHERE from_seq <= {seq:d} AND way = coalesce((
+SELECT c.item, {wins} AS wins, {losses} AS losses FROM active_items c
+"""
+_OUTCOME = """(
+    SELECT count(DISTINCT u.run) FROM main.exposures u CROSS JOIN main.verdicts v ON v.run = u.run
+        AND v.purpose = 'learning' AND v.from_seq <= {seq:d} AND (v.to_seq IS NULL OR v.to_seq > {seq:d})
+    WHERE u.item = c.item AND u.from_seq <= {seq:d} AND v.verdict = '{verdict}' AND u.way = coalesce((
         SELECT json_extract(settings, '$.counted') FROM main.policy_choices
         WHERE kind = 'attribution' AND from_seq <= {seq:d} AND (to_seq IS NULL OR to_seq > {seq:d})
             AND json_extract(settings, '$.counted') IN ('injected', 'read')
-    ), way) GROUP BY item, run
-) u JOIN main.verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.verdict <> 'undecided'
-    AND v.from_seq <= {seq:d} AND (v.to_seq IS NULL OR v.to_seq > {seq:d})
-GROUP BY u.item
-"""
+    ), u.way)
+)"""
 
 
 class FoundItem(Struct, frozen=True, kw_only=True):
@@ -303,7 +303,8 @@ class View:
         connection = self._shared.connection
         if not self._shared.prepared:
             connection.execute(_ACTIVE_ITEMS.format(seq=self.position))
-            connection.execute(_ITEM_OUTCOMES.format(seq=self.position))
+            wins, losses = (_OUTCOME.format(seq=self.position, verdict=name) for name in ("success", "failure"))
+            connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses))
             self._shared.prepared = True
         if self._shared.own_index:
             yield _Index(connection)
