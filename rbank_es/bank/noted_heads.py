@@ -11,19 +11,21 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from rbank_es.bank.bank import Bank
 from rbank_es.errors import BadInput, CannotWrite
-from rbank_es.log import Head
+from rbank_es.log import Ancestor, Head
 from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.log.system_calls import System
 
 
 class NotedHeads(msgspec.Struct, frozen=True):
-    """The heads of one bank in a file, and the number of lines about other banks."""
+    """The heads of one bank in a file, those of its ancestors up to the fork included; and the lines about others."""
 
     heads: tuple[Head, ...]
     others: int
@@ -34,8 +36,12 @@ def head_line(bank: Bank, point: str | int | None = None) -> str:
     return f"{bank.id} {bank.head(point)} {utc_text(system_clock())} {bank.name}"
 
 
-def parse_heads(text: str, bank_id: str) -> NotedHeads:
-    """Return the heads of a bank among noted lines. Raises `BadInput`, with the line's number, for any other line."""
+def parse_heads(text: str, bank_id: str, ancestors: Iterable[Ancestor] = ()) -> NotedHeads:
+    """Return the heads of a bank among noted lines. Raises `BadInput`, with the line's number, for any other line.
+
+    A head of one of its `ancestors` is one of the bank's, too, up to where the bank was forked.
+    """
+    shared = {each.bank: each.upto for each in ancestors} | {bank_id: sys.maxsize}
     heads, others = [], 0
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -46,7 +52,7 @@ def parse_heads(text: str, bank_id: str) -> NotedHeads:
             head = Head.parse(rest[0] if rest else "")
         except BadInput as error:
             raise BadInput(f"line {number}: {error}") from None
-        if of == bank_id:
+        if head.seq <= shared.get(of, -1):
             heads.append(head)
         else:
             others += 1

@@ -75,7 +75,7 @@ def verify(
     something there that could be taken for a part of the log.
     """
     with open_whole(bank) as opened, Progress("verifying") as progress:
-        noted = [_noted(text, opened.id) for text in heads]
+        noted = [_noted(text, opened) for text in heads]
         every = [head for each in noted for head in each.heads]
         seen = opened.verify(noted=every, retrievals=retrievals, decisions=decisions, strict=strict, progress=progress)
         name = opened.name
@@ -109,12 +109,12 @@ def _shared(bank: Bank, parent: str) -> Head:
         return shared.head
 
 
-def _noted(text: str, bank_id: str) -> NotedHeads:
+def _noted(text: str, bank: Bank) -> NotedHeads:
     """Return the heads that an argument names: the head itself, or a file of them."""
     if _HEAD.match(text):
         return NotedHeads((Head.parse(text),), 0)
     try:
-        found = parse_heads(read_text_file(text), bank_id)
+        found = parse_heads(read_text_file(text), bank.id, bank.log.ancestors())
     except BadInput as error:
         raise BadInput(f"{text}: {error}") from None
     # A check that checks nothing must not look like one that holds.

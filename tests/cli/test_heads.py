@@ -51,6 +51,18 @@ def test_noted_heads_of_a_bank_hold_and_those_of_others_are_left_out(place: Path
     assert (len(facts["log"]["noted"]), facts["heads_of_other_banks"]) == (2, 1)
 
 
+def test_heads_of_a_parent_hold_in_its_fork(place: Path) -> None:
+    """Up to where it was forked; later ones are those of another bank, and so are the fork's in its parent."""
+    run("fork", "notes", "trial", cwd=place)
+    append(place)
+    with (place / "heads.txt").open("a") as file:
+        file.write(run("head", "notes", cwd=place).out + run("head", "trial", cwd=place).out)
+    facts = run("verify", "trial", "--head", "heads.txt", "--json", cwd=place).json
+    assert ([head["seq"] for head in facts["log"]["noted"]], facts["heads_of_other_banks"]) == ([2, 3], 2)
+    facts = run("verify", "notes", "--head", "heads.txt", "--json", cwd=place).json
+    assert ([head["seq"] for head in facts["log"]["noted"]], facts["heads_of_other_banks"]) == ([2, 3], 2)
+
+
 def test_a_bare_head_in_a_file_is_of_the_bank_that_is_verified(place: Path) -> None:
     """What `verify` prints may be noted as it is."""
     (place / "bare").write_text(run("verify", "notes", "--json", cwd=place).json["head"] + "\n")
