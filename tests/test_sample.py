@@ -49,7 +49,7 @@ from tests.sandbox.sandboxes import Lender, require_dspy
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"
 SAMPLE = LOGS / "sample"
-LARGEST_BYTES = 1_600_000
+LARGEST_BYTES = 1_650_000
 
 
 @pytest.fixture(scope="module")
