@@ -17,15 +17,17 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events.items import Item
-from rbank_es.policies.known_items import KnownItems, Peers, distinct_words
+from rbank_es.policies.known_items import KnownItems, Peer, RareWords, distinct_words
 from rbank_es.state import Pair, State
 from rbank_es.state.bank_state import Order
 from rbank_es.state.memory import ENDS
+from rbank_es.state.validity import LATEST
+
+_MANY = 3
+"""Due candidates from which on all candidates are indexed: for fewer, a scan each is quicker."""
 
 
 class CandidateIndex:
@@ -34,7 +36,9 @@ class CandidateIndex:
     def __init__(self) -> None:
         self._done = 0
         self._decided = 0
-        self._words: defaultdict[str, Peers] = defaultdict(Peers)
+        self._words: defaultdict[str, list[Peer]] = defaultdict(list)
+        self._pairs: defaultdict[str, list[Pair]] = defaultdict(list)
+        self._rare: dict[tuple[str, tuple[int, int]], RareWords] = {}
         self._naming: defaultdict[str, set[Pair]] = defaultdict(set)
         self._opposing: defaultdict[str, list[Pair]] = defaultdict(list)
 
@@ -42,9 +46,8 @@ class CandidateIndex:
         """Take the candidates that came since the last time. Begin anew after an erasure."""
         for pair, known in islice(state.candidates.items(), self._done, None):
             if not known.erased:
-                # By a name of its own, because candidates with one id may differ in words.
-                name = f"{pair[1]} {pair[0]}"
-                self._words[known.item.polarity].add(replace(known.item, id=name), ((0, 0), name))
+                self._words[known.item.polarity].append(Peer(known.item, (LATEST, known.item.id)))
+                self._pairs[known.item.polarity].append(pair)
         self._done = len(state.candidates)
         for pair, decided in islice(state.pairs.items(), self._decided, None):
             proposal = state.proposals.get(pair)
@@ -59,10 +62,16 @@ class CandidateIndex:
                     self._opposing[target].append(pair)
 
     def like(self, item: Item, content_min: tuple[int, int]) -> Iterator[Pair]:
-        """Yield the candidates of the same polarity whose contents may be so similar; few others."""
-        for peer in self._words[item.polarity].like(distinct_words(item.content), content_min):
-            index, _, extraction = peer.item.id.partition(" ")
-            yield extraction, int(index)
+        """Return the candidates of the same polarity whose contents may be so similar; few others."""
+        polarity = item.polarity
+        rare = self._rare.setdefault((polarity, content_min), RareWords(content_min))
+        pairs = self._pairs[polarity]
+        return (pairs[number] for number in rare.near(self._words[polarity], distinct_words(item.content)))
+
+    def prepare(self, content_min: tuple[int, int]) -> None:
+        """Index all candidates by their words, because many will be looked up."""
+        for polarity, known in self._words.items():
+            self._rare.setdefault((polarity, content_min), RareWords(content_min)).index(known)
 
     def naming(self, id: str) -> Iterable[Pair]:
         """Return the candidates whose proposal or first decision names an item."""
@@ -83,6 +92,8 @@ def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress:
     content_min = timeline.unlike_anywhere()
     if state.due.whole or timeline.forgets or content_min is None:
         return refold(state, timeline, progress, since=first_touched(state, timeline))
+    if len(state.due.pairs) > _MANY:
+        index.prepare(content_min)
     return _WorkList(state, timeline, index, content_min).run()
 
 

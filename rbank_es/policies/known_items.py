@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import merge
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -31,6 +32,9 @@ _SKETCH_BITS = 512
 _SAMPLE = 4_000
 """Items from which the frequency of words is estimated: more of them rank rare words no better."""
 
+_SCANS = 3
+"""Scans of all items before they are indexed: a scan takes a tenth of the time, and most extractions need no more."""
+
 _GROWTH = 8
 """Words are ranked again when there are so many times as many items: all rankings together cost 1.15 times the last."""
 
@@ -45,12 +49,16 @@ def distinct_words(content: str) -> frozenset[str]:
 class Peer:
     """A live item to compare with, prepared once."""
 
-    __slots__ = ("item", "order", "title_chars", "live")
+    __slots__ = ("item", "order", "live")
 
     def __init__(self, item: Item, order: Place) -> None:
         self.item, self.order = item, order
-        self.title_chars = len(item.title.lower())
         self.live = True
+
+    @property
+    def title_chars(self) -> int:
+        """The length of the title as it is compared."""
+        return len(self.item.title.lower())
 
     @property
     def words(self) -> frozenset[str]:
@@ -66,45 +74,80 @@ class _Ranks(dict[str, int]):
         return rank
 
 
-class _RareWords:
-    """Items by the rarest of their words, so that those with similar contents are found without looking at others.
+class RareWords:
+    """Items by the rarest of their words, so that those with similar contents are found without comparing all.
 
     Two contents that are similar enough have at least `needed` words in common, by the size of either. So the two
     rarest of the common words are among the `size - needed + 2` rarest of each (prefix filtering; Chaudhuri, Ganti,
     Kaushik: A primitive operator for similarity joins in data cleaning, 2006). Any order of words will do that doesn't
     change; by frequency, few items share two such words.
+
+    The first few times the words themselves are looked for in all contents, without an index.
     """
 
     def __init__(self, content_min: tuple[int, int]) -> None:
         self._content_min = content_min
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
         self._ranks = _Ranks()
-        self._done = self._ranked = 0
+        self._done = self._ranked = self._scanned = 0
         self._sketches: dict[int, int] = {}
 
     def near(self, peers: list[Peer], words: frozenset[str]) -> Iterator[int]:
         """Yield the indexes of the items whose contents may be similar enough to these words."""
-        self._take(peers)
-        once, twice = set[int](), set[int]()
-        for word in self._rarest(words):
-            numbers = self._holding.get(word, ())
-            twice |= once.intersection(numbers)
-            once.update(numbers)
         # Sets of words that differ in n words differ in n bits of their sketches at most, which is quickly counted.
         numerator, denominator = self._content_min
         apart, sketch = len(words) * (denominator - numerator) // numerator, _sketch(words)
-        for number in twice if self._needed(words) > 1 else once:
+        for number in self._sharing(peers, words):
             known = self._sketches.get(number)
             if known is None:
                 known = self._sketches[number] = _sketch(peers[number].words)
             if (known ^ sketch).bit_count() <= apart:
                 yield number
 
-    def _take(self, peers: list[Peer]) -> None:
+    def _sharing(self, peers: list[Peer], words: frozenset[str]) -> Iterable[int]:
+        missing = len(peers) - self._done
+        found: list[int] = []
+        if missing <= _FEW or self._scanned >= _SCANS * missing:
+            self.index(peers)
+        else:
+            self._scanned += missing
+            found = self._scan(peers, words)
+        once, twice = set[int](), set[int]()
+        for word in self._rarest(words) if self._done else ():
+            numbers = self._holding.get(word, ())
+            twice |= once.intersection(numbers)
+            once.update(numbers)
+        return chain(found, twice if self._needed(words) > 1 else once)
+
+    def _scan(self, peers: list[Peer], words: frozenset[str]) -> list[int]:
+        """Return those that aren't indexed and hold enough of some words, be it as parts of longer words."""
+        missing = ((number, peers[number].item.content) for number in range(self._done, len(peers)))
+        if not words:
+            return [number for number, content in missing if not words_of(content)]
+        needed = self._needed(words)
+        shared = min(needed, 2)
+        # Any words of so many will do. The longest, because they are rare.
+        some = sorted(words, key=len, reverse=True)[: len(words) - needed + shared]
+        found = []
+        for number, content in missing:
+            text = content.lower() if content.isascii() else " ".join(words_of(content))
+            left = shared
+            for word in some:
+                if word in text:
+                    left -= 1
+                    if not left:
+                        found.append(number)
+                        break
+        return found
+
+    def index(self, peers: list[Peer]) -> None:
+        """Index the items that aren't yet; worth it at once where more than a few are looked for."""
+        self._scanned = 0
         if len(peers) >= _GROWTH * self._ranked:
             self._rank(peers)
         for number in range(self._done, len(peers)):
-            for word in self._rarest(peers[number].words):
+            # Not by `Peer.words`: so many would only drive the words in use out of its cache.
+            for word in self._rarest(frozenset(words_of(peers[number].item.content))):
                 self._holding[word].append(number)
         self._done = len(peers)
 
@@ -135,7 +178,7 @@ class Peers:
         self._hidden: set[str] = set()
         self._all: list[Peer] = []
         self._by_id: dict[str, Peer] = {}
-        self._rare: dict[tuple[int, int], _RareWords] = {}
+        self._rare: dict[tuple[int, int], RareWords] = {}
 
     def add(self, item: Item, order: Place) -> None:
         """Add an item, or bring it back, perhaps with other words or in another place."""
@@ -186,7 +229,7 @@ class Peers:
             return iter(self._all)
         rare = self._rare.get(content_min)
         if rare is None:
-            rare = self._rare[content_min] = _RareWords(content_min)
+            rare = self._rare[content_min] = RareWords(content_min)
         return (self._all[number] for number in rare.near(self._all, words))
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, ItemHead, ItemText
 from rbank_es.policies import Append, ConsolidationPolicy, Dedup, Merge
-from rbank_es.policies.known_items import KnownItems
+from rbank_es.policies.known_items import KnownItems, Peer, RareWords, distinct_words
 from rbank_es.policies.words import words_of
 from rbank_es.state import ItemState, LiveState, State, active, evolve, fold
 from tests.consolidations import decisions
@@ -292,3 +292,36 @@ def test_long_titles_are_compared_as_difflib_does(chars: int) -> None:
         state = learn(Append(), State(), pair[1:])
         (made,) = decisions(Dedup(), state, pair[:1])
         assert (made.reason == "near-duplicate") == is_duplicate(*pair)
+
+
+VOCABULARY = [*"abcdefghijklmn", "abc", "ÉTÉ", "été", "İz", "ΟΔΟΣ", "word", "words", "wordsmith", "x1"]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=12), min_size=1, max_size=40),
+    st.lists(st.sampled_from(VOCABULARY), max_size=12),
+    st.sampled_from(((3, 4), (1, 2), (1, 1), (1, 5))),
+    st.sampled_from(("scanned", "indexed", "in part", "again and again")),
+)
+def test_of_many_items_all_with_similar_contents_are_found(
+    contents: list[list[str]], content: list[str], content_min: tuple[int, int], way: str
+) -> None:
+    """By a scan, by an index, by both, and by an index that grew with the items and ranked their words again."""
+    peers = [
+        Peer(Item.make("a title", " ".join(some), "success"), ((number, 0), "")) for number, some in enumerate(contents)
+    ]
+    words, rare = distinct_words(" ".join(content)), RareWords(content_min)
+    if way == "indexed":
+        rare.index(peers)
+    elif way == "in part":
+        rare.index(peers[: len(peers) // 2])
+    elif way == "again and again":
+        for upto in range(1, len(peers) + 1):
+            rare.index(peers[:upto])
+    numerator, denominator = content_min
+    like = {
+        number
+        for number, peer in enumerate(peers)
+        if denominator * len(peer.words & words) >= numerator * len(peer.words | words)
+    }
+    assert like <= set(rare.near(peers, words))
