@@ -61,12 +61,13 @@ class CandidateIndex:
                 for target in decided.targets:
                     self._opposing[target].append(pair)
 
-    def like(self, item: Item, content_min: tuple[int, int]) -> Iterator[Pair]:
-        """Return the candidates of the same polarity whose contents may be so similar; few others."""
+    def like(self, item: Item, content_min: tuple[int, int]) -> Iterator[tuple[Pair, str]]:
+        """Return the candidates of the same polarity whose contents may be so similar, each with the id of its item;
+        few others."""
         polarity = item.polarity
         rare = self._rare.setdefault((polarity, content_min), RareWords(content_min))
-        pairs = self._pairs[polarity]
-        return (pairs[number] for number in rare.near(self._words[polarity], distinct_words(item.content)))
+        pairs, known = self._pairs[polarity], self._words[polarity]
+        return ((pairs[number], known[number].item.id) for number in rare.near(known, distinct_words(item.content)))
 
     def prepare(self, content_min: tuple[int, int]) -> None:
         """Index all candidates by their words, because many will be looked up."""
@@ -117,6 +118,8 @@ class _WorkList(Redecider):
         self._queued: set[Pair] = set()
         # Looked up once for all candidates with the same words: when one is decided about, and when its item changes.
         self._alike: dict[tuple[str, str], _Alike] = {}
+        # Ids that may be items: most candidates that are alike landed on another one.
+        self._living = {id for id, record in state.records.items() if record.landed or record.recent}
         # The later candidates that meet an item are queued once: those that meet it behind a later decision are among
         # them.
         self._met: set[str] = set()
@@ -125,7 +128,7 @@ class _WorkList(Redecider):
         """Make all decisions again that may differ; return those that do."""
         due = self._before.due
         self._push(due.pairs, (0, 0))
-        self._push((pair for pair in self._meeting(due.items) if counts(self, pair)), (0, 0))
+        self._push(self._counting(self._meeting(due.items)), (0, 0))
         changed = []
         while self._heap:
             order, pair = heapq.heappop(self._heap)
@@ -136,9 +139,10 @@ class _WorkList(Redecider):
                 if differs:
                     changed.append((pair, decision))
                     ids = self.decide(pair, decision, order[0], "")
+                    self._living.update(id for id in ids if self.records[id].landed)
             if differs or pair in due.pairs:
                 met = self._naming(ids) if leaves else self._meeting(ids)
-                self._push((each for each in met if counts(self, each)), order)
+                self._push(self._counting(met), order)
         return Canon(decisions=tuple(changed), decided=len(self.made))
 
     def _push(self, pairs: Iterable[Pair], after: Order) -> None:
@@ -147,6 +151,11 @@ class _WorkList(Redecider):
             if known is not None and known.order > after and pair not in self._queued:
                 self._queued.add(pair)
                 heapq.heappush(self._heap, (known.order, pair))
+
+    def _counting(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        # Leave out first what is queued: where thousands of candidates are alike, each leads to all others.
+        new = (pair for pair in pairs if pair not in self._queued)
+        return (pair for pair in new if pair in self.pairs and counts(self, pair))
 
     def _only_leaves(self, pair: Pair) -> bool:
         """Return whether a candidate takes a life away and gives none: then only those that named it may differ."""
@@ -164,7 +173,7 @@ class _WorkList(Redecider):
             record = self.records.get(id)
             if record is not None:
                 found.update(record.pairs, record.landed, record.enders)
-        return {pair for pair in found if pair in self.pairs}
+        return found
 
     def _meeting(self, ids: Iterable[str]) -> set[Pair]:
         """Return the candidates whose decisions may depend on the lives of items: those with similar words, too."""
@@ -174,7 +183,7 @@ class _WorkList(Redecider):
         for record in (self.records[id] for id in wide if id in self.records):
             for pair in {self._words(pair): pair for pair in record.pairs}.values():
                 found.update(self._like(pair).pairs)
-        return {pair for pair in found if pair in self.pairs}
+        return found
 
     def _words(self, pair: Pair) -> tuple[str, str] | None:
         """Return what candidates are compared by; None for one whose words were erased."""
@@ -187,8 +196,8 @@ class _WorkList(Redecider):
         if words is None:
             return _NONE_ALIKE
         if words not in self._alike:
-            found = frozenset(self._index.like(self.candidates[pair].item, self._content_min))
-            self._alike[words] = _Alike(found, frozenset(self.candidates[each].item.id for each in found))
+            found = dict(self._index.like(self.candidates[pair].item, self._content_min))
+            self._alike[words] = _Alike(frozenset(found), frozenset(found.values()))
         return self._alike[words]
 
     def _with_replaced(self, ids: Iterable[str]) -> set[str]:
@@ -204,7 +213,7 @@ class _WorkList(Redecider):
         """Return the items that a decision may meet, as they were before its order."""
         item, proposal = self.candidates[pair].item, self.proposals.get(pair)
         ids = {item.id, *self.pairs[pair].first.targets, *(() if proposal is None else proposal.targets)}
-        ids |= self._like(pair).items
+        ids |= self._like(pair).items & self._living
         self.items.clear()
         found = self._settle(ids, order)
         own = self.items.get(item.id)
