@@ -75,7 +75,7 @@ def _overruled(bank: Bank, sizes: Sizes) -> Row:
         "corrections",
         f"a verdict overruled on which {DESCENDANTS:,} items rest, in a bank of {sizes.items:,} that is open",
         duration(median(took)),
-        f"the first one, which indexes all candidates, {duration(first)}",
+        f"the first one, which folds the log and indexes all candidates, {duration(first)}",
         goal=Goal("≤", 1, "s"),
         value=median(took),
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from rbank_es import Bank, limits
 from rbank_es.cli import main
+from rbank_es.events import MemoriesAdmitted, MemoriesRestored, MemoriesRetracted
 from rbank_es.events.items import Item
 from tests.attacks.hostile_text import TEXTS, steering
 from tests.cli.misled import judged, learned, misled_bank, ran
@@ -131,3 +133,31 @@ def test_the_report_fits_every_terminal(columns: int, tmp_path: Path) -> None:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", printed)
     assert "left the bank" in plain
     assert all(len(shown) <= columns for shown in plain.splitlines() if " -m rbank_es " not in shown)
+
+
+@pytest.mark.slow
+def test_thousands_of_acts_on_one_item_cost_what_they_are() -> None:
+    """A log from a stranger goes back and forth; each act copied all before it, in the fold and in the read models."""
+
+    def took(acts: int) -> float:
+        with Bank.create("memory:") as bank:
+            item = bank.remember("Ask for its classes", "List the classes first.").item
+            kinds = (
+                MemoriesRetracted(ids=(item,), how="withdrawn"),
+                MemoriesRestored(ids=(item,)),
+                MemoriesAdmitted(ids=(item,)),
+                MemoriesRetracted(ids=(item,), how="rejected"),
+            )
+            for start in range(0, acts, 1_000):
+                bank.append([kinds[at % 4] for at in range(start, start + 1_000)])
+            begin = time.process_time()
+            state = bank.state()
+            bank.project()
+            spent = time.process_time() - begin
+            assert state.items[item].state == "rejected" and len(list(state.records[item].acts())) == acts
+            with bank.live() as view:
+                assert [row["state"] for row in view.rows("items")] == ["rejected"]
+            return spent
+
+    # Four times as many would have taken sixteen times as long; the machine may be busy.
+    assert took(16_000) <= 8 * took(4_000)
