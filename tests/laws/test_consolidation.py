@@ -272,7 +272,7 @@ def test_the_laws_are_tried_on_what_they_are_about() -> None:
     """Most batches hold something new, a known id and a near duplicate; else the laws above would hold of nothing."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=30, database=None, derandomize=True)
+    @settings(max_examples=100, database=None, derandomize=True)
     @given(banks(), batches)
     def look(state: State, batch: list[Item]) -> None:
         seen.update({made.reason for made in decisions(Dedup(), state, batch)})
