@@ -49,6 +49,9 @@ def shown_by(bank: str, capsys: pytest.CaptureFixture[bytes], *, page: Path) -> 
         "show run": ["show", bank, "run:run-1"],
         "show event": ["show", bank, "5"],
         "show --json": ["show", bank, item, "--json"],
+        "show --tree": ["show", bank, f"item:{item}", "--tree"],
+        "show --tree --json": ["show", bank, f"item:{item}", "--tree", "--json"],
+        "impact": ["impact", bank, "run:run-1"],
         "search": ["search", bank, "a one pass red user all Z x nothing delete"],
         "search --json": ["search", bank, "a one pass red user all Z x nothing", "--json"],
         "diff": ["diff", f"{bank}@0", bank],
@@ -79,6 +82,18 @@ def test_all_texts_at_once_steer_no_output_of_any_command(
     hostile_bank(tmp_path / "bank", " ".join(TEXTS.values())).log.close()
     for name, printed in shown_by(str(tmp_path / "bank"), capsysbinary, page=tmp_path / "page.html").items():
         assert not steering(printed.replace("\r\n", "\n") if "csv" in name else printed), name
+
+
+def test_all_texts_at_once_steer_no_answer_of_a_query(
+    capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    """Nor do they end a literal of the graph that it asks."""
+    hostile_bank(tmp_path / "bank", " ".join(TEXTS.values())).log.close()
+    for more in ([], ["--json"]):
+        line = ["query", str(tmp_path / "bank"), "--sparql", "SELECT ?x ?text { ?x prov:value ?text }", *more]
+        assert main(line) == 0
+        printed = capsysbinary.readouterr().out.decode()
+        assert "urn:rbank-es:" in printed and not steering(printed)
 
 
 @pytest.mark.slow
