@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ logs = histories(
     chapters=(*("learned",) * 4, "context", "context", "read", "retrieved", "judged", "judged", "ended", "corrected"),
     erased=True,
 ).map(stamped)
-law = settings(max_examples=examples(40), deadline=None)
+law = settings(max_examples=examples(12), deadline=None)
 Pair = tuple[LineageNode, LineageNode]
 
 
@@ -143,6 +144,7 @@ def test_what_is_downstream_and_upstream_is_the_transitive_closure(log: list[Eve
             assert (parent, node) in pairs and effects.depths[node] == effects.depths[parent] + 1
 
 
+@pytest.mark.slow
 @law
 @given(logs, st.integers(1, 4), st.integers(1, 3), st.integers(1, 12))
 def test_a_tree_shows_each_node_once_and_counts_those_that_it_hides(
@@ -167,7 +169,8 @@ def flat(branch: Branch) -> Iterator[Branch]:
         yield from flat(each)
 
 
-@settings(max_examples=examples(12), deadline=None)
+@pytest.mark.slow
+@law
 @given(logs, st.data())
 def test_the_graph_in_prov_o_says_the_same_as_the_walk_in_sparql(log: list[Event], data: st.DataObject) -> None:
     import pyoxigraph
@@ -189,6 +192,7 @@ def iri(node: LineageNode) -> str:
     return f"<urn:rbank-es:{node.kind}:{quote(node.name, safe='')}>"
 
 
+@pytest.mark.slow
 def test_a_cycle_ends_a_walk_and_100_000_nodes_below_one_another_or_side_by_side_are_walked() -> None:
     def node(number: int) -> LineageNode:
         return LineageNode("run", str(number))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, RunJudged, ToolCalled
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.recorded_run import runs_of
@@ -22,6 +24,7 @@ print(memory_query('ASK { ?i a rbank:Item ; rbank:state "active" }')['boolean'])
 ASKING = SCRIPT.replace("code = '''\nfound = sparql_query(", f"code = '''{ASKED}found = sparql_query(")
 
 
+@pytest.mark.slow
 def test_each_run_asks_the_history_as_of_its_start_and_a_rerun_is_identical(tmp_path: Path) -> None:
     with run_in(tmp_path, ASKING, TASKS, memory_graph=True) as bank:
         first, second = runs_of(bank)
@@ -40,6 +43,7 @@ def test_each_run_asks_the_history_as_of_its_start_and_a_rerun_is_identical(tmp_
         assert [rerun(bank, run, ontologies=shipped()).difference for run in (first, second)] == [None, None]
 
 
+@pytest.mark.slow
 def test_judgments_and_extractions_name_the_calls_that_gave_them(tmp_path: Path) -> None:
     """And a walk from the item leads back to them."""
     from rbank_es.bank.lineage_graph import LineageGraph
