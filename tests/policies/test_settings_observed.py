@@ -232,8 +232,8 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
     "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
     "retrieval:bm25-2": RETRIEVAL | {"stop_words": Scenario("english-1", searched)},
     "retrieval:utility-1": RETRIEVAL
-    | {"stop_words": Scenario("english-2", searched)}
-    | {name: Scenario(value, proven) for name, value in (("weight", 0), ("pool", 1))},
+    | {"stop_words": Scenario("english-2", searched), "weight": Scenario(9, proven)}
+    | {"pool": Scenario(1, proven, {"retrieval": {"weight": 9}})},
     "admission:standard-1": {"rollouts": Scenario(False, compared), "queries": Scenario(False, GOOD)},
     "admission:reviewed-1": {"given": Scenario(False, partial(imported, ONE_EACH))},
     "judging:checks-1": JUDGED,
