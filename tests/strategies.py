@@ -379,10 +379,9 @@ def _set(draw: st.DrawFn, story: Story) -> list[Event]:
         settings=st.dictionaries(st.sampled_from(("k", "weight")), st.integers(0, 3), max_size=2),
     )
     policies = (replace(draw(choice), kind=kind) for kind in kinds)
-    settings: dict[str, dict[str, Any]] = {
-        "judging": {"supervised": draw(st.booleans())},
-        "attribution": {"counted": draw(st.sampled_from(("either", "injected", "read", "odd", 3)))},
-    }
+    settings: dict[str, dict[str, Any]] = {"judging": {"supervised": draw(st.booleans())}}
+    if "attribution" in kinds:
+        settings["attribution"] = {"counted": draw(st.sampled_from(("either", "injected", "read", "odd", 3)))}
     return [PolicySet(policies=tuple(replace(p, settings=settings.get(p.kind, p.settings)) for p in policies))]
 
 
