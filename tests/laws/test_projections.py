@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import tempfile
@@ -269,7 +270,7 @@ def test_filters_narrow_and_change_no_score(
 
 
 @law
-@given(memories)
+@given(memories | logs)
 def test_positions_at_which_memory_changed_and_spans_of_items_are_those_of_the_fold(events: list[Event]) -> None:
     """Between two of them no search can find something else; an item is active in its spans, and nowhere else."""
     states = [fold(events[:position]) for position in range(len(events) + 1)]
@@ -286,5 +287,6 @@ def test_positions_at_which_memory_changed_and_spans_of_items_are_those_of_the_f
                 assert changed <= set(told) and told == sorted(set(told)) and all(at > after for at in told)
             for id in states[-1].items:
                 spans = [range(begin, end or len(states)) for begin, end in view.active_spans(id)]
+                assert all(one.stop < next_.start for one, next_ in itertools.pairwise(spans))
                 inside = [any(at in span for span in spans) for at in range(len(states))]
                 assert inside == [id in active(state) for state in states]

@@ -57,11 +57,15 @@ def run_of(bank: Bank, beginning: str) -> str:
         return whole_id(view, "run", beginning)
 
 
+def searched(bank: Bank, run: str, query: str = "boat tide") -> MemoriesRetrieved:
+    """A search of a run, with what the bank gives now."""
+    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search(query, 2))
+    return MemoriesRetrieved(run=run, mode="tool", k=2, policy="bm25-1", hits=hits, query=query)
+
+
 def ran(bank: Bank, run: str, query: str = "boat tide", *, verdict: VerdictValue | None = None, **facts: Any) -> None:
     """Record a run that searched as loops by hand do, and perhaps its verdict."""
-    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search(query, 2))
-    searched = MemoriesRetrieved(run=run, k=2, policy="bm25-1", hits=hits, query=query)
-    bank.append([RunStarted(run=run, **{"task": query, **facts}), searched])
+    bank.append([RunStarted(run=run, **{"task": query, **facts}), searched(bank, run, query)])
     if verdict is not None:
         judged(bank, run, verdict)
 
@@ -120,7 +124,7 @@ def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
         [bad, *passed] = view.ids("run", "lights-16-", 3)
     for good in passed:
         one = only(bisect_runs(sample, [bad], [good]))
-        assert (one.outcome, one.places, len(one.checks)) == ("same", 0, 1)
+        assert (one.outcome, one.places, len(one.checks), one.after) == ("same", 0, 1, one.upto)
         [check] = one.checks
         assert {(each.run, each.verdict) for each in check.answers} == {(run, "success") for run in passed}
         assert not one.needs_model
@@ -194,15 +198,41 @@ def test_a_policy_can_be_the_event(bank: Bank) -> None:
     assert (change.position, change.type, len(change.lost)) == (changed, "policy_set", 1)
 
 
+def test_a_run_of_a_policy_takes_few_checks_once_another_was_searched(bank: Bank) -> None:
+    """Nothing else hints at the event, so the first run takes the logarithm of the changes."""
+    learned(bank, "boats follow the tide")
+    ran(bank, "good")
+    for number in range(60):
+        learned(bank, f"crane {number}")
+        if number == 20:
+            bank.set_policies({"retrieval": {"floor": 900}})
+    for run in ("bad-1", "bad-2"):
+        ran(bank, run)
+    found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
+    assert [change.type for change in found.changes] == ["policy_set"]
+    first, second = (len(each.checks) for each in found.runs)
+    assert second <= 5 < first <= 2 + bound(61)
+
+
+def test_the_event_of_most_runs_comes_first(bank: Bank) -> None:
+    ran(bank, "good")
+    cranes = learned(bank, "cranes lift")
+    boats = learned(bank, "boats follow the tide")
+    ran(bank, "bad-1", "boat")
+    ran(bank, "bad-2", "boat crane")
+    found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
+    told = [(change.gained, change.runs) for change in found.changes]
+    assert told == [((boats,), ("bad-1", "bad-2")), ((cranes,), ("bad-2",))]
+
+
 def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
     """An agent that searches by itself reads the bank as of then, and not as of its beginning."""
     learned(bank, "tide tables")
     ran(bank, "good")
-    bank.append(RunStarted(run="bad", task="boat tide"))
+    bank.append([RunStarted(run="bad", task="boat tide"), searched(bank, "bad")])
     late = learned(bank, "boats follow the tide")
     learned_at = bank.position
-    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search("boat tide", 2))
-    bank.append(MemoriesRetrieved(run="bad", mode="tool", k=2, policy="bm25-1", hits=hits, query="boat tide"))
+    bank.append(searched(bank, "bad"))
     learned(bank, "boats and tides")
     one = only(bisect_runs(bank, ["bad"], ["good"]))
     assert [(change.position, change.gained) for change in one.changes] == [(learned_at, (late,))]
@@ -283,6 +313,19 @@ def test_a_recorded_run_with_the_prompt_from_before_answers_without_a_model(bank
     assert {each.changes[0].position for each in found.runs} == {found.changes[0].position}
     [note] = next(each.notes for each in found.runs if each.run == "other")
     assert "also model" in note
+
+
+def test_a_run_that_also_searched_by_itself_is_never_answered_by_its_first_prompt(bank: Bank) -> None:
+    """Its context is that of its beginning, its own search is of later; what it was told then depends on memory."""
+    learned(bank, "tide tables")
+    ran_by_loop(bank, "good")
+    learned(bank, "boats follow the tide")
+    ran_by_loop(bank, "bad")
+    late = learned(bank, "boats and tides are one")
+    bank.append(searched(bank, "bad"))
+    found = bisect_runs(bank, ["bad"], ["good"])
+    assert found.needs_model == ("bad",)
+    assert any(late in change.gained for change in only(found).changes)
 
 
 def test_what_comes_after_a_run_makes_no_other_prompt(bank: Bank) -> None:
