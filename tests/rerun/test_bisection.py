@@ -198,7 +198,21 @@ def test_a_policy_can_be_the_event(bank: Bank) -> None:
     assert (change.position, change.type, len(change.lost)) == (changed, "policy_set", 1)
 
 
-def test_a_run_of_a_policy_takes_few_checks_once_another_was_searched(bank: Bank) -> None:
+def test_a_policy_that_was_dropped_can_be_the_event(bank: Bank) -> None:
+    """Then the default ranks again."""
+    mine = learned(bank, "boats follow the tide")
+    bank.set_policies({"retrieval": {"floor": 900}})
+    ran(bank, "good")
+    learned(bank, "crane")
+    bank.append(PolicySet(policies=tuple(choice for choice in default_policies() if choice.kind != "retrieval")))
+    dropped = bank.position
+    learned(bank, "lamp")
+    ran(bank, "bad")
+    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    assert (change.position, change.gained) == (dropped, (mine,))
+
+
+def test_a_second_run_takes_few_checks_where_the_first_found_the_event(bank: Bank) -> None:
     """Nothing else hints at the event, so the first run takes the logarithm of the changes."""
     learned(bank, "boats follow the tide")
     ran(bank, "good")
@@ -321,7 +335,7 @@ def test_a_run_that_also_searched_by_itself_is_never_answered_by_its_first_promp
     ran_by_loop(bank, "good")
     learned(bank, "boats follow the tide")
     ran_by_loop(bank, "bad")
-    late = learned(bank, "boats and tides are one")
+    late = learned(bank, "boat tide")  # it would outrank what is in the context
     bank.append(searched(bank, "bad"))
     found = bisect_runs(bank, ["bad"], ["good"])
     assert found.needs_model == ("bad",)
