@@ -182,7 +182,8 @@ def test_a_damaged_segment_is_not_forked(log: FileLog, tmp_path: Path, where: st
 def test_a_fork_from_before_the_damage(log: FileLog, tmp_path: Path) -> None:
     """What can be read of a damaged log can be forked, and goes on."""
     for number in range(3):
-        end = log.append([note(f"last {number}")]).last
+        log.append([note(f"last {number}")])
+    end = log.position()
     log.close()
     path = names(log)[-1]
     data = path.read_bytes()
