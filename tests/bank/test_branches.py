@@ -69,7 +69,7 @@ def test_banks_in_memory_are_forked_and_know_each_other() -> None:
 
 def test_one_of_two_forks_to_the_same_place_is_made(sample: Bank, tmp_path: Path) -> None:
     """The other is refused, and leaves nothing."""
-    for number in range(5):
+    for number in range(2):
         place = tmp_path / f"fork-{number}"
         made = at_once(*[lambda place=place: sample.fork(place)] * 3)  # type: ignore[misc]
         forks = [each for each in made if isinstance(each, Bank)]
