@@ -187,17 +187,23 @@ def printed(capsys: Printed, *line: str) -> Any:
 
 
 def test_an_id_is_found_by_any_unambiguous_beginning(three: Path, capsysbinary: Printed) -> None:
-    """Wherever an id is taken; a whole id counts even where another begins with it."""
+    """Wherever something is only read; a whole id counts even where another begins with it."""
     bank = str(three / "b")
     before = {"ba": 4, "ab-12": 3, "ab-1": 2}
     for given, name in (("b", "ba"), ("ab-12", "ab-12"), ("ab-1", "ab-1"), ("ba", "ba")):
         assert printed(capsysbinary, "show", bank, given)["run"]["run"] == name
         assert printed(capsysbinary, "replay", f"{bank}@{given}")["position"] == before[name]
-        judged = printed(capsysbinary, "judge", "run", bank, given, "--judge", "checks", "--dry-run")
-        assert [each["run"] for each in (*judged["runs"], *judged["unjudged"])] == [name]
         assert main(["log", bank, "--run", given, "--type", "run_started"]) == 0
         assert json.loads(capsysbinary.readouterr().out)["run"] == name
-    assert {place["run"] for place in printed(capsysbinary, "erase", bank, "--run", "b", "--yes")["places"]} == {"ba"}
+
+
+def test_what_writes_takes_whole_ids(three: Path, capsysbinary: Printed) -> None:
+    bank = str(three / "b")
+    for line in (["judge", "run", bank, "b", "--judge", "checks"], ["erase", bank, "--run", "b", "--yes"]):
+        assert main(line) == 2 and "write the whole id" in capsysbinary.readouterr().err.decode()
+    judged = printed(capsysbinary, "judge", "run", bank, "ab-1", "--judge", "checks", "--dry-run")
+    assert [each["run"] for each in (*judged["runs"], *judged["unjudged"])] == ["ab-1"]
+    assert {place["run"] for place in printed(capsysbinary, "erase", bank, "--run", "ba", "--yes")["places"]} == {"ba"}
 
 
 def test_an_ambiguous_or_unknown_id_names_those_that_it_could_be(three: Path, capsysbinary: Printed) -> None:
@@ -207,7 +213,7 @@ def test_an_ambiguous_or_unknown_id_names_those_that_it_could_be(three: Path, ca
         assert main(line) == 2
         return capsysbinary.readouterr().err.decode()
 
-    for words in ("show B ab", "log B --run ab", "rerun B ab", "erase B --run ab"):
+    for words in ("show B ab", "log B --run ab", "rerun B ab"):
         line = words.replace("B", bank).split(" ")
         message = refused(*line)
         assert "'ab' begins several ids" in message and "ab-1" in message and "ab-12" in message
