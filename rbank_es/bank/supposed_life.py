@@ -118,6 +118,8 @@ class SupposedLife:
         state = self.recorded.state
         self._open(state.position, "")
         self._next, self._out = self._next + 1, [None]
+        # Its decisions may be still to come: the position may be inside of a group.
+        self._dropped.update(id for run in self._supposition.runs for id in state.relying.get(run, ()))
         choices = self._supposition.choices(tuple(state.policies.values()))
         if not unborn and self._differ(choices, state.policies):
             self._part(remakes=self._differ(choices, state.policies, HARMLESS))
@@ -232,7 +234,8 @@ class SupposedLife:
         if isinstance(event, MemoriesExtracted):
             gone = bool(supposition.runs & {*event.runs, *(each.run for each in event.relied)})
         elif isinstance(event, MemoriesConsolidated):
-            gone = any(decision.item in supposition.items for decision in event.decisions)
+            named = any(decision.item in supposition.items for decision in event.decisions)
+            gone = named or event.extraction in self._dropped
         elif isinstance(event, RunJudged | JudgmentOverruled):
             gone = event.run in supposition.verdicts and event.purpose == "learning"
         else:

@@ -18,15 +18,19 @@ WRONG = "lights-07"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory that each test has a copy of."""
+    """The directory for tests that change nothing in it."""
     folder = tmp_path_factory.mktemp("whatif")
     misled_bank(folder / "logs" / "misled").close()
     shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
+    (folder / "wrong.toml").write_text("[consolidation\n")
+    (folder / "empty.toml").write_text("")
+    (folder / "append.toml").write_text('[consolidation]\nname = "append"\n')
     return folder
 
 
 @pytest.fixture
 def place(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
@@ -35,13 +39,13 @@ def supposed(place: Path, *line: str) -> Any:
     return run("whatif", *line, "--json", cwd=place).json
 
 
-def test_another_verdict_shows_what_overruling_would_do(place: Path) -> None:
-    found = supposed(place, "misled", "--verdict", "wrong=failure")
+def test_another_verdict_shows_what_overruling_would_do(made: Path) -> None:
+    found = supposed(made, "misled", "--verdict", "wrong=failure")
     assert {(each["id"], each["before"], each["after"]) for each in found["items"]} == {
         (HEIGHT.id, "active", None),
         (TWIN.id, None, "active"),
     }
-    told = run("overrule", "misled", "wrong", "--failure", "--reason", "x", "--dry-run", "--json", cwd=place).json
+    told = run("overrule", "misled", "wrong", "--failure", "--reason", "x", "--dry-run", "--json", cwd=made).json
     assert {each["id"] for each in told["items"]} == {each["id"] for each in found["items"]}
     assert found["order"] == "first" and found["needs"]["extractions"] == 1
 
@@ -54,41 +58,40 @@ def test_nothing_is_written_to_the_log(place: Path) -> None:
         assert bank.head() == before
 
 
-def test_people_see_items_decisions_prompts_and_that_it_is_first_order(place: Path) -> None:
-    shown = run("whatif", "sample", "--verdict", f"{WRONG}=failure", cwd=place).out
+def test_people_see_items_decisions_prompts_and_that_it_is_first_order(made: Path) -> None:
+    shown = run("whatif", "sample", "--verdict", f"{WRONG}=failure", cwd=made).out
     assert "first order" in shown and "would be given other procedures: 1 run" in shown
     assert "\n- - [bfd1fd5367a2]" in shown and "a model would have to say" in shown
 
 
-def test_what_is_injected_is_packed_again_as_the_run_would_get_it(place: Path) -> None:
-    found = supposed(place, "sample", "--verdict", f"{WRONG}=failure")
+def test_what_is_injected_is_packed_again_as_the_run_would_get_it(made: Path) -> None:
+    found = supposed(made, "sample", "--verdict", f"{WRONG}=failure")
     [prompt] = found["prompts"]
-    with Bank.open(place / "logs" / "sample") as bank:
+    with Bank.open(made / "logs" / "sample") as bank:
         built = next(bank.events(run=prompt["run"], types=("context_built",), resolve=True))
         assert prompt["before"] in built.texts and prompt["after"] not in built.texts  # type: ignore[attr-defined]
     assert "bfd1fd5367a2" in prompt["before"] and "bfd1fd5367a2" not in prompt["after"]
 
 
-def test_several_policies_are_columns_of_one_table(place: Path) -> None:
-    (place / "append.toml").write_text('[consolidation]\nname = "append"\n')
+def test_several_policies_are_columns_of_one_table(made: Path) -> None:
     lines = run(
-        "whatif", "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2", cwd=place
+        "whatif", "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2", cwd=made
     ).out.splitlines()
     assert lines[1].split() == ["would", "differ", "append.toml", "retrieval.k_success=2"]
-    found = supposed(place, "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2")
+    found = supposed(made, "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2")
     assert [each["policy"] for each in found["columns"]] == ["append.toml", "retrieval.k_success=2"]
     assert [len(each["decisions"]) for each in found["columns"]] == [3, 0]
 
 
-def test_under_the_policies_in_force_nothing_would_differ(place: Path) -> None:
-    policies = run("policy", "sample", "--json", cwd=place).json["policies"]
+def test_under_the_policies_in_force_nothing_would_differ(made: Path) -> None:
+    policies = run("policy", "sample", "--json", cwd=made).json["policies"]
     given = next(each for each in policies if each["kind"] == "consolidation")
-    out = run("whatif", "sample", "--policy", f"consolidation={given['policy']}", cwd=place).out
+    out = run("whatif", "sample", "--policy", f"consolidation={given['policy']}", cwd=made).out
     assert out.splitlines()[1:] == ["nothing would differ"]
 
 
-def test_a_supposition_about_the_head_changes_nothing_yet(place: Path) -> None:
-    assert "nothing would differ" in run("whatif", "sample@HEAD", "--policy", "consolidation=append", cwd=place).out
+def test_a_supposition_about_the_head_changes_nothing_yet(made: Path) -> None:
+    assert "nothing would differ" in run("whatif", "sample@HEAD", "--policy", "consolidation=append", cwd=made).out
 
 
 def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
@@ -143,10 +146,8 @@ def test_a_bank_that_is_not_canonical_is_named(place: Path) -> None:
         (("nowhere", "--without", "wrong"), "no bank"),
     ],
 )
-def test_bad_input_is_refused_in_words(place: Path, line: tuple[str, ...], message: str) -> None:
-    (place / "wrong.toml").write_text("[consolidation\n")
-    (place / "empty.toml").write_text("")
-    told = fails("whatif", *line, cwd=place)
+def test_bad_input_is_refused_in_words(made: Path, line: tuple[str, ...], message: str) -> None:
+    told = fails("whatif", *line, cwd=made)
     assert message in told
 
 

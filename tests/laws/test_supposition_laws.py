@@ -17,7 +17,24 @@ from rbank_es.policies import Append, Bounded, Never
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, usage
 from tests.effort import examples
-from tests.laws.bank_lives import ALL, DEDUP, PEOPLE, RUNS, F, Life, Op, S, U, acts, judges, learns, lives, undos, uses
+from tests.laws.bank_lives import (
+    ALL,
+    DEDUP,
+    PEOPLE,
+    RUNS,
+    F,
+    Life,
+    Op,
+    S,
+    U,
+    acts,
+    judges,
+    learns,
+    lives,
+    unbounded,
+    undos,
+    uses,
+)
 
 lawful = settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -116,6 +133,22 @@ def test_without_an_item_is_as_if_its_candidates_were_undone(ops: list[Op], n: i
         pairs = [pair for pair, made in before.pairs.items() if made.item == item and not made.undone]
         for extraction, candidate in pairs:
             copy.append(DecisionUndone(extraction=extraction, candidate=candidate))
+        copy.correct()
+        assert supposed(before, found) == standing(copy.state())
+
+
+@lawful
+@given(lives(st.one_of(TAUGHT, TAUGHT, unbounded, uses)), st.sampled_from(RUNS), st.data())
+def test_without_a_run_is_as_if_nothing_had_been_drawn_from_it(ops: list[Op], run: str, data: st.DataObject) -> None:
+    bank = lived(ops).bank
+    before = bank.state()
+    assume((run, "learning") in before.verdicts)
+    since = data.draw(st.integers(0, bank.position))
+    found = bank.what_if(without=[f"run:{run}"], since=since)
+    with bank.copy() as copy:
+        for extraction, candidate in before.pairs:
+            if extraction in before.relying.get(run, ()):
+                copy.append(DecisionUndone(extraction=extraction, candidate=candidate))
         copy.correct()
         assert supposed(before, found) == standing(copy.state())
 
