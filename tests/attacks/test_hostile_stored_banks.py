@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -26,11 +27,17 @@ CHANGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored")
+    misled_bank(folder / "logs" / "misled").close()
+    run("replay", "misled", "--into", "there.sqlite", cwd=folder)
+    return folder / "there.sqlite"
+
+
 @pytest.fixture
-def stored(tmp_path: Path) -> Path:
-    misled_bank(tmp_path / "logs" / "misled").close()
-    run("replay", "misled", "--into", "there.sqlite", cwd=tmp_path)
-    return tmp_path / "there.sqlite"
+def stored(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(written, tmp_path / "there.sqlite"))
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def test_nothing_differs_where_nothing_is_supposed(ops: list[Op], tidy: bool, qu
     assert not found.differs and found.position == bank.position
 
 
+@pytest.mark.slow
 @lawful
 @given(lives(st.one_of(TAUGHT, uses, acts, undos)), st.booleans(), QUERIES)
 def test_nothing_differs_under_the_policies_in_force(ops: list[Op], tidy: bool, queries: list[str]) -> None:
@@ -121,6 +123,7 @@ def test_another_verdict_is_as_if_somebody_overruled(
     event(f"decisions differ: {min(len(found.decisions), 4)}")
 
 
+@pytest.mark.slow
 @lawful
 @given(lives(PEOPLE), st.integers(0, 9), st.data())
 def test_without_an_item_is_as_if_its_candidates_were_undone(ops: list[Op], n: int, data: st.DataObject) -> None:
@@ -137,6 +140,7 @@ def test_without_an_item_is_as_if_its_candidates_were_undone(ops: list[Op], n: i
         assert supposed(before, found) == standing(copy.state())
 
 
+@pytest.mark.slow
 @lawful
 @given(lives(st.one_of(TAUGHT, TAUGHT, unbounded, uses)), st.sampled_from(RUNS), st.data())
 def test_without_a_run_is_as_if_nothing_had_been_drawn_from_it(ops: list[Op], run: str, data: st.DataObject) -> None:
@@ -170,6 +174,7 @@ def test_another_policy_is_as_if_it_had_been_in_force(ops: list[Op], way: Any, b
     event(f"items differ: {min(len(found.items), 4)}")
 
 
+@pytest.mark.slow
 @lawful
 @given(lives(PEOPLE), st.sampled_from(RUNS), st.sampled_from((S, F)), QUERIES)
 def test_the_written_bank_finds_what_the_retrievals_would_find(
