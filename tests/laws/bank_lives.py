@@ -32,7 +32,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.log.erasure import paths_of_item
 from rbank_es.log.protocol import Erasing
-from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, LeastProven, Merge, Never
+from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, Exposure, LeastProven, Merge, Never
 from tests.laws.plain_bank import BIRTHS, Facts, recorded, repeats, verdicts_of, visible
 
 RUNS = ("r1", "r2", "r3")
@@ -92,6 +92,7 @@ bounds = st.sampled_from(
     )
 )
 policies = st.tuples(st.just("policy"), ways, bounds, st.booleans())
+attributions = st.tuples(st.just("attribute"), st.sampled_from(("either", "injected", "read")))
 unbounded = st.tuples(st.just("policy"), ways, st.just(Never()), st.booleans())
 odd_policies = st.tuples(st.just("policy"), st.just("who"), st.just("lru"), st.booleans())
 erasures = st.tuples(st.just("erase"), st.integers(0, 9))
@@ -100,7 +101,7 @@ odd_forgets = st.tuples(st.just("forget"), st.integers(0, 9))
 overrules = judges("human")
 
 JUDGED = st.one_of(learns, learns, learns, judges("lm", "lm", "check", "gold", "human"), overrules, overrules, uses)
-PURE = st.one_of(JUDGED, JUDGED, policies)
+PURE = st.one_of(JUDGED, JUDGED, st.one_of(policies, policies, attributions))
 PEOPLE = st.one_of(PURE, PURE, acts, acts, undos, asides)
 UNBOUNDED = st.one_of(JUDGED, JUDGED, unbounded, acts, acts, undos, asides)
 ALL = st.one_of(PEOPLE, PEOPLE, erasures, by_hand, odd_policies, odd_forgets)
@@ -271,6 +272,11 @@ class Life:
             unknown = isinstance(given, str)
             choices.append(PolicyChoice(kind=kind, name=given, version=7) if unknown else given.choice)  # type: ignore[arg-type]
         self.bank.append(PolicySet(policies=tuple(choices)))
+
+    def attribute(self, _: str, counted: Any) -> None:
+        """Other uses count from here on; all other policies stay."""
+        others = [choice for kind, choice in self.bank.state().policies.items() if kind != "attribution"]
+        self.bank.append(PolicySet(policies=(*others, Exposure(counted=counted).choice)))
 
     def erase(self, _: str, n: int) -> None:
         """The words of an item are erased."""

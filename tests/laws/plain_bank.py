@@ -503,7 +503,9 @@ def canonical(log: Sequence[Event]) -> dict[str, PlainItem]:
                     items = settled(facts, event.seq, counting, decided, forgotten)
                     known = {run: verdict for run, verdict in verdicts.items() if judged[run] <= event.seq}
                     won, lost = ({run for run in known if known[run] == value} for value in ("success", "failure"))
-                    forgotten |= to_forget(items, bound, uses, won, lost)
+                    # Lives put items into contexts only, which are no uses where reading counts.
+                    read = (found := policies.get("attribution")) and found.settings["counted"] == "read"
+                    forgotten |= to_forget(items, bound, {} if read else uses, won, lost)
             case _:
                 pass
     return settled(facts, last(log), counting, decided, forgotten)

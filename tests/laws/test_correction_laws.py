@@ -38,6 +38,7 @@ from tests.laws.bank_lives import (
     Op,
     S,
     U,
+    attributions,
     learns,
     lives,
     odd_forgets,
@@ -222,7 +223,7 @@ def test_a_bank_corrected_late_is_that_of_a_writer_who_knew_the_final_verdicts(o
     same_as_a_life_with_right_verdicts(lived(ops))
 
 
-FORGETFUL = st.one_of(learns, learns, uses, uses, uses, overrules, overrules)
+FORGETFUL = st.one_of(learns, learns, uses, uses, uses, overrules, overrules, attributions)
 
 
 @lawful
