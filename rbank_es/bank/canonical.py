@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRestored
-from rbank_es.events.items import Item
+from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.policies.consolidation import REJECTED, find_rejected
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, ItemState, Pair, State, counted_uses
@@ -208,7 +208,8 @@ class _Refold(Redecider):
         undecided = {pair: replace(known, action="discard", targets=()) for pair, known in state.pairs.items()}
         records = {id: replace(record, landed=(), enders=(), forgotten=False) for id, record in state.records.items()}
         super().__init__(replace(state, pairs=undecided, records=records), timeline)
-        self._known = KnownItems()
+        self._known, self._live = KnownItems(), dict[str, ItemState]()
+        self._unindexed = set[str]()
         self._final, self._since = state, since
         # What is rejected is barred from the start.
         self.items |= {id: entry for id, entry in state.items.items() if entry.state == "rejected"}
@@ -236,8 +237,15 @@ class _Refold(Redecider):
             steps.append((seq, 2, 0, self._overflow))
         return sorted(steps, key=lambda step: step[:3])
 
+    def put(self, id: str, standing: Standing, seq: int) -> None:
+        """Take what became of an item, and whether it is active."""
+        super().put(id, standing, seq)
+        self._live.pop(id, None)
+        if standing.state == "active":
+            self._live[id] = self.items[id]
+
     def _settle(self, ids: Iterable[str], order: Order) -> None:
-        self._known.update(self.seen, self.settle_before(ids, order))
+        self._unindexed.update(self.settle_before(ids, order))
 
     def _act(self, id: str, act: str, seq: int) -> None:
         if act == "vouched":
@@ -257,6 +265,9 @@ class _Refold(Redecider):
         known = self._final.pairs[pair]
         if known.order < self._since:
             return Decision(candidate=pair[1], action=known.action, item=known.item, targets=known.targets)
+        # Not earlier, because most items have ended before the first decision that is made again.
+        self._known.update(self.seen, self._unindexed)
+        self._unindexed.clear()
         made = self.made[pair] = self.redecide(pair, self._known)
         return made
 
@@ -268,24 +279,23 @@ class _Refold(Redecider):
 
     def _overflow(self, seq: int) -> None:
         policy = self.timeline.forgetting(seq)
-        if policy is not None and policy.overflows(self._known.active):
+        active = sum(entry.item.src not in JUDGE_SOURCES for entry in self._live.values())
+        if policy is not None and policy.overflows(active):
             self._forget(policy.to_forget(self._as_of(seq)), seq)
 
     def _as_of(self, seq: int) -> State:
         """Return the state at a position as a forgetting policy needs it, with verdicts as they are now.
 
-        Uses are those of active items that count by the attribution policy of then, and verdicts those on their runs:
-        a long life has many times as many.
+        It has the active items, their uses that count by the attribution policy of then, and the verdicts on the runs
+        of those: a long life has many times as many.
         """
         policies = self.timeline.policies(seq)
         counted = counted_uses(replace(self._final, policies=policies))
-        live = (id for id, entry in self.items.items() if entry.state == "active")
-        given = ((id, counted[id]) for id in live if id in counted)
+        given = ((id, counted[id]) for id in self._live if id in counted)
         uses = {id: {run: at for run, at in runs.items() if at <= seq} for id, runs in given}
         judged = self.timeline.judged
         users = {run for runs in uses.values() for run in runs if judged.get(run, seq + 1) <= seq}
         keys = [(run, purpose) for run in users for purpose in ("learning", "scoring")]
         verdicts = {key: self.verdicts[key] for key in keys if key in self.verdicts}
-        return replace(
-            self.seen, position=seq, uses=uses, injected=uses, read=uses, policies=policies, verdicts=verdicts
-        )
+        facts = {"uses": uses, "injected": uses, "read": uses, "policies": policies, "verdicts": verdicts}
+        return replace(self.seen, position=seq, items=self._live, **facts)

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import Command, command, debug_option
@@ -388,14 +389,15 @@ class _Judging:
         return Judged(run, made, position, before, stands=now is not None and now.seq == position)
 
     def _said_before(self, event: RunJudged) -> int | None:
-        """Return the position of the latest judgment by the same judge, if it says the same in every field."""
+        """Return the position of the latest judgment by the same judge, if it says the same on the same evidence."""
         from rbank_es.log.groups import same_content
 
         whose = (event.judge, event.judge_version, event.purpose)
         judged = self._bank.events(types={"run_judged"}, run=event.run, resolve=True)
         own = [each for each in judged if isinstance(each, RunJudged)]
         own = [each for each in own if (each.judge, each.judge_version, each.purpose) == whose]
-        return own[-1].seq if own and same_content(own[-1], event) else None
+        # The calls are others each time; they say how the judge came to it, not what it said.
+        return own[-1].seq if own and same_content(replace(own[-1], calls=event.calls), event) else None
 
     def _standing(self, run: str) -> StandingVerdict | None:
         with self._bank.latest.at(self._bank.position) as basis:

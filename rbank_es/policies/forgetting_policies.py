@@ -35,7 +35,11 @@ class ForgettingPolicy(Policy, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def to_forget(self, state: State) -> tuple[str, ...]:
-        """Return the ids of the active items to forget, in the order in which they are given up."""
+        """Return the ids of the active items to forget, in the order in which they are given up.
+
+        It may look at active items, their uses and the verdicts on the runs that used them: in a correction there is
+        nothing else in the state.
+        """
         raise NotImplementedError
 
 
