@@ -27,6 +27,7 @@ from msgspec.structs import asdict
 
 from rbank_es.events import (
     ArtifactMaterialised,
+    BankAbsorbed,
     BankCreated,
     BankForked,
     ConsolidationProposed,
@@ -161,6 +162,19 @@ def tell_beginnings(teller: Teller) -> None:
         BankForked(
             parent="0" * 32, parent_seq=7, parent_digest="ab" * 32, fork="1" * 32, name="harbour-trial", by="the pilot"
         )
+    )
+    teller.tell(
+        NoteLogged(origin="1" * 32, occurred_at="2026-01-30T07:45:00.000000Z", note='{"tide":"low"}'),
+        BankAbsorbed(
+            bank="1" * 32,
+            lineage="2" * 32,
+            upto=12,
+            digest="ba" * 32,
+            counts={"brought": 1, "known": 4},
+            renamed={"run-2-11111111": "run-2"},
+            by="a script",
+            source="harbour, of the other office",
+        ),
     )
     teller.tell(
         OntologyRegistered(

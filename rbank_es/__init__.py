@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from rbank_es.events import (
         ArtifactMaterialised,
+        BankAbsorbed,
         BankCreated,
         BankForked,
         ContentErased,
@@ -68,6 +69,7 @@ __all__ = [
     "BadInput",
     "BadPoint",
     "Bank",
+    "BankAbsorbed",
     "BankCreated",
     "BankForked",
     "BankNotFound",
@@ -122,6 +124,7 @@ _HOMES = {
     "BadInput": "rbank_es.errors",
     "BadPoint": "rbank_es.errors",
     "Bank": "rbank_es.bank",
+    "BankAbsorbed": "rbank_es.events",
     "BankCreated": "rbank_es.events",
     "BankForked": "rbank_es.events",
     "BankNotFound": "rbank_es.errors",

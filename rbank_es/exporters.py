@@ -159,6 +159,8 @@ def _with_texts(line: bytes, event: Event) -> bytes:
     envelope = line[:head] + f',"v":{event.v}'.encode()
     if event.occurred_at:
         envelope += f',"occurred_at":"{event.occurred_at}"'.encode()
+    if event.origin:
+        envelope += f',"origin":"{event.origin}"'.encode()
     return envelope + encode_body(event, salt) + line[tail:]
 
 

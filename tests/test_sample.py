@@ -248,6 +248,7 @@ def test_it_uses_most_of_the_vocabulary(bank: Bank) -> None:
     """What it leaves out are rare things."""
     used = {type_of(event) for event in bank.events()}
     assert TYPES.keys() - used == {
+        "bank_absorbed",
         "bank_forked",
         "consolidation_proposed",
         "content_erased",

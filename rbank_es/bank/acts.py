@@ -33,6 +33,8 @@ from rbank_es.events.run_events import VerdictValue
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
+    from rbank_es.bank.absorption import Absorption
+    from rbank_es.bank.bank import Bank
     from rbank_es.bank.canonical import Progress
     from rbank_es.bank.canonical_check import CanonicalCheck
     from rbank_es.bank.correction import Correction, VerdictChange
@@ -421,6 +423,31 @@ class BankActs:
             raise BadInput(f"item {id!r} is {was}, not active; there is nothing to forget")
         self.log.append([*pending, MemoriesForgotten(ids=(id,), policy=BY_HAND, why=because)], expected=at)
         return "forgotten"
+
+    # ---------------------------------------------------------------- other banks
+
+    def absorb(
+        self,
+        other: Bank,
+        point: str | int | None = None,
+        *,
+        by: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Absorption:
+        """Bring what another bank recorded, up to a point of it, into this one, under this bank's policies.
+
+        Its runs, judgments, extractions and acts of people come in with their ids and times; its policies and decisions
+        don't. What is here already is not brought again. A dry run works on a temporary copy of this bank.
+        `progress` is called with the number of events done and their total.
+        Raises `BadInput` for this bank itself and for an event that can't be stored, `BadPoint`, `LogCorruption` and
+        `UnknownEvent` for the other bank, before anything is appended; `LogBusy` while this bank absorbs another one;
+        `BadPolicy`; and as `append` does.
+        """
+        from rbank_es.bank.absorption import absorb
+
+        upto = other.resolve(point)
+        return absorb(self.log, self.latest, other.log, upto, by=by, dry_run=dry_run, progress=progress)
 
     # ---------------------------------------------------------------- ids
 

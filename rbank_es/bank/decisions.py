@@ -21,7 +21,7 @@ from rbank_es.bank.reconciler import Reconciler, fits
 from rbank_es.errors import BadPolicy, DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import Candidate, Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
 from rbank_es.events.codec import event_types
-from rbank_es.events.items import Item, ItemHead, ItemText
+from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, same_content
 from rbank_es.log.system_calls import ProcessCache
@@ -113,7 +113,7 @@ class Decider:
         state = self._live.state
         if not state.extractions[event.id].stands:
             return Decision(candidate=index, action="discard", item=head.id, reason=UNSUPPORTED)
-        if not isinstance(words, ItemText):
+        if not isinstance(words, ItemText) or words == NO_WORDS:
             return Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
         proposal = state.proposals.get((event.id, index))
         return policy.decide(index, Item.join(head, words), self._known, proposal)
@@ -124,10 +124,15 @@ class Decider:
         ids = policy.to_forget(self._live.state) if policy.overflows(self._known.active) else ()
         if not ids:
             return []
-        id = derived_id(event.id.encode(), FORGOTTEN)
+        _, id = ids_of_decisions(event)
         made = MemoriesForgotten(id=id, occurred_at=event.occurred_at, ids=ids, policy=policy.label)
         self._take(made)
         return [made]
+
+
+def ids_of_decisions(extraction: MemoriesExtracted) -> tuple[str, str]:
+    """Return the ids of the events that may follow an extraction: its decisions, and what is forgotten after them."""
+    return _decisions_id(extraction), derived_id(extraction.id.encode(), FORGOTTEN)
 
 
 def _decisions_id(event: MemoriesExtracted) -> str:

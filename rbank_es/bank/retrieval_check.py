@@ -2,7 +2,8 @@
 
 A repetition ranks by the same version of the policy as the record. If the query of a retrieval, or the words of an item
 that it could find, were erased since, the retrieval counts as unverifiable. So does a retrieval by a policy that was
-not in force, because its settings are not recorded.
+not in force, because its settings are not recorded. One that came in with another bank was made among the items of that
+bank, so it is counted and not repeated.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ class RetrievalDifference(msgspec.Struct, frozen=True):
 
 
 class RetrievalCheck(msgspec.Struct, frozen=True):
-    """The result of repeating every recorded retrieval."""
+    """The result of repeating every recorded retrieval. `elsewhere` counts those that were made in other banks."""
 
     checked: int
     unverifiable: int
     different: tuple[RetrievalDifference, ...]
+    elsewhere: int = 0
 
     def require_same(self) -> None:
         """Raise `CheckFailed` if a retrieval finds other items."""
@@ -57,7 +59,7 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
 
     Raises `BadPolicy` for one by a policy that this release doesn't know.
     """
-    checked, unverifiable, different = 0, 0, []
+    checked, unverifiable, elsewhere, different = 0, 0, 0, []
     choice: PolicyChoice | None = None
     erased, head = False, log.position()
     with _scratch() as models:
@@ -66,6 +68,9 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
                 choice = next((each for each in event.policies if each.kind == "retrieval"), None)
             erased = erased or _holds_erased(event)
             if not isinstance(event, MemoriesRetrieved):
+                continue
+            if event.origin is not None:
+                elsewhere += 1
                 continue
             if progress is not None:
                 progress(event.seq, head)
@@ -76,7 +81,7 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
                 unverifiable += 1
             else:
                 different.append(RetrievalDifference(event.seq, _shown(event.hits), _shown(found)))
-    return RetrievalCheck(checked, unverifiable, tuple(different))
+    return RetrievalCheck(checked, unverifiable, tuple(different), elsewhere)
 
 
 @contextmanager

@@ -167,7 +167,8 @@ class Layout:
         """Return the line of an event, truncated to the terminal's width."""
         run = safe_line(getattr(event, "run", None) or "")
         at = format_time(event.occurred_at or event.at)[self.time]
-        imported = f"imported on {format_time(event.at)[:10]}: " if event.occurred_at else ""
+        came = "absorbed" if event.origin else "imported"
+        imported = f"{came} on {format_time(event.at)[:10]}: " if event.occurred_at else ""
         return self._joined(f"{event.seq:,}", at, type_of(event), run, imported + summary(event))
 
     def _joined(self, position: str, time: str, type_: str, run: str, facts: str) -> str:

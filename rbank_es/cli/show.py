@@ -340,6 +340,7 @@ def _print_event(facts: dict[str, Any]) -> None:
     echo(styled(f"{type_of(event)} at position {event.seq:,}", "bold"))
     echo_fields(
         {"recorded": f"{format_time(event.at)} UTC", "occurred": format_time(event.occurred_at), "id": event.id}
+        | {"recorded first in bank": event.origin}
     )
     own = {name: getattr(event, name) for name in event.__struct_fields__ if name not in ENVELOPE and name != "salt"}
     echo_heading("fields")

@@ -1,6 +1,6 @@
 """The vocabulary: all types of events, as the contract between all parts and all releases.
 
-bank        bank_created  policy_set  bank_forked  ontology_registered
+bank        bank_created  policy_set  bank_forked  bank_absorbed  ontology_registered
 run         run_started  context_built  memories_retrieved  memories_read  tool_called  step_taken  lm_called
             run_finished  note_logged
 judgment    run_judged  judgment_overruled
@@ -13,6 +13,7 @@ erasure     content_erased
 """
 
 from rbank_es.events.bank_events import (
+    BankAbsorbed,
     BankCreated,
     BankForked,
     ContentErased,
@@ -58,6 +59,7 @@ from rbank_es.events.run_events import (
 
 __all__ = [
     "ArtifactMaterialised",
+    "BankAbsorbed",
     "BankCreated",
     "BankForked",
     "Candidate",

@@ -1,4 +1,4 @@
-"""Events about the bank itself: its creation, policies, forks, ontologies and erasures."""
+"""Events about the bank itself: its creation, policies, forks, absorptions, ontologies and erasures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from rbank_es import limits
 from rbank_es.events.event import Count, Event, Names, Salt, Settings, Text
 from rbank_es.events.items import Name
 
@@ -51,6 +52,23 @@ class BankForked(Event, frozen=True, kw_only=True, tag="bank_forked"):
     fork: Annotated[Name | None, Meta(description="Id of the fork: of the bank that begins here.")] = None
     name: Annotated[Name | None, Meta(description="The fork's name when it was made.")] = None
     by: Annotated[Name | None, Meta(description="Who forked it.")] = None
+
+
+class BankAbsorbed(Event, frozen=True, kw_only=True, tag="bank_absorbed"):
+    """The events of another bank came in, up to a position of it; they are before this one, or in its group."""
+
+    bank: Annotated[Name, Meta(description="Id of the other bank.")]
+    lineage: Annotated[Name | None, Meta(description="Id of the bank from which it was forked at first.")] = None
+    upto: Annotated[Count, Meta(description="Position of the other bank up to which it was absorbed.")]
+    digest: Annotated[Name, Meta(description="Head digest of the other bank there, hex.")]
+    counts: Annotated[dict[Name, Count], Meta(description="Number of events by what became of them.")] = {}
+    renamed: Annotated[
+        dict[Name, Name],
+        Meta(max_length=limits.RENAMED_LISTED, description="Id in the other bank, by the id here, where it was taken."),
+    ] = {}
+    by: Annotated[Name | None, Meta(description="Who absorbed it.")] = None
+    salt: Salt = ""
+    source: Annotated[Text, Meta(description="Where the other bank was.")] = ""
 
 
 class OntologyRegistered(Event, frozen=True, kw_only=True, tag="ontology_registered"):

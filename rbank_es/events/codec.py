@@ -26,6 +26,7 @@ CLASSES: tuple[type[Event], ...] = (
     bank_events.BankCreated,
     bank_events.PolicySet,
     bank_events.BankForked,
+    bank_events.BankAbsorbed,
     bank_events.OntologyRegistered,
     run_events.RunStarted,
     run_events.ContextBuilt,
@@ -202,7 +203,7 @@ def encode_body(event: Event, salt: str) -> bytes:
     # On a copy, because the caller keeps the event; forced, because events are frozen.
     bare: Event = event.__copy__()  # type: ignore[attr-defined]
     # Most events to append have an empty envelope already.
-    if event.id or event.occurred_at or event.seq:
+    if event.id or event.occurred_at or event.origin or event.seq:
         for name in ENVELOPE:
             _force(bare, name, _EMPTY[name])
     if salted:

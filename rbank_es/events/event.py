@@ -25,6 +25,8 @@ Setting = bool | int | float | Name | tuple[bool | int | float | Name, ...]
 Settings = dict[Name, Setting]
 Time = Annotated[str, msgspec.Meta(min_length=27, max_length=27)]
 """UTC, microseconds, fixed width: `2026-01-31T12:00:00.000000Z`. Text order is time order."""
+BankId = Annotated[str, msgspec.Meta(min_length=32, max_length=32, pattern="^[0-9a-f]{32}$")]
+"""The id of a bank: 32 hex digits."""
 
 
 class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is", tag="ref"):
@@ -75,14 +77,18 @@ class Event(
     gc=False,
     tag_field="type",
 ):
-    """One thing that happened. Only the log's writer fills the envelope, except `id` (for idempotent retries) and
-    `occurred_at` (for imports)."""
+    """One thing that happened. Only the log's writer fills the envelope, except `id` (for idempotent retries),
+    `occurred_at` (for imports) and `origin` (for absorptions)."""
 
     seq: Annotated[int, msgspec.Meta(ge=0, description="Position in the bank, from 1; 0 before it is appended.")] = 0
     at: Annotated[str, msgspec.Meta(max_length=27, description="UTC time of recording, microseconds.")] = ""
     id: Annotated[str, msgspec.Meta(max_length=36, description="UUID; key of idempotent append.")] = ""
     v: Annotated[Literal[1], msgspec.Meta(description="Version of this type's schema.")] = 1
     occurred_at: Annotated[Time | None, msgspec.Meta(description="UTC time it happened, where earlier.")] = None
+    # A label, never a proof: whoever writes a log can write any origin, so nothing may gain authority by it.
+    origin: Annotated[
+        BankId | None, msgspec.Meta(description="Id of the bank whose log recorded it first, where not this one.")
+    ] = None
     # The last three are for crash recovery: they let a reader recognise an interrupted append.
     more: Annotated[int, msgspec.Meta(ge=0, description="Events still to come in this append.")] = 0
     dur: Annotated[int, msgspec.Meta(ge=0, description="Highest position known to be on disk when written.")] = 0

@@ -73,6 +73,10 @@ class ItemText(
     tags: Annotated[tuple[str, ...], msgspec.Meta(description="Free labels.")] = ()
 
 
+NO_WORDS = ItemText(title="")
+"""The words of a candidate that came without any: they were erased in the bank that it came from."""
+
+
 class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One reusable strategy: facts and words together, as people and tools see it."""
 

@@ -26,9 +26,10 @@ from rbank_es.events.event import Event
 from rbank_es.events.items import make_id, polarity_of
 
 JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
-WRITERS_FIELDS = ("seq", "at", "more", "dur", "crc", "salt")
+WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
 TEXT_OF_ITEM = ("title", "desc", "content", "tags")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_BANK_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
 
 
@@ -104,7 +105,8 @@ def with_json_texts(event: Event) -> Event:
 
 
 def check_identity(event: Event, line: int | None = None) -> None:
-    """Raise `BadEvent` unless `id` is empty or a UUID in canonical form, and `occurred_at` is empty or UTC."""
+    """Raise `BadEvent` unless `id` is empty or a UUID in canonical form, `occurred_at` empty or UTC, and `origin` empty
+    or the id of a bank."""
     if event.id and not _is_uuid(event.id):
         raise BadEvent(f"{event.id!r} is not a UUID in lower-case form", line=line, path="$.id")
     if event.occurred_at is not None and not _is_time(event.occurred_at):
@@ -113,6 +115,8 @@ def check_identity(event: Event, line: int | None = None) -> None:
             line=line,
             path="$.occurred_at",
         )
+    if event.origin is not None and not _BANK_ID.fullmatch(event.origin):
+        raise BadEvent(f"{event.origin!r} is not the id of a bank: 32 hex digits", line=line, path="$.origin")
 
 
 def _is_time(text: str) -> bool:

@@ -9,20 +9,17 @@ positions of the bank that it came from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from rbank_es.bank.foreign_events import fresh
 from rbank_es.errors import BadEvent, BadImport, UnknownEvent
-from rbank_es.events import ContentErased, Erased, Event, Ref
+from rbank_es.events import ContentErased, Event, Ref
 from rbank_es.events.codec import decode_event, texts_of
-from rbank_es.events.items import ItemText
 from rbank_es.events.json_input import check_identity
 from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines
-
-_NO_WORDS = ItemText(title="")
 
 
 def parse_exported(path: str, data: bytes) -> Parsed:
@@ -80,33 +77,6 @@ def _texts(event: Event) -> Iterator[Any]:
     for name in texts_of(type(event)):
         value = getattr(event, name)
         yield from value if isinstance(value, tuple) else (value,)
-
-
-def fresh(event: Event) -> Event:
-    """Return a stored event (handles resolved) as a new one: the log's fields cleared, erased texts emptied."""
-    changes: dict[str, Any] = {"seq": 0, "at": "", "more": 0, "dur": 0, "crc": ""}
-    changes["occurred_at"] = event.occurred_at or event.at or None
-    if texts_of(type(event)):
-        changes |= {"salt": "", **_emptied(event)}
-    return replace(event, **changes)
-
-
-def _emptied(event: Event) -> dict[str, Any]:
-    emptied: dict[str, Any] = {}
-    for name in texts_of(type(event)):
-        value = getattr(event, name)
-        if isinstance(value, Erased):
-            emptied[name] = _defaults(type(event))[name]
-        elif isinstance(value, tuple) and any(isinstance(part, Erased) for part in value):
-            empty = _NO_WORDS if name == "candidates" else ""
-            emptied[name] = tuple(empty if isinstance(part, Erased) else part for part in value)
-    return emptied
-
-
-@cache
-def _defaults(cls: type[Event]) -> dict[str, Any]:
-    """Return the defaults of a type's fields; a required text is an item's words."""
-    return {field.name: _NO_WORDS if field.required else field.default for field in msgspec.structs.fields(cls)}
 
 
 IMPORTER = Importer(

@@ -106,7 +106,7 @@ def prepare_new(
         raise LimitExceeded("events of one append", count, limits.GROUP_EVENTS, "split it (append --batch N)")
     now = clock()
     for number, event in enumerate(events, 1):
-        if event.id or event.occurred_at:
+        if event.id or event.occurred_at or event.origin:
             check_identity(event, number)
             _refuse_future(event, now, number)
     # One draw for the whole group saves a tenth of the time of encoding it.
@@ -188,8 +188,8 @@ def compose(prepared: Sequence[Prepared], now: Circumstances) -> ComposedGroup:
         event = item.event
         body = _store(item, now, texts, parts) if item.long else item.body
         head = f"{_HEADS[type(event)]}{seq}{middle}{item.id}{_TAILS[type(event)]}"
-        if event.occurred_at:
-            head += f',"occurred_at":"{event.occurred_at}"'
+        if event.occurred_at or event.origin:
+            head += _marks(event)
         bare = b'%b%b,"more":%d,"dur":%d' % (head.encode(), body, more, now.durable)
         line = b'%b,"crc":"%08x"}\n' % (bare, crc32(bare, seed))
         if len(line) > limits.LINE_BYTES:
@@ -207,9 +207,14 @@ def compose(prepared: Sequence[Prepared], now: Circumstances) -> ComposedGroup:
 def as_read(item: Prepared) -> Event:
     """Return the event as a reader would get it, all texts in place; its position and time are not set."""
     head = f'{_HEADS[type(item.event)]}0,"at":"","id":"{item.id}{_TAILS[type(item.event)]}'
-    if item.event.occurred_at:
-        head += f',"occurred_at":"{item.event.occurred_at}"'
+    head += _marks(item.event)
     return _checked(head.encode() + item.body + b"}", item.event)
+
+
+def _marks(event: Event) -> str:
+    """Return the fields of the envelope that few events have, as a line has them."""
+    when = f',"occurred_at":"{event.occurred_at}"' if event.occurred_at else ""
+    return f'{when},"origin":"{event.origin}"' if event.origin else when
 
 
 def _checked(line: bytes, event: Event) -> Event:
@@ -333,7 +338,10 @@ def known_group(
 
 
 def same_content(stored: Event, given: Event) -> bool:
-    """Return whether a stored event (handles resolved) has the content of a given one; erased texts equal anything."""
+    """Return whether a stored event (handles resolved) has the content of a given one; erased texts equal anything.
+
+    Its origin is no content: the same event may come from several banks.
+    """
     if type(stored) is not type(given) or stored.occurred_at != given.occurred_at:
         return False
     facts = facts_of(type(given))

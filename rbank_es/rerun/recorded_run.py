@@ -127,6 +127,10 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
     """Return the first event and the last. Raises `CannotRerun` if anything is missing that a rerun can't replace."""
     started, ended = events[0], events[-1]
     _refuse_erased(run, events)
+    if started.origin is not None:
+        raise CannotRerun(
+            run, f"it ran in bank {started.origin}, among the items that were there; rerun it in that bank"
+        )
     # The loop always records the text of a context; imports have its size at most.
     has_context = any(isinstance(event, ContextBuilt) and event.texts for event in events)
     if not isinstance(started, RunStarted) or started.settings is None or not has_context:

@@ -39,7 +39,8 @@ _ACTS_APART = 256
 
 
 class CandidateState(Struct, frozen=True, kw_only=True, gc=False):
-    """A candidate as it was extracted; `erased` if its words were erased, which leaves them empty in the item."""
+    """A candidate as it was extracted; `erased` if its words were erased, here or in the bank that it
+    came from, which leaves them empty in the item."""
 
     item: Item
     erased: bool = False

@@ -34,7 +34,7 @@ from rbank_es.events import (
     Ref,
     RunJudged,
 )
-from rbank_es.events.items import Item
+from rbank_es.events.items import NO_WORDS, Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state.bank_state import (
     BIRTHS,
@@ -279,7 +279,7 @@ def _memories_extracted(memory: MemoryFacts, event: MemoriesExtracted) -> None:
     for index, (head, words) in enumerate(both):
         if isinstance(words, Ref):
             raise BadEvent(f"candidate {index} at position {event.seq} is a handle; resolve it before the fold")
-        erased = isinstance(words, Erased)
+        erased = isinstance(words, Erased) or words == NO_WORDS
         item = Item.join(head, None if isinstance(words, Erased) else words)
         memory.candidates[event.id, index] = CandidateState(item=item, erased=erased)
     made = ExtractionState(

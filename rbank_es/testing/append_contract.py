@@ -89,6 +89,8 @@ class AppendingContract(ContractBase):
             NoteLogged(note="x", id="not-a-uuid"),
             NoteLogged(note="x", id="01900000-0000-7000-8000-00000000000A"),
             NoteLogged(note="x", occurred_at="2026-01-31T12:00:00+01:00"),
+            NoteLogged(note="x", origin='","note":"y'),
+            NoteLogged(note="x", origin="F" * 32),
             NoteLogged(note=Erased("0" * 64)),
             NoteLogged(note="a lone surrogate \ud800"),
             NoteLogged(note=Ref("f" * 64, "text", 3, "abc")),
@@ -104,6 +106,15 @@ class AppendingContract(ContractBase):
         with self.refused(log, BadEvent):
             log.append([])
         assert log.append([note("good", 100)]).last == 3
+
+    def test_the_bank_that_recorded_first_is_kept(self) -> None:
+        """The origin of an event is read back as it was given; a retry with another one is the same event."""
+        log = self.make_log()
+        first = log.append([run("q", "one", 1, origin="ab" * 16), run("r", "x" * 5_000, 2, origin="ab" * 16)])
+        log.append([note("two")])
+        assert [event.origin for event in self.reopen(log).read()] == ["ab" * 16, "ab" * 16, None]
+        assert log.append([run("q", "one", 1), run("r", "x" * 5_000, 2, origin="cd" * 16)]).first == first.first
+        assert log.verify().events == 3
 
     def test_limits(self) -> None:
         """Too many events, a line, a text or a group that is too long: refused with the number and the limit."""

@@ -239,8 +239,9 @@ class Facts:
         return Item.join(event.heads[pair[1]], text if isinstance(text, ItemText) else None)
 
     def erased(self, pair: Pair) -> bool:
-        """Whether the candidate's words were erased."""
-        return isinstance(self.extractions[pair[0]].candidates[pair[1]], Erased)
+        """Whether the candidate's words were erased, here or before it came."""
+        words = self.extractions[pair[0]].candidates[pair[1]]
+        return isinstance(words, Erased) or words == ItemText(title="")
 
     def counting(self, verdicts: Mapping[str, str]) -> set[Pair]:
         """The candidates that count."""

@@ -20,6 +20,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "fork": "Make a bank that begins as another one, up to a point.",
         "policy": "Show by which rules a bank decides, and change them.",
         "import": "Import items, trajectories and other banks' memories.",
+        "absorb": "Bring in what another bank recorded, under this bank's policies.",
         "erase": "Remove texts from every file of a bank, for good.",
     },
     "Correct": {

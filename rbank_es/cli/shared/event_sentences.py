@@ -61,6 +61,10 @@ def _policy_set(event: ev.PolicySet) -> str:
     return _with(chosen or "no policies", event.why)
 
 
+def _tallied(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items() if number)
+
+
 def _ontology(event: ev.OntologyRegistered) -> str:
     triples = count(event.triples, "triple") if event.triples is not None else None
     return _parts(event.ontology, event.format, triples)
@@ -186,6 +190,7 @@ def _experiment(event: ev.ExperimentStarted | ev.ExperimentFinished) -> str:
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     "bank_created": lambda event: _with(event.name, event.purpose),
     "policy_set": _policy_set,
+    "bank_absorbed": lambda event: f"{event.bank} up to position {event.upto:,}: {_tallied(event.counts)}",
     "bank_forked": lambda event: _parts(event.name, f"from {event.parent} at position {event.parent_seq:,}", event.by),
     "ontology_registered": _ontology,
     "run_started": _run_started,

@@ -1,0 +1,266 @@
+"""Absorption: what another bank recorded, brought into this one as events, and consolidated under its own policies.
+
+    plan      the whole other log is read and compared: see `rbank_es.bank.absorption_plan`
+    bring     what is new is appended in its order, with a decision behind each extraction; `bank_absorbed` is in the
+              last group, so an absorption that was interrupted has none
+    complete  what the verdicts and acts that came leave due is corrected
+
+Whatever came in is known by its id. So absorbing again completes an interrupted absorption, and an absorption that has
+nothing to bring appends nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.bank.absorption_plan import AbsorptionPlan, Refusal, plan_absorption
+from rbank_es.bank.correction import ItemChange
+from rbank_es.bank.corrector import Corrector
+from rbank_es.bank.decisions import Latest, append_decided
+from rbank_es.bank.foreign_events import fresh, texts_in, without
+from rbank_es.errors import BadInput
+from rbank_es.events import (
+    BankAbsorbed,
+    Event,
+    JudgmentOverruled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    RunJudged,
+    RunStarted,
+)
+from rbank_es.events.codec import encode_json, event_types
+from rbank_es.events.event import Erased
+from rbank_es.events.memory_events import Action
+from rbank_es.log import EventLog
+from rbank_es.state import ItemStatus
+
+Progress = Callable[[int, int], None]
+"""Called with the number of events done and their total."""
+
+LOCK = "absorption"
+"""The name under which an absorption excludes another one of the same bank."""
+
+
+class Absorption(Struct, frozen=True, kw_only=True):
+    """The result of an absorption; of a dry run, what it would do.
+
+    bank, upto, digest   the other bank: its id, the position up to which it was absorbed, its head digest there
+    brought              events that came in; `runs`, `judgments`, `extractions` and `candidates` are among them
+    known                events that were here already
+    own                  events that stay there: policies, decisions, corrections, records of erasures
+    refused              events whose id is known here with other content; `refusals` names the first of them
+    erased               texts that came in empty because they were erased there
+    withheld             texts that came in empty because they were erased here
+    erased_since         texts that are here, and were erased there
+    renamed_runs         names here of runs, by their names there, which other runs have here
+    renamed_items        ids here of items, by their ids there, which items with other words have here
+    decisions            number of decisions about the candidates that came, by action
+    items                items whose state changed, in order of id
+    first, last          positions of the first and the last event that was appended, 0 if none was
+    """
+
+    bank: str
+    upto: int
+    digest: str
+    brought: int = 0
+    runs: int = 0
+    judgments: int = 0
+    extractions: int = 0
+    candidates: int = 0
+    known: int = 0
+    own: int = 0
+    refused: int = 0
+    refusals: tuple[Refusal, ...] = ()
+    erased: int = 0
+    withheld: int = 0
+    erased_since: int = 0
+    renamed_runs: dict[str, str] = {}
+    renamed_items: dict[str, str] = {}
+    decisions: dict[Action, int] = {}
+    items: tuple[ItemChange, ...] = ()
+    first: int = 0
+    last: int = 0
+
+    @property
+    def came(self) -> tuple[ItemChange, ...]:
+        """The items that are active now and were not."""
+        return tuple(change for change in self.items if change.after == "active")
+
+    @property
+    def left(self) -> tuple[ItemChange, ...]:
+        """The items that were active and are not any more."""
+        return tuple(change for change in self.items if change.before == "active")
+
+
+def absorb(
+    log: EventLog,
+    latest: Latest,
+    other: EventLog,
+    upto: int,
+    *,
+    by: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Absorption:
+    """Bring the events of another log, up to a position of it, into a log, of which `latest` is the state.
+
+    A dry run brings them into a copy that is removed. Raises what reading the other log does, and `BadInput` for one
+    that can't be absorbed, before anything is appended; `LogBusy` while another absorption of this log is under way;
+    and as `append_decided` does.
+    """
+    # By what is derived, because a copy has the same id, and a place may go by several paths.
+    if other.bank_id == log.bank_id and other.derived_directory == log.derived_directory:
+        raise BadInput(f"{log.place} can't absorb itself; name another bank")
+    if dry_run:
+        with log.copy(log.position()) as trial:
+            return _Absorber(trial, Latest(trial), other, upto, by, progress).run()
+    with log.exclusive(LOCK):
+        return _Absorber(log, latest, other, upto, by, progress).run()
+
+
+class _Absorber:
+    """One absorption under way."""
+
+    def __init__(
+        self, log: EventLog, latest: Latest, other: EventLog, upto: int, by: str | None, progress: Progress | None
+    ) -> None:
+        self._log, self._latest, self._other, self._upto, self._by = log, latest, other, upto, by
+        self._ancestors = other.ancestors()
+        self._corrector = Corrector(log, latest)
+        self._progress = progress
+        self._counts: Counter[str] = Counter()
+        self._decisions: Counter[Action] = Counter()
+        self._first = self._last = 0
+
+    def run(self) -> Absorption:
+        digest = self._other.head(self._upto).digest
+        plan = plan_absorption(self._log, self._other, self._upto, self._reached)
+        before = self._statuses()
+        if plan.brought:
+            self._bring(plan, digest)
+        self._complete()
+        named = ("runs", "judgments", "extractions", "candidates", "erased", "withheld")
+        return Absorption(
+            bank=self._other.bank_id,
+            upto=self._upto,
+            digest=digest,
+            brought=plan.brought,
+            known=plan.known,
+            own=plan.own,
+            refused=plan.refused,
+            refusals=tuple(plan.refusals),
+            erased_since=plan.erased_since,
+            renamed_runs=dict(plan.renaming.runs),
+            renamed_items=dict(plan.renaming.items),
+            decisions=dict(self._decisions),
+            items=self._changes(before),
+            first=self._first,
+            last=self._last,
+            **{name: self._counts[name] for name in named},
+        )
+
+    def _reached(self, seq: int) -> None:
+        if self._progress is not None:
+            self._progress(seq, 2 * self._upto)
+
+    # ---------------------------------------------------------------- bringing
+
+    def _bring(self, plan: AbsorptionPlan, digest: str) -> None:
+        groups = self._groups(plan)
+        group = next(groups)
+        for following in groups:
+            self._append(group)
+            group = following
+        self._append([*group, self._record(plan, digest)])
+
+    def _groups(self, plan: AbsorptionPlan) -> Iterator[list[Event]]:
+        """Yield the new events in the order of the other log, ended with its groups where these are small enough."""
+        group: list[Event] = []
+        count, size, ended = 0, 0, False
+        for event in self._other.read(upto=self._upto, resolve=event_types().keys()):
+            if not plan.brings(event.seq):
+                continue
+            made = self._made(event, plan)
+            made_bytes = len(encode_json(made))
+            # An extraction is followed by its decisions, and perhaps by what is forgotten.
+            weight = 3 if isinstance(made, MemoriesExtracted) else 1
+            full = count + weight > limits.ABSORBED_GROUP_EVENTS or size + made_bytes > limits.ABSORBED_GROUP_BYTES
+            if group and (full or (ended and count > limits.ABSORBED_GROUP_EVENTS // 2)):
+                self._reached(self._upto + event.seq)
+                yield group
+                group, count, size = [], 0, 0
+            group.append(made)
+            count, size, ended = count + weight, size + made_bytes, not event.more
+        yield group
+
+    def _made(self, event: Event, plan: AbsorptionPlan) -> Event:
+        """Return an event of the other log as it comes in."""
+        self._counts["erased"] += sum(isinstance(text, Erased) for _, _, text in texts_in(event))
+        kept, withheld = without(event, plan.sought, plan.erased_items)
+        self._counts["withheld"] += withheld
+        match event:
+            case RunStarted():
+                self._counts["runs"] += 1
+            case RunJudged() | JudgmentOverruled():
+                self._counts["judgments"] += 1
+            case MemoriesExtracted():
+                self._counts["extractions"] += 1
+                self._counts["candidates"] += len(event.heads)
+        named = plan.renaming.applied(fresh(kept))
+        return replace(named, origin=event.origin or self._recorder(event.seq))
+
+    def _recorder(self, seq: int) -> str:
+        """Return the id of the bank that recorded the event at a position of the other log, which may be a fork."""
+        return next((each.bank for each in self._ancestors if seq <= each.upto), self._other.bank_id)
+
+    def _record(self, plan: AbsorptionPlan, digest: str) -> BankAbsorbed:
+        counts = {"brought": plan.brought, "known": plan.known, "refused": plan.refused}
+        counts |= {name: self._counts[name] for name in ("erased", "withheld") if self._counts[name]}
+        names = [*plan.renaming.runs.items(), *plan.renaming.items.items()]
+        return BankAbsorbed(
+            id=self._log.new_id(),
+            bank=self._other.bank_id,
+            lineage=self._ancestors[0].bank if self._ancestors else None,
+            upto=self._upto,
+            digest=digest,
+            counts=counts,
+            renamed={here: there for there, here in names[: limits.RENAMED_LISTED]},
+            by=self._by,
+            source=self._other.place,
+        )
+
+    def _append(self, group: Sequence[Event]) -> None:
+        self._complete()  # in groups of its own: what is due may be as large as a group
+        appended = append_decided(self._log, self._latest, group)
+        self._took(appended.first, appended.last)
+        for event in appended.events:
+            if isinstance(event, MemoriesConsolidated) and not event.again:
+                self._decisions.update(decision.action for decision in event.decisions)
+
+    def _complete(self) -> None:
+        made = self._corrector.correct(lambda state: [])
+        if made.last:
+            self._took(made.first, made.last)
+
+    def _took(self, first: int, last: int) -> None:
+        self._first, self._last = self._first or first, last
+
+    # ---------------------------------------------------------------- items
+
+    def _statuses(self) -> dict[str, ItemStatus]:
+        with self._latest.at(self._log.position()) as basis:
+            return {id: entry.state for id, entry in basis.state.items.items()}
+
+    def _changes(self, before: Mapping[str, ItemStatus]) -> tuple[ItemChange, ...]:
+        with self._latest.at(self._log.position()) as basis:
+            items = basis.state.items
+            changed = sorted(id for id, entry in items.items() if before.get(id) != entry.state)
+            return tuple(
+                ItemChange(id=id, title=items[id].item.title, before=before.get(id), after=items[id].state)
+                for id in changed
+            )

@@ -1,0 +1,264 @@
+"""The plan of an absorption: which events of another log are new here, and under which names they come in.
+
+Reading only: nothing is appended, and the whole other log is read before the plan is made, so damage in it, an unknown
+type or an event that can't be stored is found first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from rbank_es import limits
+from rbank_es.bank.decisions import ids_of_decisions
+from rbank_es.bank.foreign_events import (
+    Renaming,
+    content_id,
+    free_run_name,
+    is_gone,
+    same_event,
+    stays,
+    texts_in,
+    words_of,
+)
+from rbank_es.errors import BadEvent, BadInput
+from rbank_es.events import Erased, Event, MemoriesExtracted, RunStarted, type_of
+from rbank_es.events.codec import event_types
+from rbank_es.events.json_input import check_identity
+from rbank_es.log import EventLog
+from rbank_es.log.groups import system_clock, utc_text
+from rbank_es.log.readings import SoughtWords
+
+Reached = Callable[[int], None]
+"""Called with a position of the other log that was reached."""
+
+_COMPARED_EVENTS = 1_000
+"""Events that are compared at a time with those of the same ids."""
+
+_GAP = 64
+"""Known positions are read in one piece where no more events than this are between two of them."""
+
+_NAMING = ("run_started", "memories_extracted")
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """An event of the other bank that stays out: its position there, and that of the event here that has its id.
+
+    `known_at` is 0 where the other bank itself has the id twice, or gives an event an id that decisions have.
+    """
+
+    seq: int
+    id: str
+    type: str
+    known_at: int
+
+
+class AbsorptionPlan:
+    """What an absorption would bring; `brings` tells it of a position of the other log."""
+
+    def __init__(self, upto: int, renaming: Renaming) -> None:
+        self.renaming = renaming
+        self.brought = self.known = self.own = self.refused = self.erased_since = 0
+        self.refusals: list[Refusal] = []
+        self.sought = SoughtWords(())
+        self.erased_items: frozenset[str] = frozenset()
+        # A byte for each event, because a set of positions takes fifty times as much.
+        self._brought = bytearray(upto + 1)
+
+    def brings(self, seq: int) -> bool:
+        """Return whether the event at a position of the other log is brought."""
+        return bool(self._brought[seq])
+
+    def bring(self, seq: int) -> None:
+        """Note that the event at a position of the other log is new here."""
+        self._brought[seq] = 1
+        self.brought += 1
+
+    def refuse(self, event: Event, known_at: int) -> None:
+        """Note that another event has the id of one."""
+        self.refused += 1
+        if len(self.refusals) < limits.REFUSALS_LISTED:
+            self.refusals.append(Refusal(seq=event.seq, id=event.id, type=type_of(event), known_at=known_at))
+
+
+def plan_absorption(log: EventLog, other: EventLog, upto: int, reached: Reached) -> AbsorptionPlan:
+    """Compare another log, up to a position, with a log.
+
+    Raises what reading raises; `BadInput` for an event that can't be stored: without an id, or in the future.
+    """
+    held = _Held(log)
+    plan = AbsorptionPlan(upto, _renaming(held, other, upto))
+    plan.erased_items = held.erased_items()
+    _Comparison(log, held, plan).run(other, upto, reached)
+    return plan
+
+
+class _Held:
+    """What a log has: positions by id, runs by their start and starts by run, the words of items."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.ids: dict[str, int] = {}
+        self.starts: dict[str, str] = {}
+        self.run_of: dict[str, str] = {}
+        self.heads: dict[str, tuple[str, ...]] = {}
+        self.words: dict[str, str] = {}
+        self._erased: set[str] = set()
+        for event in log.read(upto=log.position(), resolve=("memories_extracted",)):
+            self.ids[event.id] = event.seq
+            if isinstance(event, RunStarted):
+                self.run_of[event.id] = event.run
+                self.starts.setdefault(event.run, event.id)
+            elif isinstance(event, MemoriesExtracted):
+                self._take(event)
+
+    def _take(self, event: MemoriesExtracted) -> None:
+        self.heads[event.id] = tuple(head.id for head in event.heads)
+        for head, words in zip(event.heads, event.candidates, strict=False):
+            content = content_id(words)
+            if content is not None:
+                self.words.setdefault(head.id, content)
+            elif isinstance(words, Erased):
+                self._erased.add(head.id)
+
+    def erased_items(self) -> frozenset[str]:
+        """Return the items whose words were all erased here."""
+        return frozenset(self._erased - self.words.keys())
+
+
+# ---------------------------------------------------------------- names
+
+
+def _renaming(held: _Held, other: EventLog, upto: int) -> Renaming:
+    """Return the names here of the other bank's runs and items that are taken by others, or were when they came in."""
+    runs, items = dict[str, str](), dict[str, str]()
+    for event in other.read(upto=upto, types=_NAMING, resolve=("memories_extracted",)):
+        if isinstance(event, RunStarted):
+            runs.setdefault(event.run, _run_name(held, event))
+        elif isinstance(event, MemoriesExtracted):
+            here = held.heads.get(event.id)
+            for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
+                known = here[index] if here is not None and index < len(here) else None
+                items.setdefault(head.id, _item_name(held, head.id, content_id(words), known))
+    return Renaming(_changed(runs), _changed(items))
+
+
+def _changed(names: Mapping[str, str]) -> dict[str, str]:
+    return {there: here for there, here in names.items() if there != here}
+
+
+def _run_name(held: _Held, event: RunStarted) -> str:
+    there, here = event.run, held.run_of.get(event.id)
+    if here is not None:  # the same run, which one of the two banks had to give another name
+        renamed = free_run_name(there, event.id) == here or free_run_name(here, event.id) == there
+        return here if renamed else there
+    return free_run_name(there, event.id) if there in held.starts else there
+
+
+def _item_name(held: _Held, there: str, content: str | None, known: str | None) -> str:
+    """Return the id here of an item there; `known` is the id that the same candidate has here."""
+    if known is not None and known != there:
+        # Only the id of the words themselves takes the place of another one.
+        return known if content in (known, there) else there
+    mine = held.words.get(there)
+    return content if known is None and content is not None and mine is not None and mine != content else there
+
+
+# ---------------------------------------------------------------- comparison
+
+
+class _Comparison:
+    """The comparison of another log with what a log has."""
+
+    def __init__(self, log: EventLog, held: _Held, plan: AbsorptionPlan) -> None:
+        self._log, self._held, self._plan = log, held, plan
+        self._now = utc_text(system_clock())
+        self._erased_here: set[str] = set()
+
+    def run(self, other: EventLog, upto: int, reached: Reached) -> None:
+        events = other.read(upto=upto, resolve=event_types().keys())
+        while batch := list(islice(events, _COMPARED_EVENTS)):
+            known: list[Event] = []
+            for event in batch:
+                self._take(event, known)
+            self._compare(known)
+            reached(batch[-1].seq)
+        self._plan.sought = SoughtWords(self._erased_here)
+
+    def _take(self, event: Event, known: list[Event]) -> None:
+        if stays(event):
+            self._plan.own += 1
+            return
+        self._check(event)
+        seq = self._held.ids.get(event.id)
+        if seq:
+            known.append(event)
+            return
+        reserved = (event.id, *(ids_of_decisions(event) if isinstance(event, MemoriesExtracted) else ()))
+        if any(id in self._held.ids for id in reserved):
+            self._plan.refuse(event, 0)
+            return
+        self._held.ids.update(dict.fromkeys(reserved, 0))
+        self._plan.bring(event.seq)
+        if isinstance(event, MemoriesExtracted) and self._plan.erased_items:
+            for head, words in zip(event.heads, event.candidates, strict=False):
+                if head.id in self._plan.erased_items:
+                    self._erased_here.update(words_of(words))
+
+    def _check(self, event: Event) -> None:
+        try:
+            check_identity(event)
+        except BadEvent as error:
+            raise BadInput(f"the event at position {event.seq:,} of the other bank can't be stored: {error}") from None
+        if not event.id:
+            raise BadInput(f"the event at position {event.seq:,} of the other bank has no id, so it can't be absorbed")
+        when = event.occurred_at or event.at
+        if when > self._now:
+            raise BadInput(
+                f"the event at position {event.seq:,} of the other bank is of {when}, which is in the future: here it "
+                f"is {self._now}, in UTC; correct the clock, or wait"
+            )
+
+    def _compare(self, known: list[Event]) -> None:
+        mine = dict(_stored(self._log, [self._held.ids[event.id] for event in known]))
+        for event in known:
+            seq = self._held.ids[event.id]
+            stored, given = mine[seq], self._plan.renaming.applied(event)
+            if not same_event(stored, given):
+                self._plan.refuse(event, seq)
+                continue
+            self._plan.known += 1
+            for (name, _, here), (_, _, there) in zip(texts_in(stored), texts_in(given), strict=True):
+                if isinstance(here, Erased):
+                    self._erased_here.update(words_of(there))
+                elif isinstance(there, Erased) and not is_gone(here, name, stored):
+                    self._plan.erased_since += 1
+
+
+class _Stretch(NamedTuple):
+    """Positions of a log from the first to the last, both included."""
+
+    first: int
+    last: int
+
+
+def _stored(log: EventLog, positions: Iterable[int]) -> Iterator[tuple[int, Event]]:
+    """Yield the events at and between some positions, with their texts; those that are near in one piece."""
+    for stretch in _stretches(sorted(positions)):
+        for event in log.read(after=stretch.first - 1, upto=stretch.last, resolve=event_types().keys()):
+            yield event.seq, event
+
+
+def _stretches(positions: Iterable[int]) -> Iterator[_Stretch]:
+    stretch: _Stretch | None = None
+    for seq in positions:
+        if stretch is not None and seq - stretch.last <= _GAP:
+            stretch = _Stretch(stretch.first, seq)
+            continue
+        if stretch is not None:
+            yield stretch
+        stretch = _Stretch(seq, seq)
+    if stretch is not None:
+        yield stretch

@@ -1,0 +1,130 @@
+"""`absorb`: bring in what another bank recorded, under this bank's policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_at, open_whole
+from rbank_es.cli.shared.correction_report import act_options
+from rbank_es.cli.shared.output import (
+    Cell,
+    Progress,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    warn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rbank_es.bank.absorption import Absorption
+    from rbank_es.bank.correction import ItemChange
+
+_SHOWN = 20
+
+
+@command(
+    "absorb",
+    "rbank-es absorb notes trial --dry-run",
+    "rbank-es absorb notes ./from-ann/notes --by ann",
+    "rbank-es absorb notes trial@run-7",
+)
+@click.argument("bank")
+@click.argument("other", metavar="OTHER[@POINT]")
+@act_options
+def absorb(bank: str, other: str, by: str | None, dry_run: bool, as_json: bool) -> None:
+    """Bring what another bank recorded into BANK: runs, judgments, extractions, guides, and what people did to items.
+
+    The events keep their ids and times, and are marked with the bank that recorded them first. Policies and decisions
+    stay there: BANK decides about every candidate by its own policies. A verdict or an act of a person there counts
+    here, so absorb banks of people whose verdicts you would take.
+
+    What is in BANK already is not brought again. So a fork can come back, the same bank can be absorbed again and
+    again, and an absorption that was interrupted is completed by another one. A run or an imported item whose name
+    another one has in BANK gets a new name.
+    """
+    with open_whole(bank) as opened:
+        source, point = open_at(other)
+        with source, Progress("absorbing") as progress:
+            made = opened.absorb(source, point, by=by, dry_run=dry_run, progress=progress)
+    if as_json:
+        echo_json({"bank": bank, "other": other, "dry_run": dry_run} | msgspec.to_builtins(made))
+    else:
+        _print(other, made, dry_run)
+
+
+def _print(other: str, made: Absorption, dry_run: bool) -> None:
+    _warn_of_refusals(made)
+    if not made.brought:
+        echo(f"{other} has nothing that is not here already")
+    else:
+        _print_counts(made)
+        _print_renamed(made)
+        _print_items("came", made.came)
+        _print_items("left the bank", made.left)
+        echo()
+    if made.erased_since:
+        echo(f"{count(made.erased_since, 'text')} that were erased there are still here; erase removes them")
+    if dry_run:
+        echo("nothing was recorded")
+    elif made.last:
+        echo(f"recorded at positions {made.first:,} to {made.last:,}")
+
+
+def _print_counts(made: Absorption) -> None:
+    echo(f"brought up to position {made.upto:,} of bank {made.bank}")
+    fields: dict[str, Cell] = {
+        "events": made.brought,
+        "runs": made.runs,
+        "judgments": made.judgments,
+        "extractions": made.extractions,
+        "candidates": made.candidates,
+    }
+    fields |= {f"decided: {action}": number for action, number in sorted(made.decisions.items())}
+    fields |= {
+        "here already": made.known,
+        "staying there": made.own,
+        "texts erased there": made.erased or None,
+        "texts erased here, left out": made.withheld or None,
+    }
+    echo_fields(fields)
+
+
+def _print_renamed(made: Absorption) -> None:
+    for noun, names in (("run", made.renamed_runs), ("item", made.renamed_items)):
+        if names:
+            echo_heading(f"renamed, because the name is taken here: {count(len(names), noun)}")
+            rows: list[list[Cell]] = [[there, here] for there, here in list(names.items())[:_SHOWN]]
+            echo_table([f"{noun} there", "here"], rows)
+            _print_rest(len(names))
+
+
+def _print_items(title: str, changes: Sequence[ItemChange]) -> None:
+    if changes:
+        echo_heading(f"{title}: {count(len(changes), 'item')}")
+        rows: list[list[Cell]] = [[each.id, each.after, each.title or "[erased]"] for each in changes[:_SHOWN]]
+        echo_table(["item", "now", "title"], rows, flexible=["title"])
+        _print_rest(len(changes))
+
+
+def _print_rest(number: int) -> None:
+    if number > _SHOWN:
+        echo(f"and {number - _SHOWN:,} more; --json lists all")
+
+
+def _warn_of_refusals(made: Absorption) -> None:
+    if made.refused:
+        first = made.refusals[0]
+        held = f"at position {first.known_at:,} here" if first.known_at else "in that bank too"
+        warn(
+            f"left out {count(made.refused, 'event')} whose id another event has; the first is {first.type} at "
+            f"position {first.seq:,} there, whose id is {held}. --json names them"
+        )

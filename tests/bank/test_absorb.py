@@ -1,0 +1,505 @@
+"""Absorption: what another bank recorded comes in once, under its own ids, and this bank decides about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rbank_es import Bank, limits
+from rbank_es.bank.decisions import append_decided
+from rbank_es.errors import BadInput, LogBusy, LogCorruption, UnknownEvent
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    Hit,
+    ItemsLinked,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesRead,
+    MemoriesRetrieved,
+    NoteLogged,
+    RunStarted,
+    type_of,
+)
+from rbank_es.events.items import Item, make_id
+from rbank_es.log import Appended
+from rbank_es.log.wrapper import LogWrapper
+from rbank_es.state import active, usage
+from rbank_es.state.digests import state_digests
+from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, drawn, judged, learned, misled_bank, ran
+from tests.places import derived
+
+COUNTED = Item.make("Count with DISTINCT", "A light may be typed twice; count the lights, not the rows.", "success")
+PORTS = Item.make("Ask for the port's name", "Ports have labels in two languages; ask for one.", "success")
+OWN = {"bank_created", "policy_set", "memories_consolidated", "correction_completed", "bank_absorbed"}
+
+
+def taught(bank: Bank, run: str, item: Item, *given: str) -> None:
+    """A run that is judged a success and teaches an item."""
+    bank.append([*ran(run, *given), judged(run, "success")])
+    learned(bank, item, (run, "success"))
+
+
+def brought(bank: Bank, origin: str) -> dict[str, Event]:
+    return {event.id: event for event in bank.events(resolve=True) if event.origin == origin}
+
+
+@pytest.fixture
+def mine() -> Iterator[Bank]:
+    with Bank.create("memory:") as bank:
+        taught(bank, "own", COUNTED)
+        yield bank
+
+
+@pytest.fixture
+def theirs() -> Iterator[Bank]:
+    with misled_bank("memory:") as bank:
+        yield bank
+
+
+# ---------------------------------------------------------------- what comes
+
+
+def test_events_come_with_their_ids_facts_words_and_times(mine: Bank, theirs: Bank) -> None:
+    made = mine.absorb(theirs)
+    came = brought(mine, theirs.id)
+    there = [event for event in theirs.events(resolve=True) if type_of(event) not in OWN]
+    assert list(came) == [event.id for event in there]
+    for event in there:
+        here = came[event.id]
+        assert here.occurred_at == event.at
+        envelope = {name: getattr(event, name) for name in ("seq", "at", "occurred_at", "origin", "more", "dur", "crc")}
+        salted = {"salt": event.salt} if hasattr(event, "salt") else {}
+        assert replace(here, **envelope, **salted) == event
+    assert made.brought == len(there) and (made.known, made.refused) == (0, 0)
+    assert (made.runs, made.judgments, made.extractions, made.candidates) == (4, 4, 4, 4)
+
+
+def test_nothing_comes_of_policies_and_decisions_and_this_bank_decides(mine: Bank, theirs: Bank) -> None:
+    mine.set_policies({"consolidation": {"name": "append"}})
+    policies = mine.policies()
+    made = mine.absorb(theirs)
+    assert mine.policies() == policies
+    assert made.decisions == {"add": 4}  # there, one of them was skipped as a near duplicate
+    assert set(active(mine.state())) == {COUNTED.id, HEIGHT.id, TWIN.id, WARNING.id, SORTED.id}
+    assert [change.id for change in made.came] == sorted((HEIGHT.id, TWIN.id, WARNING.id, SORTED.id))
+    assert {type_of(event) for event in brought(mine, theirs.id).values()}.isdisjoint(OWN)
+
+
+def test_the_bank_is_canonical_and_sound_afterwards(mine: Bank, theirs: Bank) -> None:
+    mine.absorb(theirs)
+    seen = mine.verify(decisions=True, strict=True, retrievals=True)
+    assert seen.canonical.canonical and seen.slips is not None and not seen.slips.slips
+
+
+def test_the_record_names_the_other_bank_its_head_and_the_counts(mine: Bank, theirs: Bank) -> None:
+    head = theirs.head()
+    made = mine.absorb(theirs, by="ann")
+    [record] = mine.events(types={"bank_absorbed"})
+    assert (record.bank, record.upto, record.digest, record.by) == (theirs.id, head.seq, head.digest, "ann")  # type: ignore[attr-defined]
+    assert record.counts == {"brought": made.brought, "known": 0, "refused": 0}  # type: ignore[attr-defined]
+    assert (made.upto, made.digest, made.last) == (head.seq, head.digest, mine.position)
+
+
+def test_a_point_bounds_what_comes(mine: Bank, theirs: Bank) -> None:
+    made = mine.absorb(theirs, "misled")
+    assert made.runs == 2 and "misled" not in mine.state().runs
+    assert mine.absorb(theirs).runs == 2
+
+
+def test_usage_of_absorbed_runs_counts_and_their_verdicts_too(mine: Bank, theirs: Bank) -> None:
+    mine.absorb(theirs)
+    assert usage(mine.state())[HEIGHT.id] == usage(theirs.state())[HEIGHT.id] == (2, 1)
+
+
+def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, theirs: Bank) -> None:
+    """They were made among other items: neither right nor wrong here."""
+    hit = Hit(id=HEIGHT.id, rank=1, score=-1.5)
+    theirs.append(MemoriesRetrieved(run="lucky", k=2, policy="bm25-2", hits=(hit,), query="focal height"))
+    mine.absorb(theirs)
+    check = mine.verify(retrievals=True).retrievals
+    assert check is not None and (check.elsewhere, check.checked, check.different) == (1, 0, ())
+
+
+def test_views_of_earlier_points_stay_as_they_were(mine: Bank, theirs: Bank) -> None:
+    before, position = mine.search("count the lights"), mine.position
+    digest = state_digests(mine.state()).all
+    mine.absorb(theirs)
+    assert mine.search("count the lights", point=position) == before
+    assert state_digests(mine.state(position)).all == digest
+
+
+# ---------------------------------------------------------------- again, back and round
+
+
+def test_absorbing_twice_adds_nothing(mine: Bank, theirs: Bank) -> None:
+    first = mine.absorb(theirs)
+    position = mine.position
+    again = mine.absorb(theirs)
+    assert (again.brought, again.known, again.last, mine.position) == (0, first.brought, 0, position)
+
+
+def test_a_copy_that_comes_back_adds_only_what_is_new(mine: Bank) -> None:
+    with mine.copy() as copied:
+        before = mine.position
+        assert mine.absorb(copied).brought == 0 and mine.position == before
+        taught(copied, "there", HEIGHT)
+        taught(mine, "here", SORTED)
+        made = mine.absorb(copied)
+        assert (made.brought, made.runs, made.candidates) == (5, 1, 1)
+        assert set(active(mine.state())) == {COUNTED.id, HEIGHT.id, SORTED.id}
+
+
+def test_cycles_end_and_both_banks_hold_the_same(mine: Bank, theirs: Bank) -> None:
+    mine.absorb(theirs)
+    assert theirs.absorb(mine).runs == 1
+    assert mine.absorb(theirs).brought == theirs.absorb(mine).brought == 0
+    assert active(mine.state()).keys() == active(theirs.state()).keys()
+
+
+def test_chains_keep_the_bank_that_recorded_first(theirs: Bank) -> None:
+    with Bank.create("memory:") as middle, Bank.create("memory:") as last:
+        taught(middle, "between", COUNTED)
+        middle.absorb(theirs)
+        last.absorb(middle)
+        assert brought(last, theirs.id).keys() == brought(middle, theirs.id).keys()
+        assert last.absorb(theirs).brought == 0
+        origins = {event.origin for event in last.events() if getattr(event, "run", None) == "between"}
+        assert origins == {middle.id}
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_come(mine: Bank, theirs: Bank) -> None:
+    head = mine.head()
+    planned = mine.absorb(theirs, dry_run=True)
+    assert mine.head() == head
+    made = mine.absorb(theirs)
+    assert replace(planned, first=0, last=0) == replace(made, first=0, last=0)
+
+
+def test_a_fork_comes_back_with_what_is_new_in_it_alone(theirs: Bank) -> None:
+    """A fork in which nothing happened adds nothing; the other way round, the parent's news come into the fork."""
+    with Bank(theirs.log.fork(theirs.position), "fork") as fork:
+        head = theirs.head()
+        assert theirs.absorb(fork).brought == 0 and theirs.head() == head
+        taught(fork, "there", COUNTED)
+        taught(theirs, "here", PORTS)
+        made = theirs.absorb(fork)
+        assert (made.brought, made.runs) == (5, 1)
+        [record] = theirs.events(types={"bank_absorbed"})
+        assert (record.bank, record.lineage) == (fork.id, theirs.id)  # type: ignore[attr-defined]
+        assert fork.absorb(theirs).runs == 1
+        assert theirs.absorb(fork).brought == fork.absorb(theirs).brought == 0
+        assert active(theirs.state()).keys() == active(fork.state()).keys()
+
+
+def test_a_stranger_learns_which_bank_of_a_lineage_recorded_first(theirs: Bank) -> None:
+    with Bank(theirs.log.fork(theirs.position), "fork") as fork, Bank.create("memory:") as stranger:
+        taught(fork, "there", COUNTED)
+        stranger.absorb(fork)
+        assert {event.origin for event in stranger.events() if getattr(event, "run", None) == "well"} == {theirs.id}
+        assert {event.origin for event in stranger.events() if getattr(event, "run", None) == "there"} == {fork.id}
+        assert stranger.absorb(theirs).brought == 0
+
+
+# ---------------------------------------------------------------- corrections
+
+
+def test_corrections_made_there_hold_here(mine: Bank) -> None:
+    """A person's verdict there is one here: what rested on the other verdict leaves, its twin comes in."""
+    with misled_bank("memory:") as bank, bank.copy() as copied:
+        copied.overrule("wrong", "failure", reason="The wrong height.", by="ann")
+        made = bank.absorb(copied)
+        assert [change.id for change in made.left] == [HEIGHT.id]
+        assert [change.id for change in made.came] == [TWIN.id]
+        verdict = bank.state().verdicts["wrong", "learning"]
+        assert (verdict.verdict, verdict.kind) == ("failure", "human")
+        [ruling] = bank.events(types={"judgment_overruled"})
+        assert ruling.origin == copied.id and bank.verify(decisions=True).canonical.canonical
+
+
+@pytest.mark.parametrize(
+    ("act", "state"),
+    [
+        (lambda bank: bank.reject(WARNING.id, because="false"), "rejected"),
+        (lambda bank: bank.retract(WARNING.id, because="untidy"), "withdrawn"),
+        (lambda bank: bank.forget(WARNING.id, because="old"), "forgotten"),
+    ],
+    ids=["reject", "retract", "forget"],
+)
+def test_acts_of_people_there_hold_here(act: Any, state: str) -> None:
+    with misled_bank("memory:") as bank, bank.copy() as copied:
+        act(copied)
+        bank.absorb(copied)
+        assert bank.state().items[WARNING.id].state == state
+        if state != "forgotten":
+            copied.restore(WARNING.id, because="fine", even_rejected=True)
+            bank.absorb(copied)
+            assert bank.state().items[WARNING.id].state == "active"
+
+
+def test_an_undone_decision_there_is_undone_here() -> None:
+    with misled_bank("memory:") as bank, bank.copy() as copied:
+        copied.undo(next(e.seq for e in copied.events(types={"memories_extracted"})), 0, because="it is wrong")
+        bank.absorb(copied)
+        assert bank.state().items[HEIGHT.id].state == "unsupported"
+
+
+def test_what_is_rejected_here_stays_out(mine: Bank, theirs: Bank) -> None:
+    taught(mine, "here", HEIGHT)
+    mine.reject(HEIGHT.id, because="wrong")
+    made = mine.absorb(theirs)
+    assert made.decisions["discard"] == 2 and HEIGHT.id not in active(mine.state())
+
+
+def test_what_the_agent_proposed_waits_here_under_this_banks_admission(mine: Bank, theirs: Bank) -> None:
+    mine.set_policies({"admission": {"name": "reviewed"}})
+    mine.absorb(theirs)
+    assert mine.state().items[HEIGHT.id].state == "pending"
+    assert mine.absorb(theirs).refused == 0
+    assert theirs.absorb(mine).refused == 0
+
+
+# ---------------------------------------------------------------- names that are taken
+
+
+def test_a_run_whose_name_is_taken_gets_another_one(mine: Bank) -> None:
+    """Two banks that ran the same task: verdicts on one run never touch the other."""
+    with mine.copy() as copied:
+        taught(mine, "task-1", HEIGHT)
+        taught(copied, "task-1", SORTED)
+        made = mine.absorb(copied)
+        [(there, here)] = made.renamed_runs.items()
+        assert there == "task-1" and here.startswith("task-1-") and here in mine.state().runs
+        assert {event.run for event in brought(mine, copied.id).values() if hasattr(event, "run")} == {here}
+        mine.overrule("task-1", "failure", reason="wrong")
+        assert set(active(mine.state())) == {COUNTED.id, SORTED.id}
+        # Later events of that run, and the same run through a third bank, go by the same name.
+        copied.overrule("task-1", "failure", reason="wrong too")
+        mine.absorb(copied)
+        assert set(active(mine.state())) == {COUNTED.id}
+        assert copied.absorb(mine).refused == 0
+        assert copied.absorb(mine).brought == 0
+
+
+def imported(bank: Bank, words: str, id: str = "m1") -> Item:
+    item = Item.make(f"About {words}", f"Words of {words}.", "success", id=id)
+    append_decided(bank.log, bank.latest, [drawn(item, kind="seed")])
+    return item
+
+
+def test_an_imported_id_with_other_words_gets_the_id_of_its_words(mine: Bank) -> None:
+    """Under its own id it would be skipped, and its words be lost."""
+    kept = imported(mine, "ports")
+    with Bank.create("memory:") as other:
+        item = imported(other, "locks")
+        other.append([RunStarted(run="user"), ContextBuilt(run="user", chars=9, items=("m1",))])
+        other.append(MemoriesRead(run="user", ids=("m1",), how="get", chars=9))
+        other.append(ItemsLinked(source="m1", target="m1", how="repeats"))
+        made = mine.absorb(other)
+        new = make_id(item.title, item.content)
+        assert made.renamed_items == {"m1": new}
+        items = active(mine.state())
+        assert (items["m1"], items[new].content) == (kept, item.content)
+        assert usage(mine.state()) == {new: (1, 0)}
+        assert mine.absorb(other).refused == 0
+        # It is known by both names from now on, whoever brings it.
+        other.retract("m1", because="untidy")
+        mine.absorb(other)
+        assert {id: entry.state for id, entry in mine.state().items.items()}[new] == "withdrawn"
+        with Bank.create("memory:") as third:
+            third.absorb(mine)
+            assert third.absorb(other).refused == 0
+        assert other.absorb(mine).refused == 0
+
+
+def test_the_same_file_imported_into_both_banks_is_one_item(mine: Bank) -> None:
+    with Bank.create("memory:") as other:
+        imported(mine, "ports")
+        imported(other, "ports")
+        made = mine.absorb(other)
+        assert made.renamed_items == {} and made.decisions == {"skip": 1}
+        assert mine.state().items["m1"].support == 2
+
+
+# ---------------------------------------------------------------- erased words
+
+
+def test_words_that_were_erased_there_come_empty_and_are_decided_as_erased(mine: Bank, theirs: Bank) -> None:
+    theirs.erase(item=WARNING.id)
+    made = mine.absorb(theirs)
+    assert made.erased >= 1 and WARNING.id not in active(mine.state())
+    [decision] = [
+        each
+        for event in mine.events(types={"memories_consolidated"})
+        if isinstance(event, MemoriesConsolidated)
+        for each in event.decisions
+        if each.item == WARNING.id
+    ]
+    assert (decision.action, decision.reason) == ("discard", "erased")
+    assert mine.verify(decisions=True).canonical.canonical
+    assert mine.absorb(theirs).brought == mine.absorb(theirs).refused == 0
+
+
+def test_words_that_were_erased_here_never_come_back() -> None:
+    """Neither in their event, nor in any later text that holds them, nor as a candidate of that id."""
+    with misled_bank("memory:") as bank, bank.copy() as copied:
+        bank.erase(item=WARNING.id)
+        copied.append([*ran("later"), judged("later", "failure"), NoteLogged(note=f'"seen: {WARNING.content}"')])
+        learned(copied, WARNING, ("later", "failure"))
+        made = bank.absorb(copied)
+        assert made.withheld == 2
+        lines = b"".join(bank.log.lines())
+        assert WARNING.content.encode() not in lines and WARNING.title.encode() not in lines
+        assert bank.state().items[WARNING.id].state != "active" or bank.state().items[WARNING.id].erased
+        assert bank.absorb(copied).refused == 0
+        assert bank.verify(decisions=True).canonical.canonical
+
+
+def test_words_that_were_erased_there_since_are_named() -> None:
+    with misled_bank("memory:") as bank, bank.copy() as copied:
+        copied.erase(item=WARNING.id)
+        made = bank.absorb(copied)
+        assert made.erased_since >= 1 and made.brought == 0
+        assert WARNING.id in active(bank.state())
+
+
+# ---------------------------------------------------------------- groups and interruptions
+
+
+class Stopping(LogWrapper):
+    """A log whose process ends at its n-th append, before or after it is durable."""
+
+    def __init__(self, log: Any, appends: int, after: bool) -> None:
+        super().__init__(log)
+        self.left, self.after = appends, after
+
+    def append(self, events: Sequence[Event], **options: Any) -> Appended:
+        self.left -= 1
+        if self.left < 0 and not self.after:
+            raise KeyboardInterrupt
+        made = self._log.append(events, **options)
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return made
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupted_absorption_is_completed_by_another_one(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every append: what is there then is whole, and the bank becomes the one of an absorption in one go."""
+    monkeypatch.setattr(limits, "ABSORBED_GROUP_EVENTS", 7)
+    with misled_bank("memory:") as other:
+        other.overrule("wrong", "failure", reason="wrong")
+        with Bank.create("memory:") as whole:
+            whole.absorb(other)
+            wanted = state_digests(whole.state()).items
+            groups = sum(not event.more for event in whole.events()) - 1
+        assert groups > 4
+        for appends in range(groups):
+            with Bank.create("memory:") as bank:
+                log = bank.log
+                stopped = Bank(Stopping(log, appends, after), "stopped")  # type: ignore[arg-type]
+                with pytest.raises(KeyboardInterrupt):
+                    stopped.absorb(other)
+                judged_runs = {run for run, _ in bank.state().verdicts}
+                for extraction in bank.state().extractions.values():
+                    assert {run for run, _ in extraction.relied} <= judged_runs
+                bank.absorb(other)
+                assert state_digests(bank.state()).items == wanted
+                assert len(list(bank.events(types={"bank_absorbed"}))) == 1
+                assert bank.verify(decisions=True).canonical.canonical
+
+
+def test_large_banks_come_in_groups_under_the_limit(mine: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "GROUP_EVENTS", 60)
+    monkeypatch.setattr(limits, "ABSORBED_GROUP_EVENTS", 30)
+    with Bank.create("memory:") as other:
+        for number in range(40):
+            other.append([*ran(f"run-{number}"), judged(f"run-{number}", "success")])
+        other.append([NoteLogged(note=f'"{number} {"x" * 4_000}"') for number in range(50)])
+        assert mine.absorb(other).brought == 40 * 4 + 50
+        assert max(event.more for event in mine.events()) < 60
+
+
+def test_only_one_absorption_at_a_time(mine: Bank, theirs: Bank) -> None:
+    with mine.log.exclusive("absorption"), pytest.raises(LogBusy):
+        mine.absorb(theirs)
+    assert mine.absorb(theirs).brought
+
+
+# ---------------------------------------------------------------- banks that can't be absorbed
+
+
+def test_a_bank_cannot_absorb_itself(mine: Bank, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="can't absorb itself"):
+        mine.absorb(mine)
+    Bank.create(tmp_path / "notes").close()
+    with Bank.open(tmp_path / "notes") as bank, Bank.open(tmp_path / "notes") as again:
+        pytest.raises(BadInput, bank.absorb, again).match("can't absorb itself")
+
+
+def test_an_empty_bank_brings_nothing(mine: Bank) -> None:
+    with Bank.create("memory:") as empty:
+        head = mine.head()
+        assert mine.absorb(empty).brought == 0 and mine.head() == head
+
+
+@pytest.mark.parametrize("place", ["end", "middle"])
+def test_of_a_damaged_bank_nothing_comes(mine: Bank, tmp_path: Path, place: str) -> None:
+    with misled_bank(tmp_path / "notes") as other:
+        derived_there = derived(tmp_path / "notes")
+    del other
+    [segment] = (tmp_path / "notes").glob("*.jsonl")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    hurt = len(lines) // 2 if place == "middle" else len(lines) - 6
+    lines[hurt] = lines[hurt].replace(b'"seq"', b'"sEq"')
+    segment.write_bytes(b"".join(lines))
+    assert derived_there.exists()
+    head = mine.head()
+    with Bank.open(tmp_path / "notes") as damaged, pytest.raises(LogCorruption):
+        mine.absorb(damaged)
+    assert mine.head() == head
+
+
+def test_of_a_bank_of_a_newer_release_nothing_comes(mine: Bank) -> None:
+    class Newer(LogWrapper):
+        def read(self, **options: Any) -> Iterator[Event]:
+            yield from self._log.read(**options)
+            raise UnknownEvent("run_dreamt", 2, None, 99)
+
+    with misled_bank("memory:") as other:
+        head = mine.head()
+        with pytest.raises(UnknownEvent):
+            mine.absorb(Bank(Newer(other.log), "newer"))  # type: ignore[arg-type]
+        assert mine.head() == head
+
+
+def test_events_in_the_future_are_refused_before_anything_comes(mine: Bank, theirs: Bank) -> None:
+    class Ahead(LogWrapper):
+        def read(self, **options: Any) -> Iterator[Event]:
+            for event in self._log.read(**options):
+                yield replace(event, at="2999-01-01T00:00:00.000000Z") if event.seq > 20 else event
+
+    head = mine.head()
+    with pytest.raises(BadInput, match="in the future"):
+        mine.absorb(Bank(Ahead(theirs.log), "ahead"))  # type: ignore[arg-type]
+    assert mine.head() == head
+
+
+def test_a_bank_with_a_policy_that_nobody_knows_comes_in(mine: Bank, theirs: Bank) -> None:
+    """Its policies decide nothing here."""
+    from rbank_es.events import PolicyChoice, PolicySet
+
+    theirs.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="dream", version=9),)))
+    made = mine.absorb(theirs)
+    assert made.candidates == 4 and "dream" not in {each.label for each in mine.policies()}
+
+
+def test_an_extraction_that_nobody_decided_about_there_is_decided_here(mine: Bank, theirs: Bank) -> None:
+    theirs.append(drawn(COUNTED, ("well", "success")))
+    assert isinstance(next(theirs.events(after=theirs.position - 1)), MemoriesExtracted)
+    mine.absorb(theirs)
+    assert mine.state().items[COUNTED.id].support == 2

@@ -1,0 +1,71 @@
+"""The command `absorb`, as people and programs meet it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank
+from tests.cli.misled import HEIGHT, judged, learned, misled_bank, ran
+from tests.cli.test_corrections import PENDING
+from tests.cli_runner import fails, run
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Two banks: the misled one, and one of somebody else that has a run of a name that is taken."""
+    with Bank.create(tmp_path / "logs" / "notes") as bank:
+        bank.append([*ran("well"), judged("well", "success")])
+        learned(bank, PENDING, ("well", "success"))
+    misled_bank(tmp_path / "logs" / "ann").close()
+    return tmp_path
+
+
+def test_it_says_what_came_and_under_which_names(place: Path) -> None:
+    out = run("absorb", "notes", "ann", "--by", "me", cwd=place).out
+    for words in (
+        "runs",
+        "judgments",
+        "decided: add",
+        "renamed, because the name is taken here: 1 run",
+        "came: 3 items",
+    ):
+        assert words in out
+    assert HEIGHT.id in out and "recorded at positions" in out
+    assert run("absorb", "notes", "ann", cwd=place).out.startswith("ann has nothing that is not here already")
+    assert run("log", "notes", "--type", "bank_absorbed", cwd=place).json["by"] == "me"
+
+
+def test_programs_get_every_number(place: Path) -> None:
+    planned = run("absorb", "notes", "ann", "--dry-run", "--json", cwd=place).json
+    made = run("absorb", "notes", "ann", "--json", cwd=place).json
+    assert planned | {"dry_run": False, "first": 0, "last": 0} == made | {"first": 0, "last": 0}
+    assert (made["runs"], made["known"], made["refused"]) == (4, 0, 0)
+    [(there, here)] = made["renamed_runs"].items()
+    assert there == "well" and here.startswith("well-")
+    shown = run("show", "notes", made["first"], cwd=place).out
+    assert "recorded first in bank" in shown and made["bank"] in shown
+
+
+def test_a_dry_run_records_nothing(place: Path) -> None:
+    head = run("head", "notes", cwd=place).out.split()[1]
+    assert "nothing was recorded" in run("absorb", "notes", "ann", "--dry-run", cwd=place).out
+    assert run("head", "notes", cwd=place).out.split()[1] == head
+
+
+def test_a_point_of_the_other_bank(place: Path) -> None:
+    assert run("absorb", "notes", "ann@lucky", "--json", cwd=place).json["runs"] == 3
+
+
+def test_what_cannot_be_absorbed(place: Path) -> None:
+    assert "can't absorb itself" in fails("absorb", "notes", "notes", cwd=place)
+    assert "nobody" in fails("absorb", "notes", "nobody", cwd=place)
+    fails("absorb", "notes", "memory:", cwd=place)
+    fails("absorb", "notes@3", "ann", cwd=place)
+    [segment] = (place / "logs" / "ann").glob("*.jsonl")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    segment.write_bytes(b"".join([*lines[:9], b"{}\n", *lines[10:]]))
+    head = run("head", "notes", cwd=place).out.split()[1]
+    fails("absorb", "notes", "ann", cwd=place, code=3)
+    assert run("head", "notes", cwd=place).out.split()[1] == head

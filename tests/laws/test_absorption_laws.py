@@ -1,0 +1,154 @@
+"""Laws of absorption: any two banks, with any lives, strangers or one of them a copy of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rbank_es import Bank
+from rbank_es.bank.foreign_events import stays
+from rbank_es.events import Event, MemoriesExtracted, PolicySet, RunStarted
+from rbank_es.events.items import Item
+from rbank_es.policies import Append, Dedup, Never
+from tests.cli.misled import HEIGHT, TWIN
+from tests.effort import examples
+from tests.laws.bank_lives import ALL, DEDUP, JUDGED, PEOPLE, RUNS, Life, Op, lives
+from tests.laws.plain_bank import canonical, rows
+
+lawful = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def lived(ops: list[Op], start: Life | None = None) -> Life:
+    life = start or Life()
+    for op in ops:
+        life.do(op)
+    life.policy("policy", DEDUP, Never(), False)  # under a policy that nobody knows, nothing is decided
+    return life
+
+
+@contextmanager
+def copied(life: Life) -> Iterator[Life]:
+    """A life that goes on from here apart."""
+    made = Life.__new__(Life)
+    with life.bank.copy() as bank:
+        made.bank, made.groups = bank, list(life.groups)
+        yield made
+
+
+def brought_words(log: list[Event]) -> dict[tuple[str, int], object]:
+    """The words of every candidate, by the id of its extraction and its index."""
+    extracted = (event for event in log if isinstance(event, MemoriesExtracted))
+    return {(event.id, index): words for event in extracted for index, words in enumerate(event.candidates)}
+
+
+@lawful
+@given(lives(ALL), lives(PEOPLE), st.booleans())
+def test_it_brings_all_loses_nothing_ends_and_leaves_a_canonical_bank(
+    ours: list[Op], theirs: list[Op], strangers: bool
+) -> None:
+    mine = lived(ours)
+    with copied(mine) as fork:
+        other = lived(theirs, None if strangers else fork)
+        there = [event for event in other.log if not stays(event)]
+        made = mine.bank.absorb(other.bank)
+        log = mine.log
+        ids = {event.id for event in log}
+        assert {event.id for event in there} <= ids
+        assert made.brought + made.known == len(there) and made.refused == 0
+        # No words are lost, save those that were erased on one side.
+        words, came = brought_words(there), brought_words(log)
+        assert all(came[pair] == words[pair] for pair in words) or made.withheld or mine.bank.log.erasures()
+        wanted = rows(canonical(log))
+        found = {row[0]: row[1] for row in rows(canonical(log))}
+        state = mine.bank.state()
+        assert {id: entry.state for id, entry in state.items.items() if entry.state != "unsupported"} == found, wanted
+        assert mine.bank.verify(decisions=True).canonical.canonical
+        # Again, back, and round.
+        position = mine.bank.position
+        assert mine.bank.absorb(other.bank).brought == 0 and mine.bank.position == position
+        other.bank.absorb(mine.bank)
+        assert mine.bank.absorb(other.bank).brought == 0 and other.bank.absorb(mine.bank).brought == 0
+
+
+@pytest.mark.slow
+@lawful
+@given(lives(ALL), lives(ALL))
+def test_a_copy_that_did_nothing_adds_nothing_whatever_happened_here(before: list[Op], after: list[Op]) -> None:
+    mine = lived(before)
+    with copied(mine) as fork:
+        lived(after, mine)
+        mine.correct()
+        head = mine.bank.head()
+        made = mine.bank.absorb(fork.bank)
+        assert (made.brought, made.refused, mine.bank.head()) == (0, 0, head)
+
+
+def appending(ops: list[Op]) -> Bank:
+    """A bank under `append`, whose runs began in it, and whose items have the ids of their words."""
+    life = Life()
+    life.bank.append([PolicySet(policies=(Append().choice,)), *(RunStarted(run=run) for run in RUNS)])
+    for op in ops:
+        if op[0] == "learn":
+            items = [Item.make(item.title, item.content, item.src, domain=item.domain) for item in op[3]]
+            op = (*op[:3], items, False, [])
+        life.do(op)
+    life.correct()
+    return life.bank
+
+
+@pytest.mark.slow
+@lawful
+@given(lives(JUDGED), lives(JUDGED))
+def test_under_append_the_order_of_absorptions_does_not_matter(one: list[Op], two: list[Op]) -> None:
+    """For items with ids of their words, and what judges and runs did: the same items, as well supported."""
+    banks = [appending(one), appending(two)]
+    found = []
+    for order in (banks, banks[::-1]):
+        with Bank.create("memory:", policies=(Append().choice,)) as into:
+            for bank in order:
+                into.absorb(bank)
+            state = into.state()
+            uses = {id: len(runs) for id, runs in state.uses.items()}
+            found.append(({id: (entry.state, entry.support) for id, entry in state.items.items()}, uses))
+    assert found[0] == found[1]
+
+
+def test_under_dedup_the_first_of_two_near_duplicates_keeps_its_words() -> None:
+    """So there the order of absorptions decides whose words are active; the other ones support them."""
+    found = []
+    banks = []
+    for item in (HEIGHT, TWIN):
+        banks.append(Bank.create("memory:"))
+        banks[-1].remember(item.title, item.content, src="success")
+    for order in (banks, banks[::-1]):
+        with Bank.create("memory:", policies=(Dedup().choice,)) as into:
+            for bank in order:
+                into.absorb(bank)
+            [(id, entry)] = [each for each in into.state().items.items() if each[1].state == "active"]
+            found.append((id, entry.support))
+    assert found == [(HEIGHT.id, 2), (TWIN.id, 2)]
+
+
+@pytest.mark.slow
+@lawful
+@given(lives(PEOPLE), lives(PEOPLE))
+def test_origins_change_nothing_but_the_label(ours: list[Op], theirs: list[Op]) -> None:
+    """A bank whose events all claim another origin has the same items, verdicts and uses."""
+    plain, other = lived(ours), lived(theirs)
+    plain.bank.absorb(other.bank)
+    with Bank.create("memory:") as labelled:
+        log = list(plain.bank.events(after=2, resolve=True))
+        fresh = [replace(event, seq=0, at="", more=0, dur=0, crc="", origin="f" * 32) for event in log]
+        labelled.append([event for event in fresh if type(event) is not PolicySet or event.policies])
+        mine, theirs_ = plain.bank.state(), labelled.state()
+        assert {id: entry.state for id, entry in mine.items.items()} == {
+            id: entry.state for id, entry in theirs_.items.items()
+        }
+        assert {run: verdict.rank for run, verdict in mine.verdicts.items()} == {
+            run: verdict.rank for run, verdict in theirs_.verdicts.items()
+        }
