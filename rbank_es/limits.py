@@ -86,7 +86,8 @@ ITEM_TAG_CHARS = 60
 PROJECTION_BATCH_EVENTS = 20_000
 # Characters of text after which such a transaction is closed early, because a few events may hold much text.
 PROJECTION_BATCH_CHARS = 32 * MIB
-# Uses in one window of the win rate: 20 cover a few days of work, and one verdict moves the rate by 5 points.
+# Uses in one window of the win rate: with one use a run, 20 cover a few days of work, and one verdict moves the rate by
+# 5 points.
 WIN_RATE_USES = 20
 # The difference of success rates that is looked for between runs with an item and without: 20 points, our own choice,
 # because smaller ones need hundreds of runs on each side.
@@ -95,7 +96,8 @@ UTILITY_DIFFERENCE = 0.2
 HEALTH_POINTS = 200
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
 PROJECTION_BUSY_S = 60.0
-# The seal of a file of read models, a line of numbers; and how long a reader waits for a writer to set it (0.1 ms).
+# The seal of a file of read models, a line of numbers; and how long a reader waits for a writer to set it, which takes
+# a tenth of a millisecond.
 SEAL_BYTES = 1 * KIB
 SEAL_WAIT_S = 0.05
 # Distinct words of a query that are searched for: the time of a search grows with each.
@@ -142,11 +144,12 @@ CORRECTION_CAUSES = 1_000
 # Events and bytes of one group of a correction, half of any group: what is over goes ahead of it in parts.
 CORRECTION_GROUP_EVENTS = GROUP_EVENTS // 2
 CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
-# Events and bytes that an absorption appends at once: with their decisions they fit into a group.
+# Events and bytes that an absorption appends at once: they, their decisions and what is due before fit into one group.
 ABSORBED_GROUP_EVENTS = 4_000
 ABSORBED_GROUP_BYTES = GROUP_BYTES // 4
-# Events that an absorption refused, and slips of writers that `verify --strict` lists; all are counted.
+# Events that an absorption names because another one has their id; all are counted.
 REFUSALS_LISTED = 100
+# Slips of writers that `verify --strict` lists; all are counted.
 SLIPS_LISTED = 1_000
 # Rows of each table of `whatif`: more would hide the next one, and programs get all of them.
 WHAT_IF_ROWS = 20
@@ -166,7 +169,8 @@ ONTOLOGY_FILES = 1_000
 ONTOLOGY_BYTES = 256 * MIB
 # Characters of one literal in an ontology that a description reads.
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
-# Characters of one literal or IRI of a file: escaped, it still fits into the 16 MiB that the engine's parser reads.
+# Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser reads
+# at once. A file with a longer one is refused.
 ONTOLOGY_TERM_CHARS = 2 * MIB
 # Levels of nested elements, objects and triple terms in an ontology's file: readers die of a few thousand.
 ONTOLOGY_DEPTH = 200
@@ -177,7 +181,8 @@ ONTOLOGY_IRI_CHARS = 2_000
 # Characters of a label, and of a definition or a note, that a description of an ontology keeps.
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-# Steps from class to superclass by which instances are counted (Brick: 12,500); beyond, those numbers are left out.
+# Steps from class to superclass by which instances are counted, of all combinations of types: Brick takes 12,500. With
+# more, numbers that include subclasses are left out.
 ONTOLOGY_SUPERCLASS_STEPS = 1_000_000
 # Notes of one class or property that a description keeps: a term of PROV or SKOS has two at most.
 ONTOLOGY_NOTES = 8
@@ -254,7 +259,8 @@ STORE_CHARS = 256 * MIB
 TOOL_TRIES = 20
 # Items that `mem_get` gives in full at once.
 READ_ITEMS = 3
-# The largest `k` of `mem_search`, whose titles fit into its return; the policies' default (source: the tool design).
+# The largest `k` of `mem_search`: so many titles still fit into its return; and the retrieval policies' default
+# (source: the tool design).
 FOUND_ITEMS = 20
 FOUND_ITEMS_DEFAULT = 6
 # Default size of `ctx_peek` (source: the handle pattern).
