@@ -241,6 +241,8 @@ def tell_judgments(teller: Teller) -> None:
             confidence=0.75,
             evidence=("empty_result",),
             supervised=True,
+            calls=("01900000-0000-7000-8000-000000000003",),
+            precedents=(ITEMS[0].id,),
             reason="All three boats are named.",
             extra='{"raw":"success"}',
         )
@@ -385,6 +387,7 @@ def tell_memory(teller: Teller) -> None:
             ),
             pending=True,
             extractor="script-1",
+            calls=("01900000-0000-7000-8000-000000000004",),
             heads=tuple(item.head for item in ITEMS),
             candidates=tuple(item.text for item in ITEMS),
             reason="Three things to keep.",
