@@ -34,6 +34,7 @@ SUBJECTS = (
     "leakage",
     "rerun",
     "bisection",
+    "what-if",
     "recording",
     "rollouts",
     "sandbox",
@@ -85,6 +86,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         sandboxes,
         search,
         startup,
+        suppositions,
         tools,
         writers,
     )
@@ -105,6 +107,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "leakage": leakage.measure,
         "rerun": rerun.measure,
         "bisection": bisection.measure,
+        "what-if": suppositions.measure,
         "recording": recording.measure,
         "rollouts": rollouts.measure,
         "sandbox": sandboxes.measure,
