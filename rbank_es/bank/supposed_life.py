@@ -117,7 +117,8 @@ class SupposedLife:
         """
         state = self.recorded.state
         self._open(state.position, "")
-        self._next, self._out = self._next + 1, [None]
+        self._next += 1
+        self._out = [None]
         # Its decisions may be still to come: the position may be inside of a group.
         self._dropped.update(id for run in self._supposition.runs for id in state.relying.get(run, ()))
         choices = self._supposition.choices(tuple(state.policies.values()))

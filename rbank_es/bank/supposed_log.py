@@ -77,7 +77,7 @@ class SupposedLog:
             while key is not None and key < event.seq:
                 yield from self._in_place(key)
                 key = next(keys, None)
-            if key == event.seq:
+            if key is not None and key == event.seq:
                 yield from self._in_place(key, event)
                 key = next(keys, None)
             elif event.seq <= self._since or not self._supposition.is_without(event):

@@ -8,7 +8,7 @@ did to others. Without a run: nothing of it is in the log, and what was drawn fr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from msgspec import Struct
 
@@ -81,11 +81,10 @@ def supposition_of(
 
 
 def _verdict(given: str) -> VerdictValue:
-    known: tuple[VerdictValue, ...] = get_args(VerdictValue)
-    value = next((each for each in known if each == given), None)
-    if value is None:
+    known = get_args(VerdictValue)
+    if given not in known:
         raise BadInput(f"{given!r} is no verdict; give one of {', '.join(known)}")
-    return value
+    return cast("VerdictValue", given)
 
 
 def _judged_run(state: State, given: str) -> str:

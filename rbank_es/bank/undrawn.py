@@ -77,7 +77,10 @@ def _decided(state: State, run: str) -> Decided | None:
 
 def _together(state: State, runs: Iterable[str]) -> list[Undrawn]:
     """Return what the rollouts of a task can teach, drawn or not."""
-    verdicts = {run: verdict for run in runs if (verdict := _decided(state, run)) is not None}
+    verdicts = dict[str, Decided]()
+    for run in runs:
+        if (verdict := _decided(state, run)) is not None:
+            verdicts[run] = verdict
     decided = [_run(state, run, verdict) for run, verdict in verdicts.items()]
     won = [each.run for each in decided if each.verdict == "success"]
     made: list[Undrawn] = []
