@@ -162,7 +162,7 @@ named AS (
     FROM grounds g JOIN json_each(g.relied) j
 ),
 held AS (
-    SELECT n.item, n.text, n.kind, n.landings, n.run, v.run IS NOT NULL AS judged,
+    SELECT n.item, n.text, n.kind, n.landings, n.run, coalesce(v.verdict <> 'undecided', 0) AS judged,
         sum(n.verdict = 'success') AS won, sum(n.verdict = 'failure') AS lost
     FROM named n LEFT JOIN verdicts v ON v.run = n.run AND v.purpose = 'learning' AND v.to_seq IS NULL
     WHERE v.run IS NULL OR v.verdict = n.verdict
