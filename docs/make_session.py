@@ -1,7 +1,7 @@
 """Writes the real output of commands on the sample bank into the README: `python docs/make_session.py`.
 
-Run it after logs/make_sample.py. Ids of runs are updated first, because they hold a digest of the settings. A test
-compares the result with the README.
+Run it after logs/make_sample.py. Ids of runs are updated first, because they hold a digest of the settings; in
+docs/questions.md only they are. Tests compare both documents with what is printed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import RunStarted
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT, SAMPLE = ROOT / "README.md", ROOT / "logs" / "sample"
+DOCUMENT, QUESTIONS, SAMPLE = ROOT / "README.md", ROOT / "docs" / "questions.md", ROOT / "logs" / "sample"
 COLUMNS = 160
 BLOCK = re.compile(r"(?<=^```console\n)(?:\$ rbank-es \w+ sample[@ ].*\n(?:.*\n)*?)(?=^```$)", re.MULTILINE)
 RUN = re.compile(r"\b([a-z]+-\w+)-[0-9a-f]{8}-(\d+)\b")
@@ -57,3 +57,4 @@ def document() -> str:
 
 if __name__ == "__main__":
     DOCUMENT.write_text(document(), encoding="utf-8")
+    QUESTIONS.write_text(renamed(QUESTIONS.read_text(encoding="utf-8")), encoding="utf-8")

@@ -13,6 +13,7 @@ import doctest
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from tests.cli_runner import CACHE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-LONG = {"agents.md", "corrections.md", "judging.md", "lineage.md", "loop.md", "models.md", "rerun.md"}
+LONG = {"agents.md", "corrections.md", "judging.md", "lineage.md", "loop.md", "models.md", "questions.md", "rerun.md"}
 """Their examples run agents in the real sandbox, load a client of models, or are many commands."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
@@ -49,7 +50,7 @@ def blocks_of(document: Path) -> Iterator[Block]:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory, with the program on the path."""
+    """A directory with the sample bank and nothing else, and the program on the path."""
     program = tmp_path / ".bin" / "rbank-es"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m rbank_es "$@"\n')
@@ -60,6 +61,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("RBANK_HOME", raising=False)
     monkeypatch.setenv("RBANK_CACHE", str(CACHE))
+    # By its name, as in a clone; nothing else of these documents uses it.
+    shutil.copytree(ROOT / "logs" / "sample", tmp_path / "logs" / "sample")
     return tmp_path
 
 

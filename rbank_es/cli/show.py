@@ -189,16 +189,16 @@ def _print_utility(won: Share, compared: OutcomeDifference) -> None:
         return
     low, high = won.interval
     echo(f"won {won.part:,} of {count(won.whole, 'decided use')}: {won.rate:.0%}, from {low:.0%} to {high:.0%} at 95 %")
-    found, sides = compared.difference, f"{compared.matched:,} runs on each side"
+    found, sides = compared.difference, f"{count(compared.matched, 'run')} on each side"
     if found is None:
         echo(
-            f"too few runs to compare: as many as {sides} with and without it, of the same ontology and time; "
+            f"too few runs to compare: {sides} with and without it, of the same ontology and time; "
             f"{compared.needed:,} would show a difference of {limits.UTILITY_DIFFERENCE * 100:.0f} points"
         )
     else:
         echo(
             f"beside runs without it, of the same ontology and time: {100 * found.value:+.0f} points, from "
-            f"{100 * found.low:+.0f} to {100 * found.high:+.0f}; as many as {sides}. Runs were not given it at random, "
+            f"{100 * found.low:+.0f} to {100 * found.high:+.0f}; {sides}. Runs were not given it at random, "
             "so this is no effect of it"
         )
     echo()
