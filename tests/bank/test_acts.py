@@ -13,7 +13,15 @@ from rbank_es.bank.correction import Correction
 from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.work_list import CandidateIndex
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import ContextBuilt, MemoriesConsolidated, MemoriesExtracted, Reliance, RunJudged, RunStarted
+from rbank_es.events import (
+    ContextBuilt,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesRetracted,
+    Reliance,
+    RunJudged,
+    RunStarted,
+)
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import JudgeKind, VerdictValue
 from rbank_es.state import active
@@ -231,6 +239,18 @@ def test_rejected_words_leave_with_their_near_duplicates_and_do_not_come_back(
     assert again.because.startswith(f"eve rejected {a}") and again.because.endswith("it is wrong")
     assert b not in states(bank)
     assert bank.reject(a, because="it is wrong").correction == ""
+
+
+def test_of_two_ends_in_a_row_each_is_told_by_its_own_author_and_reason(bank: Bank) -> None:
+    """Other writers, and an absorption, record one end right behind another."""
+    first = learn(bank, "r1", WORDS).item
+    second = learn(bank, "r2", "nine ten eleven twelve", "Count each of them once").item
+    ends = ((first, "ann", "too long"), (second, "eve", "it is wrong"))
+    bank.append([MemoriesRetracted(ids=(id,), how="rejected", by=by, why=why) for id, by, why in ends])
+    at = bank.position
+    assert learn(bank, None, WORDS).because == f"ann rejected {first} at position {at - 1}: too long"
+    again = learn(bank, None, "nine ten eleven twelve", "Count each of them once")
+    assert again.because == f"eve rejected {second} at position {at}: it is wrong"
 
 
 def test_all_words_of_a_rejected_id_stay_barred_whichever_of_them_its_state_names(bank: Bank) -> None:

@@ -74,6 +74,14 @@ def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_mor
     assert "characters left out …]\nline " in last
 
 
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_no_budget_is_passed_by_any_number_of_steps(count: int) -> None:
+    """Least of all by one character less than the whole, where blanks between steps decide."""
+    whole = len(format_trajectory(steps(count)))
+    for budget in range(limits.EXTRACTION_TRAJECTORY_LEAST_CHARS, whole):
+        assert 0 < len(format_trajectory(steps(count), budget)) <= budget
+
+
 def test_no_steps_and_no_room_give_an_empty_text() -> None:
     assert format_trajectory([]) == ""
     assert format_trajectory(steps(2), limits.EXTRACTION_TRAJECTORY_LEAST_CHARS - 1) == ""

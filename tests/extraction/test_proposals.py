@@ -75,6 +75,24 @@ def test_a_failure_makes_candidates_of_what_to_avoid() -> None:
     assert only is not None and (only.items, only.code) == ((), "no_usable_item")
 
 
+def test_a_proposal_may_reach_each_limit_and_pass_none() -> None:
+    """A proposal at every limit is a candidate as it is; one past any of them is none."""
+    most = item(
+        "t" * limits.ITEM_TITLE_CHARS,
+        "c" * limits.ITEM_CONTENT_CHARS,
+        desc="d" * limits.ITEM_DESC_CHARS,
+        tags=tuple(f"{number:02}".ljust(limits.ITEM_TAG_CHARS, "t") for number in range(limits.ITEM_TAGS)),
+    )
+    made = from_proposals([proposed(most)], WON)
+    assert made is not None and made.items == (most,)
+    longer = ("title", "desc", "content", "tags")
+    past = [msgspec.structs.replace(most, **{name: getattr(most, name) + getattr(most, name)[:1]}) for name in longer]
+    past.append(msgspec.structs.replace(most, tags=(most.tags[0] + "t",)))
+    for each in past:
+        made = from_proposals([proposed(each)], WON)
+        assert made is not None and made.items == ()
+
+
 def test_a_warning_goes_by_its_polarity_not_by_its_source() -> None:
     seeded = item("Beware of the superclass", src="seed", polarity="failure")
     made = from_proposals([proposed(seeded), proposed(item("Do", src="seed"))], LOST)

@@ -382,6 +382,24 @@ class TestDerived:
         fresh = FileLog.open(log.directory)
         assert [fresh.seq_of_id(event_id(number)) for number in range(30)] == list(range(1, 31))
 
+    def test_a_position_in_an_id_index_was_durable(self, tmp_path: Path, small_segments: None) -> None:
+        """Without receipts too, a log that ends before a position in an index is damaged: nothing of it is cut off."""
+        log = create(tmp_path / "bank")
+        for number in range(30):
+            log.append([note(f"note {number:02d} " * 10, number)])
+        log.seq_of_id(event_id(99))
+        assert sorted(log.derived_directory.glob("*.ids"))
+        no_receipts(log.directory)
+        first, *others = sorted(log.directory.glob("*.jsonl"))
+        for path in others:
+            path.unlink()
+        first.write_bytes(first.read_bytes()[:-200])
+        before = files_of(log.directory)
+        for act in (lambda log: log.append([note("x")]), FileLog.verify):
+            with pytest.raises(LogCorruption):
+                act(FileLog.open(log.directory))
+        assert files_of(log.directory) == before
+
     def test_damaged_closed_segment_is_not_indexed(self, tmp_path: Path, small_segments: None) -> None:
         """An index is made from sound lines only: a damaged id raises instead of being forgotten."""
         log = create(tmp_path / "bank")

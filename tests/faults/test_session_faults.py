@@ -79,6 +79,21 @@ def test_a_step_and_a_call_are_answered(session: Session) -> None:
     assert outcome.value == "['note', {'a': None}]['x', {}]" and outcome.calls == 2
 
 
+def test_a_session_inherits_no_variable_but_those_by_which_it_finds_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key in the caller's environment is not in that of the process which runs an agent's code."""
+    monkeypatch.setenv("PROVIDER_API_KEY", "hidden")
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://packages.invalid")
+    session = Session(fake(tmp_path))
+    try:
+        seen = json.loads(session.run("outcome['value'] = json.dumps(dict(os.environ))", {}, answer, TIMES).value)
+    finally:
+        session.end()
+    assert "PROVIDER_API_KEY" not in seen and seen["NPM_CONFIG_REGISTRY"] == "https://packages.invalid"
+    assert seen["DENO_DIR"] == str(tmp_path / "cache")
+
+
 @pytest.mark.parametrize("what", FORGED)
 def test_a_forged_message_ends_the_session(session: Session, what: str) -> None:
     assert lost(session, f"say({FORGED[what]!r})").code == "forged"

@@ -308,6 +308,14 @@ def test_the_model_judges_what_the_checks_let_pass_with_the_banks_precedents(ban
     assert "Without one it is a failure." in engine.requests[0].messages[-1].text
 
 
+def test_a_reason_is_kept_whole_up_to_the_limit_and_truncated_visibly_past_it(bank: Bank) -> None:
+    most = limits.JUDGE_REASON_CHARS
+    for said, kept in (("r" * most, "r" * most), ("r" * (most + 1), "r" * (most - 1) + "…")):
+        with models(bank, Replies(YES.replace("It is right.", said))) as lms:
+            verdict = judge_by_lm(RUN, lms)
+        assert verdict.reason == kept and verdict.event("r").reason == kept
+
+
 def test_gold_scores_and_teaches_only_under_supervision() -> None:
     fewer = run_of(THINGS)
     gold = Gold(sparql="SELECT ?x ?y WHERE { ?x a ?y }")

@@ -50,7 +50,14 @@ def answered(code: str) -> str:
         return "registered"
     asked = json.loads(ast.literal_eval(code[code.index("answer(") + len("answer(") : -1]))
     before = calls
-    names: dict[str, Any] = {"say": say, "call": call, "os": os, "sys": sys, "outcome": {"kind": "output"}}
+    names: dict[str, Any] = {
+        "say": say,
+        "call": call,
+        "json": json,
+        "os": os,
+        "sys": sys,
+        "outcome": {"kind": "output"},
+    }
     exec(asked["code"], names)
     outcome = names["outcome"]
     return outcome if isinstance(outcome, str) else json.dumps({"calls": calls - before} | outcome)

@@ -195,7 +195,7 @@ class FailureMarker:
         self._directory, self._system = directory, calls
         self._path = str(directory / FAILED)
         self._unwritten = ""
-        self._held = -1
+        self._held: int | None = None
 
     @property
     def is_only_here(self) -> bool:
@@ -240,12 +240,12 @@ class FailureMarker:
     def hold(self, lock_fd: int) -> None:
         """Keep the bank's lock, which the caller holds, as a shared one until the marker is removed."""
         fcntl.flock(lock_fd, fcntl.LOCK_SH)
-        if self._held < 0:
+        if self._held is None:
             self._held = os.dup(lock_fd)  # the same lock, which outlives the writer's own descriptor
 
     def open_lock(self) -> int:
         """Return a descriptor of the bank's lock file: of the lock that `hold` keeps, if it does. Raises OSError."""
-        if self._held >= 0:
+        if self._held is not None:
             return os.dup(self._held)
         return open_regular(self._directory / LOCK, os.O_RDWR | os.O_CREAT)
 
@@ -253,6 +253,6 @@ class FailureMarker:
         """Admit writers again. The caller holds the bank's lock."""
         self._system.remove(Path(self._path))
         self._unwritten = ""
-        if self._held >= 0:
+        if self._held is not None:
             os.close(self._held)
-            self._held = -1
+            self._held = None
