@@ -305,13 +305,14 @@ class ErasureUnfinished(LogUnavailable):
 
 
 class LogBusy(LogError):
-    """Another writer held the log for longer than the limit."""
+    """Another writer held the log for longer than the limit, or does what only one at a time may do (no wait)."""
 
     exit_code = 4
 
     def __init__(self, bank: str, waited_s: float) -> None:
         self.bank, self.waited_s = bank, waited_s
-        super().__init__(f"another process has held the log of {bank} for {waited_s:.0f} s; retry later")
+        held = f"has held the log of {bank} for {waited_s:.0f} s" if waited_s else f"is at work on {bank}"
+        super().__init__(f"another process {held}; retry later")
 
 
 # -------------------- projections

@@ -72,7 +72,7 @@ MEASURES = {
     "wins_last": f"of the last {limits.WIN_RATE_USES} uses",
     "wins_before": f"of the {limits.WIN_RATE_USES} uses before",
     "top_tenth": "uses of the most used tenth of the items",
-    "never_used": "active items never used",
+    "never_used": "retrievable items never used",
     "overruled": "verdicts overruled",
     "undecided": "verdicts left undecided",
     "disagreement": "runs on which judges differ",

@@ -19,6 +19,7 @@ from rbank_es.cli.shared.output import (
     echo_heading,
     echo_json,
     echo_table,
+    safe_line,
     warn,
 )
 
@@ -63,24 +64,27 @@ def absorb(bank: str, other: str, by: str | None, dry_run: bool, as_json: bool) 
 
 def _print(other: str, made: Absorption, dry_run: bool) -> None:
     _warn_of_refusals(made)
-    if not made.brought:
-        echo(f"{other} has nothing that is not here already")
-    else:
+    if made.brought:
         _print_counts(made)
         _print_renamed(made)
-        _print_items("came", made.came)
-        _print_items("left the bank", made.left)
+    else:
+        echo(f"{other} has nothing that is not here already")
+    _print_items("came", made.came)
+    _print_items("left the bank", made.left)
+    if made.brought or made.items:
         echo()
     if made.erased_since:
         echo(f"{count(made.erased_since, 'text')} that were erased there are still here; erase removes them")
     if dry_run:
         echo("nothing was recorded")
     elif made.last:
-        echo(f"recorded at positions {made.first:,} to {made.last:,}")
+        due = "" if made.brought else "a correction that was due here before was "
+        where = f"position {made.last:,}" if made.first == made.last else f"positions {made.first:,} to {made.last:,}"
+        echo(f"{due}recorded at {where}")
 
 
 def _print_counts(made: Absorption) -> None:
-    echo(f"brought up to position {made.upto:,} of bank {made.bank}")
+    echo(f"brought up to position {made.upto:,} of bank {safe_line(made.bank)}")
     fields: dict[str, Cell] = {
         "events": made.brought,
         "runs": made.runs,

@@ -425,7 +425,7 @@ def test_large_banks_come_in_groups_under_the_limit(mine: Bank, monkeypatch: pyt
 
 
 def test_only_one_absorption_at_a_time(mine: Bank, theirs: Bank) -> None:
-    with mine.log.exclusive("absorption"), pytest.raises(LogBusy):
+    with mine.log.exclusive("absorption"), pytest.raises(LogBusy, match="is at work on"):
         mine.absorb(theirs)
     assert mine.absorb(theirs).brought
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rbank_es import Bank
-from tests.cli.misled import HEIGHT, judged, learned, misled_bank, ran
+from tests.cli.misled import HEIGHT, TWIN, judged, learned, misled_bank, ran
 from tests.cli.test_corrections import PENDING
 from tests.cli_runner import fails, run
 
@@ -69,3 +70,24 @@ def test_what_cannot_be_absorbed(place: Path) -> None:
     head = run("head", "notes", cwd=place).out.split()[1]
     fails("absorb", "notes", "ann", cwd=place, code=3)
     assert run("head", "notes", cwd=place).out.split()[1] == head
+
+
+def test_a_correction_that_was_due_here_is_not_told_as_something_that_came(place: Path) -> None:
+    run("fork", "ann", "branch", cwd=place)
+    with Bank.open(place / "logs" / "ann") as bank:
+        bank.append(replace(judged("wrong", "failure"), judge="bo", kind="human"))
+        due = bank.position + 1
+    assert TWIN.id not in run("search", "ann", "focal", cwd=place).out
+    said = run("absorb", "ann", "branch", cwd=place).out
+    assert "branch has nothing that is not here already" in said
+    assert f"a correction that was due here before was recorded at positions {due} to {due + 1}" in said
+    assert "came: 1 item" in said and TWIN.id in said
+    again = run("absorb", "ann", "branch", cwd=place).out
+    assert again == "branch has nothing that is not here already\n"
+
+
+@pytest.mark.parametrize("command", [("absorb", "notes", "ann"), ("diff", "notes", "ann"), ("diff", "ann", "notes")])
+def test_of_two_banks_the_damaged_one_is_named(command: tuple[str, ...], place: Path) -> None:
+    [segment] = (place / "logs" / "ann").glob("*.jsonl")
+    segment.write_bytes(segment.read_bytes().replace(b'"lucky"', b'"lucka"', 1))
+    assert f"logs/ann: segment {segment.name}, line" in fails(*command, cwd=place, code=3)

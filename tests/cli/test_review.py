@@ -134,3 +134,13 @@ def test_words_of_a_bank_neither_reach_the_terminal_raw_nor_become_part_of_a_com
     assert shlex.split(found["overrule"])[-3:] == ["--", "misled", hostile]
     run(*shlex.split(found["overrule"]), cwd=place)
     assert hostile not in [each["run"] for each in reviewed(place, "--verdicts", "9")["verdicts"]]
+
+
+def test_the_name_of_a_judge_breaks_no_line(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        verdict = replace(judged("odd", "success"), judge_version="1\n\n2. wrong: success, says ann (a person)")
+        bank.append([*ran("odd"), verdict])
+        learned(bank, replace(SORTED, id="beef", title="x", content="quite other words"), ("odd", "success"))
+    said = run("review", "misled", "--verdicts", "9", cwd=place).out
+    assert "2. wrong: success, says ann" in said
+    assert not any(line.startswith("2. wrong: success, says ann") for line in said.splitlines())

@@ -90,7 +90,7 @@ def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
     echo_fields(
         {
             **shown,
-            "doubt": f"{each.doubt.probability:.0%} likely to be wrong: {'; '.join(_because(each.doubt))}",
+            "doubt": f"{each.doubt.probability:.0%} likely to be wrong: {safe_line('; '.join(_because(each.doubt)))}",
             "takes out": _consequence(each.stake),
             "items": _items(each.stake.items, facts["titles"]),
             "given to": _named(each.stake.runs),

@@ -184,11 +184,11 @@ def digest_upto(fd: int, start: Digest, position: int, seed: int, segment: Segme
             if line.startswith(lines.UNNUMBERED):
                 continue
             if not lines.is_intact(line, seed):
-                raise SegmentCorruption(segment.name, 0, offset, "checksum is wrong: bytes were changed or lost")
+                raise SegmentCorruption(segment.path, 0, offset, "checksum is wrong: bytes were changed or lost")
             digest, seq = lines.chain(digest, line), lines.seq_of(line)
             if seq >= position:
                 return offset, seq, digest
-    raise SegmentCorruption(segment.name, 0, offset, f"position {position:,} is missing")
+    raise SegmentCorruption(segment.path, 0, offset, f"position {position:,} is missing")
 
 
 # ---------------------------------------------------------------- ids of events
@@ -331,7 +331,7 @@ def _records(segment: Segment, seed: int) -> Iterator[bytes]:
         for base, complete in blocks(fd, 0):
             if not all(lines.is_intact(line, seed) for line in complete[1 if base == 0 else 0 :]):
                 raise SegmentCorruption(
-                    segment.name, 0, base, "a line behind this byte is damaged, so its id is not known"
+                    segment.path, 0, base, "a line behind this byte is damaged, so its id is not known"
                 )
             for event_id, seq in map(id_and_seq, complete):
                 if event_id:
@@ -406,9 +406,9 @@ class Texts:
             try:
                 return lines.read_text(line, self._seed)
             except ValueError as error:
-                raise SegmentCorruption(place.name, 0, 0, f"the text {ref.key[:12]}…: {error}") from None
+                raise SegmentCorruption(place.path, 0, 0, f"the text {ref.key[:12]}…: {error}") from None
         reason = f"the text {ref.key[:12]}… that an event names is missing"
-        raise SegmentCorruption(segment.name if segment else "(any)", 0, 0, reason)
+        raise SegmentCorruption(segment.path if segment else self._directory / "(any)", 0, 0, reason)
 
     def resolved(self, event: Event, segment: Segment | None = None) -> Event:
         """Return the event with texts in place of its handles; an erased text becomes an erased mark."""

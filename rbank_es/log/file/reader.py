@@ -117,7 +117,7 @@ class Reader:
             if upto is not None and after >= upto:
                 return
             if segments[0].first != 1:
-                raise SegmentCorruption(segments[0].name, 1, 0, "the segments before it are missing")
+                raise SegmentCorruption(segments[0].path, 1, 0, "the segments before it are missing")
             index = segment_of(segments, after + 1)
             if index + 1 < len(segments):
                 yield from self._closed(segments[index], segments[index + 1], after, upto, wanted)
@@ -138,7 +138,7 @@ class Reader:
         """Return the mark of a segment's first event. Raises `LogCorruption` if the segment belongs to another bank."""
         first, offset = read_opened(segment, fd)
         if first.bank != self.lineage:
-            raise SegmentCorruption(segment.name, 1, 0, f"it belongs to bank {first.bank}, not {self.lineage}")
+            raise SegmentCorruption(segment.path, 1, 0, f"it belongs to bank {first.bank}, not {self.lineage}")
         return offset, segment.first - 1
 
     def _start(self, fd: int, segment: Segment, after: int, *, closed: bool) -> Mark:
@@ -234,7 +234,7 @@ class Reader:
     def damage(self, fd: int, segment: Segment, offset: int, reason: str) -> LogCorruption:
         """Return the error for the line that begins at an offset."""
         number = 1 + sum(data.count(b"\n") for data in _pieces(fd, offset))
-        return SegmentCorruption(segment.name, number, offset, reason)
+        return SegmentCorruption(segment.path, number, offset, reason)
 
     def _check_closing(self, fd: int, segment: Segment, following: Segment, end: int, seq: int) -> None:
         """Raise `LogCorruption` unless the segment ends, at `end`, with a line that closes it at position `seq`."""
@@ -418,7 +418,7 @@ class Reader:
             "bytes were changed or lost since"
         )
         advice = older_copy_advice(self.receipts.path.parent) if self.receipts.path else ""
-        return SegmentCorruption(tail.segment.name, number, tail.offset, reason, advice)
+        return SegmentCorruption(tail.segment.path, number, tail.offset, reason, advice)
 
     def find_id(self, event_id: str, segment: Segment) -> int | None:
         """Search a segment's bytes for the event with this id; return its position."""

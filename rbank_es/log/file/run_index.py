@@ -85,7 +85,7 @@ class SegmentRuns:
             at = base
             for line in complete:
                 if not lines.is_intact(line, seed):
-                    raise SegmentCorruption(segment.name, 0, at, "a line is damaged, so its run is not known")
+                    raise SegmentCorruption(segment.path, 0, at, "a line is damaged, so its run is not known")
                 if not line.startswith(lines.UNNUMBERED):
                     self._add(at, lines.key_of(line), segment)
                 at += len(line) + 1
@@ -93,7 +93,7 @@ class SegmentRuns:
 
     def _add(self, offset: int, key: lines.LineKey, segment: Segment) -> None:
         if key.seq != self.seq + 1:
-            raise SegmentCorruption(segment.name, 0, offset, f"position {key.seq:,} is where {self.seq + 1:,} must be")
+            raise SegmentCorruption(segment.path, 0, offset, f"position {key.seq:,} is where {self.seq + 1:,} must be")
         number, self.seq = len(self.offsets), key.seq
         self.offsets.append(offset)
         self.types.setdefault(key.type, array("I")).append(number)
@@ -219,7 +219,7 @@ class RunIndex(ProcessCache):
         """Yield the segments that may hold wanted events, each with the part of the window that it covers."""
         segments = all_segments(self._reader.directory)
         if segments[0].first != 1:
-            raise SegmentCorruption(segments[0].name, 1, 0, "the segments before it are missing")
+            raise SegmentCorruption(segments[0].path, 1, 0, "the segments before it are missing")
         for index in range(segment_of(segments, wanted.after + 1), len(segments)):
             last = segments[index + 1].first - 1 if index + 1 < len(segments) else wanted.upto
             part = wanted._replace(after=max(wanted.after, segments[index].first - 1), upto=min(wanted.upto, last))

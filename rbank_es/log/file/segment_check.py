@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from rbank_es.log import lines
 from rbank_es.log.file.segments import (
@@ -22,8 +23,8 @@ from rbank_es.system.files import opened
 class SegmentCheck(LogCheck):
     """A check that is fed whole segments, in order; `cuts` collects the records of cuts."""
 
-    _where: tuple[str, int, int]
-    """Segment, number and offset of the line that is being checked."""
+    _where: tuple[Path, int, int]
+    """Path of the segment, number and offset of the line that is being checked."""
 
     def __init__(self, lineage: str, noted: Sequence[Head]) -> None:
         self._lineage = lineage
@@ -37,7 +38,7 @@ class SegmentCheck(LogCheck):
         `following` names the next one: where a closed one has no end, that may be a stranger's file.
         """
         with opened(segment.path) as fd:
-            self._where = (segment.name, 1, 0)
+            self._where = (segment.path, 1, 0)
             first, offset = read_opened(segment, fd)
             begun = (first.bank, first.first, first.head, first.erased)
             if begun != (self._lineage, self.seq + 1, self.digest.hex(), self.erased_at):
@@ -53,7 +54,7 @@ class SegmentCheck(LogCheck):
                 at = base
                 for line in complete:
                     number += 1
-                    self._where = (segment.name, number, at)
+                    self._where = (segment.path, number, at)
                     at += len(line) + 1
                     if sealed:
                         raise self.damage("there is a line behind the one that closes the segment")

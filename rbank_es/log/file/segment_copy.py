@@ -110,8 +110,8 @@ def _end_of(fd: int, segment: Segment, upto: int) -> tuple[int, int]:
             if (found := _found(base, complete, upto)) is not None:
                 return found
         except ValueError:
-            raise SegmentCorruption(segment.name, 0, base, "a line behind this byte is damaged") from None
-    raise SegmentCorruption(segment.name, 0, 0, f"position {upto:,} is not in it")
+            raise SegmentCorruption(segment.path, 0, base, "a line behind this byte is damaged") from None
+    raise SegmentCorruption(segment.path, 0, 0, f"position {upto:,} is not in it")
 
 
 def _found(base: int, complete: list[bytes], upto: int) -> tuple[int, int] | None:
@@ -184,7 +184,7 @@ def _check_ends(segment: Segment, following: Segment, reader: Reader) -> None:
         seal = read_sealed(last_line(fd, os.fstat(fd).st_size), reader.seed)
         after, _ = read_opened(following, next_fd)
     if seal is None or (seal.last + 1, seal.head) != (following.first, after.head):
-        raise SegmentCorruption(segment.name, 0, 0, "its last line is damaged, or the next segment doesn't continue it")
+        raise SegmentCorruption(segment.path, 0, 0, "its last line is damaged, or the next segment doesn't continue it")
 
 
 def _close(segment: Segment, upto: int, seed: int, heads: Heads, calls: System) -> str:
@@ -195,7 +195,7 @@ def _close(segment: Segment, upto: int, seed: int, heads: Heads, calls: System) 
             return seal.head
         for base, complete in blocks(fd, 0):
             if not all(lines.is_intact(line, seed) for line in complete):
-                raise SegmentCorruption(segment.name, 0, base, "a line behind this byte is damaged")
+                raise SegmentCorruption(segment.path, 0, base, "a line behind this byte is damaged")
     digest = heads.head(upto).digest
     target = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

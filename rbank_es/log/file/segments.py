@@ -40,10 +40,11 @@ _SEALED: msgspec.json.Decoder[lines.Sealed] = msgspec.json.Decoder(lines.Sealed)
 class SegmentCorruption(LogCorruption):
     """Bytes of a segment are damaged. `line` counts from 1; line 0 means that only the segment is known."""
 
-    def __init__(self, segment: str, line: int, byte_offset: int, reason: str, advice: str = "") -> None:
-        self.segment, self.line, self.byte_offset = segment, line, byte_offset
+    def __init__(self, path: Path, line: int, byte_offset: int, reason: str, advice: str = "") -> None:
+        self.segment, self.line, self.byte_offset = path.name, line, byte_offset
         restore = "Restore that file from a backup; rbank-es log BANK@POSITION reads the log before it."
-        place = f"segment {segment}, line {line:,}, byte {byte_offset:,}"
+        # With the directory, because a command may read two banks.
+        place = f"{path.parent}: segment {path.name}, line {line:,}, byte {byte_offset:,}"
         super().__init__(place, reason, f"{restore} {advice}".rstrip())
 
 
@@ -121,12 +122,12 @@ def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
             raise UnknownEvent("segment_opened", said.format, FORMAT)
         opened = _OPENED.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SegmentCorruption(segment.name, 1, 0, f"not the first line of a segment ({error})") from None
+        raise SegmentCorruption(segment.path, 1, 0, f"not the first line of a segment ({error})") from None
     if not lines.is_intact(line, lines.seed_of(opened.bank)):
-        raise SegmentCorruption(segment.name, 1, 0, "checksum of the first line is wrong")
+        raise SegmentCorruption(segment.path, 1, 0, "checksum of the first line is wrong")
     if opened.first != segment.first or opened.format != FORMAT:
         reason = f"the first line says format {opened.format} from {opened.first}, the file's name says {segment.first}"
-        raise SegmentCorruption(segment.name, 1, 0, reason)
+        raise SegmentCorruption(segment.path, 1, 0, reason)
     return opened, len(line) + 1
 
 
