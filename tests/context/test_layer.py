@@ -141,7 +141,7 @@ def test_a_layer_is_one_module_that_packs_it_within_its_budget(name: str) -> Non
     """And has nothing to say without an ontology, a bank and a guide, unless it is the base instructions."""
     request = ContextRequest(
         task="How many?", subject=None, bank=None, position=None, mode="auto", run=None, curated=None, guide=None,
-        domain=None, observed=False, task_slice=False,
+        domain=None, observed=False, task_slice=False, memory_graph=False,
     )  # fmt: skip
     row = LAYER_TABLE[name]
     packed = row.pack(request, row.lean)

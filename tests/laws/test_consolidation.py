@@ -83,7 +83,9 @@ def plain_dedup(state: State, batch: Sequence[Item]) -> list[tuple[str, tuple[st
 
 
 def plain_decision(state: State, new: Item) -> tuple[str, tuple[str, ...], str]:
-    """What `dedup` decides about one candidate."""
+    """What is decided under `dedup` about one candidate."""
+    if not (new.title or new.desc or new.content or new.tags):
+        return "discard", (), "erased"
     old = state.items.get(new.id)
     if (old is not None and old.state == "rejected") or any(bars(state, entry, new) for entry in state.items.values()):
         return "discard", (), "rejected"
