@@ -1,7 +1,8 @@
 """The lineage of a bank as a graph: what followed from a node, and what it follows from, within bounds.
 
 Every walk goes breadth first and visits a node once, so a cycle (an item, the run that was given it, what that run
-taught, which supports the item) ends it like a leaf.
+taught, which supports the item) ends it like a leaf. What ends an item, or takes its place, leads to the item and no
+further: the runs that were given it came before.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ Direction = Literal["effects", "causes"]
 
 ORDER = ("item", "run", "judgment", "call", "extraction", "candidate", "decision", "context", "retrieval")
 """Kinds of nodes in the order of their interest: where there is no room for all, the first ones are shown."""
+
+ENDINGS = frozenset({"ended", "superseded"})
+"""Relations to an item that they end: its uses came before, so no walk leads through one to them."""
 
 
 class TreeBounds(Struct, frozen=True, kw_only=True):
@@ -107,15 +111,24 @@ class LineageGraph:
 
 
 def _walk(start: LineageNode, direction: Direction, ways: Mapping[LineageNode, list[LineageEdge]]) -> Walk:
+    onward = direction == "effects"
     depths, edges, waiting = {start: 0}, dict[LineageNode, LineageEdge](), deque([start])
+    endings: list[LineageEdge] = []
     while waiting:
         node = waiting.popleft()
         for edge in ways.get(node, ()):
-            next_node = edge.target if direction == "effects" else edge.source
-            if next_node not in depths:
+            next_node = edge.target if onward else edge.source
+            if edge.relation in ENDINGS and (onward or node != start):
+                endings.append(edge)
+            elif next_node not in depths:
                 depths[next_node], edges[next_node] = depths[node] + 1, edge
                 waiting.append(next_node)
-    return Walk(start=start, direction=direction, depths=depths, edges=edges)
+    # What has ended an item is no cause of what the item led to.
+    for edge in endings if onward else ():
+        if edge.target not in depths:
+            depths[edge.target], edges[edge.target] = depths[edge.source] + 1, edge
+    nearest = dict(sorted(depths.items(), key=lambda pair: pair[1]))
+    return Walk(start=start, direction=direction, depths=nearest, edges=edges)
 
 
 class _Grown:

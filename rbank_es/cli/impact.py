@@ -62,9 +62,10 @@ def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: i
     """Show everything downstream of an item, a run or an event, as of a point in time.
 
     From an item lead the runs that were given it, the judgments whose judge was shown it, and the items that it took
-    the place of; from a run its judgments and what was drawn from it; from a decision its item. Each thing is counted
-    once, at the number of steps by which it is nearest. The counts are of everything, whatever the tree leaves out.
-    THING is named as for show; an event of a run that led to nothing by itself stands for its run.
+    the place of; from a run its judgments and what was drawn from it; from a decision its item. What ends an item leads
+    to the item and no further. Each thing is counted once, at the number of steps by which it is nearest. The counts
+    are of everything, whatever the tree leaves out. THING is named as for show; an event of a run that led to nothing
+    by itself stands for its run.
     """
     from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.events import NoteLogged, Reliance, RunJudged
+from rbank_es.events import MemoriesRetracted, NoteLogged, Reliance, RunJudged
 from rbank_es.extraction.candidates import consolidate
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.cli_runner import digest_of, fails, run
@@ -104,6 +104,18 @@ def test_an_event_is_named_by_its_position_and_one_of_a_run_stands_for_the_run(p
     assert decided["thing"]["kind"] == "consolidation" and decided["counts"]["item"] == 3
     note = run("impact", "misled", str(seqs["NoteLogged", None]), cwd=place, code=2)
     assert "no lineage leads from note_logged" in note.err
+
+
+def test_what_ends_an_item_has_not_led_to_the_runs_that_were_given_it_before(place: Path) -> None:
+    run("reject", "misled", HEIGHT.id, "--by", "ann", "--because", "Towers differ.", cwd=place)
+    with Bank.open(place / "logs" / "misled") as bank:
+        [rejection] = [event for event in bank.events() if isinstance(event, MemoriesRetracted)]
+    found = impact(place, str(rejection.seq))
+    assert [(node["id"], node["relation"]) for node in found["nodes"]] == [(HEIGHT.id, "ended")]
+    assert impact(place, HEIGHT.id)["counts"]["run"] == 2
+    causes = run("show", "misled", "misled", "--tree", "--json", "--depth", "9", cwd=place).out
+    assert rejection.id not in causes and HEIGHT.id in causes
+    assert rejection.id in run("show", "misled", HEIGHT.id, "--tree", "--json", cwd=place).out
 
 
 def test_the_tree_and_the_list_are_bounded_and_the_counts_are_not(place: Path) -> None:
