@@ -68,7 +68,12 @@ class ProvenanceTools:
         Example: r = memory_query('SELECT ?t { ?i rbank:used_in ?r ; prov:value ?t . ?r rbank:verdict "failure" }')
         """
         runner = QueryRunner(self._session, self._source)
-        return runner.run(QueryRequest.of(query, limit), by="memory_query", propose=False)
+        reply = runner.run(QueryRequest.of(query, limit), by="memory_query", propose=False)
+        # Advice is written for the run's own source, whose schema tool knows nothing of this graph.
+        for told, key in [*((each, "alternative") for each in reply.body.get("warnings", ())), (reply.body, "hint")]:
+            if key in told:
+                told[key] = told[key].replace("sparql_schema", "memory_schema")
+        return reply
 
 
 # No query of it counts as one that answers a task: those are asked of the run's own source.

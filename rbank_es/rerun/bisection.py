@@ -337,6 +337,9 @@ class _OneRun:
         use, good, own = self.use, self.good, self.search.given.get(self.search.last)
         if use.started.task != good.started.task:
             yield f"{good.run} had another task: it only marks the time"
+        for run, side, contrary in ((use.run, "bad", "success"), (good.run, "good", "failure")):
+            if _verdict(self.view, run) == contrary:
+                yield f"{run} counts as {side} here, though its verdict is {contrary}"
         if outcome == "unknown":
             return
         if differs := [name for name in _BESIDES if getattr(use.started, name) != getattr(good.started, name)]:

@@ -460,6 +460,18 @@ def test_runs_that_contradict_are_refused(bank: Bank, bad: list[str], good: list
         bisect_runs(bank, bad, good)
 
 
+def test_a_verdict_that_says_otherwise_than_the_asker_is_noted(bank: Bank) -> None:
+    ran(bank, "good", verdict="failure")
+    learned(bank, "boats follow the tide")
+    ran(bank, "bad", verdict="success")
+    notes = " ".join(only(bisect_runs(bank, ["bad"], ["good"])).notes)
+    assert "bad counts as bad here, though its verdict is success" in notes
+    assert "good counts as good here, though its verdict is failure" in notes
+    judged(bank, "good", "success")
+    judged(bank, "bad", "failure")
+    assert not only(bisect_runs(bank, ["bad"], ["good"])).notes
+
+
 def test_runs_that_are_not_there_and_mixtures_are_refused(bank: Bank) -> None:
     ran(bank, "good")
     before = bank.position

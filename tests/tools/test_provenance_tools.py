@@ -92,6 +92,16 @@ def test_it_is_guarded_like_any_other_graph(past: Bank, source: Source, graph: M
     assert many["rows"] == 5 and many["truncated"]
 
 
+def test_advice_names_the_schema_of_this_graph_and_not_that_of_the_run_s_source(
+    past: Bank, source: Source, graph: MemoryGraph
+) -> None:
+    box = tools_of(past, source, graph)
+    for query in ("SELECT * { ?s ?p ?o }", 'SELECT * { ?s ?p ?o FILTER(REGEX(STR(?p), "used")) }'):
+        [*warnings] = box.call("memory_query", {"query": query})["warnings"]
+        advice = " ".join(each["alternative"] for each in warnings)
+        assert "memory_schema" in advice and "sparql_schema" not in advice
+
+
 def test_no_copy_of_the_bank_s_words_outlives_it(past: Bank) -> None:
     graph = MemoryGraph(past, past.position)
     quads = graph.source.ontology.quads  # type: ignore[union-attr]
