@@ -104,6 +104,7 @@ def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
     assert "no item" in fails("show", "there.sqlite", f"item:{HEIGHT.id}", cwd=place)
     assert "wrong" in run("show", "there.sqlite", "run:wrong", cwd=place).out
     assert not run("search", "there.sqlite@2", query, "--json", cwd=place).json["hits"]
+    assert "that is a file; one that `--into` wrote is for search and show" in fails("log", "./there.sqlite", cwd=place)
 
 
 def test_what_replay_writes_is_searched_too(place: Path) -> None:

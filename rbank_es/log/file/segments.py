@@ -16,7 +16,7 @@ from rbank_es import limits
 from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
 from rbank_es.log import lines
 from rbank_es.log.protocol import Ancestor
-from rbank_es.system.files import opened
+from rbank_es.system.files import kind_of, opened
 
 _NAME = re.compile(r"[0-9]{20}\.jsonl")
 LOCK, FAILED = "lock", "FAILED"
@@ -81,9 +81,12 @@ def list_segments(directory: Path) -> list[Segment]:
 def all_segments(directory: Path) -> list[Segment]:
     """Return the segments of a bank, in order. Raises `BankNotFound` where there is none."""
     segments = list_segments(directory)
-    if not segments:
-        raise BankNotFound(str(directory))
-    return segments
+    if segments:
+        return segments
+    if kind_of(directory) == "a file":
+        advice = "A bank is a directory, and that is a file; one that `--into` wrote is for search and show"
+        raise BankNotFound(str(directory), advice)
+    raise BankNotFound(str(directory))
 
 
 def segment_of(segments: list[Segment], seq: int) -> int:
