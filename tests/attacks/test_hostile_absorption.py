@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rbank_es import Bank
+from rbank_es import Bank, limits
 from rbank_es.bank.decisions import ids_of_decisions
 from rbank_es.errors import BadEvent, BadInput
 from rbank_es.events import Event, MemoriesExtracted, NoteLogged, RunJudged, RunStarted
@@ -44,8 +44,11 @@ def test_a_forged_origin_raises_no_authority(bank: Bank) -> None:
     assert HEIGHT.id not in active(bank.state())
 
 
-def test_an_event_under_a_known_id_with_other_content_stays_out(bank: Bank) -> None:
-    """A verdict, a start of a run and the words of an item: nothing here is overwritten, each is named."""
+def test_an_event_under_a_known_id_with_other_content_stays_out(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verdict, a start of a run and the words of an item: nothing here is overwritten, each is named.
+
+    Of more than a person would read only the first are named; all are counted.
+    """
     before = list(bank.events(resolve=True))
     known = {type(event): event for event in before}
     extracted = next(event for event in before if isinstance(event, MemoriesExtracted))
@@ -61,7 +64,9 @@ def test_an_event_under_a_known_id_with_other_content_stays_out(bank: Bank) -> N
         assert (made.brought, made.refused) == (1, 3)
         assert [each.known_at for each in made.refusals] == [event.seq for event in changed]
         assert list(bank.events(point=len(before), resolve=True)) == before
-        assert bank.absorb(other).brought == 0
+        monkeypatch.setattr(limits, "REFUSALS_LISTED", 2)
+        again = bank.absorb(other)
+        assert (again.brought, again.refused, again.refusals) == (0, 3, made.refusals[:2])
 
 
 def test_ids_of_decisions_cannot_be_taken_away(bank: Bank) -> None:

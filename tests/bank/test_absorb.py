@@ -197,11 +197,15 @@ def test_a_fork_comes_back_with_what_is_new_in_it_alone(theirs: Bank) -> None:
 
 
 def test_a_stranger_learns_which_bank_of_a_lineage_recorded_first(theirs: Bank) -> None:
+    """The last event before the fork is still its parent's."""
+    theirs.append(NoteLogged(note='"the last of both"'))
     with Bank(theirs.log.fork(theirs.position), "fork") as fork, Bank.create("memory:") as stranger:
         taught(fork, "there", COUNTED)
         stranger.absorb(fork)
-        assert {event.origin for event in stranger.events() if getattr(event, "run", None) == "well"} == {theirs.id}
-        assert {event.origin for event in stranger.events() if getattr(event, "run", None) == "there"} == {fork.id}
+        came = {event.id: event.origin for event in stranger.events() if event.origin}
+        shared = {event.id for event in theirs.events()}
+        assert came == {id: theirs.id if id in shared else fork.id for id in came}
+        assert set(came.values()) == {theirs.id, fork.id}
         assert stranger.absorb(theirs).brought == 0
 
 
@@ -359,6 +363,20 @@ def test_words_that_were_erased_here_never_come_back() -> None:
         assert bank.verify(decisions=True).canonical.canonical
 
 
+def test_other_words_of_an_item_of_which_some_were_erased_here_come_in(mine: Bank) -> None:
+    """An imported id may have words that were never erased."""
+    imported(mine, "ports")
+    erased = next(event.seq for event in reversed(list(mine.events(types={"memories_extracted"}))))
+    imported(mine, "locks")
+    mine.erase(event=erased)
+    with Bank.create("memory:") as other:
+        kept = imported(other, "locks")
+        made = mine.absorb(other)
+        assert (made.withheld, made.refused, made.candidates) == (0, 0, 1)
+        [came] = [event for event in brought(mine, other.id).values() if isinstance(event, MemoriesExtracted)]
+        assert came.candidates == (kept.text,)
+
+
 def test_words_that_were_erased_there_since_are_named() -> None:
     with misled_bank("memory:") as bank, bank.copy() as copied:
         copied.erase(item=WARNING.id)
@@ -422,6 +440,18 @@ def test_large_banks_come_in_groups_under_the_limit(mine: Bank, monkeypatch: pyt
         other.append([NoteLogged(note=f'"{number} {"x" * 4_000}"') for number in range(50)])
         assert mine.absorb(other).brought == 40 * 4 + 50
         assert max(event.more for event in mine.events()) < 60
+
+
+def test_what_was_recorded_together_there_comes_together(mine: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of the other bank are put together up to the limit, and none that fits is divided."""
+    monkeypatch.setattr(limits, "ABSORBED_GROUP_EVENTS", 30)
+    with Bank.create("memory:") as other:
+        for number in range(20):
+            other.append([*ran(f"run-{number}"), judged(f"run-{number}", "success")])
+        mine.absorb(other)
+        ends = {event.id for event in other.events() if not event.more}
+        last = [event for event in mine.events() if event.origin == other.id and not event.more]
+        assert len(last) > 2 and {event.id for event in last} <= ends
 
 
 def test_only_one_absorption_at_a_time(mine: Bank, theirs: Bank) -> None:

@@ -114,6 +114,14 @@ def test_a_judge_changes_its_mind_and_only_its_latest_verdict_counts() -> None:
     assert (("lm-1", "lm"), "success") not in records and records[("lm-1", "lm"), "failure"].wrong == 0
 
 
+def test_a_verdict_that_its_judge_took_back_is_no_opinion() -> None:
+    """It neither stands against another verdict nor counts in the record of its judge."""
+    judgments = [judged("a", "success"), judged("a", "undecided"), judged("a", "failure", "human")]
+    opinions = opinions_of(judgments)
+    assert set(opinions["a"]) == {("human-1", "human")}
+    assert (("lm-1", "lm"), "success") not in judge_records(opinions)
+
+
 def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:
     assert {kind for kind, _ in PRIORS} == {"lm", "check", "gold", "human"} and len(PRIORS) == 8
     assert all(0 <= prior < 1 for prior in PRIORS.values())
