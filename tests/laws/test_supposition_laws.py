@@ -17,6 +17,7 @@ from rbank_es.events import DecisionUndone, Hit, MemoriesRetrieved, RunStarted
 from rbank_es.policies import Append, Bounded, Never
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, usage
+from tests.cli.misled import HEIGHT, TWIN, WARNING, judged, learned, ran
 from tests.effort import examples
 from tests.laws.bank_lives import (
     ALL,
@@ -197,3 +198,18 @@ def test_the_written_bank_finds_what_the_retrievals_would_find(
                 hits = tuple(hit.id for hit in view.search(str(each.query), 3))
                 assert hits == differing.get(each.seq, tuple(hit.id for hit in each.hits))
     event(f"retrievals differ: {len(found.retrievals)}")
+
+
+def test_what_writers_would_have_corrected_before_a_lesson_is_found_behind_it() -> None:
+    """Writers complete what is due before they learn, so a search behind the lesson already finds the twin."""
+    with Bank.create("memory:") as bank:
+        bank.append(ran("first"))
+        learned(bank, HEIGHT, ("first", "success"))
+        bank.append([*ran("second"), judged("second", "success")])
+        learned(bank, TWIN, ("second", "success"))
+        bank.append([judged("first", "success"), *ran("third"), judged("third", "failure")])
+        learned(bank, WARNING, ("third", "failure"))
+        asked(bank, [HEIGHT.title])
+        [hits] = bank.what_if(verdicts={"first": "failure"}).retrievals
+        assert HEIGHT.id in hits.before and TWIN.id not in hits.before
+        assert TWIN.id in hits.after and HEIGHT.id not in hits.after
