@@ -11,8 +11,10 @@ from rbank_es import Bank, limits
 from rbank_es.bank.health_report import health_of, series_positions
 from rbank_es.errors import LimitExceeded
 from rbank_es.events import PolicyChoice
+from rbank_es.events.items import Item
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.state.proportion import Share
-from tests.cli.misled import HEIGHT, WARNING, judged, misled_bank, ran
+from tests.cli.misled import HEIGHT, WARNING, judged, learned, misled_bank, ran
 from tests.cli_runner import fails, run
 
 
@@ -36,6 +38,40 @@ def test_health_tells_shares_with_their_counts(place: Path) -> None:
     assert whole["undecided"] == (0, 4) and whole["overruled"] == (0, 4)
     assert whole["disagreement"] == (1, 1), "a check and a model differ about the run well"
     assert whole["one_verdict"] == (3, 3), "the twin supports in other words, which does not carry an item"
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdicts", "alone"),
+    [
+        ("pattern", ("success", "success"), 1),
+        ("pattern", ("success", "success", "success"), 0),
+        ("contrastive", ("success", "success", "failure"), 1),
+        ("contrastive", ("success", "failure", "failure"), 1),
+        ("contrastive", ("success", "success", "failure", "failure"), 0),
+    ],
+)
+def test_a_comparison_rests_on_one_verdict_where_none_of_its_kind_can_be_spared(
+    kind: str, verdicts: tuple[VerdictValue, ...], alone: int
+) -> None:
+    """A pattern needs two successes, a contrast one success and one failure."""
+    relied = [(f"run-{number}", verdict) for number, verdict in enumerate(verdicts)]
+    with Bank.create("memory:") as bank:
+        bank.append([event for each in relied for event in (*ran(each[0]), judged(*each))])
+        learned(bank, HEIGHT, *relied, kind=kind)
+        with bank.as_of() as view:
+            assert health_of(view).one_verdict == Share(alone, 1)
+
+
+@pytest.mark.parametrize(("items", "top"), [(1, 1), (10, 1), (11, 2), (20, 2)])
+def test_the_most_used_tenth_is_rounded_up(items: int, top: int) -> None:
+    with Bank.create("memory:") as bank:
+        for number in range(items):
+            learned(bank, Item.make(f"Lesson {number:03}", f"{number} " * 9, "seed"))
+        given = [entry.item.id for entry in bank.state().items.values() if entry.state == "active"]
+        assert len(given) == items
+        bank.append(event for number, id in enumerate(given) for event in ran(f"run-{number}", id))
+        with bank.as_of() as view:
+            assert health_of(view).top_tenth == Share(top, items)
 
 
 def test_health_in_words_names_every_measure(place: Path) -> None:

@@ -17,7 +17,7 @@ from rbank_es.events import DecisionUndone, Hit, MemoriesRetrieved, RunStarted
 from rbank_es.policies import Append, Bounded, Never
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, usage
-from tests.cli.misled import HEIGHT, TWIN, WARNING, judged, learned, ran
+from tests.cli.misled import HEIGHT, TWIN, WARNING, judged, learned, misled_bank, ran
 from tests.effort import examples
 from tests.laws.bank_lives import (
     ALL,
@@ -213,3 +213,15 @@ def test_what_writers_would_have_corrected_before_a_lesson_is_found_behind_it() 
         [hits] = bank.what_if(verdicts={"first": "failure"}).retrievals
         assert HEIGHT.id in hits.before and TWIN.id not in hits.before
         assert TWIN.id in hits.after and HEIGHT.id not in hits.after
+
+
+def test_the_written_bank_has_each_event_at_its_position_and_gaps_where_some_are_left_out(tmp_path: Path) -> None:
+    """So a point of the one means the same in the other."""
+    with misled_bank("memory:") as bank, bank.as_of() as recorded:
+        into = tmp_path / "supposed.sqlite"
+        found = bank.what_if(without=["run:misled"], into=into)
+        with ReadModels.open(into, read_only=True) as models, models.live() as view:
+            assert view.position == found.position == bank.position
+            began = {row["run"]: row["started_seq"] for row in recorded.rows("runs")}
+            del began["misled"]
+            assert {row["run"]: row["started_seq"] for row in view.rows("runs")} == began

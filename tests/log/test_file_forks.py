@@ -130,6 +130,16 @@ def test_notes_of_banks_that_are_gone_are_removed(
     assert len(list(notes.iterdir())) == 1 and len(list(notes.glob("*/*"))) == 2
 
 
+def test_a_fork_by_a_clock_that_is_behind_is_no_earlier_than_what_it_shares(log: FileLog, tmp_path: Path) -> None:
+    """`at` never decreases from position to position, in a fork as in any log."""
+    with (
+        FileLog.open(log.directory, clock=lambda: 1_000_000) as behind,
+        behind.fork(log.position(), str(tmp_path / "fork")) as fork,
+    ):
+        times = [event.at for event in fork.read()]
+        assert len(times) == log.position() + 1 and times == sorted(times)
+
+
 def test_where_links_are_not_possible_all_is_copied(log: FileLog, tmp_path: Path) -> None:
     """Another disk, or a file system without links: the same fork, with bytes of its own."""
     elsewhere = FileLog.open(log.directory, calls=NoLinks())
