@@ -35,6 +35,7 @@ SUBJECTS = (
     "rerun",
     "bisection",
     "what-if",
+    "absorption",
     "recording",
     "rollouts",
     "sandbox",
@@ -67,6 +68,7 @@ def main() -> int:
 
 def _run(full: bool, chosen: list[str], output: Path) -> None:
     from benchmarks import (
+        absorptions,
         append,
         bisection,
         corrections,
@@ -108,6 +110,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "rerun": rerun.measure,
         "bisection": bisection.measure,
         "what-if": suppositions.measure,
+        "absorption": absorptions.measure,
         "recording": recording.measure,
         "rollouts": rollouts.measure,
         "sandbox": sandboxes.measure,

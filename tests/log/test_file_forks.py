@@ -164,9 +164,12 @@ def test_places_that_are_refused(log: FileLog, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
-    for place in ("there", "file", "link", "bank"):
-        with pytest.raises((BankExists, BadInput)):
+    kinds = {"there": "a directory already", "file": "it is a file", "link": "a link already"}
+    for place, kind in kinds.items():
+        with pytest.raises(BankExists, match=kind):
             log.fork(3, str(tmp_path / place))
+    with pytest.raises(BadInput):
+        log.fork(3, str(tmp_path / "bank"))
     for place in (log.directory / "inside", log.directory / "deep" / "inside"):
         with pytest.raises(BadInput, match="inside the bank's own directory"):
             log.fork(3, str(place))

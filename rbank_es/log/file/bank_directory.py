@@ -71,7 +71,7 @@ def drafted(directory: Path, calls: System) -> Iterator[Path]:
     Raises `BankExists`, `LogUnavailable`.
     """
     if os.path.lexists(directory):
-        raise BankExists(str(directory))
+        raise BankExists(str(directory), _occupant(directory))
     missing = [folder for folder in directory.parents if not folder.exists()]
     # Beside its place, because a rename is atomic within one file system only.
     draft = directory.with_name(f".{directory.name}.{secrets.token_hex(16)}.part")
@@ -90,6 +90,18 @@ def drafted(directory: Path, calls: System) -> Iterator[Path]:
         for folder in missing:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
+
+
+def _occupant(directory: Path) -> str:
+    """Return what is at the place of a new bank, in words; a link is not followed."""
+    if directory.is_symlink():
+        return "there is a link already"
+    if not directory.is_dir():
+        return "it is a file"
+    with suppress(PermissionError):
+        if not any(is_segment(path.name) for path in directory.iterdir()):
+            return "there is a directory already"
+    return "there is a bank already"
 
 
 def _begin_draft(draft: Path) -> int:
