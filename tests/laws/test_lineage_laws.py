@@ -22,6 +22,7 @@ from rbank_es.events import (
     ContextBuilt,
     Event,
     JudgmentOverruled,
+    MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRetrieved,
     RunJudged,
@@ -31,6 +32,7 @@ from rbank_es.projections.provenance import RELATIONS, VOCABULARY, provenance
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
 from rbank_es.state import fold, usage
+from tests.cli.misled import misled_bank
 from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.strategies import histories, stamped
@@ -124,6 +126,21 @@ def test_the_edges_are_those_of_the_events_and_of_the_fold_as_of_any_position(
         born = Counter(target.name for _, relation, target in said if relation == "born_as")
         assert born == dict.fromkeys(state.items, 1)
         assert usage(state).keys() == {source.name for source, relation, _ in said if relation == "used_in"}
+
+
+def test_births_and_supports_are_at_the_positions_of_their_decisions() -> None:
+    """HEIGHT is born of one run and supported by another one, whose lesson was skipped."""
+    with misled_bank("memory:") as bank, bank.as_of() as view:
+        wanted = {
+            (f"{event.extraction}#{made.candidate}", relation, target, event.seq)
+            for event in bank.events(types={"memories_consolidated"})
+            if isinstance(event, MemoriesConsolidated)
+            for made in event.decisions
+            for relation, target in [("born_as", made.item) if made.action == "add" else ("supports", made.targets[0])]
+        }
+        assert {relation for _, relation, _, _ in wanted} == {"born_as", "supports"}
+        edges = [edge for edge in view.edges() if edge.relation in ("born_as", "supports")]
+        assert {(edge.source.name, edge.relation, edge.target.name, edge.seq) for edge in edges} == wanted
 
 
 @law

@@ -228,7 +228,7 @@ def test_a_second_run_takes_few_checks_where_the_first_found_the_event(bank: Ban
     assert second <= 5 < first <= 2 + bound(61)
 
 
-def test_the_event_of_most_runs_comes_first(bank: Bank) -> None:
+def test_the_event_of_most_runs_comes_first_then_the_latest(bank: Bank) -> None:
     ran(bank, "good")
     cranes = learned(bank, "cranes lift")
     boats = learned(bank, "boats follow the tide")
@@ -237,11 +237,13 @@ def test_the_event_of_most_runs_comes_first(bank: Bank) -> None:
     found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
     told = [(change.gained, change.runs) for change in found.changes]
     assert told == [((boats,), ("bad-1", "bad-2")), ((cranes,), ("bad-2",))]
+    assert [change.gained for change in bisect_runs(bank, ["bad-2"], ["good"]).changes] == [(boats,), (cranes,)]
 
 
 def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
     """An agent that searches by itself reads the bank as of then, and not as of its beginning."""
     learned(bank, "tide tables")
+    before = bank.position
     ran(bank, "good")
     bank.append([RunStarted(run="bad", task="boat tide"), searched(bank, "bad")])
     late = learned(bank, "boats follow the tide")
@@ -250,6 +252,7 @@ def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
     learned(bank, "boats and tides")
     one = only(bisect_runs(bank, ["bad"], ["good"]))
     assert [(change.position, change.gained) for change in one.changes] == [(learned_at, (late,))]
+    assert (one.after, one.upto) == (before, learned_at), "from just before the good run to the last search"
 
 
 @st.composite
