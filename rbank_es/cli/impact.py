@@ -115,7 +115,7 @@ def _node(then: Moment, graph: LineageGraph, kind: str, name: str) -> LineageNod
 def _summary(walk: Walk) -> str:
     counts = walk.counts
     if not counts:
-        return "nothing has followed from it"
+        return "nothing on record has followed from it"
     return f"downstream: {counted(counts)}; the farthest is {count(walk.depth, 'step')} away"
 
 

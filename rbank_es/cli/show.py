@@ -117,9 +117,9 @@ def _show_trees(then: Moment, kind: str, name: str, depth: int, *, as_json: bool
         echo_json({"bank": then.bank.name, "position": then.position, "kind": kind} | trees)
         return
     echo(styled(node_line(effects), "bold"))
-    for title, tree, none in (("comes from", causes, "nothing on record"), ("led to", effects, "nothing so far")):
+    for title, tree in (("comes from", causes), ("led to", effects)):
         echo_heading(title)
-        echo("\n".join(tree_lines(tree, relations=tree is effects)) or none)
+        echo("\n".join(tree_lines(tree, relations=tree is effects)) or "nothing on record")
 
 
 # ---------------------------------------------------------------- an item

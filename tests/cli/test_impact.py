@@ -154,7 +154,7 @@ def test_a_context_tells_of_the_memory_graph_and_a_dry_run_records_it_in_the_set
 def test_what_led_to_nothing_says_so(place: Path) -> None:
     with Bank.open(place / "logs" / "misled") as bank:
         bank.append(ran("idle"))
-    assert "nothing has followed from it" in run("impact", "misled", "idle", cwd=place).out
+    assert "nothing on record has followed from it" in run("impact", "misled", "idle", cwd=place).out
     assert impact(place, "idle")["counts"] == {}
 
 
