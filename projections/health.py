@@ -20,7 +20,8 @@ overruled verdict corrects the past as well.
     wins_before, decided_before        the same of the 20 before those
     for_agents, never_used             active items that agents may be given; those of them without a use
     active_uses, top_items, top_uses   uses of those; the tenth of them that is used most, at least one; its uses
-    judged, undecided, overruled       runs with a verdict for learning; those left undecided; those overruled
+    judged, undecided, overruled       runs with a verdict for learning; those left undecided; those whose verdict
+                                       overruled another one, because who confirms a verdict overrules nothing
     judged_twice, disagreed            runs that two judges or more decided about in their latest verdicts; those on
                                        which these differ
     on_one_verdict                     active items that no longer had support if one run were undecided
@@ -212,8 +213,13 @@ spread AS (
     FROM ranked
 ),
 standing AS (
-    SELECT count(*) AS judged, total(verdict = 'undecided') AS undecided, total(overruled) AS overruled
+    SELECT count(*) AS judged, total(verdict = 'undecided') AS undecided
     FROM verdicts WHERE purpose = 'learning' AND to_seq IS NULL
+),
+corrected AS (
+    SELECT count(DISTINCT j.run) AS overruled FROM learning_judgments j
+    JOIN verdicts v ON v.run = j.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+    WHERE v.overruled AND j.verdict <> v.verdict AND j.from_seq < v.judged_seq
 ),
 opinions AS (
     SELECT run, verdict, row_number() OVER (PARTITION BY run, judge ORDER BY from_seq DESC) AS age
@@ -227,7 +233,7 @@ compared AS (
 ),
 {_FRAGILE.strip()}
 SELECT {", ".join(f"CAST({name} AS INTEGER) AS {name}" for name in HEALTH_COUNTS)}
-FROM stock, decided, won, spread, standing, compared, fragile
+FROM stock, decided, won, spread, standing, corrected, compared, fragile
 """
 
 _ITEMS_BY_SOURCE = """

@@ -38,7 +38,7 @@ class HealthReport(Struct, frozen=True, kw_only=True):
                  was decided
     top_tenth    uses of the most used tenth of the active items, of the uses of all of them
     never_used   active items without a use, of those that agents may be given
-    overruled    verdicts that a person or another judge overruled, of all that stand;  undecided  those that say so
+    overruled    verdicts that a person overruled with another one, of all that stand;  undecided  those that say so
     disagreement runs on which judges differ, of those that several decided about
     one_verdict  active items that rest on the verdict on one run
     """

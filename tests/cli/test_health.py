@@ -40,6 +40,16 @@ def test_health_tells_shares_with_their_counts(place: Path) -> None:
     assert whole["one_verdict"] == (3, 3), "the twin supports in other words, which does not carry an item"
 
 
+def test_who_confirms_a_verdict_overrules_nothing(place: Path) -> None:
+    with Bank.open(place / "misled") as bank:
+        bank.overrule("wrong", "success", reason="It is so.", by="ann")
+        with bank.as_of() as view:
+            assert health_of(view).overruled == Share(0, 4)
+        bank.overrule("lucky", "failure", reason="It is not so.", by="ann")
+        with bank.as_of() as view:
+            assert health_of(view).overruled == Share(1, 4)
+
+
 @pytest.mark.parametrize(
     ("kind", "verdicts", "alone"),
     [

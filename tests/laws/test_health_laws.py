@@ -79,16 +79,21 @@ def plain_spread(state: State) -> dict[str, int]:
 
 def plain_verdicts(log: Sequence[Event], state: State) -> dict[str, int]:
     """Standing verdicts, and what each judge said last of a run."""
-    standing = [each for (_, purpose), each in state.verdicts.items() if purpose == "learning"]
+    by_run = {run: each for (run, purpose), each in state.verdicts.items() if purpose == "learning"}
+    standing = by_run.values()
+    overruled = set[str]()
     said: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for event in log:
         if isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning":
             said[event.run][event.judge] = event.verdict
+            stands = by_run.get(event.run)
+            if stands and stands.overruled and event.seq < stands.seq and event.verdict != stands.verdict:
+                overruled.add(event.run)
     decided = [[each for each in by_judge.values() if each != "undecided"] for by_judge in said.values()]
     return {
         "judged": len(standing),
         "undecided": sum(each.verdict == "undecided" for each in standing),
-        "overruled": sum(each.overruled for each in standing),
+        "overruled": len(overruled),
         "judged_twice": sum(len(verdicts) > 1 for verdicts in decided),
         "disagreed": sum(len(set(verdicts)) > 1 for verdicts in decided),
     }
