@@ -209,6 +209,8 @@ class _Refold(Redecider):
         records = {id: replace(record, landed=(), enders=(), forgotten=False) for id, record in state.records.items()}
         super().__init__(replace(state, pairs=undecided, records=records), timeline)
         self._known, self._live = KnownItems(), dict[str, ItemState]()
+        # How many of the live ones count, kept, because it is asked behind every extraction.
+        self._bounded = 0
         self._unindexed = set[str]()
         self._final, self._since = state, since
         # What is rejected is barred from the start.
@@ -240,9 +242,11 @@ class _Refold(Redecider):
     def put(self, id: str, standing: Standing, seq: int) -> None:
         """Take what became of an item, and whether it is active."""
         super().put(id, standing, seq)
-        self._live.pop(id, None)
+        before = self._live.pop(id, None)
+        self._bounded -= before is not None and before.item.src not in JUDGE_SOURCES
         if standing.state == "active":
             self._live[id] = self.items[id]
+            self._bounded += self.items[id].item.src not in JUDGE_SOURCES
 
     def _settle(self, ids: Iterable[str], order: Order) -> None:
         self._unindexed.update(self.settle_before(ids, order))
@@ -279,8 +283,7 @@ class _Refold(Redecider):
 
     def _overflow(self, seq: int) -> None:
         policy = self.timeline.forgetting(seq)
-        active = sum(entry.item.src not in JUDGE_SOURCES for entry in self._live.values())
-        if policy is not None and policy.overflows(active):
+        if policy is not None and policy.overflows(self._bounded):
             self._forget(policy.to_forget(self._as_of(seq)), seq)
 
     def _as_of(self, seq: int) -> State:
