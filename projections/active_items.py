@@ -2,18 +2,24 @@
 
 A policy ranks by it exactly as by a view of a bank with these items: the same tokenizer over the same columns, and no
 other document that BM25 could count. An item is taken in or dropped in the time that its own words take.
+
+Hits that are clearly apart are found without SQLite, by `WordScores`, many times as fast; the full-text index is
+brought up to date only when a policy needs it.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
+from rbank_es.policies import Filters, RankedItem
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.memory_index import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.projection import json_of
+from rbank_es.projections.word_scores import WordScores
 from rbank_es.state import ItemState
 
 _COLUMNS = ", ".join(f'"{column}"' for column in FTS_COLUMNS)
@@ -24,9 +30,27 @@ CREATE TABLE active_items (
     role TEXT, scope TEXT, domain TEXT
 )
 """
+_INDEX = f"INSERT INTO items_fts (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
+_UNINDEX = f"INSERT INTO items_fts (items_fts, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?)"
 _OUTCOMES = """
 CREATE TEMP VIEW item_outcomes AS SELECT item, wins_of(item) AS wins, losses_of(item) AS losses FROM active_items
 """
+
+
+# One row for each token of the documents in it, as the tokenizer of the full-text index spells them.
+_SPELLED = "CREATE VIRTUAL TABLE spelled_tokens USING fts5vocab(spelled, 'instance')"
+_SPELL = f"INSERT INTO spelled (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
+_PASSING = """
+SELECT c.text, c.item FROM active_items c WHERE c.text IN (SELECT value FROM json_each(?)) AND {condition}
+"""
+_BATCH = 500
+"""Documents that are spelled at once: their tokens are in memory together."""
+_TRIES = (4, 64)
+"""Documents that are scored beyond the hits that are wanted, because filters drop some. More, where those aren't enough
+of the first few; after the last, SQLite is asked."""
+_APART = 1e-9
+"""By this much the scores of hits must differ for their order to be sure: many times what rounding makes of a score, on
+a processor that fuses operations too."""
 
 
 class ActiveItems:
@@ -40,8 +64,13 @@ class ActiveItems:
         self._connection.create_function("losses_of", 1, lambda item: outcomes(item)[1])
         # Without its text beside it: a deletion is given the words, as in the index of the read models.
         self._connection.execute(fts_ddl("items_fts", ""))
+        self._connection.execute(fts_ddl("spelled", ""))
+        self._connection.execute(_SPELLED)
         self._connection.execute(_TABLE)
         self._connection.execute(_OUTCOMES)
+        self._scores = WordScores()
+        self._tokens: dict[str, str | None] = {}
+        self._unindexed: list[tuple[str, tuple[object, ...]]] = []
         self._numbers = count(1)
         self._held: dict[str, tuple[int, ItemState]] = {}
 
@@ -52,6 +81,7 @@ class ActiveItems:
     def update(self, entries: Iterable[tuple[str, ItemState | None]]) -> None:
         """Take items as they are now; one that isn't active, or None, is dropped."""
         self._connection.execute("BEGIN")
+        added: list[tuple[int, ItemState]] = []
         for id, entry in entries:
             now = entry if entry is not None and entry.state == "active" else None
             held = self._held.get(id)
@@ -61,30 +91,74 @@ class ActiveItems:
                 self._drop(*held)
                 del self._held[id]
             if now is not None:
-                self._held[id] = self._add(now)
+                self._held[id] = next(self._numbers), now
+                added.append(self._held[id])
+        for start in range(0, len(added), _BATCH):
+            self._add(added[start : start + _BATCH])
         self._connection.execute("COMMIT")
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT."""
+        if self._unindexed:
+            self._connection.execute("BEGIN")
+            for statement, values in self._unindexed:
+                self._connection.execute(statement, values)
+            self._connection.execute("COMMIT")
+            self._unindexed.clear()
         return self._connection.execute(sql, parameters).fetchall()
 
-    def _add(self, entry: ItemState) -> tuple[int, ItemState]:
-        number, item = next(self._numbers), entry.item
-        facts = (number, item.id, json_of(entry.domains), *_words(entry), item.src, item.polarity)
-        self._connection.execute(
-            f"INSERT INTO active_items VALUES ({', '.join('?' * 12)})", (*facts, item.role, item.scope, item.domain)
-        )
-        self._connection.execute(
-            f"INSERT INTO items_fts (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)", (number, *_words(entry))
-        )
-        return number, entry
+    def best(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
+        """Return the best items by BM25 with equal weights; None where scores are too close to tell."""
+        tokens = self._tokens_of(words)
+        if tokens is None:
+            return None
+        condition, values = filters.sql()
+        for more in _TRIES:
+            scored = self._scores.best(tokens, k + more)
+            complete = len(scored) < k + more
+            numbers = json_of([number for number, _ in scored])
+            passing = dict(self._connection.execute(_PASSING.format(condition=condition), (numbers, *values)))
+            wanted = [RankedItem(passing[number], score) for number, score in scored if number in passing][: k + 1]
+            if complete or len(wanted) > k:
+                apart = all(after.score - hit.score > _APART for hit, after in pairwise(wanted))
+                return wanted[:k] if apart else None
+        return None
+
+    def _tokens_of(self, words: Sequence[str]) -> list[str] | None:
+        """Return the token of each word; None if one has none or several, which only match as a phrase."""
+        new = [word for word in words if word not in self._tokens]
+        if new:
+            spelled = self._spelled([(number, (word, "", "", "")) for number, word in enumerate(new)])
+            for number, word in enumerate(new):
+                tokens = spelled[number]
+                self._tokens[word] = next(iter(tokens)) if tokens.total() == 1 else None
+        tokens_of = [token for word in words if (token := self._tokens[word]) is not None]
+        return tokens_of if len(tokens_of) == len(words) else None
+
+    def _spelled(self, texts: Iterable[tuple[int, tuple[str, ...]]]) -> defaultdict[int, Counter[str]]:
+        """Return the tokens of numbered texts, and how often each has them."""
+        self._connection.executemany(_SPELL, ((number, *words) for number, words in texts))
+        tokens = defaultdict[int, Counter[str]](Counter)
+        for token, number in self._connection.execute("SELECT term, doc FROM spelled_tokens"):
+            tokens[number][token] += 1
+        self._connection.execute("INSERT INTO spelled (spelled) VALUES ('delete-all')")
+        return tokens
+
+    def _add(self, entries: Sequence[tuple[int, ItemState]]) -> None:
+        spelled = self._spelled((number, _words(entry)) for number, entry in entries)
+        for number, entry in entries:
+            item, words = entry.item, _words(entry)
+            facts = (number, item.id, json_of(entry.domains), *words, item.src, item.polarity)
+            self._connection.execute(
+                f"INSERT INTO active_items VALUES ({', '.join('?' * 12)})", (*facts, item.role, item.scope, item.domain)
+            )
+            self._scores.add(number, spelled[number])
+            self._unindexed.append((_INDEX, (number, *words)))
 
     def _drop(self, number: int, entry: ItemState) -> None:
         self._connection.execute("DELETE FROM active_items WHERE text = ?", (number,))
-        self._connection.execute(
-            f"INSERT INTO items_fts (items_fts, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?)",
-            (number, *_words(entry)),
-        )
+        self._scores.drop(number)
+        self._unindexed.append((_UNINDEX, (number, *_words(entry))))
 
 
 def _words(entry: ItemState) -> tuple[str, str, str, str]:

@@ -367,6 +367,9 @@ class _Index:
         """Return the rows of a SELECT."""
         return self._connection.execute(sql, parameters).fetchall()
 
+    def best(self, words: Sequence[str], k: int, filters: Filters) -> None:
+        """Leave every search to SQL: a view is asked few questions, and its full-text index is at hand."""
+
 
 def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:
     ((title, desc, content, src, polarity),) = index.rows(_FOUND, (id,))

@@ -20,6 +20,7 @@ HEADROOM, HEADROOM_FILTERED = 16, 64
 """Hits that are fetched beyond `k`, because some tie or are dropped by filters; more are fetched if not enough. Each
 makes a search a little slower."""
 
+_EQUAL = (1.0, 1.0, 1.0, 1.0)
 _SCORE = "bm25(items_fts, ?, ?, ?, ?)"
 
 # The best are picked before anything else is looked up; filters then apply to those few. Fast, but of hits that tie
@@ -46,7 +47,7 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
     weights: Annotated[
         tuple[Weight, Weight, Weight, Weight],
         Meta(description="Weights of title, desc, content and tags. Default: 1 each, SQLite's own."),
-    ] = (1.0, 1.0, 1.0, 1.0)
+    ] = _EQUAL
     stop_words: Annotated[
         str,
         Meta(description="List of words that aren't searched for: english-1, english-2 or none. Default: english-1."),
@@ -64,6 +65,9 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
         expression = words.match_expression(query, self.stop_words)
         if expression is None:
             return []
+        quick = index.best(self.words(query), k, filters) if self.weights == _EQUAL else None
+        if quick is not None:
+            return quick
         condition, values = filters.sql()
         limit = k + (HEADROOM if filters == Filters(ontology=filters.ontology) else HEADROOM_FILTERED)
         picked = index.rows(_PICK.format(condition=condition), (*values, *self.weights, expression, limit))

@@ -92,6 +92,13 @@ class ItemIndex(Protocol):
         """Return the rows of a SELECT."""
         ...
 
+    def best(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
+        """Return what BM25 with equal weights finds for words, any of them, or None where only SQL can tell.
+
+        The ids are in the order in which SQL would give them, and none of them tie.
+        """
+        ...
+
 
 class RetrievalPolicy(Policy, frozen=True, kw_only=True):
     """A rule that ranks items for a query. Override `words` and `rank`."""
