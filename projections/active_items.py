@@ -45,7 +45,7 @@ SELECT c.text, c.item FROM active_items c WHERE c.text IN (SELECT value FROM jso
 """
 _BATCH = 500
 """Documents that are spelled at once: their tokens are in memory together."""
-_TRIES = (4, 64)
+_TRIES = (2, 16, 64)
 """Documents that are scored beyond the hits that are wanted, because filters drop some. More, where those aren't enough
 of the first few; after the last, SQLite is asked."""
 _APART = 1e-9

@@ -19,6 +19,9 @@ _LEAST_IDF = 1e-6
 # By more than sums of this many floats differ in another order of addition.
 _SLACK = 1e-9
 
+_FEW = 4
+"""So many times the documents that are wanted are scored as soon as no others are left."""
+
 
 class _Term(NamedTuple):
     holding: Mapping[int, int]
@@ -95,27 +98,34 @@ class WordScores:
     def _candidates(self, terms: Sequence[_Term], norms: Mapping[int, float], count: int) -> list[int]:
         """Return the documents that may be among the best, from terms of few documents to those of many."""
         sums: dict[int, float] = {}
-        lengths, rest, done = self._lengths, sum(term.bound for term in terms), 0
+        lengths, least, rest, done = self._lengths, -1.0, sum(term.bound for term in terms), 0
         for term in terms:
-            if sums and max(sums.values()) > rest and _least(sums, count) > rest + _SLACK:
+            if least > rest + _SLACK:
                 break  # One that has none of the terms so far isn't among the best.
             share, get = term.idf * (_K1 + 1), sums.get
             for number, times in term.holding.items():
                 sums[number] = get(number, 0.0) + share * times / (times + norms[lengths[number]])
             rest -= term.bound
             done += 1
+            # Before, no score is likely to be above the rest.
+            if 2 * max(sums.values()) > rest:
+                least = max(least, self._least(terms, sums, norms, count))
         for term in terms[done:]:
-            least = _least(sums, count) - rest - _SLACK
-            sums = {number: score for number, score in sums.items() if score >= least}
+            sums = {number: score for number, score in sums.items() if score >= least - rest - _SLACK}
+            if len(sums) <= _FEW * count:
+                return [*sums]
             share, holding = term.idf * (_K1 + 1), term.holding
-            for number in sums:
-                if times := holding.get(number):
-                    sums[number] += share * times / (times + norms[lengths[number]])
+            for number in holding.keys() & sums.keys():
+                times = holding[number]
+                sums[number] += share * times / (times + norms[lengths[number]])
             rest -= term.bound
-        least = _least(sums, count) - _SLACK
-        return [number for number, score in sums.items() if score >= least]
+            least = max(least, self._least(terms, sums, norms, count))
+        return [number for number, score in sums.items() if score >= least - _SLACK]
 
-
-def _least(sums: Mapping[int, float], count: int) -> float:
-    """Return the score of the last of the best; below 0 where there are fewer."""
-    return nlargest(count, sums.values())[-1] if len(sums) >= count else -1.0
+    def _least(
+        self, terms: Sequence[_Term], sums: Mapping[int, float], norms: Mapping[int, float], count: int
+    ) -> float:
+        """Return a score that so many documents reach: the least whole one of the best so far."""
+        if len(sums) < count:
+            return -1.0
+        return min(self._score(terms, number, norms) for _, number in nlargest(count, zip(sums.values(), sums)))
