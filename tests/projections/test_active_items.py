@@ -1,0 +1,109 @@
+"""The items of a bank in memory: found without SQLite as SQLite finds them, or not at all."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from rbank_es.events.items import Item
+from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem
+from rbank_es.projections.active_items import ActiveItems
+from rbank_es.state import ItemState
+from tests.effort import examples
+
+WORDS = (
+    "count",
+    "counts",
+    "counted",
+    "river",
+    "rivers",
+    "café",
+    "cafe\u0301",
+    "x_y",
+    "sql",
+    "the",
+    "Ⅷ",
+    "日本",
+    "ﬁt",
+    "a",
+)
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+SOURCES = st.sampled_from(("success", "failure", "success", "principle"))
+
+
+class BySql(ActiveItems):
+    """An index that leaves everything to SQL."""
+
+    def best(self, words: object, k: int, filters: Filters) -> None:
+        """Find nothing."""
+
+
+def entry(item: Item, **facts: Any) -> ItemState:
+    return ItemState(item=item, born_seq=1, extraction="e", rank=(1, 0), **facts)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> ItemState:
+    tags = draw(st.lists(st.sampled_from(WORDS), max_size=2))
+    title, content = f"{draw(TEXTS)} {draw(st.integers(0, 9))}", f"{draw(TEXTS)} z"
+    item = Item.make(title, content, draw(SOURCES), desc=draw(TEXTS), tags=tags)  # type: ignore[arg-type]
+    domains = tuple(draw(st.lists(st.sampled_from(("", "units", "coast")), max_size=2, unique=True)))
+    state = draw(st.sampled_from(("active", "active", "active", "forgotten")))
+    return entry(item, state=state, domains=domains)
+
+
+CHANGES = st.lists(st.one_of(entries(), entries(), entries(), st.integers(0, 30)), min_size=6, max_size=40)
+FILTERS = st.builds(
+    Filters,
+    polarity=st.sampled_from((None, None, "success", "failure")),
+    ontology=st.sampled_from((None, "units")),
+    domain=st.sampled_from((None, None, "coast")),
+)
+POLICIES = st.sampled_from((Bm25V1(), Bm25V2(), Bm25V1(domains="none"), Bm25V2(stop_words="none", floor=0.5)))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(CHANGES, st.lists(st.tuples(TEXTS, st.integers(1, 5), FILTERS, POLICIES), min_size=1, max_size=6), st.data())
+def test_hits_are_those_of_sqlite_bit_for_bit(
+    changes: list[ItemState | int], searches: list[tuple[str, int, Filters, Bm25V1]], data: st.DataObject
+) -> None:
+    with closing(ActiveItems(lambda _: (0, 0))) as quick, closing(BySql(lambda _: (0, 0))) as slow:
+        known: list[str] = []
+        for query, k, filters, policy in searches:
+            some = data.draw(st.integers(len(changes) // 2, len(changes)))
+            for change in changes[:some]:
+                if isinstance(change, int):
+                    update = (known[change % len(known)], None) if known else None
+                else:
+                    update = (change.item.id, change)
+                    known.append(change.item.id)
+                for index in (quick, slow):
+                    index.update([update] if update else [])
+            del changes[:some]
+            expected = policy.choose(query, k, filters, slow)
+            assert policy.choose(query, k, filters, quick) == expected
+            told = quick.best(policy.words(query), k, filters) is not None
+            event(f"told without SQL: {told}, hits: {min(len(expected), 3)}")
+
+
+def test_of_many_items_few_are_scored_and_the_best_are_sqlites() -> None:
+    policy = Bm25V1()
+    items = [
+        Item.make(f"n{n} w{n % 7} w{n % 11} w{n % 13}", f"w{n % 3} w{n % 5} " + "pad " * (n % 17), "success")
+        for n in range(400)
+    ]
+    with closing(ActiveItems(lambda _: (0, 0))) as quick, closing(BySql(lambda _: (0, 0))) as slow:
+        for index in (quick, slow):
+            index.update((item.id, entry(item)) for item in items)
+            index.update((item.id, None) for item in items[::9])
+        told = 0
+        for n in range(0, 400, 5):
+            query = f"w{n % 7} w{n % 11} w{n % 13} w{n % 5} n{n} pad"
+            found: list[RankedItem] = policy.rank(query, 2, Filters(), slow)
+            best = quick.best(policy.words(query), 2, Filters())
+            assert best is None or best == found
+            told += best is not None
+        assert told > 30
