@@ -1,6 +1,7 @@
 """What-if: a bank of a hundred thousand events refolded under another policy, with its retrievals repeated.
 
-Most of the time goes to the searches. Each has 31 common words here, and nearly every item of the corpus has one of them.
+Most of the time goes to the searches. Each has 31 common words here, and nearly every item of the
+corpus has one of them.
 """
 
 from __future__ import annotations

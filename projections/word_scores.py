@@ -128,4 +128,5 @@ class WordScores:
         """Return a score that so many documents reach: the least whole one of the best so far."""
         if len(sums) < count:
             return -1.0
-        return min(self._score(terms, number, norms) for _, number in nlargest(count, zip(sums.values(), sums)))
+        best = nlargest(count, sums, key=sums.__getitem__)
+        return min(self._score(terms, number, norms) for number in best)
