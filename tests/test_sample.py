@@ -279,3 +279,20 @@ def exported_and_imported(bank: Bank, place: Path) -> Bank:
     other = Bank.create(place / "other", unsafe_no_sync=True)
     import_paths(other, [place / "events.jsonl"])
     return other
+
+
+def test_no_run_began_before_the_run_or_the_item_that_it_is_downstream_of(bank: Bank) -> None:
+    """An item ended and another one took its place: neither ending has led to the runs before it."""
+    from rbank_es.bank.lineage_graph import LineageGraph
+
+    began = {event.run: event.seq for event in of(bank, RunStarted)}
+    with bank.as_of(None) as view:
+        edges = list(view.edges())
+    graph, walked = LineageGraph(edges), 0
+    starts = {edge.source: began[edge.source.name] for edge in edges if edge.source.kind == "run"}
+    starts |= {edge.target: edge.seq for edge in edges if edge.relation == "born_as"}
+    for start, position in starts.items():
+        runs = [node.name for node in graph.effects(start).nodes if node.kind == "run"]
+        assert all(began[run] > position for run in runs), start
+        walked += len(runs)
+    assert walked > 200 and {"ended", "superseded"} <= {edge.relation for edge in edges}
