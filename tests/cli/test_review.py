@@ -57,7 +57,8 @@ def test_programs_get_all_facts(made: Path) -> None:
     assert (facts["doubtful"], [each["run"] for each in facts["verdicts"]]) == (3, ["wrong", "lucky", "misled"])
     first = facts["verdicts"][0]
     assert first["stake"] == {"items": [HEIGHT.id], "uses": 2, "runs": ["lucky", "misled"]}
-    assert first["loss"] == pytest.approx(first["doubt"]["probability"] * first["weight"])
+    assert first["loss"] == pytest.approx(first["doubt"]["probability"] * first["weight"], abs=1e-3)
+    assert first["doubt"]["probability"] == first["error_of_judge"] == round(first["error_of_judge"], 4)
     assert first["doubt"]["record"]["checked"] == 0 and first["minutes"] >= 1
 
 

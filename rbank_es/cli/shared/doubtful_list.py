@@ -69,18 +69,30 @@ def _facts(given: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[st
     [judgment] = bank.events(after=each.seq - 1, point=each.seq, resolve=True)
     assert isinstance(judgment, RunJudged | JudgmentOverruled)
     texts = [row.get(name) or "" for name in RUN_TEXTS] + [text_of(judgment.reason)]
-    facts: dict[str, Any] = msgspec.to_builtins(each)
+    facts: dict[str, Any] = _rounded(msgspec.to_builtins(each))
     named = {id: view.item(id) or {} for id in each.stake.items[:NAMED]}
     return facts | {
         **{name: row.get(name) for name in RUN_TEXTS},
         "reason": texts[-1],
         "titles": {id: item.get("title") for id, item in named.items()},
-        "error_of_judge": each.doubt.record.error(each.doubt.confidence),
+        "error_of_judge": _rounded(each.doubt.record.error(each.doubt.confidence)),
         "weight": each.stake.weight,
         "minutes": round(minutes_to_check(sum(map(len, texts))), 1),
         "confirm": command_on("overrule", [given, each.run], f"--{each.verdict} --reason TEXT"),
         "overrule": command_on("overrule", [given, each.run], f"--{OPPOSITE[each.verdict]} --reason TEXT"),
     }
+
+
+def _rounded(value: Any) -> Any:
+    """Return a value with its fractions rounded to 4 decimals, as shares are."""
+    match value:
+        case float():
+            return round(value, 4)
+        case dict():
+            return {name: _rounded(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_rounded(each) for each in value]
+    return value
 
 
 def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
