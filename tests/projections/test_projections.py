@@ -213,6 +213,28 @@ def test_item_usage_counts_every_item_that_was_used(models: ReadModels) -> None:
         assert before_it_was_overruled.usage()[LIMIT.id] == (1, 1)
 
 
+def test_an_item_that_is_read_in_full_is_used_and_one_that_is_quoted_is_not(tmp_path: Path) -> None:
+    log = [
+        RunStarted(run="reads"),
+        MemoriesRead(run="reads", ids=("x",), how="get", chars=9),
+        MemoriesRead(run="reads", ids=("y",), how="quote", chars=9),
+    ]
+    models = ReadModels.open(tmp_path / "p.sqlite")
+    models.catch_up(FakeLog(stamped(log)))
+    assert [part(row, "item", "uses", "first_used_seq") for row in rows(models, "item_usage")] == [("x", 1, 2)]
+
+
+def test_judged_runs_name_the_quarter_of_all_runs_in_which_they_began(tmp_path: Path) -> None:
+    """From 1 to 4, whether or not the runs in between were judged."""
+    runs = [f"run-{number}" for number in range(8)]
+    log: list[Event] = [RunStarted(run=run) for run in runs]
+    log += [judged(run, "success", uuid_of(900 + number)) for number, run in enumerate(runs) if run != "run-3"]
+    models = ReadModels.open(tmp_path / "p.sqlite")
+    models.catch_up(FakeLog(stamped(log)))
+    quarters = {row["run"]: row["quarter"] for row in rows(models, "judged_runs")}
+    assert quarters == {run: number // 2 + 1 for number, run in enumerate(runs) if run != "run-3"}
+
+
 def test_lineage_leads_from_run_to_run(models: ReadModels) -> None:
     """Over judgment, extraction, item and retrieval; overruling is a judgment, and what ended an item is an edge."""
     edges = {part(row, "source", "relation", "target") for row in rows(models, "lineage_edges")}
