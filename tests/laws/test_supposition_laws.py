@@ -14,6 +14,7 @@ from rbank_es import Bank
 from rbank_es.bank.canonical import counts
 from rbank_es.bank.supposed_differences import WhatIf
 from rbank_es.events import DecisionUndone, Hit, MemoriesRetrieved, RunStarted
+from rbank_es.events.items import Item
 from rbank_es.policies import Append, Bounded, Never
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, usage
@@ -41,6 +42,7 @@ from tests.laws.bank_lives import (
 lawful = settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 
 TAUGHT = st.one_of(learns, learns, judges("lm", "lm", "check", "human"))
+LESSON = Item.make("Ask which harbour a light belongs to", "Follow the property of the port.", "success")
 QUERIES = st.lists(st.sampled_from(("a", "a b", "c d e", "abcd", "efgh not")), min_size=1, max_size=3)
 
 
@@ -225,3 +227,14 @@ def test_the_written_bank_has_each_event_at_its_position_and_gaps_where_some_are
             began = {row["run"]: row["started_seq"] for row in recorded.rows("runs")}
             del began["misled"]
             assert {row["run"]: row["started_seq"] for row in view.rows("runs")} == began
+
+
+def test_lessons_of_a_run_that_would_have_found_other_items_are_counted_and_not_guessed() -> None:
+    """Whether that run would have taught the same, only a model could tell."""
+    with misled_bank("memory:") as bank:
+        asked(bank, [HEIGHT.title])
+        bank.append(judged("asks", "success"))
+        learned(bank, LESSON, ("asks", "success"))
+        needs = bank.what_if(verdicts={"wrong": "failure"}).needs
+        assert (needs.runs, needs.items) == (1, 1)
+        assert bank.what_if(verdicts={"wrong": "failure"}, without=[f"item:{LESSON.id}"]).needs.items == 0
