@@ -23,8 +23,27 @@ _FEW = 4
 """So many times the documents that are wanted are scored as soon as no others are left."""
 
 
+_LENGTH_BITS = 40
+_Occurrence = int
+"""How often a document has a token, above `_LENGTH_BITS` bits, and how many tokens it has in all, in these."""
+
+
+class _Weights(dict[_Occurrence, float]):
+    """What an occurrence weighs beside the token's rarity, by the average length of the documents; made as needed."""
+
+    def __init__(self, average: float) -> None:
+        super().__init__()
+        self._average = average
+
+    def __missing__(self, occurrence: _Occurrence) -> float:
+        times, length = divmod(occurrence, 1 << _LENGTH_BITS)
+        norm = _K1 * (1 - _B + _B * length / self._average)
+        weight = self[occurrence] = (times * (_K1 + 1.0)) / (times + norm)
+        return weight
+
+
 class _Term(NamedTuple):
-    holding: Mapping[int, int]
+    holding: Mapping[int, _Occurrence]
     idf: float
     bound: float
 
@@ -34,9 +53,10 @@ class WordScores:
 
     def __init__(self) -> None:
         """Begin without documents."""
-        self._holding: dict[str, dict[int, int]] = {}
+        self._holding: dict[str, dict[int, _Occurrence]] = {}
         self._documents: dict[int, Mapping[str, int]] = {}
         self._lengths: dict[int, int] = {}
+        self._occurrences: dict[_Occurrence, _Occurrence] = {}
         self._having_length = Counter[int]()
         self._most = Counter[str]()
         self._tokens = 0
@@ -44,12 +64,15 @@ class WordScores:
     def add(self, number: int, tokens: Mapping[str, int]) -> None:
         """Take in a document: how often it has each token."""
         self._documents[number] = tokens
+        length = self._lengths[number] = sum(tokens.values())
         for token, times in tokens.items():
-            self._holding.setdefault(token, {})[number] = times
+            # The same object for the same number: a search reads so many that the caches of a processor matter.
+            occurrence = times << _LENGTH_BITS | length
+            occurrence = self._occurrences.setdefault(occurrence, occurrence)
+            self._holding.setdefault(token, {})[number] = occurrence
             # Never lowered: a bound may be too high.
             if times > self._most[token]:
                 self._most[token] = times
-        length = self._lengths[number] = sum(tokens.values())
         self._having_length[length] += 1
         self._tokens += length
 
@@ -68,65 +91,61 @@ class WordScores:
 
         As of FTS5, a score is below 0, and a token that is named twice weighs twice. Those that tie are in any order.
         """
-        norms = self._norms()
-        terms = [term for token in tokens if (term := self._term(token, norms)) is not None]
-        left = self._candidates(sorted(terms, key=lambda term: len(term.holding)), norms, count)
-        scored = [(number, -self._score(terms, number, norms)) for number in left]
+        weights = _Weights(self._tokens / len(self._documents) if self._documents else 1.0)
+        terms = [term for token in tokens if (term := self._term(token, weights)) is not None]
+        left = self._candidates(sorted(terms, key=lambda term: len(term.holding)), weights, count)
+        scored = [(number, -_score(terms, number, weights)) for number in left]
         return sorted(scored, key=lambda each: each[1])
 
-    def _norms(self) -> dict[int, float]:
-        """Return by the length of a document what BM25 adds to the number of times that it has a token."""
-        average = self._tokens / len(self._documents) if self._documents else 1.0
-        return {length: _K1 * (1 - _B + _B * length / average) for length in self._having_length}
-
-    def _term(self, token: str, norms: Mapping[int, float]) -> _Term | None:
+    def _term(self, token: str, weights: _Weights) -> _Term | None:
         holding = self._holding.get(token)
         if not holding:
             return None
         idf = log((len(self._documents) - len(holding) + 0.5) / (len(holding) + 0.5))
         idf = _LEAST_IDF if idf <= 0 else idf
-        most = self._most[token]
-        return _Term(holding, idf, idf * (most * (_K1 + 1) / (most + norms[min(norms)])))
+        most = self._most[token] << _LENGTH_BITS | min(self._having_length)
+        return _Term(holding, idf, idf * weights[most])
 
-    def _score(self, terms: Sequence[_Term], number: int, norms: Mapping[int, float]) -> float:
-        score, norm = 0.0, norms[self._lengths[number]]
-        for term in terms:
-            times = term.holding.get(number, 0)
-            score += term.idf * ((times * (_K1 + 1.0)) / (times + norm))
-        return score
-
-    def _candidates(self, terms: Sequence[_Term], norms: Mapping[int, float], count: int) -> list[int]:
+    def _candidates(self, terms: Sequence[_Term], weights: _Weights, count: int) -> list[int]:
         """Return the documents that may be among the best, from terms of few documents to those of many."""
         sums: dict[int, float] = {}
-        lengths, least, rest, done = self._lengths, -1.0, sum(term.bound for term in terms), 0
+        least, rest, done = -1.0, sum(term.bound for term in terms), 0
         for term in terms:
             if least > rest + _SLACK:
                 break  # One that has none of the terms so far isn't among the best.
-            share, get = term.idf * (_K1 + 1), sums.get
-            for number, times in term.holding.items():
-                sums[number] = get(number, 0.0) + share * times / (times + norms[lengths[number]])
+            idf, get = term.idf, sums.get
+            for number, occurrence in term.holding.items():
+                sums[number] = get(number, 0.0) + idf * weights[occurrence]
             rest -= term.bound
             done += 1
             # Before, no score is likely to be above the rest.
             if 2 * max(sums.values()) > rest:
-                least = max(least, self._least(terms, sums, norms, count))
+                least = max(least, _least(terms, sums, weights, count))
         for term in terms[done:]:
             sums = {number: score for number, score in sums.items() if score >= least - rest - _SLACK}
             if len(sums) <= _FEW * count:
                 return [*sums]
-            share, holding = term.idf * (_K1 + 1), term.holding
+            idf, holding = term.idf, term.holding
             for number in holding.keys() & sums.keys():
-                times = holding[number]
-                sums[number] += share * times / (times + norms[lengths[number]])
+                sums[number] += idf * weights[holding[number]]
             rest -= term.bound
-            least = max(least, self._least(terms, sums, norms, count))
+            least = max(least, _least(terms, sums, weights, count))
         return [number for number, score in sums.items() if score >= least - _SLACK]
 
-    def _least(
-        self, terms: Sequence[_Term], sums: Mapping[int, float], norms: Mapping[int, float], count: int
-    ) -> float:
-        """Return a score that so many documents reach: the least whole one of the best so far."""
-        if len(sums) < count:
-            return -1.0
-        best = nlargest(count, sums, key=sums.__getitem__)
-        return min(self._score(terms, number, norms) for number in best)
+
+def _least(terms: Sequence[_Term], sums: Mapping[int, float], weights: _Weights, count: int) -> float:
+    """Return a score that so many documents reach: the least whole one of the best so far."""
+    if len(sums) < count:
+        return -1.0
+    best = nlargest(count, sums, key=sums.__getitem__)
+    return min(_score(terms, number, weights) for number in best)
+
+
+def _score(terms: Sequence[_Term], number: int, weights: _Weights) -> float:
+    """Return the whole score of a document, added up in the order of the query."""
+    score = 0.0
+    for term in terms:
+        occurrence = term.holding.get(number)
+        if occurrence is not None:
+            score += term.idf * weights[occurrence]
+    return score
