@@ -74,7 +74,7 @@ def test_damage_to_the_last_acknowledged_group_is_corruption(tmp_path: Path, dam
     before = path.read_bytes()
     with pytest.raises(LogCorruption, match="acknowledged") as caught:
         USES[use](log)
-    assert caught.value.where.startswith(f"segment {path.name}, line ")
+    assert caught.value.where.startswith(f"{path.parent}: segment {path.name}, line ")
     assert str(log.derived_directory) in str(caught.value)
     assert path.read_bytes() == before
 
