@@ -48,6 +48,8 @@ def diff(before: str, after: str, as_json: bool) -> None:
         echo(f"from {before} (position {found.before:,}) to {after} (position {found.after:,})")
         if shared is not None:
             print_common(before, after, shared)
+        elif not same_place:
+            echo("they share no history: neither was forked from the other, nor both from a third")
         print_diff(found)
 
 

@@ -107,8 +107,8 @@ def _node(then: Moment, graph: LineageGraph, kind: str, name: str) -> LineageNod
     if run is not None:
         return LineageNode("run", run)
     raise BadInput(
-        f"no lineage leads from {type_} at position {seq:,}; name an item, a run, or an event of judging, learning, "
-        "searching or correcting"
+        f"no lineage leads from {type_} at position {seq:,}; name an item, a run, or an event that judged a run, "
+        "drew or decided about candidates, searched, or ended an item"
     )
 
 

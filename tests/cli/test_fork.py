@@ -69,6 +69,8 @@ def test_diff_of_forks_names_the_common_position(place: Path) -> None:
     assert "common" not in run("diff", "notes@4", "notes@6", "--json", cwd=place).json
     run("init", "stranger", cwd=place)
     assert "common" not in run("diff", "notes", "stranger", "--json", cwd=place).json
+    assert "they share no history" in run("diff", "notes", "stranger", cwd=place).out
+    assert "they share no history" not in run("diff", "notes@4", "notes@6", cwd=place).out
     assert "share nothing" in fails("verify", "notes", "--parent", "stranger", cwd=place, code=1)
 
 
