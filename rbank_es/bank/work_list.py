@@ -139,7 +139,8 @@ class _WorkList(Redecider):
                 if differs:
                     changed.append((pair, decision))
                     ids = self.decide(pair, decision, order[0], "")
-                    self._living.update(id for id in ids if self.records[id].landed)
+                    known = ((id, self.records.get(id)) for id in ids)  # a decision may name an item that never was
+                    self._living.update(id for id, record in known if record is not None and record.landed)
             if differs or pair in due.pairs:
                 met = self._naming(ids) if leaves else self._meeting(ids)
                 self._push(self._counting(met), order)
