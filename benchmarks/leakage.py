@@ -18,7 +18,7 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.data import shipped
 from rbank_es.events import RunStarted
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import open_source
 from rbank_es.tools.runtime.tool_session import ToolPolicy

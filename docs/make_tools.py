@@ -20,7 +20,7 @@ from rbank_es.cli.tools import format_result
 from rbank_es.data import lights
 from rbank_es.events import RunStarted
 from rbank_es.events.items import make_id
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Manual, Toolbox, build_tools

@@ -334,7 +334,7 @@ class ProjectionUnavailable(ProjectionError):
     exit_code = 2
 
 
-# -------------------- importers
+# -------------------- exchange
 
 
 class BadImport(BadInput):

@@ -120,7 +120,7 @@ POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10
 # Contents whose sets of words are kept in memory, at some 4 kB each: those that extractions are compared with again.
 WORD_SETS_KEPT = 2_000
-# -------------------- importers
+# -------------------- exchange
 # One file given to `import`: it is held in memory, with its events.
 IMPORT_FILE_BYTES = 256 * MIB
 # Imported items of one extraction: with their words inline, they stay well below the limit of a line.

@@ -29,8 +29,7 @@ FLOORS = {
     "rbank_es.sparql": (2, "sparql"),
     "rbank_es.projections": (3, "projections"),
     "rbank_es.bank": (4, "bank"),
-    "rbank_es.exporters": (6, "exporters"),
-    "rbank_es.importers": (5, "importers"),
+    "rbank_es.exchange": (5, "exchange"),
     "rbank_es.testing": (5, "testing"),
     "rbank_es.tools": (5, "tools"),
     "rbank_es.models": (6, "models"),
@@ -42,8 +41,9 @@ FLOORS = {
     "rbank_es.loop": (8, "loop"),
     "rbank_es.rerun": (9, "rerun"),
     "rbank_es.dashboard": (10, "dashboard"),
-    "rbank_es.cli": (11, "cli"),
-    "rbank_es.__main__": (11, "cli"),
+    "rbank_es.experiments": (11, "experiments"),
+    "rbank_es.cli": (12, "cli"),
+    "rbank_es.__main__": (12, "cli"),
 }
 FACADE = "rbank_es"  # its lazy export table may name every floor; nothing inside may lean on it
 HEAVY = ("dspy", "httpx", "numpy", "plotly", "pyoxigraph", "rdflib", "sqlite_utils")

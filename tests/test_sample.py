@@ -37,8 +37,8 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.codec import TYPES
-from rbank_es.exporters import export
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
+from rbank_es.exchange.exporters import export
 from rbank_es.loop.tasks import load_tasks
 from rbank_es.models.model import answer_text
 from rbank_es.models.scripted_model import Script

@@ -36,7 +36,7 @@ def export(bank: str, form: str, output: str, as_json: bool) -> None:
     one line per run. events: the whole log, as JSON Lines. prov: the origin of each item and the runs that used it, as
     W3C PROV-O in Turtle (it can't be imported). With --json, a report of the files written is printed.
     """
-    from rbank_es.exporters import export as pieces_of
+    from rbank_es.exchange.exporters import export as pieces_of
 
     opened, point = open_at(bank)
     with opened:
@@ -59,7 +59,7 @@ def export(bank: str, form: str, output: str, as_json: bool) -> None:
 
 def _left_out(bank: Bank, point: str | None, form: str) -> int:
     """Return how many active items have no place in this format, after reporting them on standard error."""
-    from rbank_es.exporters import without_run
+    from rbank_es.exchange.exporters import without_run
 
     items = without_run(bank, point) if form == "reasoningbank" else 0
     if items:
@@ -76,8 +76,8 @@ class WrittenFile(msgspec.Struct, frozen=True):
 
 def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tuple[Path, Iterator[bytes]]]:
     """Yield paths with their contents: one file, or all files of this format in a directory."""
-    from rbank_es.exporters import export as pieces_of
-    from rbank_es.exporters import export_files
+    from rbank_es.exchange.exporters import export as pieces_of
+    from rbank_es.exchange.exporters import export_files
 
     path = Path(output)
     if not (path.is_dir() or output.endswith("/") or form == "trajectories" and not path.suffix):

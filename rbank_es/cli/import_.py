@@ -13,7 +13,7 @@ from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, e
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.importers import ImportReport
+    from rbank_es.exchange import ImportReport
 
 
 @command("import", "rbank-es import notes items.json trajectories/ --create")
@@ -27,7 +27,7 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> N
     as written by export. Times in a file become occurred_at; those without a zone are read as UTC. Importing the same
     file twice adds nothing.
     """
-    from rbank_es.importers import import_paths
+    from rbank_es.exchange import import_paths
 
     into, created = _bank_for(bank, paths) if create else (open_to_fill(bank), False)
     with into, Progress("importing") as progress:
@@ -41,7 +41,7 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> N
 
 def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
     """Open or create the bank, after reading all files, because a broken one must not leave an empty bank."""
-    from rbank_es.importers.file_import import files_in, read_file
+    from rbank_es.exchange.file_import import files_in, read_file
 
     place = lasting(whole_bank(bank))
     for path in files_in(paths):

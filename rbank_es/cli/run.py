@@ -189,7 +189,7 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
     if given["judge"] == NOBODY and (given["extract"] or given["matts"]):
         raise BadInput("runs that nobody judged teach nothing: leave out --judge none, or --extract and --matts")
     if given["load_mem"] is not None:
-        from rbank_es.importers.file_import import read_file
+        from rbank_es.exchange.file_import import read_file
 
         read_file(Path(given["load_mem"]))
     if given["save_mem"] is not None:
@@ -360,14 +360,14 @@ def _note_head(bank: Bank, path: Path) -> None:
 
 def _prepare(bank: Bank, given: dict[str, Any]) -> None:
     if given["load_mem"] is not None:
-        from rbank_es.importers import import_paths
+        from rbank_es.exchange import import_paths
 
         import_paths(bank, [given["load_mem"]])
 
 
 def _save(bank: Bank, path: Path) -> None:
     from rbank_es.cli.export import save
-    from rbank_es.exporters import export
+    from rbank_es.exchange.exporters import export
 
     try:
         save(path, export(bank, None, "items"))

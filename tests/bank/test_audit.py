@@ -21,7 +21,7 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
 from rbank_es.log.system_calls import System
 from tests.processes import PROCESSES
 

@@ -10,7 +10,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.events import RunStarted
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
 from tests.cli_runner import on_terminal, run
 
 DAYS = {"a": 3, "b": 1, "c": 2}

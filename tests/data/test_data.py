@@ -19,7 +19,7 @@ from rbank_es.context.constraints import load_curated
 from rbank_es.context.guide_summary import guide_summary
 from rbank_es.data import LIGHTS, lights, shipped
 from rbank_es.errors import BadInput
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 

@@ -16,7 +16,7 @@ from rbank_es.events import (
     MemoriesRetracted,
     RunJudged,
 )
-from rbank_es.importers import parse
+from rbank_es.exchange import parse
 from rbank_es.state import LiveState, fold
 from tests.effort import examples
 from tests.laws.plain_bank import BIRTHS, Facts, verdicts_of, visible

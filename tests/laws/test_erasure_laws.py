@@ -32,7 +32,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
-from rbank_es.exporters import FORMS, export_files
+from rbank_es.exchange.exporters import FORMS, export_files
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.readings import SoughtWords
 from rbank_es.system.files import caches_of

@@ -17,8 +17,8 @@ import pytest
 from rbank_es import Bank, Item
 from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, RunJudged, RunStarted
 from rbank_es.events.memory_events import ConsolidationProposed
+from rbank_es.exchange import import_paths
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.importers import import_paths
 from rbank_es.policies import POLICIES, changed, default_policies
 from tests.cli.misled import judged, ran
 from tests.cli_runner import run

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.exporters import export, export_files
-from rbank_es.importers import ImportReport, import_paths
+from rbank_es.exchange import ImportReport, import_paths
+from rbank_es.exchange.exporters import export, export_files
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
 

@@ -17,7 +17,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import lights
 from rbank_es.errors import JudgeFailed
-from rbank_es.importers.file_import import import_paths
+from rbank_es.exchange.file_import import import_paths
 from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.gold import Gold, gold_of, judge_by_gold

@@ -9,8 +9,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.exchange import import_paths
 from rbank_es.extraction import PastRun, extract, format_trajectory, past_run
-from rbank_es.importers import import_paths
 from tests.extraction.judged_runs import LOST, WON, answer, entry, extractor
 
 pytestmark = pytest.mark.real

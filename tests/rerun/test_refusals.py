@@ -13,8 +13,8 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import CannotRerun, NotInBank, RBankError, SandboxUnavailable
 from rbank_es.events import LmCalled, OntologyRegistered, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.exporters import export_files
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
+from rbank_es.exchange.exporters import export_files
 from rbank_es.log.system_calls import System
 from rbank_es.loop.run_stages import close_run
 from rbank_es.rerun.execution import rerun

@@ -18,7 +18,7 @@ from rbank_es.bank.decisions import Decider, Latest, optimistically, same_but_he
 from rbank_es.errors import BadImport, DuplicateEvent
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import event_types
-from rbank_es.importers.importer import TIMESTAMP, ImportUnit, Parsed, events_of, parse, recorded_time, utc_text
+from rbank_es.exchange.importer import TIMESTAMP, ImportUnit, Parsed, events_of, parse, recorded_time, utc_text
 from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems

@@ -19,7 +19,7 @@ from rbank_es.errors import BadEvent, BadImport, UnknownEvent
 from rbank_es.events import ContentErased, Event, Ref
 from rbank_es.events.codec import decode_event, texts_of
 from rbank_es.events.json_input import check_identity
-from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines
+from rbank_es.exchange.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines
 
 
 def parse_exported(path: str, data: bytes) -> Parsed:

@@ -26,8 +26,8 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
-from rbank_es.exporters import FORMS, SUFFIXES, export, export_files, file_name, without_run
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
+from rbank_es.exchange.exporters import FORMS, SUFFIXES, export, export_files, file_name, without_run
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
 

@@ -16,7 +16,7 @@ import msgspec
 from rbank_es.events import Event, Ref, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.codec import ENVELOPE, texts_of
 from rbank_es.events.event import Erased
-from rbank_es.importers.importer import TIMESTAMP
+from rbank_es.exchange.importer import TIMESTAMP
 
 ORDERS: Mapping[str, tuple[str, ...]] = {
     "run_start": ("task", "endpoint", "context_size", "max_iters"),

@@ -28,7 +28,7 @@ import msgspec
 from rbank_es.errors import BadImport
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.event import Count
-from rbank_es.importers.importer import (
+from rbank_es.exchange.importer import (
     TIMESTAMP,
     Importer,
     ImportUnit,
@@ -42,7 +42,7 @@ from rbank_es.importers.importer import (
     utc_text,
     utc_time,
 )
-from rbank_es.importers.trajectory_fields import (
+from rbank_es.exchange.trajectory_fields import (
     ANSWERED,
     BROKEN,
     CALL,

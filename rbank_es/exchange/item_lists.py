@@ -17,7 +17,7 @@ from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item, Name, Polarity, Source
-from rbank_es.importers.importer import Importer, ImportUnit, Parsed, decode
+from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, decode
 from rbank_es.log.groups import derived_id
 
 EXTRACTOR = "item-import-1"

@@ -34,10 +34,10 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import make_id
-from rbank_es.exporters import export
-from rbank_es.importers import ImportUnit, import_paths, parse, plan
-from rbank_es.importers.importer import utc_time
-from rbank_es.importers.reasoningbank import parse_memories
+from rbank_es.exchange import ImportUnit, import_paths, parse, plan
+from rbank_es.exchange.exporters import export
+from rbank_es.exchange.importer import utc_time
+from rbank_es.exchange.reasoningbank import parse_memories
 from rbank_es.log.groups import derived_id
 from rbank_es.policies import Append, Dedup
 from rbank_es.state import State, active

@@ -28,7 +28,7 @@ import msgspec
 from rbank_es.errors import BadImport
 from rbank_es.events import Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted, StepTaken
 from rbank_es.events.items import Item
-from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines, name_of, text_field
+from rbank_es.exchange.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines, name_of, text_field
 from rbank_es.log.groups import derived_id
 
 JUDGE = "reasoningbank"

@@ -84,10 +84,10 @@ class Importer(msgspec.Struct, frozen=True, kw_only=True):
 IMPORTERS: Registry[Importer] = Registry(
     "importer",
     {
-        "items": "rbank_es.importers.item_lists:IMPORTER",
-        "trajectory": "rbank_es.importers.trajectories:IMPORTER",
-        "events": "rbank_es.importers.event_lines:IMPORTER",
-        "reasoningbank": "rbank_es.importers.reasoningbank:IMPORTER",
+        "items": "rbank_es.exchange.item_lists:IMPORTER",
+        "trajectory": "rbank_es.exchange.trajectories:IMPORTER",
+        "events": "rbank_es.exchange.event_lines:IMPORTER",
+        "reasoningbank": "rbank_es.exchange.reasoningbank:IMPORTER",
     },
 )
 """Every importer by its form, in the order in which they are asked; those of plugins come last."""

@@ -39,10 +39,10 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import encode_body, event_types
 from rbank_es.events.items import Item, polarity_of
-from rbank_es.importers.importer import TIMESTAMP, recorded_time, utc_time
-from rbank_es.importers.reasoningbank import write_memories
-from rbank_es.importers.trajectories import error_code_of, seconds_before
-from rbank_es.importers.trajectory_fields import (
+from rbank_es.exchange.importer import TIMESTAMP, recorded_time, utc_time
+from rbank_es.exchange.reasoningbank import write_memories
+from rbank_es.exchange.trajectories import error_code_of, seconds_before
+from rbank_es.exchange.trajectory_fields import (
     ANSWERED,
     BROKEN,
     CALL,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rbank_es.importers import IMPORTERS
+from rbank_es.exchange import IMPORTERS
 from tests.plugins import install, run_with
 
 PLUGIN = '''
@@ -12,7 +12,7 @@ import uuid
 
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item
-from rbank_es.importers import IMPORTERS, Importer, ImportUnit, Parsed
+from rbank_es.exchange import IMPORTERS, Importer, ImportUnit, Parsed
 
 
 def parse(path, data):
@@ -38,7 +38,7 @@ def add():
     IMPORTERS.add("tabs", TABS)
 '''
 PROGRAM = """
-from rbank_es.importers import import_paths
+from rbank_es.exchange import import_paths
 code, said = command("import", "./bank", "items.tsv", "--create", "--json")
 with Bank.open("./bank") as bank:
     again = import_paths(bank, ["items.tsv"])
