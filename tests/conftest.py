@@ -45,6 +45,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(NEW_OBJECTS, 20, 20)
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache for this test only: an erasure searches what all copies of a bank have in it, which other tests write."""
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "own-cache"))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _no_descriptors_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail where the tests of a module leave descriptors open: with a thousand of them, a later test fails."""

@@ -15,6 +15,7 @@ from rbank_es.bank.work_list import CandidateIndex
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
     ContextBuilt,
+    Decision,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRetracted,
@@ -23,6 +24,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.items import Item
+from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import JudgeKind, VerdictValue
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
@@ -326,6 +328,20 @@ def test_an_undone_decision_counts_as_never_made_and_undoing_that_takes_it_back(
     assert bank.undo(first, 0, because="not a lesson").correction == ""
     bank.undo(undone.first, 0, because="it was one")
     assert states(bank) == before
+
+
+@pytest.mark.parametrize("action", ["add", "skip", "merge", "supersede"])
+def test_a_decision_that_names_an_item_that_never_was_can_be_undone_and_taken_back(bank: Bank, action: Action) -> None:
+    """Written by hand under the policy's name: it is made again without the item."""
+    item = Item.make("Count with DISTINCT", "A light may be typed twice.", src="success")
+    extracted = MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,))
+    extraction = bank.append(extracted).events[0].id
+    by_hand = Decision(candidate=0, action=action, item=item.id, targets=("never",))
+    decided = bank.append(MemoriesConsolidated(extraction=extraction, policy="dedup-1", decisions=(by_hand,)))
+    undone = bank.undo(decided.first, 0, because="x")
+    bank.undo(undone.first or 0, 0, because="x")
+    assert set(active(bank.state())) == {item.id}
+    assert not bank.check_canonical(decisions=True).decisions
 
 
 def test_forgetting_by_hand_holds_and_what_is_not_active_is_refused(bank: Bank, abc: tuple[str, str, str]) -> None:

@@ -158,6 +158,7 @@ def test_a_verdict_on_a_run_without_one_is_refused(place: Path) -> None:
     assert "has no verdict" in fails("whatif", "misled", "--verdict", "fresh=failure", cwd=place)
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_erased_texts_are_counted_as_unknowable(place: Path) -> None:
     run("erase", "sample", "--item", "202b787bab87", "--reason", "x", "--yes", cwd=place)
     found = supposed(place, "sample", "--policy", "retrieval.k_success=2")

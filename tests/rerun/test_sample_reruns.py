@@ -72,6 +72,7 @@ def test_the_command_runs_all_of_them_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
 def test_a_run_whose_question_was_erased_is_refused_and_others_are_not(tmp_path: Path, tasks: tuple[Task, ...]) -> None:
     place, (first, second) = copy_in(tmp_path), RUNS[:2]
     (place / "question.txt").write_text(tasks[0].question)
