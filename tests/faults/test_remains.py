@@ -10,7 +10,7 @@ from shutil import which
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import BadEvent, InterruptedAppend, LogUnavailable
+from rbank_es.errors import BadEvent, InterruptedAppend, LogUnavailable, PositionConflict
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import note
@@ -79,6 +79,28 @@ def test_a_reader_in_another_language_skips_the_record(log: FileLog) -> None:
     log.append([note("b", 2)])
     told = subprocess.run(["node", "tests/reader.js", log.directory], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == str(log.head())
+
+
+def test_an_append_that_is_refused_cuts_nothing_and_the_next_records_its_own_cut(log: FileLog) -> None:
+    """Whoever is refused records nothing; others then write where the remains were, and the log stays sound."""
+    refused, other = FileLog.open(log.directory), FileLog.open(log.directory)
+    torn(log)
+    with pytest.raises(PositionConflict):
+        refused.append([note("b")], expected=7)
+    assert refused.append([note("a", 1)]).duplicate
+    other.append([note("c")])
+    refused.append([note("d")])
+    assert [cut.after for cut in log.verify().cuts] == [1] and log.verify().head.seq == 3
+
+
+def test_an_erasure_that_finds_nothing_leaves_no_record_for_later(log: FileLog) -> None:
+    """It removes what an interrupted append left; a record that others overtook would stand in the wrong place."""
+    eraser, other = FileLog.open(log.directory), FileLog.open(log.directory)
+    torn(log, b"a secret of somebody")
+    assert not eraser.erase(Erasing(words=("words that are nowhere",))).places
+    other.append([note("c")])
+    eraser.append([note("d")])
+    assert log.verify().head.seq == 3 and not list(log.directory.glob("torn-*"))
 
 
 def test_a_damaged_record_is_damage(log: FileLog) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Decider, Latest, append_decided, consolidation_policy
+from rbank_es.bank.decisions import Decider, Latest, append_decided, consolidation_policy, forgetting_policy
 from rbank_es.errors import BadInput, BadPolicy, NotInBank, PositionConflict
 from rbank_es.events import (
     Erased,
@@ -106,6 +106,7 @@ class BankMachine(RuleBasedStateMachine):
         bank, before, position = self.banks[which], self.bank.state(), self.bank.position
         try:
             policy = consolidation_policy(before)
+            forgetting_policy(before)
         except BadPolicy:
             with suppress(BadPolicy):
                 append_decided(bank.log, bank.latest, [extraction_of(batch)])
@@ -199,8 +200,9 @@ class BankMachine(RuleBasedStateMachine):
         id = items[int(share * (len(items) - 1))]
         with suppress(BadInput):
             getattr(self.bank, act)(id, because="x")
-            wanted = {"reject": "rejected", "retract": "withdrawn", "forget": "forgotten"}.get(act, "active")
-            assert self.bank.state().items[id].state == wanted
+            # An admitted item is active while its support stands; support of a pending one may have gone meanwhile.
+            wanted = {"reject": ["rejected"], "retract": ["withdrawn"], "forget": ["forgotten"], "restore": ["active"]}
+            assert self.bank.state().items[id].state in wanted.get(act, ["active", "unsupported"])
         self.tell_since(before)
 
     @precondition(lambda self: self.decided)

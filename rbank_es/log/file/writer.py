@@ -76,7 +76,7 @@ class Writer:
         self._stored: dict[bytes, str] = {}
         self._stored_upto = (0, 0, 0)
         self._dirty = False
-        self._unrecorded = b""
+        self._unrecorded: lines.Torn | None = None
         self._heads.tail = None
         self.ids.forget_active()
 
@@ -112,7 +112,7 @@ class Writer:
             raise LogUnavailable(self._place, "write to", error) from error
 
     def _ready(self) -> Tail:
-        """Return the healed tail, with an open descriptor on its segment. For the holder of the lock.
+        """Return the tail, with an open descriptor on its segment. For the holder of the lock.
 
         Raises `_Interrupted` if an erasure was begun and not completed.
         """
@@ -165,19 +165,20 @@ class Writer:
         if tail.sealed is not None:
             self.sync(self._fd)  # whoever closed the segment may have died before this
             return self._open_next(tail.sealed.last, tail.sealed.head)
-        if tail.offset < (size := os.fstat(self._fd).st_size):
-            self._cut(tail, size - tail.offset)
         return tail
 
-    def _cut(self, tail: Tail, size: int) -> None:
-        """Cut off the bytes behind the whole groups; keep them in a file, and record this with what is written next."""
+    def _cut(self, tail: Tail) -> None:
+        """Cut off what is behind the whole groups; keep it in a file, and record this with the next write."""
+        size = os.fstat(self._fd).st_size - tail.offset
+        if size <= 0:
+            return
         # Under the lock nobody is appending, and nothing vouches for them: an interrupted append left them.
         kept = next_name(self._directory)
         warnings.warn(InterruptedAppend(f"segment {tail.segment.name}, byte {tail.offset:,}", size, kept), stacklevel=2)
         keep_remains(self._directory / kept, self._fd, tail.offset, self._system)
         self._system.truncate(self._fd, tail.offset)
         at = max(groups.utc_text(self._clock()), self._heads.last_at)
-        self._unrecorded = lines.torn_line(lines.Torn(tail.seq, at, size, kept), self._seed)
+        self._unrecorded = lines.Torn(tail.seq, at, size, kept)
 
     def _reopen(self, segment: Segment) -> None:
         if self._fd >= 0:
@@ -275,11 +276,14 @@ class Writer:
         self._stored_upto = _end_of(tail)
 
     def _write(self, data: bytes, tail: Tail) -> int:
-        """Write the record of a cut, if one was made, and all bytes; return their number.
+        """Cut off what an interrupted append left, and write the record of this and all bytes; return their number.
 
         If a full disk or a signal stops the write, remove the part that was written.
         """
-        data = self._unrecorded + data
+        # Not before, because an append that is refused records nothing: others would write behind the cut first.
+        self._cut(tail)
+        if self._unrecorded is not None and self._unrecorded.after == tail.seq:
+            data = lines.torn_line(self._unrecorded, self._seed) + data
         # A whole write is not taken back, because somebody may have read it.
         try:
             self._system.write(self._fd, data)
@@ -288,7 +292,7 @@ class Writer:
                 if os.fstat(self._fd).st_size < tail.offset + len(data):
                     self._system.truncate(self._fd, tail.offset)
             raise
-        self._unrecorded = b""
+        self._unrecorded = None
         return len(data)
 
     def _acknowledge(self, fd: int, tail: Tail, crc: str) -> None:
@@ -373,6 +377,7 @@ class Writer:
         self.finish_erasure()
         with self._alone():
             tail = self._caught_up()
+            self._cut(tail)  # what an interrupted append left may hold the words, too
             source = segment_rewrite.SegmentLines(self._directory, self._reader, self._texts)
             planned = erasure.plan(source, what, reason, by)
             if not planned.found and not planned.erasure.texts:
@@ -418,6 +423,7 @@ class Writer:
             raise ErasureUnfinished(self._place, error) from error
 
     def _erase_everywhere(self, job: segment_rewrite.Job, prepared: list[Prepared], tail: Tail) -> Appended:
+        self._cut(tail)
         appended = self._known(prepared)
         if appended is None:
             appended, tail = self._append(prepared, tail)
