@@ -30,7 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import LimitExceeded, LogCorruption, ProjectionError, ProjectionUnavailable
+from rbank_es.errors import BadInput, LimitExceeded, LogCorruption, ProjectionError, ProjectionUnavailable
 from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.log.system_calls import System
 from rbank_es.projections import Projection, all_projections
@@ -382,10 +382,11 @@ def clear_way(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, anew: bool = False) -> Iterator[Path]:
     """Give the place of a new file that replaces `path` durably after the `with`. The old one is never opened.
 
-    For the holder of the lock, or for a place outside of any bank. If anything is raised inside, `path` stays.
+    For the holder of the lock, or for a place outside of any bank. If anything is raised inside, `path` stays. With
+    `anew`, raises `BadInput` where a file is at `path` by then: another process may have written it meanwhile.
     """
     descriptor, built = open_scratch(path)
     try:
@@ -394,6 +395,8 @@ def replacing(path: Path) -> Iterator[Path]:
         os.fsync(descriptor)
         if any(kind_of(path.with_name(path.name + end)) for end in _COMPANIONS):
             discard(path)  # SQLite finds these by name, and would apply those of the old file to the new one
+        if anew:
+            _claim(path)
         built.replace(path)
     except BaseException:
         with suppress(OSError):
@@ -403,6 +406,21 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(descriptor)
     # The rename itself is on disk once its folder is.
     System().sync_directory(path.parent)
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise `BadInput` if anything is at a path that was asked for by name."""
+    if os.path.lexists(path):
+        raise BadInput(f"{path} exists; choose another file, or give --force to replace it")
+
+
+def _claim(path: Path) -> None:
+    """Make an empty file at a path, which only one of several writers can. Raises `BadInput` for all others."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        refuse_existing(path)
+        raise
 
 
 # ---------------------------------------------------------------- the seal

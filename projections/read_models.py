@@ -273,16 +273,22 @@ def rebuild(
     upto: int | None = None,
     only: Collection[str] | None = None,
     on_batch: OnBatch | None = None,
+    *,
+    replace: bool = True,
 ) -> Applied:
     """Build the read models, as of position `upto`, in a file outside of any bank.
 
-    As `ReadModels.rebuild`, but without the lock file of a bank's folder, which would stay there.
+    As `ReadModels.rebuild`, but without the lock file of a bank's folder, which would stay there. Without `replace`,
+    raises `BadInput` for a file that is there, or is there once this one is built.
     """
     chosen, place = chosen_projections(only), Path(path)
     with _refusing(place):
         place = replaceable(place)
         place.parent.mkdir(parents=True, exist_ok=True)
-        return _Writer(place, log, chosen, _target(log, upto), on_batch).run({p.name: "asked for" for p in chosen})
+        if not replace:
+            builder.refuse_existing(place)
+        writer = _Writer(place, log, chosen, _target(log, upto), on_batch, anew=not replace)
+        return writer.run({p.name: "asked for" for p in chosen})
 
 
 @contextmanager
@@ -305,9 +311,10 @@ class _Writer:
         on_batch: OnBatch | None,
         *,
         sealed: bool = False,
+        anew: bool = False,
     ) -> None:
         self.path, self.log, self.chosen, self.target, self.on_batch = path, log, chosen, target, on_batch
-        self.sealed = sealed
+        self.sealed, self.anew = sealed, anew
         # Read before any event: a later erasure then leaves a higher epoch behind, which means a rebuild.
         self.epoch = log.erasures()
 
@@ -370,7 +377,7 @@ class _Writer:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
         kept = [p for p in all_projections() if p.name not in rebuilt and p.name not in doubts]
         fresh = [p for p in all_projections() if p not in kept]
-        with builder.replacing(self.path) as new, closing(builder.connect(new, "rw")) as connection:
+        with builder.replacing(self.path, anew=self.anew) as new, closing(builder.connect(new, "rw")) as connection:
             builder.tune_for_building(connection)
             # Copied page by page, which is far quicker than reading the log again for them.
             if kept:

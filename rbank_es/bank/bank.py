@@ -286,11 +286,9 @@ class Bank(BankActs, BankBranches, BankInquiry):
     def _replay_into(self, into: Path, position: int, force: bool, progress: Progress | None) -> None:
         from rbank_es.projections.read_models import rebuild
 
-        if into.exists() and not force:
-            raise BadInput(f"{into} exists; choose another file, or give --force to replace it")
         if not into.parent.is_dir():
             raise BadInput(f"{into.parent} is not a directory, so {into.name} can't be written there")
-        rebuild(into, self.log, upto=position, on_batch=progress)
+        rebuild(into, self.log, upto=position, on_batch=progress, replace=force)
 
     def read_models(self) -> ReadModels:
         """Return the bank's read models without bringing them up to date."""

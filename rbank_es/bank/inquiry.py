@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rbank_es.errors import BadInput
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import EventLog
+from rbank_es.system.files import replaceable
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
@@ -42,14 +42,17 @@ class BankInquiry:
 
         `policies` are tables by kind, as `set_policies` takes them; `verdicts` are by run; `without` are ids of items
         and runs. `pack` returns the text of items in a prompt, for the prompts of runs. With `into`, a file of read
-        models of the bank as it would be is written. No model is called, and nothing is written to the log.
+        models of the bank as it would be is written: over one that is there, or that another process wrote meanwhile,
+        only with `force`. No model is called, and nothing is written to the log.
         Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, `ProjectionError`.
         """
         from rbank_es.bank.what_if import WhatIfQuestion, what_if
 
         target = None if into is None else Path(into)
-        if target is not None and target.exists() and not force:
-            raise BadInput(f"{target} exists; choose another file, or give --force to replace it")
+        if target is not None and not force:
+            from rbank_es.projections.builder import refuse_existing
+
+            refuse_existing(replaceable(target))  # before the work; another process may still be faster
         question = WhatIfQuestion(policies=policies or {}, verdicts=verdicts or {}, without=tuple(without))
         last, first = self.resolve(until), self.resolve(since)
-        return what_if(self.log, question, first, last, pack=pack, into=target, progress=progress)
+        return what_if(self.log, question, first, last, pack=pack, into=target, force=force, progress=progress)

@@ -82,6 +82,7 @@ def what_if(
     *,
     pack: PackItems | None = None,
     into: Path | None = None,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> WhatIf:
     """Return what would differ if a supposition held from a position to another; with `into`, write the read models.
@@ -99,17 +100,17 @@ def what_if(
     try:
         comparison.run(progress)
         if into is not None:
-            _write(comparison.supposed_log(), into, progress)
+            _write(comparison.supposed_log(), into, force, progress)
         return comparison.result(final)
     finally:
         comparison.index.close()
 
 
-def _write(log: SupposedLog, into: Path, progress: Progress | None) -> None:
+def _write(log: SupposedLog, into: Path, force: bool, progress: Progress | None) -> None:
     from rbank_es.projections.read_models import rebuild
 
     # Read models ask no more of a log than a supposed one has.
-    rebuild(into, cast("EventLog", log), on_batch=progress)
+    rebuild(into, cast("EventLog", log), on_batch=progress, replace=force)
 
 
 class _Comparison:

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from rbank_es.sparql.results import Answer, Cell
     from rbank_es.sparql.source import Source
 
+ADVICE = {
+    "unbound_predicate": "name the predicate, or the subject",
+    "string_filter_on_predicate": "name the predicate in the query",
+}
+"""Alternatives for people, by the code of a finding; that for an agent names a tool, which people don't have."""
+
+PREDICATES = "SELECT ?p ?about { ?p a owl:ObjectProperty ; rdfs:comment ?about } lists the relations"
+
 FILE = "@"
 """Beginning of an argument that names a file."""
 
@@ -53,7 +61,8 @@ def query(bank: str, sparql: str, limit: int, timeout: float, as_json: bool) -> 
         view_at(opened, point).close()
         checked, answer = graph.source.query(text, rows=limit, timeout_s=timeout)
         for finding in checked.warnings:
-            warn(f"{finding.message}; {finding.alternative}")
+            advice = ADVICE.get(finding.code)
+            warn(f"{finding.message}; {f'{advice}: {PREDICATES}' if advice else finding.alternative}")
         if as_json:
             echo_json({"bank": opened.name, "position": graph.position} | _facts(answer))
         else:

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank
+from rbank_es.cli.query import PREDICATES
 from rbank_es.events import MemoriesRetracted, NoteLogged, Reliance, RunJudged
 from rbank_es.extraction.candidates import consolidate
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
@@ -258,6 +259,8 @@ def test_rows_are_limited_and_nothing_is_written(place: Path) -> None:
     before = digest_of(place / "logs")
     done = run("query", "misled", "--sparql", "SELECT ?s { ?s ?p ?o }", "--limit", "3", cwd=place)
     assert "there is more than 3 rows" in done.err and len(done.out.splitlines()) == 4
+    assert PREDICATES in done.err and "sparql_schema" not in done.err
+    assert "rbank:used_in" in run("query", "misled", "--sparql", PREDICATES.partition(" lists")[0], cwd=place).out
     run("impact", "misled", HEIGHT.id, cwd=place)
     assert digest_of(place / "logs") == before
 

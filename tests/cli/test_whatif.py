@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
+from rbank_es.errors import BadInput
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
 
@@ -48,6 +49,28 @@ def test_another_verdict_shows_what_overruling_would_do(made: Path) -> None:
     told = run("overrule", "misled", "wrong", "--failure", "--reason", "x", "--dry-run", "--json", cwd=made).json
     assert {each["id"] for each in told["items"]} == {each["id"] for each in found["items"]}
     assert found["order"] == "first" and found["needs"]["extractions"] == 1
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_of_two_that_write_one_file_the_slower_is_refused_and_the_file_stays(place: Path, force: bool) -> None:
+    """With `--force` the last one wins; either way the file is whole."""
+    into, seen = place / "there.sqlite", list[bytes]()
+
+    def meanwhile(done: int, total: int) -> None:
+        if not seen:
+            with Bank.open(place / "logs" / "misled") as bank:
+                bank.what_if(without=[HEIGHT.id], into=into)
+            seen.append(into.read_bytes())
+
+    with Bank.open(place / "logs" / "misled") as bank:
+        if force:
+            bank.what_if(verdicts={"wrong": "failure"}, into=into, force=True, progress=meanwhile)
+        else:
+            with pytest.raises(BadInput, match=r"there\.sqlite exists; choose another file"):
+                bank.what_if(verdicts={"wrong": "failure"}, into=into, progress=meanwhile)
+    assert (into.read_bytes() == seen[0]) is not force
+    assert run("search", "./there.sqlite", TWIN.title, cwd=place).out
+    assert {path.name for path in place.glob("there*")} == {"there.sqlite"}
 
 
 def test_nothing_is_written_to_the_log(place: Path) -> None:
