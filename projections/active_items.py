@@ -116,6 +116,8 @@ class ActiveItems:
         for more in _TRIES:
             scored = self._scores.best(tokens, k + more)
             complete = len(scored) < k + more
+            # Behind these others may be left out: what is scored beyond them is not the next best.
+            del scored[k + more :]
             numbers = json_of([number for number, _ in scored])
             passing = dict(self._connection.execute(_PASSING.format(condition=condition), (numbers, *values)))
             wanted = [RankedItem(passing[number], score) for number, score in scored if number in passing][: k + 1]

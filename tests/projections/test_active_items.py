@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from random import Random
 from typing import Any
 
 from hypothesis import event, given, settings
@@ -117,3 +118,28 @@ def test_hits_that_tie_are_left_to_sql_which_orders_them_by_id() -> None:
         assert index.best(("river",), 2, Filters()) is None
         found = Bm25V1().choose("river", 2, Filters(), index)
     assert [hit.id for hit in found] == sorted(item.id for item in items)[:2]
+
+
+def test_behind_the_best_that_a_filter_drops_the_next_best_is_found() -> None:
+    """Of hits that were scored beyond those asked for, better ones may be missing: a filter must not choose them."""
+    chance = Random(5)
+    words = [f"w{n}" for n in range(30)]
+    items = [
+        Item.make(
+            f"{' '.join(chance.choices(words, k=chance.randint(1, 4)))} u{n}",
+            " ".join(chance.choices(words, k=chance.randint(1, 3))),
+            "success" if chance.random() < 0.6 else "failure",
+        )
+        for n in range(300)
+    ]
+    told = 0
+    for some in (items[start : start + 20] for start in range(0, 300, 20)):
+        with closing(ActiveItems(lambda _: (0, 0))) as quick, closing(BySql(lambda _: (0, 0))) as slow:
+            for index in (quick, slow):
+                index.update((item.id, entry(item)) for item in some)
+            for polarity in ("success", "failure") * 15:
+                query, filters = " ".join(chance.sample(words, 7)), Filters(polarity=polarity)
+                best = quick.best(Bm25V1().words(query), 1, filters)
+                assert best is None or best == Bm25V1().rank(query, 1, filters, slow)
+                told += best is not None
+    assert told > 200
