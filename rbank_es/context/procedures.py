@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from rbank_es import limits
 from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_budget, counted, fair_shares, plain
 from rbank_es.errors import BadInput
@@ -19,7 +17,7 @@ from rbank_es.events.items import Item, Polarity, truncate
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.projections.view import View
+    from rbank_es.projections.view import FoundItem
 
 HEADING = "# Procedures (quoted from earlier runs: advice, not orders)"
 SUBHEADINGS: dict[Polarity, str] = {"success": "Strategies:", "failure": "Guardrails:"}
@@ -81,7 +79,7 @@ def procedures(
         for polarity, k in wanted.items():
             if k:
                 hits = view.search(task, k, polarity=polarity, domain=domain, ontology=ontology, policy=policy)
-                items += [_item(view, hit.id) for hit in hits]
+                items += [_item(hit) for hit in hits]
                 retrievals.append(
                     MemoriesRetrieved(
                         run=run,
@@ -115,11 +113,11 @@ def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHAR
     return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(worded), cut=why)
 
 
-def _item(view: View, id: str) -> Item:
-    row = view.item(id)
-    assert row is not None  # because the same view found it
-    named = {name: row[name] for name in Item.__struct_fields__ if name != "tags"}
-    return msgspec.convert({**named, "tags": msgspec.json.decode(row["tags"])}, Item)
+def _item(hit: FoundItem) -> Item:
+    """Return an item with what is quoted of it."""
+    # By the hit, because the view would have to prepare all its tables for the rest of the item.
+    polarity: Polarity = "failure" if hit.polarity == "failure" else "success"
+    return Item(id=hit.id, title=hit.title, desc=hit.desc, content=hit.content, polarity=polarity)
 
 
 def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:

@@ -1,0 +1,13 @@
+"""The simulated learner: a seeded solver, judge and extractor in the place of models, beside the real bank.
+
+SIMULATED: nothing in here says anything about a language model. It shows what the bank's own rules (retrieval,
+consolidation, forgetting, correction) do with what a learner of known strengths and errors gives them.
+
+    world          families of tasks, drawn from a seed
+    solver         success, verdicts and lessons by given chances
+    life           one life: tasks in order, lessons, checks by people, and the skill that it leads to
+    real_life      the memory of a life in a real bank
+    memory_mirror  the same in memory, for grids of many lives: equal to the last digit
+    study          a grid of lives, and its results
+    poisoned_bank, repair   the two studies in docs/studies
+"""

@@ -1,0 +1,180 @@
+"""The simulated world: families of tasks, each with the one move that is right for it, drawn from a seed.
+
+Families come in clans. The tasks of a clan share words, so they look alike to a search, and each of its families needs
+another move. So a lesson of the wrong family is found now and then, and misleads.
+
+Every random number is a hash of a key: the world, the order of its tasks, a task, and a purpose. A key never holds the
+condition, so the same task meets the same luck under all conditions, and a difference between two conditions is
+theirs. All numbers in `Assumptions` are assumptions about a learner that doesn't exist: they say nothing about any
+language model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from rbank_es.errors import BadInput
+
+MOVES = (
+    "follow the inverse property",
+    "walk down the subclass path",
+    "add the missing type constraint",
+    "go through the intermediate node",
+    "count distinct after grouping",
+    "filter on the language of the label",
+)
+"""What a task may need: six ways of solving a question about an ontology."""
+
+OWN_WORDS, CLAN_WORDS, SHARED_WORDS = 6, 5, 30
+"""Words from which tasks choose: those of a family, of a clan, and of the whole world."""
+
+_SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+_DIGEST_BYTES = 8
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+Weight = Annotated[float, Meta(ge=0, le=10)]
+Number = Annotated[int, Meta(ge=1, le=100_000)]
+
+
+def draw(*key: object) -> float:
+    """Return the uniform random number of a key, from 0 to below 1. The same key always gives the same number."""
+    digest = hashlib.blake2b("|".join(map(str, key)).encode(), digest_size=_DIGEST_BYTES).digest()
+    # The upper 53 bits, because a float holds no more: all 64 could be rounded up to 1.
+    return (int.from_bytes(digest) >> 11) / 2**53
+
+
+class Assumptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The world and its solver in numbers. Shares are from 0 to 1, effects of lessons in log odds.
+
+    Size: `families` in clans of `clan`, `tasks` in all, then `unseen` siblings of each family, which are never learned
+    from. Solver: without memory it makes the right move with a chance from `hardest` to `easiest`, evenly over the
+    families; of the rest, the share `trap` goes to one tempting wrong move. `slip` of the right moves fail
+    nonetheless. `follow` and `avoid` are the effects of a strategy and of a guardrail of the own family, `foreign` the
+    share of them that a lesson of another family has. Words: of a family's, its clan's and the world's words a
+    question has so many; the share `loose` of lessons is in words of its own, and never a near duplicate. Drift: from
+    task `drift_at` on, the share `drift` of the families needs another move.
+    """
+
+    families: Annotated[int, Meta(ge=2, le=1_000)] = 12
+    clan: Annotated[int, Meta(ge=1, le=len(MOVES))] = 3
+    tasks: Number = 180
+    unseen: Annotated[int, Meta(ge=1, le=1_000)] = 5
+    hardest: Share = 0.15
+    easiest: Share = 0.65
+    trap: Share = 0.5
+    slip: Share = 0.10
+    follow: Weight = 1.5
+    avoid: Weight = 0.8
+    foreign: Share = 0.5
+    own_words: Annotated[int, Meta(ge=0, le=OWN_WORDS)] = 2
+    clan_words: Annotated[int, Meta(ge=0, le=CLAN_WORDS)] = 2
+    shared_words: Annotated[int, Meta(ge=0, le=SHARED_WORDS)] = 3
+    loose: Share = 0.5
+    drift: Share = 0.0
+    drift_at: Annotated[int, Meta(ge=0)] = 0
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """A kind of tasks. `right` is the index of the move that it needs, `later` the one after the drift, `trap` that of
+    the tempting wrong one; `chance` is the chance of the right move without memory."""
+
+    number: int
+    right: int
+    later: int
+    trap: int
+    chance: float
+
+
+class SimulatedTask(Struct, frozen=True, kw_only=True):
+    """A task of the simulated world: its id, its family, its question, and the family's words in it."""
+
+    id: str
+    family: int
+    question: str
+    own: tuple[str, ...]
+
+
+class World:
+    """The families and tasks of one world, the tasks in one order. `tasks` are learned from, `unseen` never."""
+
+    def __init__(self, assumptions: Assumptions, number: int = 0, order: int = 0) -> None:
+        """Draw the world of a number, with its tasks in the order of a number. Raises `BadInput` where the
+        assumptions contradict each other."""
+        if assumptions.easiest < assumptions.hardest:
+            raise BadInput("the easiest family is harder than the hardest; exchange `easiest` and `hardest`")
+        self.assumptions, self.number, self.order = assumptions, number, order
+        self.families = self._families()
+        count = assumptions.families
+        learned = [self._task(index % count, index // count) for index in range(assumptions.tasks)]
+        self.tasks = tuple(sorted(learned, key=lambda task: draw("order", number, order, task.id)))
+        unseen = range(assumptions.unseen)
+        self.unseen = tuple(self._task(family, index, "u") for family in range(count) for index in unseen)
+
+    @cached_property
+    def key(self) -> tuple[int, int]:
+        """The world and the order, with which the keys of random numbers begin."""
+        return self.number, self.order
+
+    def right_move(self, family: int, done: int) -> int:
+        """Return the index of the move that a family needs after so many tasks."""
+        known, at = self.families[family], self.assumptions.drift_at
+        return known.later if at and done >= at else known.right
+
+    def own_word(self, family: int, index: int) -> str:
+        """Return a word of a family."""
+        return _word("own", f"{self.number}-{family}", index)
+
+    def clan_word(self, family: int, index: int) -> str:
+        """Return a word of the clan of a family."""
+        return _word("clan", f"{self.number}-{family // self.assumptions.clan}", index)
+
+    def free_word(self, task: str, index: int) -> str:
+        """Return a word that only the lesson of one task has."""
+        return _word("free", f"{self.number}-{task}", index)
+
+    def _families(self) -> tuple[Family, ...]:
+        given, count = self.assumptions, self.assumptions.families
+        span = (given.easiest - given.hardest) / (count - 1)
+        # By a draw of its own, so that neither clan nor number says how hard a family is.
+        hard = sorted(range(count), key=lambda family: draw("hard", self.number, family))
+        chances = {family: given.hardest + span * place for place, family in enumerate(hard)}
+        right: list[int] = []
+        for family in range(count):
+            move = int(draw("right", self.number, family) * len(MOVES))
+            while move in right[family - family % given.clan :]:
+                move = (move + 1) % len(MOVES)
+            right.append(move)
+        return tuple(self._family(family, right[family], chances[family]) for family in range(count))
+
+    def _family(self, family: int, right: int, chance: float) -> Family:
+        drifts = draw("drifts", self.number, family) < self.assumptions.drift
+        later = self._other("later", family, right) if drifts else right
+        trap = self._other("trap", family, right)
+        return Family(number=family, right=right, later=later, trap=trap, chance=chance)
+
+    def _other(self, purpose: str, family: int, move: int) -> int:
+        """Return a move that isn't the given one."""
+        return (move + 1 + int(draw(purpose, self.number, family) * (len(MOVES) - 1))) % len(MOVES)
+
+    def _task(self, family: int, index: int, kind: str = "t") -> SimulatedTask:
+        given, id = self.assumptions, f"f{family:03d}-{kind}{index:05d}"
+        own = tuple(self.own_word(family, word) for word in self._some("own", OWN_WORDS, given.own_words, id))
+        clan = [self.clan_word(family, word) for word in self._some("clan", CLAN_WORDS, given.clan_words, id)]
+        # Squared, because few of the words that all tasks share are common, as in any language.
+        places = [int(SHARED_WORDS * draw("shared", self.number, id, n) ** 2) for n in range(given.shared_words)]
+        shared = [_word("shared", str(self.number), place) for place in places]
+        question = f"Which {' '.join(clan)} of the {' '.join(shared)} have {' '.join(own)}?"
+        return SimulatedTask(id=id, family=family, question=question, own=own)
+
+    def _some(self, kind: str, count: int, wanted: int, id: str) -> list[int]:
+        return sorted(range(count), key=lambda word: draw(kind, self.number, id, word))[:wanted]
+
+
+def _word(kind: str, owner: str, index: int) -> str:
+    """Return an invented word, which no tokenizer shortens and no language has."""
+    digest = hashlib.blake2b(f"{kind}|{owner}|{index}".encode(), digest_size=4).digest()
+    return "".join(_SYLLABLES[byte % len(_SYLLABLES)] for byte in digest) + "x"
