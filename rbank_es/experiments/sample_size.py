@@ -1,0 +1,110 @@
+"""Sample sizes: whether few repetitions can show a difference at all, and how many would.
+
+A permutation test of n pairs gives no p below 2^(1 - n): five repetitions never show anything at 5 %. How many would do
+follows from the spread seen, which of few repetitions is uncertain itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import count
+
+from msgspec import Struct
+
+from rbank_es.experiments.statistics import LEVEL, least_p, least_paired_p, special_function, t_quantile
+
+ALPHA = 0.05
+"""The share of experiments without an effect that may seem to have one."""
+
+POWER = 0.8
+"""The share of experiments with the effect that are to show it."""
+
+MOST = 100_000
+"""Repetitions beyond which no number is given: nobody runs so many."""
+
+
+class SampleSize(Struct, frozen=True):
+    """What n repetitions of each of two conditions can show, at a level `alpha` divided by the number of contrasts.
+
+    least_p         the smallest p that they can give
+    to_reach        repetitions from which p can be small enough at all
+    for_power       repetitions that would show `effect` in 80 % of experiments, given the standard deviation seen
+    for_half_width  repetitions whose interval would be as narrow as `effect` to either side
+
+    None where it can't be said: without a spread seen, for no effect, beyond 100,000.
+    """
+
+    n: int
+    least_p: float
+    to_reach: int
+    effect: float
+    for_power: int | None
+    for_half_width: int | None
+
+    @property
+    def can_reach(self) -> bool:
+        """Whether a p that is small enough is possible."""
+        return self.n >= self.to_reach
+
+
+def sample_size(
+    n: int, sd: float | None, effect: float, *, paired: bool = True, alpha: float = ALPHA, contrasts: int = 1
+) -> SampleSize:
+    """Return what n repetitions can show of an effect, with a standard deviation of the differences, if paired.
+
+    Without pairs, `sd` is that within the conditions, and n the size of each. Of several contrasts, the level is that
+    of the smallest p by Holm's correction.
+    """
+    level = alpha / contrasts
+    to_reach = repetitions_to_reach(level, paired=paired)
+    powered = None if sd is None else repetitions_for_power(effect, sd, paired=paired, alpha=level)
+    narrow = None if sd is None else repetitions_for_half_width(effect, sd if paired else sd * math.sqrt(2))
+    least = least_paired_p(n) if paired else least_p(n, n)
+    return SampleSize(n, least, to_reach, effect, powered, narrow)
+
+
+def repetitions_to_reach(alpha: float, *, paired: bool = True) -> int:
+    """Return the fewest repetitions of each condition of which a permutation test can give a p up to alpha."""
+    return next(n for n in count(1) if (least_paired_p(n) if paired else least_p(n, n)) <= alpha)
+
+
+def power_of(n: int, effect: float, sd: float, *, paired: bool = True, alpha: float = ALPHA) -> float:
+    """Return the power of a two-sided t-test of n repetitions of each condition, at least 2, 0 to 1.
+
+    `sd` is of the differences, if paired, else within each condition.
+    """
+    freedom, error = (n - 1, sd / math.sqrt(n)) if paired else (2 * n - 2, sd * math.sqrt(2 / n))
+    if not error:
+        return float(effect != 0) or alpha
+    least, below = t_quantile(1 - alpha / 2, freedom), special_function("nctdtr")
+    shift = abs(effect) / error
+    # The far tail is left out, where scipy's function loses its digits: it adds at most alpha / 2, for no effect.
+    return float(1 - below(freedom, shift, least))
+
+
+def repetitions_for_power(
+    effect: float, sd: float, *, paired: bool = True, alpha: float = ALPHA, power: float = POWER
+) -> int | None:
+    """Return the fewest repetitions that show an effect with this power, by a permutation test; None beyond 100,000.
+
+    The power is that of the t-test, which the permutation test reaches as soon as its smallest p is below alpha.
+    """
+    first = max(2, repetitions_to_reach(alpha, paired=paired))
+    return _fewest(lambda n: power_of(n, effect, sd, paired=paired, alpha=alpha) >= power, first)
+
+
+def repetitions_for_half_width(half_width: float, sd: float, level: float = LEVEL) -> int | None:
+    """Return the fewest values, at least 2, whose t interval is as narrow to either side; None beyond 100,000."""
+    return _fewest(lambda n: t_quantile((1 + level) / 2, n - 1) * sd / math.sqrt(n) <= half_width, 2)
+
+
+def _fewest(is_enough: Callable[[int], bool], first: int) -> int | None:
+    """Return the smallest number from `first` on that is enough, by halving: once enough, more are too."""
+    if not is_enough(MOST):
+        return None
+    low, high = first, MOST
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
+    return low
