@@ -1,4 +1,4 @@
-"""The statistics on simulated truth, and beside scipy's: how often intervals hold the true mean, how large effects are."""
+"""The statistics on simulated truth, and beside scipy's: how often intervals hold the true mean, how large effects."""
 
 import math
 from collections.abc import Callable
