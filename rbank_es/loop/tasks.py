@@ -7,7 +7,11 @@ A file of tasks is a JSON list, a JSON object with a list under `tasks`, or JSON
     ontology      or `dataset`: id of the ontology it is about; that of the whole file unless given
     gold_sparql   or `expected_sparql`: a query whose result is right
     answer        the right answer: a text, or rows as the shipped tasks have them
-    level         difficulty, from 1
+    level         difficulty, 1 to 5: one pattern, one relation, several joins, conditions, counting and sorting
+    family        name of the tasks that need the same lesson
+    ordered       whether the order of the answer's rows matters; false unless given
+    endpoint      the SPARQL endpoint that it is about: a URL, or the name of a profile
+    misleading_sparql  a plausible query whose result is wrong
 
 Other fields are ignored.
 """
@@ -33,13 +37,19 @@ _ALIASES = {
     "gold_sparql": ("gold_sparql", "expected_sparql"),
     "answer": ("answer",),
     "level": ("level",),
+    "family": ("family",),
+    "ordered": ("ordered",),
+    "endpoint": ("endpoint",),
+    "misleading_sparql": ("misleading_sparql",),
 }
 """Names of a field in files; the first one present counts."""
+
+LEVELS = (1, 2, 3, 4, 5)
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question and its right answer. Raises `BadInput` for one that can't be asked.
 
     `answer` is a text, or a list of rows, each a list of values: numbers, texts, or lists of a kind and its parts.
@@ -51,6 +61,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     gold_sparql: str | None = None
     answer: str | list[Any] | None = None
     level: int | None = None
+    family: str | None = None
+    ordered: bool = False
+    endpoint: str | None = None
+    misleading_sparql: str | None = None
 
     def __post_init__(self) -> None:
         if not self.id.strip() or len(self.id) > limits.TASK_ID_CHARS or not self.id.isprintable():
@@ -63,6 +77,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput(
                 f"task {self.id}: the question has {len(self.question):,} characters; {limits.TASK_CHARS:,} are taken"
             )
+        if self.level not in (None, *LEVELS):
+            raise BadInput(f"task {self.id}: the level is {self.level}; there are {LEVELS[0]} to {LEVELS[-1]}")
+        if self.family is not None and not (self.family.isprintable() and 0 < len(self.family) <= limits.TASK_ID_CHARS):
+            raise BadInput(f"task {self.id}: a family is named by 1 to {limits.TASK_ID_CHARS} printable characters")
         if isinstance(self.answer, list):
             self._check_rows(self.answer)
 
@@ -171,3 +189,9 @@ def _named(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def about(tasks: Iterable[Task], ontology: str) -> tuple[Task, ...]:
     """Return the tasks that are about an ontology, or name none."""
     return tuple(task for task in tasks if task.ontology in (None, ontology))
+
+
+def suite_digest(tasks: Iterable[Task]) -> str:
+    """Return the SHA-256 of tasks, in hexadecimal: of their canonical JSON, sorted by id, unset fields left out."""
+    ordered = sorted(tasks, key=lambda task: task.id)
+    return hashlib.sha256(msgspec.json.encode(ordered, order="sorted")).hexdigest()
