@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -44,8 +45,9 @@ class LocalEngine(QueryEngine):
     wants, the merge of those.
     """
 
-    def __init__(self, quads: Path) -> None:
-        self._quads = quads
+    def __init__(self, quads: Path, library: Literal["pyoxigraph", "rdflib"] = "pyoxigraph") -> None:
+        """Take a file; `library` runs the queries: rdflib is for a second opinion, and up to 60,000 times slower."""
+        self._quads, self._library = quads, library
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
         tell_of_forks(self)
@@ -96,7 +98,7 @@ class LocalEngine(QueryEngine):
         if self._worker is not None and not self._worker.alive:
             self._drop()
         if self._worker is None:
-            self._worker = WorkerProcess(self._quads)
+            self._worker = WorkerProcess(self._quads, self._library)
         return self._worker
 
     def _drop(self) -> None:
@@ -126,10 +128,10 @@ _RESPONSE = msgspec.msgpack.Decoder(Response)
 class WorkerProcess:
     """A worker that has loaded its graph. It ends with this object, with this process, or by `end`."""
 
-    def __init__(self, quads: Path) -> None:
+    def __init__(self, quads: Path, library: str = "pyoxigraph") -> None:
         """Start it. Raises `QueryFailed` if it isn't ready within `ENGINE_START_S`."""
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rbank_es.sparql.engines.worker", str(quads)],
+            [sys.executable, "-P", "-m", "rbank_es.sparql.engines.worker", str(quads), library],
             # -P and this path: the worker must not import whatever lies in the current folder.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
             stdin=subprocess.PIPE,

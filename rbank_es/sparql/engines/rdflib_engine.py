@@ -1,4 +1,4 @@
-"""The engine over rdflib, for comparison with the local one in tests: it is slow, and nothing stops it."""
+"""The engine over rdflib, for comparison with the local one: slow, and only the end of its process stops a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The process that runs queries for the local engine: `python -m rbank_es.sparql.engines.worker FILE.nq`.
+"""The process that runs queries for the local engine: `python -m rbank_es.sparql.engines.worker FILE.nq [LIBRARY]`.
+
+LIBRARY is pyoxigraph, or rdflib for a second opinion.
 
 The process loads its graph, then drops the permissions that a query might misuse: memory beyond its share, further
 files or sockets, core dumps. It reads requests from standard input and writes responses to standard output. When the
@@ -14,14 +16,15 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.sparql.engines.query_engine import CappedRows, Dataset
+from rbank_es.errors import QueryFailed
+from rbank_es.sparql.engines.query_engine import CappedRows, Caps, Dataset
 from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, receive, send
 from rbank_es.sparql.results import TRIPLE, Answer, Row, cell_of_term
 
@@ -36,13 +39,16 @@ INPUT, OUTPUT, DESCRIPTORS = 0, 1, 3
 """The two pipes, and how many descriptors there may be: these, and standard error."""
 
 
-def main(quads: str) -> None:
+Respond = Callable[[Request], Response]
+
+
+def main(quads: str, library: str = "pyoxigraph") -> None:
     """Load the graph, then answer until the engine is gone."""
     # A process that the system kills at this signal needs no Python to be stopped amid a query.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     threading.Thread(target=_end_with_engine, daemon=True).start()
     try:
-        graphs = Graphs.of_file(quads)
+        answering = _LIBRARIES[library](quads)
         _confine()
     except Exception as error:
         send(OUTPUT, Response(code="engine_failed", message=f"{type(error).__name__}: {error}"))
@@ -52,7 +58,7 @@ def main(quads: str) -> None:
     while True:
         request = decoder.decode(receive(INPUT))
         signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s - request.caps.spent_s + _GRACE_S)
-        response = respond(graphs, request)
+        response = answering(request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(OUTPUT, response)
 
@@ -81,6 +87,37 @@ def _address_space_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
         return 0
+
+
+def _pyoxigraph(quads: str) -> Respond:
+    graphs = Graphs.of_file(quads)
+    return lambda request: respond(graphs, request)
+
+
+def _rdflib(quads: str) -> Respond:
+    from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
+
+    engine = RdflibEngine(Path(quads))
+
+    def answering(request: Request) -> Response:
+        try:
+            return Response(answer=engine.run(request.query, request.form, request.caps, request.dataset))
+        except QueryFailed as failed:
+            return Response(code=failed.code, message=failed.message)
+        except MemoryError:
+            return Response(code="out_of_memory", message="the query needs too much memory")
+
+    # Now, because afterwards no file can be opened: neither the graph nor a module that the library imports when used.
+    answering(Request(_WARMING, "select", Caps()))
+    return answering
+
+
+_WARMING = """SELECT ?p (COUNT(DISTINCT ?o) AS ?n) WHERE { ?s ?p ?o . ?s a/<p:q>* ?c OPTIONAL { ?o <p:q> ?q }
+  FILTER(REGEX(STR(?o), "^x") || YEAR(?o) > 1 || NOT EXISTS { ?o ?p ?s }) BIND(UCASE(MD5(STR(?o))) AS ?b)
+  VALUES ?c { <p:c> } } GROUP BY ?p HAVING(COUNT(?o) > 1) ORDER BY ?n LIMIT 1"""
+"""A query of many parts, for a library that imports some of them at their first use."""
+
+_LIBRARIES = {"pyoxigraph": _pyoxigraph, "rdflib": _rdflib}
 
 
 def respond(graphs: Graphs, request: Request) -> Response:
@@ -171,6 +208,6 @@ class Graphs:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1])
+        main(*sys.argv[1:])
     except WorkerGone:
         sys.exit(0)
