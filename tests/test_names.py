@@ -14,6 +14,7 @@ SAME_FILE_NAMES = {
     "items": "the command, and the vocabulary of what it lists",
     "policy": "the command, and the form of the policies that it shows",
     "query": "the command, and the parsed form of a query",
+    "suite": "the command, and the tasks that it checks",
     "runs": "the command, and the read model that it lists",
 }
 SAME_CLASS_NAMES: dict[str, str] = {}

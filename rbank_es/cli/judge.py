@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.application import Command, command, debug_option
+from rbank_es.cli.shared.application import CommandGroup, command, debug_option
 from rbank_es.cli.shared.arguments import RegisteredName, begun_run, judges, open_at, open_whole
 from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
 from rbank_es.cli.shared.output import (
@@ -43,18 +43,7 @@ if TYPE_CHECKING:
     from rbank_es.state import StandingVerdict
 
 
-class JudgeGroup(click.Group):
-    """The group of both commands."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one example of each command, unwrapped."""
-        with formatter.section("Examples"):
-            for made in self.commands.values():
-                if isinstance(made, Command):
-                    formatter.write(f"  {made.examples[0]}\n")
-
-
-@click.group("judge", cls=JudgeGroup, options_metavar="", subcommand_metavar="COMMAND ...")
+@click.group("judge", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
 def judge() -> None:
     """Judge runs, or measure a judge on cases labelled by an expert.
 

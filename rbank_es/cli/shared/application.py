@@ -56,6 +56,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "context": "Print the context of an agent, layer by layer; write nothing.",
         "tools": "List the tools an agent may call, and try them.",
         "judge": "Judge a run, or measure a judge on labelled cases.",
+        "suite": "Check, make and import suites of tasks.",
         "doctor": "Check whether the sandbox for an agent's code works here, and how to fix it.",
     },
     "Rebuild and check": {
@@ -178,6 +179,17 @@ class Command(click.Command):
         with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
             for line in self.examples:
                 formatter.write(f"  {line}\n")
+
+
+class CommandGroup(click.Group):
+    """A command that is a group of others, with an example of each in its help."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one example of each command, unwrapped."""
+        with formatter.section("Examples"):
+            for made in self.commands.values():
+                if isinstance(made, Command):
+                    formatter.write(f"  {made.examples[0]}\n")
 
 
 def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:

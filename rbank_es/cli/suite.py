@@ -1,0 +1,154 @@
+"""`suite`: check, make and import suites of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rbank_es import limits
+from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.arguments import is_shipped, read_ontology
+from rbank_es.cli.shared.output import Progress, count, echo, echo_json, echo_table, safe_line, styled
+from rbank_es.data import LIGHTS
+from rbank_es.errors import BadInput
+
+if TYPE_CHECKING:
+    from rbank_es.experiments.suite import Suite
+    from rbank_es.experiments.suite_check import EnginePair, SuiteCheck
+    from rbank_es.loop.tasks import Task
+
+
+@click.group("suite", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
+def suite() -> None:
+    """Check, make and import suites: tasks with the right answers, for experiments.
+
+    A suite is a file of tasks, each with a question, a gold query or answer, a level from 1 to 5 and a family. The
+    word 'lights' is the suite that comes with rbank-es. All commands print JSON with --json.
+    """
+
+
+# ---------------------------------------------------------------- check
+
+
+@command(
+    "check",
+    "rbank-es suite check lights",
+    "rbank-es suite check tasks.json --ont model.ttl",
+    "rbank-es suite check tasks.json --ont prov=prov-o.ttl --ont brick=brick.ttl --ont brick=building.ttl --json",
+)
+@click.argument("file")
+@click.option(
+    "--ont", "given", metavar="[ID=]PATH", multiple=True,
+    help="A file or directory of the ontology of that id; without ID=, of all tasks. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--files", "folder", metavar="DIR", help="Where the files are that the suite names; default: beside the suite."
+)
+@click.option("--online", is_flag=True, help="Run the queries of tasks about an endpoint there.")
+@click.option(
+    "--timeout", "timeout_s", metavar="SECONDS", type=float, default=limits.QUERY_TIME_S, show_default=True,
+    help="How long one query may take in one engine.",
+)  # fmt: skip
+def check(file: str, given: tuple[str, ...], folder: str | None, online: bool, timeout_s: float, as_json: bool) -> None:
+    """Check every task of a suite, and print what is wrong with it.
+
+    Of each task: its gold query can be read and run, finds rows, leaves no tie at a LIMIT, finds the stored answer,
+    finds the same with pyoxigraph and with rdflib, and differs from a plausible wrong query (the task's
+    misleading_sparql, or one made from the gold query); the question holds neither the answer nor a property as the
+    data write it; level and family are named. Exits with 1 if any task fails.
+    """
+    from rbank_es.experiments.suite import load_suite, suite_path
+    from rbank_es.experiments.suite_check import check_suite
+
+    if not 0 < timeout_s <= limits.QUERY_TIME_MOST_S:
+        raise BadInput(f"--timeout {timeout_s:g}: give more than 0 seconds, at most {limits.QUERY_TIME_MOST_S:g}")
+    loaded = load_suite(file)
+    with ExitStack() as stack, Progress("checking tasks") as progress:
+        paths = _ontology_files(loaded, given, Path(folder) if folder else suite_path(file).parent)
+        engines = _Engines(paths, online, stack)
+        found = check_suite(loaded, engines, timeout_s=timeout_s, progress=progress)
+    if as_json:
+        echo_json(found)
+    else:
+        _print(found)
+    if found.failing:
+        click.get_current_context().exit(1)
+
+
+def _ontology_files(loaded: Suite, given: Sequence[str], folder: Path) -> Callable[[str | None], list[str]]:
+    """Return the function from an ontology's id to its files. Raises `BadInput` for ids that the suite lacks."""
+    named: dict[str | None, list[str]] = {}
+    for text in given:
+        id, equals, path = text.partition("=")
+        # A path that is there wins, because it may hold a `=`.
+        bare = not equals or Path(text).exists()
+        named.setdefault(None if bare else id, []).append(text if bare else path)
+    unknown = sorted(id for id in named if id is not None and id not in loaded.ontologies)
+    if unknown:
+        known = ", ".join(loaded.ontologies) or "none"
+        raise BadInput(f"no task is about the ontology {unknown[0]!r}; the suite names: {known}")
+
+    def files(id: str | None) -> list[str]:
+        if found := named.get(id) or named.get(None):
+            return found
+        if id is not None and id in loaded.files:
+            return [str(folder / path) for path in loaded.files[id]]
+        if id is not None and is_shipped(id):
+            return [id]
+        wanted = f"of {id!r}: add --ont {id}=PATH" if id is not None else "of its tasks: add --ont PATH"
+        raise BadInput(f"the suite {loaded.name} names no files of the ontology {wanted}")
+
+    return files
+
+
+class _Engines:
+    """The engines that a suite's tasks are run on, each opened once."""
+
+    def __init__(self, files: Callable[[str | None], list[str]], online: bool, stack: ExitStack) -> None:
+        self._files, self._online, self._stack = files, online, stack
+        self._opened: dict[tuple[str, ...], EnginePair] = {}
+
+    def __call__(self, task: Task) -> EnginePair | None:
+        """Return the engines of a task; None if they are not to be asked."""
+        from rbank_es.experiments.suite_check import EnginePair
+        from rbank_es.sparql.engines.local import LocalEngine
+        from rbank_es.sparql.source import open_source
+
+        if task.endpoint is not None and not self._online:
+            return None
+        key = (task.endpoint,) if task.endpoint is not None else ("", *self._files(task.ontology))
+        if key not in self._opened:
+            second = None
+            if task.endpoint is not None:
+                source = open_source(endpoint=task.endpoint)
+            else:
+                ontology = read_ontology(key[1:], None if task.ontology == LIGHTS else task.ontology)
+                source, second = open_source(ontology=ontology), LocalEngine(ontology.quads, "rdflib")
+                self._stack.callback(second.close)
+            self._stack.callback(source.close)
+            self._opened[key] = EnginePair(source, second)
+        return self._opened[key]
+
+
+def _print(found: SuiteCheck) -> None:
+    rows = [[task.task, flaw.code, flaw.message] for task in found.failing for flaw in task.flaws]
+    if rows:
+        echo_table(["task", "flaw", "what is wrong"], rows, flexible=["what is wrong"])
+        echo()
+    failing, unrun = len(found.failing), sum(bool(task.note) for task in found.tasks)
+    families = len({task.family for task in found.tasks if task.family is not None})
+    told = f"{safe_line(found.suite)}: {count(len(found.tasks), 'task')} in {count(families, 'family', 'families')}"
+    outcome = styled(f"{failing} with flaws", "red") if failing else styled("no flaw found", "green")
+    not_run = f", {unrun} not run (their endpoint is asked with --online)" if unrun else ""
+    echo(f"{told}, {outcome}{not_run}")
+    for note in found.notes:
+        echo(f"note: {safe_line(note)}")
+    echo(styled(f"digest {found.digest}", "dim"))
+
+
+suite.params.append(debug_option())
+suite.add_command(check)
