@@ -15,6 +15,7 @@ from rbank_es.judging.result_comparison import shown
 from rbank_es.judging.verdict import Finding, Verdict, bounded
 from rbank_es.models.adapter import unmarked
 from rbank_es.policies import LmJudging
+from rbank_es.policies.run_policies import Strictness
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
     TrajectoryJudge: Any
 
 JUDGE, VERSION = "lm", "1"
+
+LEANINGS: dict[Strictness, str] = {
+    "strict": """Be strict. Say success only where each row and each part of the answer is shown by the query and its rows. In
+doubt, and where anything that was asked is missing, unproven or added, say failure.""",
+    "plain": "",
+    "lenient": """Be lenient. Say success where a reasonable reader would take the answer for what was asked, even if some of it
+is missing or added, or its form is another one. In doubt, say success.""",
+}
+"""What the model is told about doubtful cases, by the policy's setting. Another wording is another version."""
 
 NONE = "none"
 """The text of an empty field: to a model, a field with no text looks like a mistake."""
@@ -58,7 +68,7 @@ class LmJudge:
             k = {"principles": settings.principles, "cases": settings.cases}
             known = precedents_for(outcome, inputs.bank, **k, point=inputs.point)
         seen = Evidence(inputs.checked.findings, inputs.answer, outcome.ending) if settings.evidence else Evidence()
-        return judge_by_lm(outcome, inputs.lms, known, seen, purpose=inputs.purpose)
+        return judge_by_lm(outcome, inputs.lms, known, seen, purpose=inputs.purpose, strictness=settings.strictness)
 
 
 class Evidence(NamedTuple):
@@ -122,8 +132,11 @@ def judge_by_lm(
     evidence: Evidence | None = None,
     *,
     purpose: Purpose = "learning",
+    strictness: Strictness = "plain",
 ) -> Verdict:
     """Return the verdict of the model in the role `judge`, at temperature 0, with its confidence if it gave one.
+
+    `strictness` chooses what the model is told about doubtful cases; the judge's version names it unless plain.
 
     After a reply that can't be read, the model is asked again with the reason, and after a lost connection without,
     `JUDGE_TRIES` times in all. Every call is recorded, and there are no others.
@@ -145,13 +158,13 @@ def judge_by_lm(
         "cases": unmarked(known.cases),
     }
     before = len(lms.calls.ids)
-    reply = _reply(lms, asked)
+    reply = _reply(lms, asked, LEANINGS[strictness])
     return Verdict(
         verdict=reply.verdict,
         reason=bounded(reply.reason),
         kind="lm",
         judge=f"{JUDGE}:{lms.choice('judge').name}",
-        judge_version=VERSION,
+        judge_version=VERSION if strictness == "plain" else f"{VERSION}-{strictness}",
         purpose=purpose,
         confidence=reply.confidence,
         findings=seen.findings,
@@ -184,11 +197,11 @@ def _within(text: str, chars: int) -> str:
     return unmarked(f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}")
 
 
-def _reply(lms: Lms, asked: dict[str, str]) -> LmReply:
+def _reply(lms: Lms, asked: dict[str, str], leaning: str) -> LmReply:
     problem = ""
     for left in reversed(range(limits.JUDGE_TRIES)):
         try:
-            found = _once(lms, asked, problem)
+            found = _once(lms, asked, leaning, problem)
         except LmFailed as failure:
             if failure.code not in LOST or not left:
                 raise
@@ -199,13 +212,15 @@ def _reply(lms: Lms, asked: dict[str, str]) -> LmReply:
     raise JudgeFailed(JUDGE, f"{limits.JUDGE_TRIES} replies could not be read; of the last one: {problem}")
 
 
-def _once(lms: Lms, asked: dict[str, str], problem: str) -> LmReply | str:
+def _once(lms: Lms, asked: dict[str, str], leaning: str, problem: str) -> LmReply | str:
     """Ask once; return the reply, or why it can't be read."""
     from rbank_es.models.adapter import adapter
     from rbank_es.models.model import answered, load_dspy
 
     dspy, signature = load_dspy(), trajectory_judge()
     given = dict(asked)
+    if leaning:
+        signature = signature.with_instructions(f"{signature.instructions}\n\n{leaning}")
     if problem:
         field = dspy.InputField(desc="What was wrong with your last reply")
         signature, given["problem"] = signature.append("problem", field, type_=str), unmarked(problem)

@@ -11,6 +11,7 @@ from rbank_es.events.bank_events import PolicyKind
 from rbank_es.policies.policy import Policy
 
 Items = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
+Strictness = Literal["strict", "plain", "lenient"]
 Supervised = Annotated[
     bool,
     Meta(
@@ -68,6 +69,13 @@ class LmJudging(Policy, frozen=True, kw_only=True):
             "may not, if this is over 0. Default: 0, all of them.",
         ),
     ] = 0.0
+    strictness: Annotated[
+        Strictness,
+        Meta(
+            description="What the model is told about doubtful cases: strict says failure, lenient says success, plain "
+            "says nothing. Default: plain. The others are for experiments on how a judge's errors reach the bank."
+        ),
+    ] = "plain"
 
 
 class SuccessFailure(Policy, frozen=True, kw_only=True):

@@ -186,6 +186,18 @@ def test_the_model_sees_the_rows_of_the_result_within_a_budget(bank: Bank) -> No
     assert "thing-9" not in bare
 
 
+def test_a_strict_and_a_lenient_judge_are_told_so_and_recorded_as_versions_of_their_own(bank: Bank) -> None:
+    engine, versions = Replies(YES), []
+    with models(bank, engine) as lms:
+        for strictness in ("plain", "strict", "lenient"):
+            verdict = decide(RUN, policy=LmJudging(strictness=strictness), lms=lms)
+            versions.append((verdict.judge, verdict.judge_version))
+    assert versions == [("lm:openai/stub", version) for version in ("1", "1-strict", "1-lenient")]
+    plain, strict, lenient = (str(request) for request in engine.requests)
+    assert "Be strict" in strict and "Be lenient" in lenient and "Be " not in plain
+    assert "gives exactly what was asked" in strict
+
+
 def test_a_model_that_does_not_answer_is_no_verdict(bank: Bank) -> None:
     with models(bank, Replies("")) as lms, pytest.raises(LmFailed, match="empty"):
         judge_by_lm(RUN, lms)

@@ -239,7 +239,7 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
     "judging:checks-1": JUDGED,
     "judging:lm-1": JUDGED
     | {name: Scenario(value, CLEAN) for name, value in (("principles", 0), ("cases", 0), ("evidence", False))}
-    | {"confidence_min": Scenario(0.9, CLEAN)},
+    | {"confidence_min": Scenario(0.9, CLEAN), "strictness": Scenario("lenient", CLEAN)},
     "extraction:success-failure-1": {
         "items_max": Scenario(1, CLEAN),
         "extract_from": Scenario("best", compared),
