@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 JUDGE, VERSION = "lm", "1"
 
 LEANINGS: dict[Strictness, str] = {
-    "strict": """Be strict. Say success only where each row and each part of the answer is shown by the query and its rows. In
-doubt, and where anything that was asked is missing, unproven or added, say failure.""",
+    "strict": "Be strict. Say success only where each row and each part of the answer is shown by the query and its "
+    "rows. In doubt, and where anything that was asked is missing, unproven or added, say failure.",
     "plain": "",
-    "lenient": """Be lenient. Say success where a reasonable reader would take the answer for what was asked, even if some of it
-is missing or added, or its form is another one. In doubt, say success.""",
+    "lenient": "Be lenient. Say success where a reasonable reader would take the answer for what was asked, even if "
+    "some of it is missing or added, or its form is another one. In doubt, say success.",
 }
 """What the model is told about doubtful cases, by the policy's setting. Another wording is another version."""
 

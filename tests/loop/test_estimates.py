@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.cli.shared.dry_run import (
+from rbank_es.events import ContextBuilt, LmCalled
+from rbank_es.executors.executor import executor_class
+from rbank_es.loop.call_estimate import (
     ANSWER_TOKENS,
     LESSON_CHARS,
     STEP_TOKENS,
     VERDICT_CHARS,
-    _manual_chars,
     estimate_calls,
+    manual_chars,
 )
-from rbank_es.events import ContextBuilt, LmCalled
-from rbank_es.executors.executor import executor_class
 from rbank_es.models.model import prompt_text
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted, source
 from tests.loop.test_closed_loop import REACT, of_type
@@ -41,7 +41,7 @@ def test_prompts_are_about_as_long_as_they_are_said_to_be(tmp_path: Path, execut
         sizes = {
             event.role: len(prompt_text(json.loads(str(event.request)))) for event in of_type(bank, LmCalled)[::-1]
         }
-    known = context + _manual_chars(settings, source()) + len(TASKS[1].question)
+    known = context + manual_chars(settings, source()) + len(TASKS[1].question)
     assert known + executor_class(executor).frame_chars == pytest.approx(sizes["agent"], rel=0.1)
     assert sizes["judge"] <= VERDICT_CHARS
     assert sizes["extractor"] <= limits.EXTRACTION_TRAJECTORY_CHARS + LESSON_CHARS
