@@ -33,7 +33,8 @@ CREATE TABLE active_items (
 _INDEX = f"INSERT INTO items_fts (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
 _UNINDEX = f"INSERT INTO items_fts (items_fts, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?)"
 _OUTCOMES = """
-CREATE TEMP VIEW item_outcomes AS SELECT item, wins_of(item) AS wins, losses_of(item) AS losses FROM active_items
+CREATE TEMP VIEW item_outcomes AS
+SELECT item, wins_of(item) AS wins, losses_of(item) AS losses, support_of(item) AS support FROM active_items
 """
 
 
@@ -62,6 +63,7 @@ class ActiveItems:
         # Looked up item by item, because few policies ask, and those about few items.
         self._connection.create_function("wins_of", 1, lambda item: outcomes(item)[0])
         self._connection.create_function("losses_of", 1, lambda item: outcomes(item)[1])
+        self._connection.create_function("support_of", 1, lambda item: self._held[item][1].support)
         # Without its text beside it: a deletion is given the words, as in the index of the read models.
         self._connection.execute(fts_ddl("items_fts", ""))
         self._connection.execute(fts_ddl("spelled", ""))
@@ -86,6 +88,7 @@ class ActiveItems:
             now = entry if entry is not None and entry.state == "active" else None
             held = self._held.get(id)
             if held is not None and now is not None and _facts(held[1]) == _facts(now):
+                self._held[id] = held[0], now
                 continue
             if held is not None:
                 self._drop(*held)

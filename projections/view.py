@@ -70,7 +70,10 @@ WHERE s.state = 'active' AND s.from_seq <= {seq:d} AND (s.to_seq IS NULL OR s.to
 # As in the view `items`, at the position.
 _ITEM_OUTCOMES = """
 CREATE TEMP VIEW item_outcomes AS
-SELECT c.item, {wins} AS wins, {losses} AS losses FROM active_items c
+SELECT c.item, {wins} AS wins, {losses} AS losses, (
+    SELECT count(*) FROM main.item_support p
+    WHERE p.item = c.item AND p.from_seq <= {seq:d} AND (p.to_seq IS NULL OR p.to_seq > {seq:d})
+) AS support FROM active_items c
 """
 _OUTCOME = """(
     SELECT count(DISTINCT u.run) FROM main.exposures u CROSS JOIN main.verdicts v ON v.run = u.run
@@ -304,7 +307,7 @@ class View:
         if not self._shared.prepared:
             connection.execute(_ACTIVE_ITEMS.format(seq=self.position))
             wins, losses = (_OUTCOME.format(seq=self.position, verdict=name) for name in ("success", "failure"))
-            connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses))
+            connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses, seq=self.position))
             self._shared.prepared = True
         if self._shared.own_index:
             yield _Index(connection)

@@ -1,6 +1,6 @@
 """Policies: named, versioned, pure rules by which a bank decides. An event, `policy_set`, puts them in force.
 
-retrieval      bm25-1  bm25-2  utility-1
+retrieval      bm25-1  bm25-2  support-1  utility-1
 admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
@@ -37,6 +37,7 @@ from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_polic
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
 from rbank_es.policies.selection import BestOf, selection_policy
+from rbank_es.policies.support_rank import SupportRanking
 from rbank_es.policies.utility_rank import UtilityRanking
 from rbank_es.policies.words import match_expression, query_words
 
@@ -67,6 +68,7 @@ __all__ = [
     "ReviewedAdmission",
     "StandardAdmission",
     "SuccessFailure",
+    "SupportRanking",
     "UtilityRanking",
     "changed",
     "chosen_policy",

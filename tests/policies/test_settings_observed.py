@@ -81,6 +81,16 @@ def proven(place: Path, tables: Tables) -> Any:
     return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
 
 
+def supported(place: Path, tables: Tables) -> Any:
+    """The first hit of a search, after the item that BM25 ranks last was learned again and again."""
+    made(place, tables, *LAMPS)
+    with Bank.open(place / "bank") as bank:
+        last = bank.search("which lamps?")[-1].id
+        for _ in range(9):
+            consolidate(bank, bank.get([last]))
+    return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
+
+
 def used(place: Path, tables: Tables) -> Any:
     """The uses of items that were put into a context."""
     made(place, tables, *LAMPS)
@@ -231,6 +241,9 @@ JUDGED = {"supervised": Scenario(True, CLEAN), "grounding": Scenario(False, FAUL
 SCENARIOS: dict[str, dict[str, Scenario]] = {
     "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
     "retrieval:bm25-2": RETRIEVAL | {"stop_words": Scenario("english-1", searched)},
+    "retrieval:support-1": RETRIEVAL
+    | {"stop_words": Scenario("english-2", searched), "weight": Scenario(0, supported)}
+    | {"pool": Scenario(1, supported)},
     "retrieval:utility-1": RETRIEVAL
     | {"stop_words": Scenario("english-2", searched), "weight": Scenario(9, proven)}
     | {"pool": Scenario(1, proven, {"retrieval": {"weight": 9}})},

@@ -40,7 +40,7 @@ PLANS: dict[str, LifePlan] = {
         later_judge=PERFECT,
         checks=(VerdictCheck(at=8, verdicts=4), VerdictCheck(at=20)),
         emptied_at=12,
-        policies={"forgetting": {"name": "bounded", "max_items": 5, "grace": 2}},
+        policies={"forgetting": {"name": "bounded", "max_items": 5, "grace": 2}, "retrieval": {"name": "support"}},
     ),
 }
 
