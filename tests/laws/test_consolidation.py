@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.events.items import Item, ItemHead, ItemText
+from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.policies import Append, ConsolidationPolicy, Dedup, Merge
 from rbank_es.policies.known_items import KnownItems, Peer, RareWords, distinct_words
 from rbank_es.policies.words import words_of
@@ -28,7 +28,7 @@ near_words = st.builds(
     ItemText,
     title=st.sampled_from((*TITLES[:4] * 3, *TITLES)),
     content=st.sampled_from((*CONTENTS[:3] * 4, *CONTENTS)),
-)
+).filter(lambda words: words != NO_WORDS)  # a candidate without words is one that was erased elsewhere
 near_heads = st.builds(
     ItemHead,
     id=st.sampled_from(ITEMS) | st.integers(0, 10**6).map("item-{}".format) | st.integers(0, 8).map("item-{}".format),
@@ -270,6 +270,7 @@ def test_recorded_decisions_replay_to_the_bank_that_deciding_gives(
     assert evolve(halfway, decided) == learn(policy, state, batch)
 
 
+@pytest.mark.slow
 def test_the_laws_are_tried_on_what_they_are_about() -> None:
     """Most batches hold something new, a known id and a near duplicate; else the laws above would hold of nothing."""
     seen: Counter[str] = Counter()

@@ -215,13 +215,13 @@ def _cases(attempts: Iterable[str], *deadly: str) -> list[Any]:
     return [pytest.param(name, marks=[pytest.mark.slow] if name in deadly else []) for name in attempts]
 
 
-@pytest.mark.parametrize("what", _cases(PYTHON, "fetch a page"))
+@pytest.mark.parametrize("what", _cases(PYTHON, "fetch a page", "fetch by Pyodide"))
 def test_python_can_not(host: Host, what: str) -> None:
     assert attempt(host, PYTHON[what]).startswith("refused: ")
 
 
 @pytest.mark.parametrize(
-    "what", _cases(JAVASCRIPT, "node:worker_threads", "keep in a web cache", "keep in localStorage")
+    "what", _cases(JAVASCRIPT, "node:worker_threads", "keep in a web cache", "keep in localStorage", "keep in Deno KV")
 )
 def test_javascript_can_not(host: Host, what: str) -> None:
     code = (
@@ -272,6 +272,7 @@ def test_the_process_may_open_nothing_more_and_leaves_no_core(host: Host) -> Non
     assert "unlimited" not in limited["Max data size"]
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_from_one_session_to_the_next(host: Host) -> None:
     """Not even by what needs no permission: web storage would be kept in Deno's cache."""
     storage = sandboxes.runtime().cache / "location_data"
