@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.absorption_plan import AbsorptionPlan, Refusal, plan_absorption
@@ -37,6 +36,7 @@ from rbank_es.events.codec import encode_json, event_types
 from rbank_es.events.event import Erased
 from rbank_es.events.memory_events import Action
 from rbank_es.log import EventLog
+from rbank_es.log.groups import has_plain_texts
 from rbank_es.state import ItemStatus
 
 Progress = Callable[[int, int], None]
@@ -200,7 +200,8 @@ class _Absorber:
 
     def _made(self, event: Event, plan: AbsorptionPlan) -> Event:
         """Return an event of the other log as it comes in."""
-        self._counts["erased"] += sum(isinstance(text, Erased) for _, _, text in texts_in(event))
+        if not has_plain_texts(event):
+            self._counts["erased"] += sum(isinstance(text, Erased) for _, _, text in texts_in(event))
         kept, withheld = without(event, plan.sought, plan.erased_items)
         self._counts["withheld"] += withheld
         match event:
@@ -211,8 +212,7 @@ class _Absorber:
             case MemoriesExtracted():
                 self._counts["extractions"] += 1
                 self._counts["candidates"] += len(event.heads)
-        named = plan.renaming.applied(fresh(kept))
-        return replace(named, origin=event.origin or self._recorder(event.seq))
+        return plan.renaming.applied(fresh(kept, self._recorder(event.seq)))
 
     def _recorder(self, seq: int) -> str:
         """Return the id of the bank that recorded the event at a position of the other log, which may be a fork."""

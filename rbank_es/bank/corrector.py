@@ -86,6 +86,7 @@ class Corrector:
                     return try_once(self._log.position())
                 events = plan.last_of(prepared[0])
             appended = self._log.append(events, expected=at)
+            self._latest.follow(appended)
             correction = prepared[0] if events is not plan.group and prepared else plan.correction
             return replace(plan.report, correction=correction, first=appended.first, last=appended.last)
 

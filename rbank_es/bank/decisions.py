@@ -19,11 +19,19 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.bank.reconciler import Reconciler, fits
 from rbank_es.errors import BadPolicy, DuplicateEvent, LimitExceeded, PositionConflict
-from rbank_es.events import Candidate, Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
+from rbank_es.events import (
+    Candidate,
+    Decision,
+    Event,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    type_of,
+)
 from rbank_es.events.codec import event_types
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
-from rbank_es.log.groups import derived_id, same_content
+from rbank_es.log.groups import derived_id, resolved, same_content
 from rbank_es.log.system_calls import ProcessCache
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing, held_back
 from rbank_es.policies.known_items import KnownItems
@@ -77,18 +85,24 @@ class Decider:
 
         Extractions must have ids; the ids of what follows are derived from theirs.
         """
-        made: list[Event] = []
+        made, waiting = list[Event](), list[Event]()
         for event in events:
             made.append(event)
-            self._take(event)
+            waiting.append(event)
             if isinstance(event, MemoriesExtracted) and event.heads:
+                self._take(waiting)
                 made.append(self._consolidated(event))
                 made += self._forgotten(event)
+                waiting.clear()
+        self._take(waiting)
         return tuple(made)
 
-    def _take(self, event: Event, at: int | None = None) -> None:
-        """Take an event as if it were in the log already: behind all others, or at a position."""
-        changed = self._live.advance([replace(event, seq=at or self._live.state.position + 1)])
+    def _take(self, events: Sequence[Event], at: int | None = None) -> None:
+        """Take events as if they were in the log already: behind all others, or from a position on."""
+        first = at or self._live.state.position + 1
+        numbered = enumerate(events, first)
+        relevant = [replace(event, seq=seq) for seq, event in numbered if type_of(type(event)) in RELEVANT]
+        changed = self._live.advance(relevant, first + len(events) - 1)
         self._known.update(self._live.state, changed)
 
     def _consolidated(self, event: MemoriesExtracted) -> MemoriesConsolidated:
@@ -104,7 +118,7 @@ class Decider:
             decision = self._decision(event, policy, index, head, words)
             decisions.append(decision)
             # One after the other, because a candidate is weighed against those before it.
-            self._take(replace(made, decisions=(decision,)), at)
+            self._take([replace(made, decisions=(decision,))], at)
         return replace(made, decisions=tuple(decisions))
 
     def _decision(
@@ -126,7 +140,7 @@ class Decider:
             return []
         _, id = ids_of_decisions(event)
         made = MemoriesForgotten(id=id, occurred_at=event.occurred_at, ids=ids, policy=policy.label)
-        self._take(made)
+        self._take([made])
         return [made]
 
 
@@ -182,11 +196,23 @@ class Latest(ProcessCache):
                 self._advance(position)
             yield Basis(self._live.state, self._revision, self._indexed)
 
+    def follow(self, appended: Appended) -> None:
+        """Go on with a group that was just appended, so that it need not be read again. Raises as reading it does."""
+        with self.lock:
+            if appended.first != self._live.state.position + 1 or self._log.erasures() != self._epoch:
+                return  # nothing was asked yet, or others appended too
+            events = [resolved(each, self._log.text) if type_of(each) in RESOLVED else each for each in appended.events]
+            self._take(events, appended.last)
+            self.reconciler.follow(appended)
+
     def _advance(self, position: int) -> None:
+        last = self._live.state.position
+        self._take(self._log.read(after=last, upto=position, types=RELEVANT, resolve=RESOLVED), position)
+
+    def _take(self, events: Iterable[Event], position: int) -> None:
         before = self._live.state
-        since = self._log.read(after=before.position, upto=position, types=RELEVANT, resolve=RESOLVED)
         try:
-            changed = self._live.advance(since, position)
+            changed = self._live.advance(events, position)
         except BaseException:
             self.forget()  # it stopped half-way
             raise
@@ -261,7 +287,9 @@ def append_decided(
                 admitted = held_back(given, basis.state.policies.get("admission"))
                 made = basis.revision, Decider(basis.state, basis.known, by).decided([*due, *admitted])
             decided_at = basis.state.position
-        return log.append(made[1], expected=decided_at)
+        appended = log.append(made[1], expected=decided_at)
+        latest.follow(appended)
+        return appended
 
     return optimistically(log, try_once, limits.CONSOLIDATION_TRIES)
 

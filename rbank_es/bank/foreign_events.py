@@ -39,6 +39,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import NO_WORDS, ItemText, make_id
+from rbank_es.log.groups import has_plain_texts
 from rbank_es.log.readings import SoughtWords
 
 _STAYING = (
@@ -60,12 +61,17 @@ def stays(event: Event) -> bool:
     return isinstance(event, _STAYING) or (isinstance(event, MemoriesRestored) and event.how == "supported")
 
 
-def fresh(event: Event) -> Event:
-    """Return a stored event (handles resolved) as a new one: the log's fields cleared, erased texts emptied."""
+def fresh(event: Event, recorder: str | None = None) -> Event:
+    """Return a stored event (handles resolved) as a new one: the log's fields cleared, erased texts emptied.
+
+    `recorder` is the id of the bank that recorded it, unless it says another one itself.
+    """
     changes: dict[str, Any] = {"seq": 0, "at": "", "more": 0, "dur": 0, "crc": ""}
-    changes["occurred_at"] = event.occurred_at or event.at or None
+    changes |= {"occurred_at": event.occurred_at or event.at or None, "origin": event.origin or recorder}
     if texts_of(type(event)):
-        changes |= {"salt": "", **_emptied(event)}
+        changes["salt"] = ""
+        if not has_plain_texts(event):
+            changes |= _emptied(event)
     return replace(event, **changes)
 
 
@@ -209,6 +215,8 @@ def without(event: Event, sought: SoughtWords, erased_items: frozenset[str]) -> 
 
     Words of candidates for erased items are left out, too.
     """
+    if not sought and not erased_items:
+        return event, 0
     marked: dict[str, list[Any]] = {}
     heads = event.heads if isinstance(event, MemoriesExtracted) else ()
     for name, index, text in texts_in(event):

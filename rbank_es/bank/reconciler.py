@@ -11,7 +11,7 @@ from rbank_es.bank.canonical import RULE, Canon, Progress, parts_of, refold
 from rbank_es.bank.timeline import TIMELINE_TYPES, Timeline
 from rbank_es.bank.work_list import CandidateIndex, canonical
 from rbank_es.events import CorrectionCompleted, Event
-from rbank_es.log import EventLog
+from rbank_es.log import Appended, EventLog
 from rbank_es.state import State
 
 
@@ -54,6 +54,11 @@ class Reconciler:
         if self._timeline.position < position:
             since = self._log.read(after=self._timeline.position, upto=position, types=TIMELINE_TYPES)
             self._timeline.take(since, position)
+
+    def follow(self, appended: Appended) -> None:
+        """Go on with a group that was just appended, where everything before it was read."""
+        if self._timeline.position + 1 == appended.first:
+            self._timeline.take(appended.events, appended.last)
 
     def events(self, state: State) -> list[Event]:
         """Return the events that complete what is due in the log's state; a writer appends them before its own."""

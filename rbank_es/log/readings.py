@@ -285,6 +285,10 @@ class SoughtWords:
         self.longest_bytes = _ESCAPED_BYTES * max((len(text) for text in (*exact, *alike)), default=0)
         """The most bytes that the words take in a text where each of their bytes is escaped."""
 
+    def __bool__(self) -> bool:
+        """Whether any words are sought."""
+        return bool(self._needles)
+
     def may_be_in(self, text: bytes) -> bool:
         """Return whether a text, or a block of lines, may hold the words: False is certain, and quick."""
         return bool(self._possible(text))

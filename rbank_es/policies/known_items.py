@@ -145,9 +145,11 @@ class RareWords:
         self._scanned = 0
         if len(peers) >= _GROWTH * self._ranked:
             self._rank(peers)
-        for number in range(self._done, len(peers)):
-            # Not by `Peer.words`: so many would only drive the words in use out of its cache.
-            for word in self._rarest(frozenset(words_of(peers[number].item.content))):
+        missing = peers[self._done :]
+        # Many would only drive the words in use out of the cache of `Peer.words`; few are in it, as candidates were.
+        few = len(missing) <= limits.WORD_SETS_KEPT // 2
+        for number, peer in enumerate(missing, self._done):
+            for word in self._rarest(peer.words if few else frozenset(words_of(peer.item.content))):
                 self._holding[word].append(number)
         self._done = len(peers)
 

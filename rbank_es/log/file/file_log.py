@@ -233,9 +233,9 @@ class FileLog:
                 if not wanted:
                     yield from batch.events
                     continue
-                for event in batch.events:
-                    named = event.__struct_config__.tag in wanted
-                    yield self._texts.resolved(event, batch.segment) if named else event
+                with self._texts.resolving(batch.segment) as resolved:
+                    for event in batch.events:
+                        yield resolved(event) if event.__struct_config__.tag in wanted else event
 
     def lines(
         self,

@@ -9,11 +9,14 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 import threading
 import uuid
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -249,10 +252,14 @@ class Ids:
         return found
 
     def _in_closed(self, event_id: str, closed: list[Segment]) -> int | None:
+        try:
+            key = bytes.fromhex(event_id.replace("-", ""))
+        except ValueError:
+            return None
         for segment in reversed(closed):  # the newest first, because retries are of recent events
             if segment.name not in self._indexes:
                 self._indexes[segment.name] = id_index(self._cache, segment, self._reader.seed)
-            seq = self._indexes[segment.name].find(event_id)
+            seq = self._indexes[segment.name].find(key)
             if seq is not None:
                 return seq
         return None
@@ -274,29 +281,34 @@ class IdIndex:
     def __init__(self, data: bytes | mmap.mmap, count: int) -> None:
         self._data, self._count = data, count
 
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, index: int) -> bytes:
+    def _record(self, index: int) -> bytes:
         start = _HEADER.size + index * _RECORD
-        return self._data[start : start + 16]
+        return self._data[start : start + _RECORD]
+
+    @cached_property
+    def _beginnings(self) -> array[int]:
+        """The first 8 bytes of every id as numbers, which are searched in a tenth of the time of the records."""
+        if not self._count:
+            return array("Q")
+        with memoryview(self._data) as data, data[_HEADER.size :].cast("Q") as words:
+            found = array("Q", words[:: _RECORD // 8].tobytes())
+        if sys.byteorder == "little":
+            found.byteswap()
+        return found
 
     def last(self) -> int:
         """Return the highest position in the index."""
         starts = range(_HEADER.size + 16, _HEADER.size + self._count * _RECORD, _RECORD)
         return max((int.from_bytes(self._data[start : start + 8], "big") for start in starts), default=0)
 
-    def find(self, event_id: str) -> int | None:
-        """Return the position of the event with this id, if it is in the segment."""
-        try:
-            key = uuid.UUID(event_id).bytes
-        except ValueError:
-            return None
-        index = bisect_left(self, key)
-        if index == self._count or self[index] != key:
-            return None
-        start = _HEADER.size + index * _RECORD + 16
-        return int.from_bytes(self._data[start : start + 8], "big")
+    def find(self, key: bytes) -> int | None:
+        """Return the position of the event whose id has these 16 bytes, if it is in the segment."""
+        beginning = int.from_bytes(key[:8], "big")
+        for index in range(bisect_left(self._beginnings, beginning), self._count):
+            record = self._record(index)
+            if record[:16] >= key:
+                return int.from_bytes(record[16:], "big") if record[:16] == key else None
+        return None
 
 
 def id_index(cache: BankCache, segment: Segment, seed: int) -> IdIndex:
@@ -351,6 +363,21 @@ class _Offsets(NamedTuple):
     by_key: dict[str, int]
 
 
+class _Mapped(NamedTuple):
+    """A segment's file in memory, as it was when it was opened."""
+
+    segment: Segment
+    fd: int
+    inode: int
+    data: mmap.mmap
+
+
+@contextmanager
+def _mapped(segment: Segment) -> Iterator[_Mapped]:
+    with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data:
+        yield _Mapped(segment, fd, os.fstat(fd).st_ino, data)
+
+
 class Texts:
     """Long texts by key. It remembers their offsets in the segments searched last."""
 
@@ -366,27 +393,29 @@ class Texts:
 
     def line(self, key: str, segment: Segment) -> bytes | None:
         """Return the line of a text in a segment, erased or not, without newline; None if it is not there."""
-        with opened(segment.path) as fd:
-            status = os.fstat(fd)
-            with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
-                for _ in range(2):  # twice, because the file may have been rewritten under the same inode
-                    offset = self._index(segment, fd, status.st_ino, status.st_size).by_key.get(key)
-                    line = b"" if offset is None else whole[offset : whole.find(b"\n", offset)]
-                    if line.startswith(lines.ANY_TEXT) and lines.key_of_text(line) == key:
-                        return line
-                    with self._mutex:
-                        self._indexes.pop((segment.name, status.st_ino), None)
+        with _mapped(segment) as mapped:
+            return self._line(key, mapped)
+
+    def _line(self, key: str, mapped: _Mapped) -> bytes | None:
+        for _ in range(2):  # twice, because the file may have been rewritten under the same inode
+            offset = self._index(mapped).by_key.get(key)
+            line = b"" if offset is None else mapped.data[offset : mapped.data.find(b"\n", offset)]
+            if line.startswith(lines.ANY_TEXT) and lines.key_of_text(line) == key:
+                return line
+            with self._mutex:
+                self._indexes.pop((mapped.segment.name, mapped.inode), None)
         return None
 
-    def _index(self, segment: Segment, fd: int, inode: int, size: int) -> _Offsets:
+    def _index(self, mapped: _Mapped) -> _Offsets:
         with self._mutex:
-            return self._indexed(segment, fd, inode, size)
+            return self._indexed(mapped)
 
-    def _indexed(self, segment: Segment, fd: int, inode: int, size: int) -> _Offsets:
-        known = self._indexes.pop((segment.name, inode), _Offsets(0, {}))
-        if known.scanned < size:
-            known = _Offsets(_scan(fd, known.scanned, known.by_key), known.by_key)
-        self._indexes[segment.name, inode] = known
+    def _indexed(self, mapped: _Mapped) -> _Offsets:
+        name = mapped.segment.name, mapped.inode
+        known = self._indexes.pop(name, _Offsets(0, {}))
+        if known.scanned < len(mapped.data):
+            known = _Offsets(_scan(mapped.data, known.scanned, known.by_key), known.by_key)
+        self._indexes[name] = known
         while len(self._indexes) > _SEGMENTS_KEPT:
             self._indexes.pop(next(iter(self._indexes)))
         return known
@@ -401,28 +430,48 @@ class Texts:
         Raises `LogCorruption` if it is missing or damaged.
         """
         for place in [segment] if segment else all_segments(self._directory)[::-1]:
-            if (line := self.line(ref.key, place)) is None:
-                continue
-            try:
-                return lines.read_text(line, self._seed)
-            except ValueError as error:
-                raise SegmentCorruption(place.path, 0, 0, f"the text {ref.key[:12]}…: {error}") from None
-        reason = f"the text {ref.key[:12]}… that an event names is missing"
-        raise SegmentCorruption(segment.path if segment else self._directory / "(any)", 0, 0, reason)
+            if (line := self.line(ref.key, place)) is not None:
+                return self._words(line, ref, place)
+        raise _missing(ref, segment.path if segment else self._directory / "(any)")
+
+    def _words(self, line: bytes, ref: Ref, segment: Segment) -> str | None:
+        try:
+            return lines.read_text(line, self._seed)
+        except ValueError as error:
+            raise SegmentCorruption(segment.path, 0, 0, f"the text {ref.key[:12]}…: {error}") from None
 
     def resolved(self, event: Event, segment: Segment | None = None) -> Event:
         """Return the event with texts in place of its handles; an erased text becomes an erased mark."""
         return resolved(event, lambda ref: self.read(ref, segment))
 
+    @contextmanager
+    def resolving(self, segment: Segment) -> Iterator[Callable[[Event], Event]]:
+        """Provide `resolved` for events of a segment, whose file is opened once for all of them, where it is needed."""
+        with ExitStack() as stack:
+            kept: list[_Mapped] = []
 
-def _scan(fd: int, start: int, offsets: dict[str, int]) -> int:
+            def read(ref: Ref) -> str | None:
+                if not kept:
+                    kept.append(stack.enter_context(_mapped(segment)))
+                line = self._line(ref.key, kept[0])
+                if line is None:
+                    raise _missing(ref, segment.path)
+                return self._words(line, ref, segment)
+
+            yield lambda event: resolved(event, read)
+
+
+def _missing(ref: Ref, place: Path) -> SegmentCorruption:
+    return SegmentCorruption(place, 0, 0, f"the text {ref.key[:12]}… that an event names is missing")
+
+
+def _scan(whole: mmap.mmap, start: int, offsets: dict[str, int]) -> int:
     """Add the offset of every text line from `start` on; return the end of the last whole line."""
-    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
-        end = whole.rfind(b"\n") + 1
-        at = whole.find(b"\n" + lines.ANY_TEXT, max(0, start - 1), end)
-        while at >= 0:
-            begin = at + 1
-            head = whole[begin : begin + len(lines.TEXT_ERASED) + 64]
-            offsets[lines.key_of_text(head)] = begin
-            at = whole.find(b"\n" + lines.ANY_TEXT, begin, end)
-        return end
+    end = whole.rfind(b"\n") + 1
+    at = whole.find(b"\n" + lines.ANY_TEXT, max(0, start - 1), end)
+    while at >= 0:
+        begin = at + 1
+        head = whole[begin : begin + len(lines.TEXT_ERASED) + 64]
+        offsets[lines.key_of_text(head)] = begin
+        at = whole.find(b"\n" + lines.ANY_TEXT, begin, end)
+    return end
