@@ -27,7 +27,17 @@ from tests.cli_runner import CACHE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-LONG = {"agents.md", "corrections.md", "judging.md", "lineage.md", "loop.md", "models.md", "questions.md", "rerun.md"}
+LONG = {
+    "agents.md",
+    "corrections.md",
+    "judging.md",
+    "lineage.md",
+    "loop.md",
+    "models.md",
+    "questions.md",
+    "rerun.md",
+    "suites.md",
+}
 """Their examples run agents in the real sandbox, load a client of models, or are many commands."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")

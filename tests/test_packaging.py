@@ -108,7 +108,14 @@ def test_every_file_of_the_packages_is_in_the_wheel(names: set[str]) -> None:
 @pytest.mark.slow
 def test_the_shipped_data_are_in_the_wheel(names: set[str]) -> None:
     """The ontology with all that was written about it, and the endpoint profiles."""
-    told = ("lights.ttl", "lights_guide.md", "lights_constraints.toml", "lights_seed.json", "lights_tasks.json")
+    told = (
+        "lights.ttl",
+        "lights_guide.md",
+        "lights_constraints.toml",
+        "lights_seed.json",
+        "lights_tasks.json",
+        "lights_suite.json",
+    )
     wanted = {f"rbank_es/data/{name}" for name in (*told, "endpoints/uniprot.toml", "endpoints/wikidata.toml")}
     assert wanted <= names, "see [tool.setuptools.package-data]"
 

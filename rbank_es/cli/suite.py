@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +11,11 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import CommandGroup, command, debug_option
-from rbank_es.cli.shared.arguments import is_shipped, read_ontology
+from rbank_es.cli.shared.arguments import is_shipped, read_ontology, writable
 from rbank_es.cli.shared.output import Progress, count, echo, echo_json, echo_table, safe_line, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
+from rbank_es.events.json_input import read_at_most
 
 if TYPE_CHECKING:
     from rbank_es.experiments.suite import Suite
@@ -150,5 +151,66 @@ def _print(found: SuiteCheck) -> None:
     echo(styled(f"digest {found.digest}", "dim"))
 
 
+# ---------------------------------------------------------------- import
+
+
+@command(
+    "import",
+    "rbank-es suite import qald-10.json --endpoint https://query.wikidata.org/sparql --into qald-10-suite.json",
+    "rbank-es suite import qald-9-train.json --endpoint https://dbpedia.org/sparql --language de --into qald-9.json",
+    "rbank-es suite import tasks.json --ont model --into suite.json",
+)
+@click.argument("file")
+@click.option("--into", "place", metavar="FILE", required=True, help="The file of the suite that is written.")
+@click.option("--name", metavar="NAME", help="The suite's name; default: of the file.")
+@click.option("--ont", "ontology", metavar="ID", help="The id of the ontology that its tasks are about.")
+@click.option("--endpoint", metavar="URL|NAME", help="The endpoint that its tasks are about.")
+@click.option("--language", metavar="CODE", default="en", show_default=True, help="The language of QALD's questions.")
+def import_(
+    file: str, place: str, name: str | None, ontology: str | None, endpoint: str | None, language: str, as_json: bool
+) -> None:
+    """Write a suite of the tasks in a file: QALD JSON, or tasks in any form that run --task takes.
+
+    QALD names neither levels nor families: the level follows from the shape of the gold query, and tasks whose queries
+    use the same properties are one family. Questions without a text in the language, or without a readable query, are
+    left out and counted.
+    """
+    from rbank_es.experiments.suite import Suite, write_suite
+
+    if ontology is not None and endpoint is not None:
+        raise BadInput("give --ont or --endpoint, not both: a task has one source")
+    target = writable(Path(place))
+    loaded, left_out = _imported(file, ontology, endpoint, language)
+    made = Suite.of(name or loaded.name, loaded.tasks, loaded.files)
+    write_suite(made, target)
+    if as_json:
+        facts = {"suite": made.name, "digest": made.digest, "tasks": len(made.tasks)}
+        echo_json({**facts, "file": str(target), "left_out": left_out})
+        return
+    echo(f"{place}: {count(len(made.tasks), 'task')}, digest {made.digest}")
+    for reason, number in left_out.items():
+        echo(f"left out: {count(number, 'question')} with {safe_line(reason)}")
+
+
+def _imported(file: str, ontology: str | None, endpoint: str | None, language: str) -> tuple[Suite, Mapping[str, int]]:
+    """Return the tasks of a file as a suite, and the number of questions left out by reason."""
+    from msgspec.structs import replace
+
+    from rbank_es.experiments.qald import is_qald, parse_qald
+    from rbank_es.experiments.suite import Suite, load_suite, suite_path
+
+    path = suite_path(file)
+    data = read_at_most(path, limits.TASKS_BYTES, "tasks")
+    if is_qald(data):
+        found = parse_qald(data, file, language=language, ontology=ontology, endpoint=endpoint)
+        return Suite.of(path.stem, found.tasks), found.left_out
+    loaded = load_suite(path)
+    about: dict[str, str | None] = {"ontology": ontology} if ontology is not None else {}
+    if endpoint is not None:
+        about = {"endpoint": endpoint, "ontology": None}
+    return replace(loaded, tasks=tuple(replace(task, **about) for task in loaded.tasks)), {}
+
+
 suite.params.append(debug_option())
 suite.add_command(check)
+suite.add_command(import_)

@@ -20,8 +20,8 @@ class Companions(NamedTuple):
     """The shipped ontology and the files about it.
 
     `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`.
-    `tasks` are questions, each with the query that answers it and one that seems to. `script` stands in for a model in
-    the tasks of `SCRIPTED_TASKS`.
+    `tasks` are questions, each with the query that answers it and one that seems to; `suite` are sixty others in
+    families, for experiments. `script` stands in for a model in the tasks of `SCRIPTED_TASKS`.
     """
 
     ontology: Path
@@ -29,6 +29,7 @@ class Companions(NamedTuple):
     constraints: Path
     seed: Path
     tasks: Path
+    suite: Path
     script: Path
 
 
@@ -48,5 +49,6 @@ def lights() -> Companions:
         constraints=shipped("lights_constraints.toml"),
         seed=shipped("lights_seed.json"),
         tasks=shipped("lights_tasks.json"),
+        suite=shipped("lights_suite.json"),
         script=shipped("lights_script.toml"),
     )

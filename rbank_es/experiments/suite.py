@@ -76,7 +76,7 @@ def load_suite(place: str | Path) -> Suite:
 def suite_path(place: str | Path) -> Path:
     """Return the path of a suite's file, for `lights` that of the shipped one."""
     path = Path(place)
-    return lights().tasks if str(place) == LIGHTS and not path.exists() else path
+    return lights().suite if str(place) == LIGHTS and not path.exists() else path
 
 
 def suite_json(suite: Suite, about: str = "") -> bytes:
@@ -92,7 +92,21 @@ def suite_json(suite: Suite, about: str = "") -> bytes:
     if suite.files:
         head["ontologies"] = suite.files
     tasks = [_without(msgspec.to_builtins(task), "ontology", suite.ontology) for task in suite.tasks]
-    return msgspec.json.format(msgspec.json.encode(head | {"tasks": tasks}), indent=1) + b"\n"
+    members = [f" {_json(name)}: {_json(value)}," for name, value in head.items()]
+    return "\n".join(["{", *members, ' "tasks": [', ",\n".join(map(_task_text, tasks)), " ]", "}", ""]).encode()
+
+
+def _task_text(fields: Mapping[str, Any]) -> str:
+    """Return a task as lines of JSON: one for each field, and one for each row of an answer."""
+    lines = []
+    for name, value in fields.items():
+        rows = ",\n".join(f"    {_json(row)}" for row in value) if isinstance(value, list) and value else ""
+        lines.append(f"   {_json(name)}: " + (f"[\n{rows}\n   ]" if rows else _json(value)))
+    return "  {\n" + ",\n".join(lines) + "\n  }"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
 def write_suite(suite: Suite, path: str | Path, about: str = "") -> None:

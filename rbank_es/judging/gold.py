@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed, QueryFailed, QueryRefused
 from rbank_es.judging.checks import ask, check
 from rbank_es.judging.query_comparison import differences_of_queries
-from rbank_es.judging.result_comparison import XSD_BOOLEAN, Comparison, compare_results
+from rbank_es.judging.result_comparison import XSD_BOOLEAN, Comparison, compare_results, value_of
 from rbank_es.judging.run_outcome import RunOutcome, plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.rdf_names import XSD
@@ -130,6 +131,30 @@ def _cell(value: Any) -> Cell | None:
         case ["bnode", *_]:
             return Cell("bnode", "b")
     raise ValueError("no value")
+
+
+def stored_rows(answer: Answer) -> list[list[Any]]:
+    """Return the rows of an answer in the form that `gold_of` takes; yes or no is one row of one value."""
+    if answer.form == "ask":
+        return [[answer.boolean]]
+    return [[_stored_cell(cell) for cell in row] for row in answer.rows]
+
+
+def _stored_cell(cell: Cell | None) -> Any:
+    if cell is None:
+        return None
+    if cell.kind != "literal":
+        return [cell.kind, cell.value] if cell.kind == "iri" else [cell.kind]
+    if not cell.datatype:
+        return ["lit", cell.value, cell.lang]
+    value = value_of(cell)
+    if value is not None and value[0] == "number" and _SMALL.fullmatch(str(value[1])):
+        return ["num", int(str(value[1]))]
+    return ["lit", cell.value, "", cell.datatype.replace(XSD, "xsd:", 1)]
+
+
+# Whole numbers that every reader of JSON keeps exact.
+_SMALL = re.compile(r"-?[0-9]{1,15}")
 
 
 # ---------------------------------------------------------------- comparison

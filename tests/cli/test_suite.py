@@ -42,6 +42,7 @@ def test_a_suite_with_flaws_fails_with_a_table_of_them(place: Path) -> None:
     assert "wrong_answer" in done.out and "no_level" in done.out and "2 with flaws" in done.out
 
 
+@pytest.mark.slow
 def test_the_check_as_json_names_every_task_with_its_flaws(place: Path) -> None:
     found = run("suite", "check", "bad.json", "--ont", "kilns.ttl", "--json", cwd=place, code=1).json
     assert [task["task"] for task in found["tasks"]] == ["count", "b"]
@@ -56,3 +57,29 @@ def test_what_can_not_be_checked_is_refused_with_advice(place: Path) -> None:
     assert "more than 0 seconds" in fails("suite", "check", "good.json", "--timeout", "0", cwd=place)
     (place / "kilns.ttl").unlink()
     assert "kilns.ttl" in fails("suite", "check", "good.json", cwd=place)
+
+
+def test_tasks_of_another_form_are_imported_and_what_is_left_out_is_told(place: Path) -> None:
+    kilns = {"sparql": "SELECT ?x WHERE { ?x a <https://kilns.example/Oven> }"}
+    asked = [
+        {"id": "1", "question": [{"language": "en", "string": "Which ovens are there?"}], "query": kilns},
+        {"id": "2", "question": [{"language": "de", "string": "Welche?"}], "query": kilns},
+    ]
+    (place / "qald.json").write_text(json.dumps({"questions": asked}))
+    done = run("suite", "import", "qald.json", "--ont", "kilns", "--into", "made.json", cwd=place)
+    assert "made.json: 1 task" in done.out and "left out: 1 question with no text in the language 'en'" in done.out
+    made = json.loads((place / "made.json").read_text())
+    assert (made["name"], made["ontology"], made["tasks"][0]["level"]) == ("qald", "kilns", 1)
+    again = run("suite", "import", "made.json", "--endpoint", "uniprot", "--into", "re.json", "--json", cwd=place).json
+    assert (again["tasks"], again["left_out"]) == (1, {})
+    assert json.loads((place / "re.json").read_text())["tasks"][0]["endpoint"] == "uniprot"
+    told = run("suite", "check", "re.json", cwd=place, code=1).out
+    assert "1 not run" in told and "no_family" in told
+
+
+def test_an_import_is_refused_before_anything_is_written(place: Path) -> None:
+    into = ("--into", "made.json")
+    assert "not both" in fails("suite", "import", "good.json", "--ont", "x", "--endpoint", "y", *into, cwd=place)
+    assert "is not a directory" in fails("suite", "import", "good.json", "--into", "no/made.json", cwd=place)
+    assert "neither JSON nor JSON Lines" in fails("suite", "import", "kilns.ttl", *into, cwd=place)
+    assert not (place / "made.json").exists()

@@ -1,0 +1,46 @@
+"""The shape of a gold query: the level and the family of a task whose author named none."""
+
+from __future__ import annotations
+
+import re
+
+from rbank_es import limits
+from rbank_es.ontology.rdf_names import LABEL, TYPE
+from rbank_es.sparql.parser import tree
+from rbank_es.sparql.parser.query import ParsedQuery
+
+_COUNTING = frozenset({"GROUP", "HAVING", "ORDER", *tree.AGGREGATES})
+_CONDITIONS = frozenset({"FILTER", "OPTIONAL", "MINUS", "UNION", "BIND", "EXISTS"})
+_EVERYWHERE = (TYPE, LABEL)
+
+
+def level_of(query: ParsedQuery) -> int:
+    """Return the level of a query by its hardest part.
+
+    5: counting, grouping or sorting; 4: a condition, a choice or an optional part; 3: three or more relations, or a
+    path; 2: two; 1: one.
+    """
+    words = {token.keyword for token in query.words}
+    if words & _COUNTING:
+        return 5
+    if words & _CONDITIONS:
+        return 4
+    paths = [triple.predicate for triple in tree.triples(query.tree)]
+    if len(paths) > 2 or any(not isinstance(path, tree.Variable | tree.PathStep) for path in paths):
+        return 3
+    return max(1, len(paths))
+
+
+def family_of(query: ParsedQuery) -> str | None:
+    """Return the local names of a query's properties, sorted: tasks that use the same ones can help each other.
+
+    Classes and labels are left out, because most queries name them; None if nothing is left.
+    """
+    used = {
+        step.iri
+        for triple in tree.triples(query.tree)
+        if not isinstance(triple.predicate, tree.Variable)
+        for step in tree.steps(triple.predicate)
+        if step.iri not in _EVERYWHERE
+    }
+    return "+".join(sorted(re.split(r"[#/:]", iri)[-1] for iri in used))[: limits.TASK_ID_CHARS] or None
