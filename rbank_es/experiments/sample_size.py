@@ -77,10 +77,10 @@ def power_of(n: int, effect: float, sd: float, *, paired: bool = True, alpha: fl
     freedom, error = (n - 1, sd / math.sqrt(n)) if paired else (2 * n - 2, sd * math.sqrt(2 / n))
     if not error:
         return float(effect != 0) or alpha
-    least, below = t_quantile(1 - alpha / 2, freedom), special_function("nctdtr")
-    shift = abs(effect) / error
-    # The far tail is left out, where scipy's function loses its digits: it adds at most alpha / 2, for no effect.
-    return float(1 - below(freedom, shift, least))
+    # The other tail is left out: it would add less than alpha / 2, and most where there is no effect.
+    missed = float(special_function("nctdtr")(freedom, abs(effect) / error, t_quantile(1 - alpha / 2, freedom)))
+    # Not a number comes where the chance to miss the effect is below 1e-200 (effects of 36 errors and more).
+    return 1.0 if math.isnan(missed) else 1 - missed
 
 
 def repetitions_for_power(

@@ -1,4 +1,4 @@
-"""The statistics on simulated truth, and beside scipy's: how often intervals hold the true mean, how large effects."""
+"""The statistics on simulated truth, and beside scipy's: coverage of intervals, power, bias of effect sizes."""
 
 import math
 from collections.abc import Callable

@@ -1,0 +1,218 @@
+"""Contrasts: pairs of conditions that an experiment declared beforehand, tested over repetitions.
+
+The unit is the repetition: the mean of a metric over all orders of the tasks. Conditions are paired by repetition,
+because they share orders and random numbers. A repetition counts if it has a value for each order in both conditions;
+others are named, and left out. An experiment of one repetition has its orders as units instead.
+
+Only declared contrasts are tested, and their p values corrected for their number. What they don't cover is description.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rbank_es.experiments.sample_size import ALPHA, MOST, SampleSize, sample_size
+from rbank_es.experiments.statistics import (
+    Estimate,
+    PValue,
+    differences,
+    hedges_g,
+    holm,
+    interval,
+    mean_of,
+    paired_permutation,
+    permutation,
+    share_larger,
+    welch_interval,
+)
+
+Unit = Literal["repetition", "order"]
+Finding = Literal["better", "worse", "equal", "too few", "undecided"]
+
+TrialValues = Mapping[tuple[int, int], float | None]
+"""The values of a metric in the trials of one condition, by order and repetition; None where it has none."""
+
+
+class Contrast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A declared comparison: a condition with its baseline, in one metric.
+
+    `smallest` is the smallest difference that would matter, in the metric's unit; with it, a contrast can also show
+    that there is none as large.
+    """
+
+    condition: str
+    baseline: str
+    metric: str = "success"
+    smallest: float | None = None
+
+
+class ContrastResult(Struct, frozen=True, kw_only=True):
+    """What the repetitions say about a contrast.
+
+    n               units: pairs, or without pairs the units of the condition that has fewer
+    left_out        units without a value in one of the conditions
+    difference      the mean of the condition less that of the baseline, in the metric's unit, with its interval
+    gain            that mean in the direction that is better: below 0, the condition is worse
+    g               the difference in standard deviations between units (Hedges' g)
+    share_better    of the pairs, the share in which the condition is better, a tie as half
+    p, p_holm       of the permutation test: by itself, and corrected for all declared contrasts
+    size            what so many units can show of the smallest difference that matters, or else of the one seen
+    finding         better, worse: p_holm is at most alpha. equal: the interval lies within the smallest difference that
+                    matters, or no unit differs. too few: more units would be needed. undecided: none of these
+    """
+
+    contrast: Contrast
+    unit: Unit
+    paired: bool
+    n: int
+    left_out: tuple[int, ...]
+    condition: Estimate | None
+    baseline: Estimate | None
+    difference: Estimate | None
+    gain: float | None
+    g: float | None
+    share_better: float | None
+    p: PValue | None
+    p_holm: float | None = None
+    size: SampleSize
+    finding: Finding = "too few"
+
+
+# ---------------------------------------------------------------- from trials to units
+
+
+class Sides(NamedTuple):
+    """The values of the units of both conditions, in pairs if they are paired, and the units left out."""
+
+    unit: Unit
+    condition: list[float]
+    baseline: list[float]
+    left_out: tuple[int, ...]
+
+
+def sides_of(condition: TrialValues, baseline: TrialValues, *, paired: bool = True) -> Sides:
+    """Return the values of two conditions by repetition, over all orders; of a single repetition, by order.
+
+    Without pairs, a condition's own orders are those that a repetition of it must have.
+    """
+    trials = condition.keys() | baseline.keys()
+    unit: Unit = "order" if len({repetition for _, repetition in trials}) == 1 < len(trials) else "repetition"
+    at = 0 if unit == "order" else 1
+    one, other = (_means(values, at, trials if paired else values.keys()) for values in (condition, baseline))
+    shared = sorted(one.keys() & other.keys())
+    if paired:
+        left_out = {trial[at] for trial in trials}.difference(shared)
+        return Sides(
+            unit, [one[number] for number in shared], [other[number] for number in shared], tuple(sorted(left_out))
+        )
+    left_out = {trial[at] for trial in condition}.difference(one) | {trial[at] for trial in baseline}.difference(other)
+    return Sides(unit, [*one.values()], [*other.values()], tuple(sorted(left_out)))
+
+
+def _means(values: TrialValues, at: int, trials: Set[tuple[int, int]]) -> dict[int, float]:
+    """Return the mean of each unit whose trials all have a value; `at` is the place of the unit in a trial's key."""
+    found: dict[int, dict[int, float]] = defaultdict(dict)
+    for trial, value in values.items():
+        if value is not None:
+            found[trial[at]][trial[1 - at]] = value
+    wanted = {trial[1 - at] for trial in trials}
+    return {unit: mean_of([*each.values()]) for unit, each in sorted(found.items()) if each.keys() == wanted}
+
+
+# ---------------------------------------------------------------- results
+
+
+def contrast_results(
+    contrasts: Sequence[Contrast],
+    values: Mapping[str, Mapping[str, TrialValues]],
+    *,
+    less_is_better: Collection[str] = (),
+    paired: bool = True,
+    alpha: float = ALPHA,
+) -> list[ContrastResult]:
+    """Return the result of each declared contrast, from the values of trials by metric and condition.
+
+    `less_is_better` names the metrics of which less is better.
+    """
+    measured = [
+        _measured(
+            contrast,
+            values.get(contrast.metric, {}),
+            sign=-1 if contrast.metric in less_is_better else 1,
+            paired=paired,
+            alpha=alpha / len(contrasts),
+        )
+        for contrast in contrasts
+    ]
+    # A contrast without values counts too, because it was declared.
+    corrected = holm([1.0 if each.p is None else each.p.value for each in measured])
+    results = [replace(each, p_holm=p) for each, p in zip(measured, corrected, strict=True)]
+    return [replace(each, finding=_finding(each, alpha)) for each in results]
+
+
+def _measured(
+    contrast: Contrast, values: Mapping[str, TrialValues], *, sign: int, paired: bool, alpha: float
+) -> ContrastResult:
+    """Return all of a contrast but what depends on the other contrasts; `sign` is -1 if less is better."""
+    condition, baseline = (values.get(name, {}) for name in (contrast.condition, contrast.baseline))
+    unit, one, other, left_out = sides_of(condition, baseline, paired=paired)
+    n, difference = min(len(one), len(other)), (_paired_interval if paired else welch_interval)(one, other)
+    effect = contrast.smallest or (abs(difference.mean) if difference else 0.0)
+    signed = [[sign * value for value in side] for side in (one, other)]
+    return ContrastResult(
+        contrast=contrast,
+        unit=unit,
+        paired=paired,
+        n=n,
+        left_out=left_out,
+        condition=interval(one),
+        baseline=interval(other),
+        difference=difference,
+        gain=sign * difference.mean if difference else None,
+        g=hedges_g(one, other, paired=paired),
+        share_better=share_larger(*signed, paired=paired) if n else None,
+        p=(paired_permutation if paired else permutation)(one, other, contrast.metric) if n else None,
+        size=sample_size(n, difference.sd if difference else None, effect, paired=paired, alpha=alpha),
+    )
+
+
+def _paired_interval(one: Sequence[float], other: Sequence[float]) -> Estimate | None:
+    return interval(differences(one, other))
+
+
+def _finding(result: ContrastResult, alpha: float) -> Finding:
+    difference, smallest = result.difference, result.contrast.smallest or 0.0
+    if difference is None or difference.low is None or difference.high is None:
+        return "too few"
+    if result.p_holm is not None and result.p_holm <= alpha:
+        return "better" if (result.gain or 0.0) > 0 else "worse"
+    if max(abs(difference.low), abs(difference.high)) < smallest or difference.low == difference.high == 0:
+        return "equal"
+    enough = result.size.for_power
+    return "undecided" if enough is not None and result.n >= enough else "too few"
+
+
+def conclusion(result: ContrastResult) -> str:
+    """Return the finding in one sentence, with the number of units that would do where there are too few."""
+    n, difference, size = f"{result.n} {result.unit}{'' if result.n == 1 else 's'}", result.difference, result.size
+    if difference is None:
+        return f"too few to say: no {result.unit} has values of both conditions"
+    p, effect = f"p = {result.p_holm:.2g} by Holm's correction, {n}", f"a difference of {size.effect:.3g}"
+    if result.finding in ("better", "worse"):
+        return f"{result.finding} by {abs(difference.mean):.3g} ({p})"
+    if result.finding == "equal" and difference.low == difference.high:
+        return f"equal in each of {n}"
+    if result.finding == "equal":
+        return f"equal but for less than {size.effect:.3g} ({n})"
+    if result.finding == "undecided":
+        return f"undecided: not shown, though {size.for_power} would show {effect} in 4 of 5 experiments ({p})"
+    if difference.sd is None:
+        return f"too few to say ({p}): at least {size.to_reach} are needed"
+    if size.for_power is None:
+        return f"too few to say ({p}): {effect} is so small that over {MOST:,} would be needed"
+    return f"too few to say ({p}): {size.for_power} would show {effect} in 4 of 5 experiments"
