@@ -65,7 +65,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Item
-from rbank_es.events.run_events import RunBounds
+from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.state import RESOLVED, fold
@@ -194,6 +194,11 @@ def tell_first_run(teller: Teller) -> None:
     teller.tell(
         RunStarted(
             run="run-1",
+            task_id="boats",
+            level=2,
+            family="berths",
+            suite="02" * 32,
+            trial=Trial(experiment="e-1", condition="k2", order=1, repetition=3),
             ontology="harbour",
             endpoint="https://example.org/sparql",
             executor="rlm",
@@ -210,6 +215,7 @@ def tell_first_run(teller: Teller) -> None:
             config_digest="ef" * 32,
             overrides={"selection.k": 2, "judging": "lm"},
             scripted=True,
+            simulated=True,
             task='Which boats lie in the inner basin?\nAnswer with their names ("Möwe", 🚢 …).',
             settings='{"executor":"rlm","layers":["L0","L1","L2"]}',
             extra='{"seed":7}',
@@ -243,6 +249,7 @@ def tell_judgments(teller: Teller) -> None:
             supervised=True,
             calls=("01900000-0000-7000-8000-000000000003",),
             precedents=(ITEMS[0].id,),
+            suite="02" * 32,
             reason="All three boats are named.",
             extra='{"raw":"success"}',
         )
@@ -275,6 +282,7 @@ def _retrieval(run: str) -> Iterator[Event]:
         ontology="harbour",
         domain="harbour",
         role="planner",
+        without_task="other-boats",
         policy="bm25-1",
         call="c1",
         hits=(Hit(id=ITEMS[0].id, rank=1, score=-1.25e-06), Hit(id=ITEMS[2].id, rank=2, score=-0.5)),
@@ -465,11 +473,17 @@ def tell_the_rest(teller: Teller) -> None:
             cost_usd=0.5,
             text=_long_text("page"),
         ),
-        ExperimentStarted(experiment="e-1", config_digest="01" * 32, suite_digest="02" * 32, config='{"k":2}'),
-        ExperimentFinished(
-            experiment="e-1",
+        ExperimentStarted(
+            trial=Trial(experiment="e-1", condition="k2", order=1, repetition=3),
             config_digest="01" * 32,
-            suite_digest="02" * 32,
+            suite="02" * 32,
+            tasks=("t1", "t2"),
+            config='{"k":2}',
+        ),
+        ExperimentFinished(
+            trial=Trial(experiment="e-1", condition="k2", order=1, repetition=3),
+            config_digest="01" * 32,
+            suite="02" * 32,
             result_digest="03" * 32,
             result='{"passed":1}',
         ),

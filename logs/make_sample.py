@@ -36,7 +36,7 @@ from rbank_es.extraction.candidates import consolidate  # noqa: E402
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel  # noqa: E402
 from rbank_es.loop.guide_run import write_guide  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
-from rbank_es.loop.tasks import Task, load_tasks  # noqa: E402
+from rbank_es.loop.tasks import Task, load_tasks, suite_digest  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
 from rbank_es.ontology.loader import load_ontology  # noqa: E402
 from rbank_es.sandbox.pool import SandboxPool  # noqa: E402
@@ -88,6 +88,7 @@ class Story:
             "clock": clock.seconds,
             "origin": lambda: {"release": __version__, "commit": None},
             "at_once": False,
+            "suite": suite_digest(self._tasks.values()),
             **parts,
         }
 

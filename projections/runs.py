@@ -15,9 +15,9 @@ from rbank_es.projections.projection import OF_RUN, Insert, Projection, Put, Tab
 STARTS = Table(
     name="run_starts",
     columns="""
-        run TEXT NOT NULL, task TEXT, ontology TEXT, endpoint TEXT, executor TEXT, model TEXT, mode TEXT,
-        scripted INTEGER NOT NULL, rollout_group TEXT, rollout_index INTEGER, iterations_max INTEGER,
-        started_at TEXT NOT NULL, imported_at TEXT
+        run TEXT NOT NULL, task TEXT, task_id TEXT, level INTEGER, family TEXT, suite TEXT, ontology TEXT,
+        endpoint TEXT, executor TEXT, model TEXT, mode TEXT, scripted INTEGER NOT NULL, simulated INTEGER NOT NULL,
+        rollout_group TEXT, rollout_index INTEGER, iterations_max INTEGER, started_at TEXT NOT NULL, imported_at TEXT
     """,
     key=("run",),
     bulky=True,
@@ -85,8 +85,8 @@ WITH spent AS (
 stepped AS (SELECT run, count(*) AS steps FROM run_steps {OF_RUN} GROUP BY run),
 returned AS (SELECT run, count(*) AS tool_calls FROM tool_calls {OF_RUN} GROUP BY run),
 built AS (SELECT run, max(items_n) AS items_injected FROM contexts {OF_RUN} GROUP BY run)
-SELECT r.run, r.task, r.ontology, r.endpoint, r.executor, r.model, r.mode, r.scripted, r.rollout_group,
-    r.rollout_index, r.iterations_max,
+SELECT r.run, r.task, r.task_id, r.level, r.family, r.suite, r.ontology, r.endpoint, r.executor, r.model, r.mode,
+    r.scripted, r.simulated, r.rollout_group, r.rollout_index, r.iterations_max,
     r.from_seq AS started_seq, r.started_at, r.imported_at, e.from_seq AS finished_seq, e.finished_at, e.outcome,
     coalesce(e.iterations, p.steps, 0) AS iterations,
     CASE WHEN c.run IS NULL THEN e.lm_calls ELSE c.lm_calls END AS lm_calls,
@@ -110,7 +110,7 @@ LEFT JOIN built b ON b.run = r.run
 
 RUNS = Projection(
     name="runs",
-    version=1,
+    version=2,
     title="Runs: task, outcome, iterations, cost, verdicts",
     handlers={RunStarted: record_start, RunFinished: record_end, LmCalled: record_call, StepTaken: record_step},
     resolves=frozenset({"run_started", "run_finished"}),

@@ -9,8 +9,8 @@ policy may change.
     uses          every use, with the position of the first way in which the run was given the item
     counted_uses  those that count
     item_usage    uses that count, wins and losses by item
-    judged_runs   runs that were decided about for learning, each with its ontology or endpoint, the quarter of the
-                  bank's runs in which it began (1 to 4), and whether it was won
+    judged_runs   runs that were decided about for learning, each with its ontology or endpoint, the family and
+                  level of its task, the quarter of the bank's runs in which it began (1 to 4), and whether it was won
 """
 
 from __future__ import annotations
@@ -66,16 +66,17 @@ GROUP BY u.item
 """
 
 _JUDGED_RUNS = """
-SELECT r.run, r.ontology, r.endpoint, r.quarter, v.verdict = 'success' AS won
+SELECT r.run, r.ontology, r.endpoint, r.family, r.level, r.quarter, v.verdict = 'success' AS won
 FROM (
-    SELECT run, ontology, endpoint, (row_number() OVER (ORDER BY from_seq) - 1) * 4 / count(*) OVER () + 1 AS quarter
+    SELECT run, ontology, endpoint, family, level,
+        (row_number() OVER (ORDER BY from_seq) - 1) * 4 / count(*) OVER () + 1 AS quarter
     FROM run_starts
 ) r JOIN verdicts v ON v.run = r.run AND v.purpose = 'learning' AND v.to_seq IS NULL AND v.verdict <> 'undecided'
 """
 
 USAGE = Projection(
     name="usage",
-    version=1,
+    version=2,
     title="Uses, wins and losses of items",
     handlers={ContextBuilt: record_injected, MemoriesRead: record_read},
     tables=(EXPOSURES,),

@@ -39,6 +39,17 @@ _POLICY = """
 SELECT name, version, settings FROM main.policy_choices
 WHERE kind = :kind AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 """
+# From `main`, too. What was learned from a run after the position is not there yet by its own `from_seq`.
+_OF_TASK = """
+WITH drawn AS (
+    SELECT c.item, c.text FROM main.run_starts s
+    JOIN main.relying r ON r.run = s.run JOIN main.candidates c ON c.extraction = r.extraction
+    WHERE s.task_id = :task AND c.from_seq <= :seq
+)
+SELECT item FROM drawn UNION
+SELECT value FROM drawn JOIN main.decisions d ON d.text = drawn.text AND d.from_seq <= :seq
+    AND (d.to_seq IS NULL OR d.to_seq > :seq), json_each(d.targets)
+"""
 _FOUND = 'SELECT title, "desc", content, src, polarity FROM active_items WHERE item = ?'
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND verdict = 'success' AND to_seq IS NULL"
 _CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
@@ -246,12 +257,13 @@ class View:
         domain: str | None = None,
         role: str | None = None,
         ontology: str | None = None,
+        without_task: str | None = None,
         policy: RetrievalPolicy | None = None,
     ) -> list[FoundItem]:
         """Return the active items that fit the words of `query`, best first, at most `k` (default: the policy's).
 
         `policy` is the one in force at this position, unless given. `ontology` is the ontology of the run that asks:
-        the policy may prefer its items.
+        the policy may prefer its items. `without_task` is the id of a task: items drawn from a run of it are left out.
 
         Any text is a query; FTS syntax in it is searched as plain words. Filters narrow the hits and leave scores as
         they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
@@ -260,7 +272,8 @@ class View:
         """
         from rbank_es.policies import Filters
 
-        filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology)
+        without = frozenset[str]() if without_task is None else self.items_of_task(without_task)
+        filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology, without=without)
         return self._ranked(query, k, filters, policy or self.retrieval_policy())
 
     def search_for_judge(self, query: str, k: int, source: str, *, ontology: str | None = None) -> list[FoundItem]:
@@ -271,6 +284,12 @@ class View:
 
         filters = Filters(judges_source=source, ontology=ontology)
         return self._ranked(query, k, filters, self.retrieval_policy()) if k else []
+
+    def items_of_task(self, task: str) -> frozenset[str]:
+        """Return the ids of the items that candidates drawn from any run of a task brought, landed on or ended."""
+        with self._reading() as connection:
+            found = connection.execute(_OF_TASK, {"task": task, "seq": self.position})
+            return frozenset(item for (item,) in found)
 
     def retrieval_policy(self) -> RetrievalPolicy:
         """Return the retrieval policy in force; bm25-1 where none was set. Raises `BadPolicy` for an unknown one."""

@@ -30,6 +30,7 @@ NEXT_ITEMS = "what is cut: mem_get one id at a time"
 NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stands behind this handle"
 
 UNKNOWN = "no memory has this id"
+OWN = "it was learned from a run of this very task"
 PROPOSED = "it was proposed in this run, and nothing is stored before the run is judged"
 ENDS = {
     "pending": "it waits for somebody to admit it",
@@ -237,10 +238,12 @@ class MemoryTools:
     def _looked_up(self, ids: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """Return the items that may be read, and by id the reason why each other item may not."""
         given, refused = [], {}
+        without = self._session.policy.without_task
         with items_view(self._session) as (view, _):
+            own = view.items_of_task(without) if without is not None else ()
             for id in ids:
                 row = view.item(id)
-                reason = self._refusal(id, row)
+                reason = OWN if id in own else self._refusal(id, row)
                 if row is None or reason:
                     refused[id] = reason
                 else:

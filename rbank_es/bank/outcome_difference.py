@@ -1,8 +1,8 @@
 """The difference between runs that used an item and runs without it, among runs that are alike otherwise.
 
-Alike are runs of one family, which is the ontology or endpoint as recorded, that began in the same quarter of the
-bank's runs, because a bank and its agents change with time. A run that was given the item in a way that doesn't count
-as a use is in neither group; nor is one that nobody decided about.
+Alike are runs over one ontology or endpoint, of tasks of one family and level as recorded, that began in the same
+quarter of the bank's runs, because a bank and its agents change with time. A run that was given the item in a way that
+doesn't count as a use is in neither group; nor is one that nobody decided about.
 
 It is no effect: an item is given to runs whose tasks resemble it, and such tasks may be easier or harder.
 """
@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 
+ALIKE = ("ontology", "endpoint", "family", "level", "quarter")
+"""Facts in which runs that are compared agree."""
+
+
 class OutcomeDifference(Struct, frozen=True, kw_only=True):
     """Decided runs with an item and without it, in strata that have both, and the difference of their success rates.
 
     used        successes among the runs that used it;  others  among those that were not given it
-    strata      families and quarters that have runs of both
+    strata      families, levels and quarters that have runs of both
     matched     the size of two equal groups that would tell as much
     needed      the size from which a difference of `limits.UTILITY_DIFFERENCE` shows in 8 of 10 banks
     difference  the rate of `used` less that of `others`, weighted over the strata; None where `matched` is less than
@@ -83,7 +87,7 @@ def _strata(view: View, item: str) -> list[Stratum]:
     for row in view.rows("judged_runs"):
         used = row["run"] in counted
         if used or row["run"] not in given:
-            group = counts[row["ontology"], row["endpoint"], row["quarter"]]
+            group = counts[*(row[name] for name in ALIKE)]
             group[0 if used else 2] += row["won"]
             group[1 if used else 3] += 1
     return [Stratum(*group) for group in counts.values()]

@@ -123,6 +123,7 @@ def _found_again(
             domain=event.domain,
             role=event.role,
             ontology=event.ontology,
+            without_task=event.without_task,
             policy=policy,
         )
 

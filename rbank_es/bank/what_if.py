@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.correction import verdict_on
@@ -50,7 +51,7 @@ from rbank_es.policies.admission import origin_of
 from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import State, counted_uses, fold
+from rbank_es.state import State, counted_uses, fold, items_of_task
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -214,16 +215,13 @@ class _Comparison:
         supposed = self._policy(self.life.supposed)
         if other and k == _usual(recorded, event):
             k = _usual(supposed, event)
-        return self._search(event.query, k, event.polarity, event.domain, event.role, event.ontology)
+        return self._search(event.query, k, self._filters(event))
 
     def _search(
         self,
         query: Text,
         k: int,
-        polarity: str | None,
-        domain: str | None,
-        role: str | None,
-        ontology: str | None,
+        filters: Filters,
     ) -> tuple[str, ...] | None:
         words = self.log.text(query) if isinstance(query, Ref) else query
         if self._wordless or not isinstance(words, str):
@@ -236,8 +234,17 @@ class _Comparison:
         policy, k = self._policy(self.life.supposed), min(k, limits.SEARCH_HITS)
         if k < 1 or not policy.words(words):
             return ()
-        filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology)
         return tuple(hit.id for hit in policy.choose(words, k, filters, self.index))
+
+    def _filters(self, event: MemoriesRetrieved) -> Filters:
+        task = event.without_task
+        return Filters(
+            polarity=event.polarity,
+            domain=event.domain,
+            role=event.role,
+            ontology=event.ontology,
+            without=frozenset[str]() if task is None else items_of_task(self.life.supposed, task),
+        )
 
     def _outcomes(self, item: str) -> tuple[int, int]:
         """Return wins and losses of an item in the supposed bank."""
@@ -281,15 +288,17 @@ class _Comparison:
         found: list[str] = []
         some = next((retrieved for retrieved, _ in chosen.values()), None)
         query = some.query if some is not None else started.task if started is not None else ""
-        domain = some.domain if some is not None else None
-        ontology = some.ontology if some is not None else started.ontology if started is not None else None
+        if some is not None:
+            filters = self._filters(some)
+        else:
+            filters = Filters(ontology=started.ontology if started is not None else None)
         before, after = self._policy(self.life.recorded.state), self._policy(self.life.supposed)
         polarities: tuple[Polarity, ...] = ("success", "failure")
         for polarity in polarities:
             if polarity in chosen:
                 hits = chosen[polarity][1]
             elif _given(before, polarity) == 0 < _given(after, polarity):
-                hits = self._search(query, _given(after, polarity), polarity, domain, None, ontology)
+                hits = self._search(query, _given(after, polarity), replace(filters, polarity=polarity, role=None))
             else:
                 hits = ()
             if hits is None:

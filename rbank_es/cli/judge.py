@@ -402,7 +402,8 @@ def _right_answers(given: Mapping[str, Any]) -> Callable[[str], Gold | None]:
         return lambda question: known
     from rbank_es.loop.tasks import load_tasks
 
-    answers = {task.question: gold_of(task.gold_sparql, task.answer) for task in load_tasks(given["tasks_file"])}
+    tasks = load_tasks(given["tasks_file"])
+    answers = {task.question: gold_of(task.gold_sparql, task.answer, task.ordered) for task in tasks}
     return answers.get
 
 

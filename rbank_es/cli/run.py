@@ -102,6 +102,7 @@ UNDONE = 2
     help="Who judges: lm is a model, where no check decides; checks, they alone; none, nobody. Default: by the bank's "
     "policy.",
 )  # fmt: skip
+@click.option("--leave-one-out", is_flag=True, help="Give no run an item that was drawn from a run of its own task.")
 @click.option("--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, in this loop.")
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
 @click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
@@ -144,7 +145,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         _refuse_nonsense(given)
         refuse_idle(click.get_current_context(), given, OF_A_LOOP)
         source = open_named_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
-        tasks = _tasks(given["question"], given["tasks_file"], source, supervised=given["supervised"])
+        tasks, suite = _tasks(given["question"], given["tasks_file"], source, supervised=given["supervised"])
         known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
         settings = settings_of(given, source, known)
         refuse_idle_budgets(given, settings.layers)
@@ -159,7 +160,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         results: list[TaskResult] = []
         try:
             with resumable(given["again"]):
-                facts = _run(place, tasks, settings, source, given, results)
+                facts = _run(place, tasks, suite, settings, source, given, results)
         except (RBankError, KeyboardInterrupt):
             if results and not as_json:
                 _report_stopped(results, len(tasks))
@@ -206,12 +207,14 @@ def _refuse_losing(path: Path, given: dict[str, Any]) -> None:
         raise BadInput(f"--save-mem would overwrite {path}, which the run reads: choose another file")
 
 
-def _tasks(question: str | None, file: str | None, source: Source, *, supervised: bool) -> tuple[Task, ...]:
-    """Return the tasks about this source; warn of the others that are left out."""
-    from rbank_es.loop.tasks import Task, about, load_tasks
+def _tasks(
+    question: str | None, file: str | None, source: Source, *, supervised: bool
+) -> tuple[tuple[Task, ...], str | None]:
+    """Return the tasks about this source, and the digest of all tasks of the file; warn of those that are left out."""
+    from rbank_es.loop.tasks import Task, about, load_tasks, suite_digest
 
     if question is not None:
-        return (Task.asking(question),)
+        return (Task.asking(question),), None
     tasks = load_tasks(str(file))
     ours = about(tasks, source.id)
     if not ours:
@@ -221,7 +224,7 @@ def _tasks(question: str | None, file: str | None, source: Source, *, supervised
         raise BadInput(f"no task of {file} has a right answer to judge by: leave out --supervised")
     if len(ours) < len(tasks):
         warn(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
-    return ours
+    return ours, suite_digest(tasks)
 
 
 def _existing(place: str) -> Bank | None:
@@ -230,7 +233,7 @@ def _existing(place: str) -> Bank | None:
     return None
 
 
-_CHOSEN = ("executor", "preset", "mode", "memory_graph", "judge", "supervised", "unsafe_local")
+_CHOSEN = ("executor", "preset", "mode", "memory_graph", "leave_one_out", "judge", "supervised", "unsafe_local")
 """Options that are settings by the same name."""
 
 
@@ -299,6 +302,7 @@ def _warn_of_dry_run(given: dict[str, Any]) -> None:
 def _run(
     place: str,
     tasks: Sequence[Task],
+    suite: str | None,
     settings: LoopSettings,
     source: Source,
     given: dict[str, Any],
@@ -323,7 +327,7 @@ def _run(
             if heads is not None:
                 _note_head(opened, heads)
 
-        options = {"again": given["again"], "on_task": live.task, "on_result": ended}
+        options = {"again": given["again"], "on_task": live.task, "on_result": ended, "suite": suite}
         try:
             run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:

@@ -14,10 +14,10 @@ from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, contains, equa
 from rbank_es.events.run_events import Outcome
 
 FIELDS = (
-    "run", "task", "ontology", "endpoint", "executor", "model", "mode", "scripted", "started_at", "finished_at",
-    "imported_at", "outcome", "verdict", "score", "judge", "iterations", "lm_calls", "tool_calls", "tokens_in",
-    "tokens_out", "cost_usd", "duration_s", "items_injected", "error_code", "rollout_group", "rollout_index",
-    "started_seq", "finished_seq",
+    "run", "task", "task_id", "level", "family", "suite", "ontology", "endpoint", "executor", "model", "mode",
+    "scripted", "simulated", "started_at", "finished_at", "imported_at", "outcome", "verdict", "score", "judge",
+    "iterations", "lm_calls", "tool_calls", "tokens_in", "tokens_out", "cost_usd", "duration_s", "items_injected",
+    "error_code", "rollout_group", "rollout_index", "started_seq", "finished_seq",
 )  # fmt: skip
 """The fields of a run in JSON and CSV, in order."""
 
@@ -80,6 +80,7 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
 def _fields(row: Row) -> dict[str, Any]:
     words = {
         "scripted": bool(row["scripted"]),
+        "simulated": bool(row["simulated"]),
         "outcome": row["outcome"] or RUNNING,
         "verdict": row["verdict"],
         "score": row["score"],

@@ -99,6 +99,7 @@ def build_context(
     observed: bool = False,
     task_slice: bool = False,
     memory_graph: bool = False,
+    without_task: str | None = None,
 ) -> Context:
     """Return the context of one run.
 
@@ -119,6 +120,7 @@ def build_context(
         observed: whether L0 begins with the terms that successful runs asked with.
         task_slice: whether L0 and L1 begin with the terms that the task names.
         memory_graph: whether the agent may query the bank's own provenance, of which the base instructions tell it.
+        without_task: id of a task: items drawn from runs of it are not chosen for L2.
 
     Raises `BadInput` for an unknown layer, preset or mode or a budget below 0, `BadContextFile`, `BadPoint`,
     `BadPolicy`.
@@ -138,6 +140,7 @@ def build_context(
         observed=observed,
         task_slice=task_slice,
         memory_graph=memory_graph,
+        without_task=without_task,
     )
     # In the mode `tools`, the agent fetches its procedures itself.
     on = ["base", *(name for name in LAYERS if name in layers and not (name == "L2" and mode == "tools"))]

@@ -79,6 +79,7 @@ class ContextRequest(NamedTuple):
     observed: bool
     task_slice: bool
     memory_graph: bool
+    without_task: str | None = None
 
     @property
     def slice_of(self) -> str | None:

@@ -41,6 +41,7 @@ def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
         run=request.run,
         domain=request.domain,
         ontology=request.subject.id or None if request.subject is not None else None,
+        without_task=request.without_task,
         budget_chars=budget_chars,
     )
 
@@ -53,6 +54,7 @@ def procedures(
     run: str | None = None,
     domain: str | None = None,
     ontology: str | None = None,
+    without_task: str | None = None,
     successes: int | None = None,
     failures: int | None = None,
     budget_chars: int = limits.CONTEXT_L2_CHARS,
@@ -60,7 +62,8 @@ def procedures(
     """Return the items that fit a task best, by the retrieval policy in force at a point: so many of each polarity.
 
     `successes` and `failures` are the policy's numbers unless given. `domain` narrows to one ontology's items;
-    `ontology` is the run's, whose items the policy may prefer. Nothing is written: appended before the memory changes,
+    `ontology` is the run's, whose items the policy may prefer; items drawn from runs of the task with the id
+    `without_task` are left out. Nothing is written: appended before the memory changes,
     the returned searches are exact for `verify(retrievals=True)`. Raises `BadInput` for a number below 0 or above
     `SEARCH_HITS` or a budget below 0, `BadPoint`, `BadPolicy`.
     """
@@ -78,7 +81,15 @@ def procedures(
             raise BadInput(f"can't choose {chosen} items; give 0 to {limits.SEARCH_HITS} of each")
         for polarity, k in wanted.items():
             if k:
-                hits = view.search(task, k, polarity=polarity, domain=domain, ontology=ontology, policy=policy)
+                hits = view.search(
+                    task,
+                    k,
+                    polarity=polarity,
+                    domain=domain,
+                    ontology=ontology,
+                    without_task=without_task,
+                    policy=policy,
+                )
                 items += [_item(hit) for hit in hits]
                 retrievals.append(
                     MemoriesRetrieved(
@@ -88,6 +99,7 @@ def procedures(
                         polarity=polarity,
                         domain=domain,
                         ontology=ontology,
+                        without_task=without_task,
                         policy=policy.label,
                         hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
                         query=task,

@@ -103,6 +103,7 @@ def _header(picture: Picture) -> Html:
         element("p", shorten(facts.purpose, limits.DASHBOARD_PURPOSE_CHARS), class_="purpose") if facts.purpose else "",
         element("dl", *entries, class_="place"),
         _scripted(picture),
+        _simulated(picture),
     )
 
 
@@ -115,6 +116,14 @@ def _scripted(picture: Picture) -> Html:
         text = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
     else:
         text = f"{n:,} of {plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
+    return element("p", text, class_="note")
+
+
+def _simulated(picture: Picture) -> Html:
+    n = sum(bool(row.get("simulated")) for row in picture.runs)
+    if not n:
+        return Html("")
+    text = f"SIMULATED: in {n:,} of {plural(len(picture.runs), 'run')} chance stood in for the agent."
     return element("p", text, class_="note")
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from rbank_es import limits
 from rbank_es.events.event import Candidate, Count, Event, Names, Salt, Text
 from rbank_es.events.items import ItemHead, Name
-from rbank_es.events.run_events import Extra, Usd, VerdictValue
+from rbank_es.events.run_events import Extra, Trial, Usd, VerdictValue
 
 ExtractionKind = Literal["success", "failure", "contrastive", "pattern", "seed", "manual"]
 Action = Literal["add", "skip", "merge", "supersede", "discard"]
@@ -207,21 +207,22 @@ class ArtifactMaterialised(Event, frozen=True, kw_only=True, tag="artifact_mater
 
 
 class ExperimentStarted(Event, frozen=True, kw_only=True, tag="experiment_started"):
-    """An experiment began."""
+    """A trial of an experiment began in this bank."""
 
-    experiment: Annotated[Name, Meta(description="Id of the experiment.")]
-    config_digest: Annotated[Name, Meta(description="SHA-256 of its configuration, hex.")]
-    suite_digest: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
+    trial: Trial
+    config_digest: Annotated[Name, Meta(description="SHA-256 of the condition, hex.")]
+    suite: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
+    tasks: Annotated[Names, Meta(description="Ids of its tasks, in their order.")] = ()
     salt: Salt = ""
     config: Annotated[Text | None, Meta(description="JSON of the configuration.")] = None
 
 
 class ExperimentFinished(Event, frozen=True, kw_only=True, tag="experiment_finished"):
-    """An experiment ended."""
+    """A trial of an experiment ended: each of its tasks was run."""
 
-    experiment: Annotated[Name, Meta(description="Id of the experiment.")]
-    config_digest: Annotated[Name, Meta(description="SHA-256 of its configuration, hex.")]
-    suite_digest: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
+    trial: Trial
+    config_digest: Annotated[Name, Meta(description="SHA-256 of the condition, hex.")]
+    suite: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
     result_digest: Annotated[Name, Meta(description="SHA-256 of its results, hex.")]
     salt: Salt = ""
     result: Annotated[Text | None, Meta(description="JSON of the results.")] = None

@@ -17,6 +17,7 @@ Run = Annotated[Name, Meta(min_length=1, description="Id of the run.")]
 Extra = Annotated[Text | None, Meta(description="JSON of imported values that have no field here.")]
 Previews = Annotated[Names, Meta(description="Fields of this event that hold only the beginning of their text.")]
 Usd = Annotated[float, Meta(ge=0, description="US dollars.")]
+Suite = Annotated[Name | None, Meta(description="SHA-256 of the tasks that it was chosen from, hex.")]
 Mode = Literal["auto", "tools", "both"]
 Role = Literal["agent", "sub", "judge", "extractor"]
 Outcome = Literal["submitted", "forced_at_limit", "failed"]
@@ -50,10 +51,24 @@ class RunBounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 DEFAULT_BOUNDS = RunBounds()
 
 
+class Trial(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The place of a run in an experiment: one life of one bank."""
+
+    experiment: Annotated[Name, Meta(description="Name of the experiment.")]
+    condition: Annotated[Name, Meta(description="Name of the condition: one setting of every switch.")]
+    order: Annotated[Count, Meta(description="Number of the shuffled order of tasks, from 0.")] = 0
+    repetition: Annotated[Count, Meta(description="Number of the repetition, from 0.")] = 0
+
+
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """An agent was set to a task."""
 
     run: Run
+    task_id: Annotated[Name | None, Meta(description="Id of the task.")] = None
+    level: Annotated[Count | None, Meta(description="Difficulty of the task, 1 to 5.")] = None
+    family: Annotated[Name | None, Meta(description="Tasks of one family are solved in one way.")] = None
+    suite: Suite = None
+    trial: Annotated[Trial | None, Meta(description="Its place in an experiment.")] = None
     ontology: Annotated[Name | None, Meta(description="Id of the ontology.")] = None
     endpoint: Annotated[Name | None, Meta(description="SPARQL endpoint, if remote.")] = None
     executor: Annotated[Name | None, Meta(description="rlm, react or scratchpad.")] = None
@@ -69,6 +84,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     commit: Annotated[Name | None, Meta(description="Commit of the code that ran.")] = None
     config_digest: Annotated[Name | None, Meta(description="SHA-256 of the configuration, hex.")] = None
     scripted: Annotated[bool, Meta(description="True where a script stood in for the model.")] = False
+    simulated: Annotated[bool, Meta(description="True where chance stood in for the agent.")] = False
     overrides: Annotated[
         Settings,
         Meta(description="Settings of policies that its caller chose against the bank's, such as judging.supervised."),
@@ -120,6 +136,9 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     role: Annotated[Name | None, Meta(description="Filter.")] = None
     ontology: Annotated[
         Name | None, Meta(description="Id of the run's ontology, to which the policy's domain preference refers.")
+    ] = None
+    without_task: Annotated[
+        Name | None, Meta(description="Id of a task: items that rest on a run of it were left out.")
     ] = None
     policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
     call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
@@ -274,6 +293,7 @@ class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
     evidence: Annotated[Names, Meta(description="Codes of what checks found or suspected.")] = ()
     calls: Annotated[Names, Meta(description="Ids of the calls of a model that gave it.")] = ()
     precedents: Annotated[Names, Meta(description="Ids of the principles and past cases that it was shown.")] = ()
+    suite: Suite = None
     salt: Salt = ""
     reason: Annotated[Text, Meta(description="Why.")] = ""
     extra: Extra = None

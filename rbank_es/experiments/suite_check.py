@@ -219,7 +219,7 @@ class _Trial:
         if stored is None and (row := given_away(self._task.question, gold)):
             yield Flaw("gives_answer_away", f"the question holds a row of the answer: {row}")
         if stored is not None and stored.answer is not None:
-            compared = compare_results(gold, stored.answer, ordered=self._task.ordered)
+            compared = compare_results(gold, stored.answer, ordered=bool(self._task.ordered))
             if not compared.equal:
                 found = "; ".join(map(str, compared.differences))
                 yield Flaw("wrong_answer", f"the gold query doesn't find the stored answer: {found}")
@@ -235,7 +235,7 @@ class _Trial:
         except QueryFailed as failed:
             yield Flaw("second_engine_failed", f"the second engine gives no answer: {failed.message}")
             return
-        compared = compare_results(other, gold, ordered=self._task.ordered)
+        compared = compare_results(other, gold, ordered=bool(self._task.ordered))
         if not compared.equal:
             found = "; ".join(map(str, compared.differences))
             yield Flaw("engines_differ", f"the second engine answers otherwise: {found}")
@@ -267,7 +267,7 @@ class _Trial:
 
     def _differs(self, query: str, gold: Answer) -> bool:
         # As the judge has it: right rows in more columns are right.
-        return compare_results(self._run(query)[1], gold, ordered=self._task.ordered).outcome == "wrong"
+        return compare_results(self._run(query)[1], gold, ordered=bool(self._task.ordered)).outcome == "wrong"
 
 
 def _holds(answer: Answer, words: str) -> bool:

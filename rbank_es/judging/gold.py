@@ -52,23 +52,29 @@ GOLD = GoldJudge()
 
 
 class Gold(msgspec.Struct, frozen=True, kw_only=True):
-    """The right answer: rows, else the rows that a query finds, else words that the answer must contain."""
+    """The right answer: rows, else the rows that a query finds, else words that the answer must contain.
+
+    `ordered` tells whether the order of the rows matters; None: as the query sorts them.
+    """
 
     sparql: str = ""
     answer: Answer | None = None
     words: str = ""
+    ordered: bool | None = None
 
     def order(self, expected: Answer) -> tuple[bool, tuple[int, ...]]:
-        """Return whether the order of rows counts, because the right query sorts them, and by which columns.
+        """Return whether the order of rows counts, and by which columns the right query sorts them.
 
-        There are no columns if it sorts by anything else as well.
+        There are no columns if it sorts by anything else as well, or not at all.
         """
+        if self.ordered is False:
+            return False, ()
         try:
             query = parse_query(self.sparql) if self.sparql else None
         except QueryRefused:
             query = None
         if query is None or not query.tree.body.ordered:
-            return False, ()
+            return bool(self.ordered), ()
         return True, self._sorted_by(query, expected)
 
     def _sorted_by(self, query: ParsedQuery, expected: Answer) -> tuple[int, ...]:
@@ -82,7 +88,7 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(map(columns.index, names))
 
 
-def gold_of(sparql: str | None, answer: str | Sequence[Any] | None) -> Gold | None:
+def gold_of(sparql: str | None, answer: str | Sequence[Any] | None, ordered: bool | None = None) -> Gold | None:
     """Return the right answer of a task; None if the task has none.
 
     `answer` is a text, or a list of rows. A row is a list of values: a number, a text (an IRI if it begins like one),
@@ -91,7 +97,9 @@ def gold_of(sparql: str | None, answer: str | Sequence[Any] | None) -> Gold | No
     """
     words = answer.strip() if isinstance(answer, str) else ""
     rows = None if answer is None or isinstance(answer, str) else _stored(answer)
-    return Gold(sparql=sparql or "", answer=rows, words=words) if sparql or rows is not None or words else None
+    if not (sparql or words) and rows is None:
+        return None
+    return Gold(sparql=sparql or "", answer=rows, words=words, ordered=ordered)
 
 
 def _stored(rows: Sequence[Any]) -> Answer:

@@ -80,7 +80,7 @@ def task_key(task: Task, config_digest: str, source: str) -> str:
 
     `source` is the digest of the ontology, or the URL of the endpoint, that is asked.
     """
-    facts = [task.id, task.question, task.gold_sparql, task.answer, config_digest, source]
+    facts = [task.id, task.question, task.gold_sparql, task.answer, task.ordered, config_digest, source]
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:KEY_CHARS]
 
 

@@ -15,6 +15,7 @@ from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
 from rbank_es.events import OntologyRegistered
 from rbank_es.events.event import Timer
+from rbank_es.events.run_events import Trial
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
@@ -54,6 +55,8 @@ class LoopResources:
         clock: Timer = time.perf_counter,
         origin: Origin = origin,
         at_once: bool = True,
+        suite: str | None = None,
+        trial: Trial | None = None,
     ) -> None:
         """Keep the parts; start, load and ask nothing.
 
@@ -68,9 +71,12 @@ class LoopResources:
             origin: names the code that runs, for the record.
             at_once: whether the rollouts of a task run side by side; else one after the other, for models that take
                 one call at a time and for logs that must be reproducible.
+            suite: digest of the tasks that these were chosen from, for the record; see `suite_digest`.
+            trial: the loop's place in an experiment, for the record.
         """
         self.bank, self.settings, self.source = bank, settings, source
         self.clock, self.origin, self.at_once = clock, origin, at_once
+        self.suite, self.trial = suite, trial
         self._model_for, self._interpreters = model_for, interpreters
         self._stack = ExitStack()
         self._sandboxes: Sandboxes | None = None
@@ -128,16 +134,22 @@ class LoopResources:
     def tools(
         self,
         run: str,
+        task: Task,
         *,
         bank: Bank | None = None,
         memory_graph: MemoryGraph | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> Toolbox:
-        """Return the tools of a run. Don't close them, because all share the source. `new_id`: see `build_tools`."""
+        """Return the tools of a run of a task. Don't close them, because all share the source.
+
+        `new_id`: see `build_tools`.
+        """
         from rbank_es.tools.runtime.tool_session import ToolPolicy
         from rbank_es.tools.runtime.toolbox import build_tools
 
-        policy = ToolPolicy(payloads=self.settings.payloads, mode=self.settings.mode)
+        chosen = self.settings
+        without = task.id if chosen.leave_one_out else None
+        policy = ToolPolicy(payloads=chosen.payloads, mode=chosen.mode, without_task=without)
         into = bank or self.bank
         return build_tools(
             into,

@@ -128,6 +128,7 @@ def _context(resources: LoopResources, task: Task, position: int) -> Context:
         observed=chosen.observed,
         task_slice=chosen.task_slice,
         memory_graph=chosen.memory_graph,
+        without_task=task.id if chosen.leave_one_out else None,
     )
 
 
@@ -145,6 +146,11 @@ def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
     chosen, source = resources.settings, resources.source
     return RunStarted(
         run=new.run,
+        task_id=task.id,
+        level=task.level,
+        family=task.family,
+        suite=resources.suite,
+        trial=resources.trial,
         ontology=resources.source_id,
         endpoint=source.url if source is not None else None,
         executor=chosen.executor,
@@ -181,7 +187,7 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
             memory = resources.memory_graph(new.run)
             if memory is not None:
                 stack.enter_context(memory)
-            tools = resources.tools(new.run, bank=into, memory_graph=memory)
+            tools = resources.tools(new.run, task, bank=into, memory_graph=memory)
             lms = stack.enter_context(resources.lms(new.run, task, rollout, bank=into))
             executor = resources.executor(rollout)
             recorder = Recorder(into, new.run, tools, clock=resources.clock)
@@ -267,7 +273,7 @@ class PostRun:
         from rbank_es.judging.gold import judge_by_gold
 
         verdict = judge_by_gold(outcome_of(bank, run), gold, self._resources.source)
-        bank.append(verdict.event(run))
+        bank.append(msgspec.structs.replace(verdict.event(run), suite=self._resources.suite))
         return verdict
 
     def learn(self, task: Task, rollouts: Sequence[Rollout], kept: Collection[str] = ()) -> None:
@@ -367,7 +373,7 @@ def _gold(task: Task) -> Gold | None:
     # Imported here, because most tasks of a loop have no right answer and need no comparison.
     from rbank_es.judging.gold import gold_of
 
-    return gold_of(task.gold_sparql, task.answer)
+    return gold_of(task.gold_sparql, task.answer, task.ordered)
 
 
 def _stopped_or(run: str, judge: str, failure: LmFailed) -> Exception:

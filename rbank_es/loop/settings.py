@@ -35,6 +35,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         constraints, guide: texts for L1 (TOML) and L3 (Markdown); the bank's latest guide unless given.
         payloads: `naive` hands out whole payloads, as the control of experiments on leakage.
         memory_graph: whether the agent may query the bank's own provenance, as of the start of its run.
+        leave_one_out: whether a run is given no item that was drawn from a run of its own task.
         iterations, subcalls: steps of a run, and model calls that its code may make.
         bounds: how much the tools of a run may do, and how long its steps and itself may take.
         unsafe_local: whether code runs without a sandbox.
@@ -61,6 +62,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     mode: Mode = "auto"
     domain: str | None = None
     memory_graph: bool = False
+    leave_one_out: bool = False
     observed: bool = False
     task_slice: bool = False
     constraints: str | None = None
@@ -90,6 +92,10 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         check_bounds(self.bounds)
         if self.temperature is not None and not 0 <= self.temperature <= limits.TEMPERATURE_MOST:
             raise BadInput(f"a temperature of {self.temperature}: give 0 to {limits.TEMPERATURE_MOST:g}")
+        if self.memory_graph and self.leave_one_out:
+            raise BadInput(
+                "the memory graph shows every item, those of the task itself too: turn it off, or leave-one-out"
+            )
         if self.judge is not None and "gold" in needs_of(self.judge) and not self.supervised:
             raise BadInput(
                 f"the judge {self.judge} knows the right answer: let it teach with supervised, or only score"

@@ -9,7 +9,7 @@ A file of tasks is a JSON list, a JSON object with a list under `tasks`, or JSON
     answer        the right answer: a text, or rows as the shipped tasks have them
     level         difficulty, 1 to 5: one pattern, one relation, several joins, conditions, counting and sorting
     family        name of the tasks that need the same lesson
-    ordered       whether the order of the answer's rows matters; false unless given
+    ordered       whether the order of the answer's rows matters; as `gold_sparql` sorts them unless given
     endpoint      the SPARQL endpoint that it is about: a URL, or the name of a profile
     misleading_sparql  a plausible query whose result is wrong
 
@@ -62,7 +62,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answer: str | list[Any] | None = None
     level: int | None = None
     family: str | None = None
-    ordered: bool = False
+    ordered: bool | None = None
     endpoint: str | None = None
     misleading_sparql: str | None = None
 

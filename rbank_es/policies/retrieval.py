@@ -8,6 +8,7 @@ context, the judge's precedents and `verify --retrievals` all call `choose` of t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, get_args
 
@@ -38,7 +39,8 @@ _NEAR: dict[Nearness, str] = {
 class Filters(Struct, frozen=True, kw_only=True):
     """Conditions on hits beside the query. `judges_source` selects one of the sources that only judges are given.
 
-    `domain` is one of the item's; `nearness` selects items by how their domains relate to `ontology`.
+    `domain` is one of the item's; `nearness` selects items by how their domains relate to `ontology`. `without` are the
+    ids of items that are left out.
     """
 
     polarity: str | None = None
@@ -47,6 +49,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     judges_source: str | None = None
     ontology: str | None = None
     nearness: Nearness | None = None
+    without: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.judges_source not in (None, *JUDGE_SOURCES):
@@ -69,6 +72,9 @@ class Filters(Struct, frozen=True, kw_only=True):
         if self.nearness is not None:
             conditions.append(_NEAR[self.nearness])
             values.append(self.ontology or "")
+        if self.without:
+            conditions.append("c.item NOT IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(sorted(self.without)))
         return " AND ".join(conditions), values
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
-from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, ToolCalled
+from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunStarted, ToolCalled
 from rbank_es.loop.history import History, task_key
 from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.rollouts import best_of
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.events.run_events import RunBounds
     from rbank_es.executors.executor import Interpreters
-    from rbank_es.loop.settings import LoopSettings
     from rbank_es.models.recorded_model import RecordedModel
     from rbank_es.rerun.recorded_run import RecordedRun
     from rbank_es.sparql.source import Source
@@ -180,11 +179,19 @@ class _Part(NamedTuple):
 def _run(scratch: Bank, recording: RecordedRun, source: Source | None, played: Played) -> None:
     """Begin and execute as a loop does. The end is in the events."""
     started = recording.started
-    task = Task.asking(str(started.task))
+    task = _asked(started)
     new = NewRun(run=started.run, group=started.rollout_group, index=started.rollout_index)
-    with PlayedResources(scratch, recording.settings, source, played) as resources, _ends_recorded(recording.run):
+    with PlayedResources(scratch, recording, source, played) as resources, _ends_recorded(recording.run):
         begun = begin_runs(resources, task, lambda: [new])
         execute(resources, task, begun.context.text, new)
+
+
+def _asked(started: RunStarted) -> Task:
+    """Return the task of a run, without its right answer, which is in no bank."""
+    task = Task.asking(str(started.task))
+    if started.task_id is None:
+        return task
+    return msgspec.structs.replace(task, id=started.task_id, level=started.level, family=started.family)
 
 
 @contextmanager
@@ -219,7 +226,7 @@ def _compare_stage(
         # Something else was recorded in between, which the stage saw.
         if scratch.position != stage.position:
             scratch = stack.enter_context(bank.copy(stage.position))
-        resources = stack.enter_context(PlayedResources(scratch, recording.settings, source, played))
+        resources = stack.enter_context(PlayedResources(scratch, recording, source, played))
         if note := _elsewhere(scratch, recording, stage):
             return _Part((), note=note)
         with _ends_recorded(recording.run):
@@ -252,7 +259,7 @@ def _task(recording: RecordedRun, stage: Stage, given: Sequence[Task]) -> Task |
     The id of a run holds a digest of its task and right answer, so that no other task is taken for it.
     """
     if not stage.by_gold:
-        return Task.asking(str(recording.started.task))
+        return _asked(recording.started)
     from rbank_es.data import lights
     from rbank_es.loop.tasks import load_tasks
 
@@ -316,11 +323,13 @@ class PlayedMeter(RunMeter):
 class PlayedResources(LoopResources):
     """The resources of a rerun. Its handles get their recorded keys, because prompts hold them."""
 
-    def __init__(self, scratch: Bank, settings: LoopSettings, source: Source | None, played: Played) -> None:
+    def __init__(self, scratch: Bank, recording: RecordedRun, source: Source | None, played: Played) -> None:
         super().__init__(
             scratch,
-            settings,
+            recording.settings,
             source,
+            suite=recording.started.suite,
+            trial=recording.started.trial,
             # One record answers for all roles: requests are found by their digest.
             model_for=lambda _role, _choice: played.model,
             interpreters=played.places,
@@ -338,13 +347,14 @@ class PlayedResources(LoopResources):
     def tools(
         self,
         run: str,
+        task: Task,
         *,
         bank: Bank | None = None,
         memory_graph: MemoryGraph | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> Toolbox:
         """Return the tools as `LoopResources.tools` does."""
-        return super().tools(run, bank=bank, memory_graph=memory_graph, new_id=self._next_key)
+        return super().tools(run, task, bank=bank, memory_graph=memory_graph, new_id=self._next_key)
 
     def _next_key(self) -> str:
         return next(self._keys, None) or self.bank.log.new_id()

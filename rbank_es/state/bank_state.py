@@ -179,12 +179,16 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False):
     """
 
     run: str
+    task_id: str | None = None
+    level: int | None = None
+    family: str | None = None
     ontology: str | None = None
     endpoint: str | None = None
     executor: str | None = None
     model: str | None = None
     mode: str | None = None
     scripted: bool = False
+    simulated: bool = False
     rollout_group: str | None = None
     rollout_index: int | None = None
     iterations_max: int | None = None
@@ -280,6 +284,20 @@ class State(Struct, frozen=True, kw_only=True):
 def active(state: State) -> dict[str, Item]:
     """Return the active items by id, in order of birth."""
     return {id: entry.item for id, entry in state.items.items() if entry.state == "active"}
+
+
+def items_of_task(state: State, task: str) -> frozenset[str]:
+    """Return the ids of the items that candidates drawn from any run of a task brought, landed on or ended."""
+    runs = [run for run, facts in state.runs.items() if facts.task_id == task]
+    found = set[str]()
+    for extraction in {each for run in runs for each in state.relying.get(run, ())}:
+        for number in range(state.extractions[extraction].size):
+            pair = extraction, number
+            if pair in state.candidates:
+                found.add(state.candidates[pair].item.id)
+            if pair in state.pairs:
+                found.update(state.pairs[pair].targets)
+    return frozenset(found)
 
 
 def counted_uses(state: State) -> Mapping[str, Mapping[str, int]]:

@@ -259,12 +259,16 @@ def _run_started(work: _Work, event: RunStarted) -> None:
     # Field by field, because gathering them by name takes 1.6 times as long, and a log has many runs.
     gathered.started = RunState(
         run=event.run,
+        task_id=event.task_id,
+        level=event.level,
+        family=event.family,
         ontology=event.ontology,
         endpoint=event.endpoint,
         executor=event.executor,
         model=event.model,
         mode=event.mode,
         scripted=event.scripted,
+        simulated=event.simulated,
         rollout_group=event.rollout_group,
         rollout_index=event.rollout_index,
         iterations_max=event.iterations_max,

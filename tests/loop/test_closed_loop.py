@@ -14,10 +14,21 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LoopStopped
-from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, OntologyRegistered, RunFinished, RunStarted
+from rbank_es.events import (
+    ContextBuilt,
+    LmCalled,
+    MemoriesExtracted,
+    MemoriesRetrieved,
+    OntologyRegistered,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+)
+from rbank_es.events.run_events import Trial
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.loop.closed_loop import ClosedLoop
 from rbank_es.loop.resources import LoopResources
+from rbank_es.loop.tasks import suite_digest
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies.admission import PROPOSED_BY
 from tests.loop.loops import (
@@ -81,6 +92,41 @@ def test_a_run_says_how_it_was_made(tmp_path: Path) -> None:
         assert started.config_digest == settings.digest and started.release and started.task == TASKS[0].question
         [registered] = of_type(bank, OntologyRegistered)
         assert registered.ontology == "lights" and registered.triples == 600
+
+
+def test_a_run_names_its_task_suite_and_trial_and_a_score_its_suite(tmp_path: Path) -> None:
+    """The verdict for learning names none: it doesn't come from the right answer."""
+    suite, trial = suite_digest(TASKS), Trial(experiment="E9", condition="append", order=1, repetition=2)
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path), TASKS[:1], suite=suite, trial=trial, interpreters=quick_code)
+        [started] = of_type(bank, RunStarted)
+        assert (started.task_id, started.suite, started.trial) == ("height", suite, trial) and not started.simulated
+        suites = {judged.purpose: judged.suite for judged in of_type(bank, RunJudged)}
+        assert suites == {"learning": None, "scoring": suite}
+        assert all(each.identical for each in reruns(bank))
+
+
+def test_with_leave_one_out_a_run_gets_nothing_that_its_own_task_taught(tmp_path: Path) -> None:
+    """Neither in its context nor by its tools; the lessons of other tasks it gets."""
+    settings = scripted(tmp_path, leave_one_out=True, mode="both")
+    with quick(tmp_path / "bank") as bank:
+        first, other = looped(bank, settings, interpreters=quick_code)
+        [guardrail] = first.added
+        looped(bank, settings, TASKS[:1], again=True, interpreters=quick_code)
+        given = [context.items for context in of_type(bank, ContextBuilt)]
+        assert given[:2] == [(), (guardrail,)] and given[2] and {*given[2]} <= {*other.added}
+        assert {event.without_task for event in of_type(bank, MemoriesRetrieved)} == {"height", "again"}
+        assert bank.verify(retrievals=True).retrievals.checked == len(of_type(bank, MemoriesRetrieved))
+        assert all(each.identical for each in reruns(bank))
+        with LoopResources(bank, settings, source()) as resources:
+            box = resources.tools("by hand", TASKS[0])
+            assert {hit["id"] for hit in box.call("mem_search", {"q": "focal height light"})["hits"]} == {*other.added}
+            assert "this very task" in str(box.call("mem_get", {"ids": guardrail}))
+
+
+def test_the_memory_graph_and_leave_one_out_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="the memory graph shows every item"):
+        scripted(tmp_path, leave_one_out=True, memory_graph=True)
 
 
 def test_what_tools_proposed_in_a_success_becomes_an_item_and_in_a_failure_does_not(tmp_path: Path) -> None:

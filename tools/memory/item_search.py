@@ -84,7 +84,9 @@ def _searched(
     session: ToolSession, view: View, policy: RetrievalPolicy, words: str, k: int, facts: dict[str, str | None]
 ) -> tuple[tuple[FoundItem, ...], MemoriesRetrieved]:
     """Return the hits of one search, and the event that records it. Raises `BadSearch` for a bad filter."""
-    hits = view.search(words, k, **facts, ontology=session.domain, policy=policy)
+    hits = view.search(
+        words, k, **facts, ontology=session.domain, without_task=session.policy.without_task, policy=policy
+    )
     event = MemoriesRetrieved(
         run=session.run,
         mode="tool",
@@ -93,6 +95,7 @@ def _searched(
         domain=facts.get("domain"),
         role=facts.get("role"),
         ontology=session.domain,
+        without_task=session.policy.without_task,
         policy=policy.label,
         call=session.call,
         # Recorded with rank and score, so that `verify --retrievals` can compare all three.

@@ -184,7 +184,8 @@ def _erased(event: ev.ContentErased) -> str:
 
 
 def _experiment(event: ev.ExperimentStarted | ev.ExperimentFinished) -> str:
-    return f"{event.experiment}, configuration {event.config_digest[:12]}, suite {event.suite_digest[:12]}"
+    trial = f"{event.trial.experiment}, {event.trial.condition} {event.trial.order}.{event.trial.repetition}"
+    return f"{trial}, configuration {event.config_digest[:12]}, suite {event.suite[:12]}"
 
 
 _SENTENCES: dict[str, Callable[[Any], str]] = {

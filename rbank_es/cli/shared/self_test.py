@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rbank_es.events.items import Item
     from rbank_es.loop.resources import LoopResources
     from rbank_es.loop.run_stages import PostRun
+    from rbank_es.loop.tasks import Task
     from rbank_es.models.choice import LmChoice
 
 PREFIX = "PREFIX lt: <https://lights.example/ns#>\n"
@@ -100,7 +101,7 @@ def _tried(case: MadeUpRun, resources: LoopResources, post_run: PostRun) -> dict
 
     bank, task = resources.bank, Task(id=case.id, question=case.question)
     before = set(active(bank.state()))
-    _record(bank, case, resources)
+    _record(bank, case, task, resources)
     facts: dict[str, Any] = {"case": case.id, "verdict": None, "reason": "", "items": []}
     try:
         verdict = post_run.judge(task, case.id, 0, bank)
@@ -112,7 +113,7 @@ def _tried(case: MadeUpRun, resources: LoopResources, post_run: PostRun) -> dict
     return facts | {"verdict": verdict.verdict, "reason": verdict.reason, "kind": verdict.kind, "items": items}
 
 
-def _record(bank: Bank, case: MadeUpRun, resources: LoopResources) -> None:
+def _record(bank: Bank, case: MadeUpRun, task: Task, resources: LoopResources) -> None:
     settings = resources.settings
     steps = [
         StepTaken(run=case.id, index=number, reasoning=reasoning, code=code, output=output)
@@ -121,6 +122,7 @@ def _record(bank: Bank, case: MadeUpRun, resources: LoopResources) -> None:
     bank.append(
         RunStarted(
             run=case.id,
+            task_id=case.id,
             task=case.question,
             ontology=resources.source_id,
             model=settings.lm.name,
@@ -129,7 +131,7 @@ def _record(bank: Bank, case: MadeUpRun, resources: LoopResources) -> None:
     )
     if case.sparql:
         # Run the query, because judges compare the answer with the results that the run saw.
-        resources.tools(case.id).call("sparql_query", {"query": case.sparql})
+        resources.tools(case.id, task).call("sparql_query", {"query": case.sparql})
     bank.append(
         [
             *steps,
