@@ -1,4 +1,4 @@
-"""What holds for all tests: how hard laws are tried. Machines are busy at times, so no example has its own deadline."""
+"""What holds for all tests: how hard laws are tried, the cache, descriptors that are left open."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.effort import examples
 
-settings.register_profile("rbank-es", max_examples=examples(100), deadline=None, print_blob=True)
+# No example has its own deadline, and drawing it none either, because machines are busy at times.
+settings.register_profile(
+    "rbank-es",
+    max_examples=examples(100),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("rbank-es")
 
 CACHE = Path(__file__).resolve().parents[1] / ".pytest_cache" / "rbank"
