@@ -110,7 +110,7 @@ LEFT JOIN built b ON b.run = r.run
 
 RUNS = Projection(
     name="runs",
-    version=2,
+    version=1,
     title="Runs: task, outcome, iterations, cost, verdicts",
     handlers={RunStarted: record_start, RunFinished: record_end, LmCalled: record_call, StepTaken: record_step},
     resolves=frozenset({"run_started", "run_finished"}),

@@ -76,7 +76,7 @@ FROM (
 
 USAGE = Projection(
     name="usage",
-    version=2,
+    version=1,
     title="Uses, wins and losses of items",
     handlers={ContextBuilt: record_injected, MemoriesRead: record_read},
     tables=(EXPOSURES,),
