@@ -13,21 +13,28 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events.items import Item
 from rbank_es.policies.known_items import KnownItems, Peer, RareWords, distinct_words
+from rbank_es.policies.similarity_join import join_similar
 from rbank_es.state import Pair, State
 from rbank_es.state.bank_state import Order
 from rbank_es.state.memory import ENDS
 from rbank_es.state.validity import LATEST
 
-_MANY = 3
-"""Due candidates from which on all candidates are indexed: for fewer, a scan each is quicker."""
+_FEW = 3
+"""Contents that are looked for one by one: for more, one pass that looks for all of them is quicker."""
+
+_MANY = 2_000
+"""Contents that one pass looks for: for more, an index is quicker."""
+
+_JOINS = 2
+"""Such passes before all candidates are indexed: an index costs as much as two or three of them."""
 
 
 class CandidateIndex:
@@ -36,9 +43,11 @@ class CandidateIndex:
     def __init__(self) -> None:
         self._done = 0
         self._decided = 0
-        self._words: defaultdict[str, list[Peer]] = defaultdict(list)
+        self._items: defaultdict[str, list[Item]] = defaultdict(list)
         self._pairs: defaultdict[str, list[Pair]] = defaultdict(list)
+        self._peers: defaultdict[str, list[Peer]] = defaultdict(list)
         self._rare: dict[tuple[str, tuple[int, int]], RareWords] = {}
+        self._joins = 0
         self._naming: defaultdict[str, set[Pair]] = defaultdict(set)
         self._opposing: defaultdict[str, list[Pair]] = defaultdict(list)
 
@@ -46,12 +55,12 @@ class CandidateIndex:
         """Take the candidates that came since the last time. Begin anew after an erasure."""
         for pair, known in islice(state.candidates.items(), self._done, None):
             if not known.erased:
-                self._words[known.item.polarity].append(Peer(known.item, (LATEST, known.item.id)))
+                self._items[known.item.polarity].append(known.item)
                 self._pairs[known.item.polarity].append(pair)
         self._done = len(state.candidates)
         for pair, decided in islice(state.pairs.items(), self._decided, None):
             proposal = state.proposals.get(pair)
-            for target in {*decided.first.targets, *(() if proposal is None else proposal.targets)}:
+            for target in chain(decided.first.targets, () if proposal is None else proposal.targets):
                 self._naming[target].add(pair)
         self._decided = len(state.pairs)
         # Anew each time: a correction may have changed which ones these are.
@@ -61,18 +70,25 @@ class CandidateIndex:
                 for target in decided.targets:
                     self._opposing[target].append(pair)
 
-    def like(self, item: Item, content_min: tuple[int, int]) -> Iterator[tuple[Pair, str]]:
-        """Return the candidates of the same polarity whose contents may be so similar, each with the id of its item;
-        few others."""
-        polarity = item.polarity
-        rare = self._rare.setdefault((polarity, content_min), RareWords(content_min))
-        pairs, known = self._pairs[polarity], self._words[polarity]
-        return ((pairs[number], known[number].item.id) for number in rare.near(known, distinct_words(item.content)))
+    def like(self, polarity: str, contents: Sequence[str], content_min: tuple[int, int]) -> list[list[Pair]]:
+        """Return for each of some contents the candidates of a polarity whose contents may be so similar; few others.
 
-    def prepare(self, content_min: tuple[int, int]) -> None:
-        """Index all candidates by their words, because many will be looked up."""
-        for polarity, known in self._words.items():
-            self._rare.setdefault((polarity, content_min), RareWords(content_min)).index(known)
+        Hundreds are looked for in one pass each time, until an index is worth its cost.
+        """
+        items, pairs = self._items[polarity], self._pairs[polarity]
+        many = [distinct_words(content) for content in contents]
+        found: Iterable[Iterable[int]]
+        if _FEW < len(many) <= _MANY and self._joins < _JOINS:
+            self._joins += 1
+            found = join_similar([item.content for item in items], many, content_min)
+        else:
+            rare = self._rare.setdefault((polarity, content_min), RareWords(content_min))
+            peers = self._peers[polarity]
+            peers += (Peer(item, (LATEST, item.id)) for item in islice(items, len(peers), None))
+            if len(many) > _FEW:
+                rare.index(peers)
+            found = (rare.near(peers, words) for words in many)
+        return [[pairs[number] for number in numbers] for numbers in found]
 
     def naming(self, id: str) -> Iterable[Pair]:
         """Return the candidates whose proposal or first decision names an item."""
@@ -93,13 +109,11 @@ def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress:
     content_min = timeline.unlike_anywhere()
     if state.due.whole or timeline.forgets or content_min is None:
         return refold(state, timeline, progress, since=first_touched(state, timeline))
-    if len(state.due.pairs) > _MANY:
-        index.prepare(content_min)
     return _WorkList(state, timeline, index, content_min).run()
 
 
 class _Alike(NamedTuple):
-    """Candidates whose words may be alike, and their items."""
+    """Candidates whose words may be alike, and those of their items that may live."""
 
     pairs: frozenset[Pair]
     items: frozenset[str]
@@ -118,8 +132,9 @@ class _WorkList(Redecider):
         self._queued: set[Pair] = set()
         # Looked up once for all candidates with the same words: when one is decided about, and when its item changes.
         self._alike: dict[tuple[str, str], _Alike] = {}
-        # Ids that may be items: most candidates that are alike landed on another one.
-        self._living = {id for id, record in state.records.items() if record.landed or record.recent}
+        # Looked up with the next one, because many at once take little longer than one.
+        self._queued_since: list[Pair] = []
+        self._may_live: dict[str, bool] = {}
         # The later candidates that meet an item are queued once: those that meet it behind a later decision are among
         # them.
         self._met: set[str] = set()
@@ -129,6 +144,10 @@ class _WorkList(Redecider):
         due = self._before.due
         self._push(due.pairs, (0, 0))
         self._push(self._counting(self._meeting(due.items)), (0, 0))
+        # Those that named what leaves are decided about, too: looked up with the others, in one pass.
+        self._queued_since += self._naming(
+            {id for pair in due.pairs if pair in self.pairs for id in self.touched(pair)}
+        )
         changed = []
         while self._heap:
             order, pair = heapq.heappop(self._heap)
@@ -138,9 +157,8 @@ class _WorkList(Redecider):
                 differs = effect(decision) != effect(self.pairs[pair])
                 if differs:
                     changed.append((pair, decision))
-                    ids = self.decide(pair, decision, order[0], "")
-                    known = ((id, self.records.get(id)) for id in ids)  # a decision may name an item that never was
-                    self._living.update(id for id, record in known if record is not None and record.landed)
+                    # What can't live changes nothing by what no longer supports it: its own candidates are due.
+                    ids = {id: None for id in self.decide(pair, decision, order[0], "") if self._lives(id)}
             if differs or pair in due.pairs:
                 met = self._naming(ids) if leaves else self._meeting(ids)
                 self._push(self._counting(met), order)
@@ -151,6 +169,7 @@ class _WorkList(Redecider):
             known = self.pairs.get(pair)
             if known is not None and known.order > after and pair not in self._queued:
                 self._queued.add(pair)
+                self._queued_since.append(pair)
                 heapq.heappush(self._heap, (known.order, pair))
 
     def _counting(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
@@ -197,9 +216,26 @@ class _WorkList(Redecider):
         if words is None:
             return _NONE_ALIKE
         if words not in self._alike:
-            found = dict(self._index.like(self.candidates[pair].item, self._content_min))
-            self._alike[words] = _Alike(frozenset(found), frozenset(found.values()))
+            self._look_up([pair, *(each for each in self._queued_since if counts(self, each))])
+            self._queued_since.clear()
         return self._alike[words]
+
+    def _look_up(self, pairs: Iterable[Pair]) -> None:
+        """Find the candidates whose words may be alike to those of others, for all of these at once."""
+        new = {words: None for pair in pairs if (words := self._words(pair)) and words not in self._alike}
+        for polarity in dict.fromkeys(polarity for polarity, _ in new):
+            contents = [content for each, content in new if each == polarity]
+            for content, found in zip(contents, self._index.like(polarity, contents, self._content_min), strict=True):
+                ids = frozenset(self.candidates[pair].item.id for pair in found)
+                self._alike[polarity, content] = _Alike(frozenset(found), frozenset(filter(self._lives, ids)))
+
+    def _lives(self, id: str) -> bool:
+        """Return whether an item may live at any time: most candidates that are alike landed on another one."""
+        if id not in self._may_live:
+            record = self.records.get(id)  # a decision may name an item that never was
+            alive = record is not None and (record.recent or any(counts(self, pair) for pair in record.pairs))
+            self._may_live[id] = bool(alive)
+        return self._may_live[id]
 
     def _with_replaced(self, ids: Iterable[str]) -> set[str]:
         """Return the items with those in whose place they came: a candidate of such a one goes to its heir."""
@@ -214,7 +250,7 @@ class _WorkList(Redecider):
         """Return the items that a decision may meet, as they were before its order."""
         item, proposal = self.candidates[pair].item, self.proposals.get(pair)
         ids = {item.id, *self.pairs[pair].first.targets, *(() if proposal is None else proposal.targets)}
-        ids |= self._like(pair).items & self._living
+        ids |= self._like(pair).items
         self.items.clear()
         found = self._settle(ids, order)
         own = self.items.get(item.id)

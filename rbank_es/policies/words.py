@@ -10,7 +10,8 @@ from rbank_es.errors import BadPolicy
 
 # Letters and digits of any script. An underscore parts words, because the full-text index parts them there.
 _WORD = re.compile(r"[^\W_]+")
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+# Each ASCII character in lower case, a space for what parts words: to split takes half as long as to match.
+_ASCII_WORDS = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
 
 _ENGLISH_1 = """
 a about above after again against also although am among an and another any anybody anyone anything are as at be
@@ -37,8 +38,8 @@ STOP_WORDS: dict[str, frozenset[str]] = {
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text in order, with repetitions; none for a text without letters or digits."""
-    if text.isascii():  # most are: the same words, at a third of the cost
-        return _ASCII_WORD.findall(text.lower())
+    if text.isascii():  # most are: the same words, at a sixth of the cost
+        return text.translate(_ASCII_WORDS).split()
     # Composed, because é typed as one code point and as two must be the same word.
     return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFC", text))]
 

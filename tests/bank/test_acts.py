@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -423,15 +423,28 @@ def test_however_often_the_same_words_were_learned_their_likes_are_looked_up_onc
     learn(bank, "r2", other)
     for _ in range(40):
         learn(bank, None, first)
-    found: list[object] = []
+    looked_for: list[str] = []
     like = CandidateIndex.like
 
-    def counted(index: CandidateIndex, item: Item, content_min: tuple[int, int]) -> Iterator[Any]:
-        for pair in like(index, item, content_min):
-            found.append(pair)
-            yield pair
+    def counted(index: CandidateIndex, polarity: str, contents: Sequence[str], least: tuple[int, int]) -> Any:
+        looked_for.extend(contents)
+        return like(index, polarity, contents, least)
 
     monkeypatch.setattr(CandidateIndex, "like", counted)
     # All of them now support what only nearly repeats them, so each decision is another.
     assert bank.overrule("r1", "failure", reason="it counted twice").decided == 41
-    assert len(found) <= 2 * 42
+    assert sorted(looked_for) == sorted([first, other])
+
+
+def test_many_items_with_twins_leave_and_return_as_by_deciding_everything_again(bank: Bank) -> None:
+    """Twins are looked for one by one, all in one pass, and by an index: in turn, as the bank is corrected again."""
+    lessons = [" ".join(f"{word}{number}" for word in WORDS.split()) for number in range(6)]
+    for run, kept in (("r1", None), ("r2", -1)):
+        for lesson in lessons:
+            learn(bank, run, " ".join(lesson.split()[:kept]))
+    verdicts: tuple[VerdictValue, ...] = ("failure", "success")
+    for _ in range(4):
+        gone, back = (bank.overrule("r1", verdict, reason="tried") for verdict in verdicts)
+        assert len(gone.left) == len(gone.came) == len(back.left) == len(back.came) == 6
+        assert {each.id for each in gone.left} == {each.id for each in back.came}
+        assert not bank.check_canonical(decisions=True).decisions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +17,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.policies import Append, ConsolidationPolicy, Dedup, Merge
 from rbank_es.policies.known_items import KnownItems, Peer, RareWords, distinct_words
+from rbank_es.policies.similarity_join import join_similar
 from rbank_es.policies.words import words_of
 from rbank_es.state import ItemState, LiveState, State, active, evolve, fold
 from tests.consolidations import decisions
@@ -328,3 +330,36 @@ def test_of_many_items_all_with_similar_contents_are_found(
         if denominator * len(peer.words & words) >= numerator * len(peer.words | words)
     }
     assert like <= set(rare.near(peers, words))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=12), min_size=1, max_size=40),
+    st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=30), min_size=1, max_size=9),
+    st.sampled_from(((3, 4), (1, 2), (1, 1), (1, 5))),
+)
+def test_a_join_finds_for_each_content_all_that_are_similar_and_no_others(
+    contents: list[list[str]], others: list[list[str]], content_min: tuple[int, int]
+) -> None:
+    texts, numerator, denominator = [" ".join(words) for words in contents], *content_min
+    many = [distinct_words(" ".join(words)) for words in others]
+    assert join_similar(texts, many, content_min) == [
+        [
+            number
+            for number, text in enumerate(texts)
+            if denominator * len(distinct_words(text) & words) >= numerator * len(distinct_words(text) | words)
+        ]
+        for words in many
+    ]
+
+
+def test_a_join_looks_for_more_contents_than_fit_into_one_pass() -> None:
+    texts = [f"{number} is a number as long as it lasts" for number in range(3_000)]
+    many = [distinct_words(text) for text in texts]
+    assert join_similar(texts[:2_500:500], many, (1, 1)) == [
+        [number // 500] if number in range(0, 2_500, 500) else [] for number in range(3_000)
+    ]
+
+
+def test_ascii_text_has_the_words_that_a_search_for_runs_of_letters_and_digits_finds() -> None:
+    text = "".join(f"{one}{other}" for one in map(chr, range(128)) for other in map(chr, range(128)))
+    assert words_of(text) == re.findall("[a-z0-9]+", text.lower())
