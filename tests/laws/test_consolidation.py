@@ -115,8 +115,8 @@ def plain_decision(state: State, new: Item) -> tuple[str, tuple[str, ...], str]:
 
 
 def bars(state: State, entry: ItemState, new: Item) -> bool:
-    """Whether a rejected item bars a candidate: by its words as they were when it was rejected."""
-    if entry.state != "rejected" or entry.item.polarity != new.polarity:
+    """Whether a rejected item bars a candidate: by its words as they were when it was rejected, of either polarity."""
+    if entry.state != "rejected":
         return False
     record = state.records[entry.item.id]
     at = max(seq for seq, act in record.acts() if act == "rejected")
@@ -125,6 +125,7 @@ def bars(state: State, entry: ItemState, new: Item) -> bool:
         for pair in record.pairs
         if state.pairs[pair].order[0] < at and not state.candidates[pair].erased
     ]
+    words = [old for old in words if old.polarity == new.polarity]
     near = [old for old in words if contents_are_near(new, old) and not are_opposites(new, old)]
     return any(new.domain == old.domain or not new.domain or not old.domain for old in near)
 
