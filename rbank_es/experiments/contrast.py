@@ -1,16 +1,14 @@
-"""Contrasts: pairs of conditions that an experiment declared beforehand, tested over repetitions.
+"""Contrasts: pairs of conditions that an experiment declared beforehand, tested over independent units.
 
-The unit is the repetition: the mean of a metric over all orders of the tasks. Conditions are paired by repetition,
-because they share orders and random numbers. A repetition counts if it has a value for each order in both conditions;
-others are named, and left out. An experiment of one repetition has its orders as units instead.
+Units are repetitions, or orders of the tasks (`trial_units`). Conditions are paired by unit, because they share orders
+and random numbers. A unit counts if each of its trials has a value in both conditions; others are named, and left out.
 
 Only declared contrasts are tested, and their p values corrected for their number. What they don't cover is description.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -30,12 +28,12 @@ from rbank_es.experiments.statistics import (
     share_larger,
     welch_interval,
 )
+from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_number, unit_of
 
-Unit = Literal["repetition", "order"]
 Finding = Literal["better", "worse", "equal", "too few", "undecided"]
 
-TrialValues = Mapping[tuple[int, int], float | None]
-"""The values of a metric in the trials of one condition, by order and repetition; None where it has none."""
+TrialValues = Mapping[TrialKey, float | None]
+"""The values of a metric in the trials of one condition; None where a trial has none."""
 
 
 class Contrast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +45,7 @@ class Contrast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     condition: str
     baseline: str
-    metric: str = "success"
+    metric: str
     smallest: float | None = None
 
 
@@ -96,32 +94,19 @@ class Sides(NamedTuple):
 
 
 def sides_of(condition: TrialValues, baseline: TrialValues, *, paired: bool = True) -> Sides:
-    """Return the values of two conditions by repetition, over all orders; of a single repetition, by order.
-
-    Without pairs, a condition's own orders are those that a repetition of it must have.
-    """
+    """Return the values of two conditions by unit; without pairs, each has the orders and repetitions of its own."""
     trials = condition.keys() | baseline.keys()
-    unit: Unit = "order" if len({repetition for _, repetition in trials}) == 1 < len(trials) else "repetition"
-    at = 0 if unit == "order" else 1
-    one, other = (_means(values, at, trials if paired else values.keys()) for values in (condition, baseline))
-    shared = sorted(one.keys() & other.keys())
+    unit, both = unit_of(trials), (condition, baseline)
+    one, other = (by_unit(values, trials if paired else values.keys(), unit, mean_of) for values in both)
+    left_out = {unit_number(trial, unit) for trial in trials}.difference(one.keys() & other.keys())
     if paired:
-        left_out = {trial[at] for trial in trials}.difference(shared)
-        return Sides(
-            unit, [one[number] for number in shared], [other[number] for number in shared], tuple(sorted(left_out))
-        )
-    left_out = {trial[at] for trial in condition}.difference(one) | {trial[at] for trial in baseline}.difference(other)
+        one, other = ({number: means[number] for number in means if number not in left_out} for means in (one, other))
+    else:
+        sides = zip(both, (one, other), strict=True)
+        left_out = {
+            number for values, means in sides for trial in values if (number := unit_number(trial, unit)) not in means
+        }
     return Sides(unit, [*one.values()], [*other.values()], tuple(sorted(left_out)))
-
-
-def _means(values: TrialValues, at: int, trials: Set[tuple[int, int]]) -> dict[int, float]:
-    """Return the mean of each unit whose trials all have a value; `at` is the place of the unit in a trial's key."""
-    found: dict[int, dict[int, float]] = defaultdict(dict)
-    for trial, value in values.items():
-        if value is not None:
-            found[trial[at]][trial[1 - at]] = value
-    wanted = {trial[1 - at] for trial in trials}
-    return {unit: mean_of([*each.values()]) for unit, each in sorted(found.items()) if each.keys() == wanted}
 
 
 # ---------------------------------------------------------------- results
@@ -137,12 +122,13 @@ def contrast_results(
 ) -> list[ContrastResult]:
     """Return the result of each declared contrast, from the values of trials by metric and condition.
 
-    `less_is_better` names the metrics of which less is better.
+    `less_is_better` names the metrics of which less is better. Raises KeyError for a contrast in a metric that has no
+    values at all.
     """
     measured = [
         _measured(
             contrast,
-            values.get(contrast.metric, {}),
+            values[contrast.metric],
             sign=-1 if contrast.metric in less_is_better else 1,
             paired=paired,
             alpha=alpha / len(contrasts),

@@ -1,22 +1,23 @@
-"""Learning curves: how well tasks are done at each position of an order, over orders and repetitions.
+"""Learning curves: how well tasks are done at each position of an order, over units.
 
-Every order has another task at one position, so the values of a position are first averaged over the orders of each
-repetition. Repetitions are the unit of every interval. An order that begins with hard tasks seems to teach: with few
-orders, look at the gap to a condition without memory, which had the same tasks at the same positions.
+Intervals are over units (`trial_units`): the curve of a repetition is the mean of those of its orders, which have other
+tasks at each position. An order that begins with hard tasks seems to teach: with few orders, look at the gap to a
+condition without memory, which had the same tasks at the same positions.
 
 A value is 1 for a success and 0 for a failure, or any other measure of a run; None where a run has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
 from rbank_es.experiments.statistics import LEVEL, Estimate, interval, mean_of
+from rbank_es.experiments.trial_units import Row, by_trial, by_unit, unit_of
 
 Values = Sequence[float | None]
-"""The values of one life, or their means over orders, by position."""
+"""The values of a trial, or their means over the trials of a unit, by position."""
 
 
 class CurvePoint(Struct, frozen=True):
@@ -27,7 +28,7 @@ class CurvePoint(Struct, frozen=True):
 
 
 class LearningCurve(Struct, frozen=True):
-    """The curve of one condition, or of the gap between two, with intervals over repetitions.
+    """The curve of one condition, or of the gap between two, with intervals over units.
 
     `width` is the number of positions in a window. `area` is the mean over all positions, which is the area under the
     curve of single positions per task; `gain` the mean of the second half less that of the first.
@@ -39,32 +40,46 @@ class LearningCurve(Struct, frozen=True):
     gain: Estimate | None
 
 
-def learning_curve(repetitions: Sequence[Values], width: int | None = None, level: float = LEVEL) -> LearningCurve:
-    """Return the curve of the values of each repetition by position; windows of a tenth of the positions unless given.
+def learning_curve(units: Sequence[Values], width: int | None = None, level: float = LEVEL) -> LearningCurve:
+    """Return the curve of the values of each unit by position; windows of a tenth of the positions unless given.
 
-    A repetition counts at each point where its window has a value. Raises ValueError for a width below 1.
+    A unit counts at each point where its window has a value. Raises ValueError for a width below 1.
     """
-    tasks = max(map(len, repetitions), default=0)
+    tasks = max(map(len, units), default=0)
     width = max(1, tasks // 10) if width is None else width
-    moving = [windowed(values, width) for values in repetitions]
+    moving = [windowed(values, width) for values in units]
     points = [_estimate([means[at] for means in moving if at < len(means)], level) for at in range(tasks - width + 1)]
     return LearningCurve(
         width,
         tuple(CurvePoint(at + width, point) for at, point in enumerate(points) if point),
-        _estimate([area(values) for values in repetitions], level),
-        _estimate([gain(values) for values in repetitions], level),
+        _estimate([area(values) for values in units], level),
+        _estimate([gain(values) for values in units], level),
     )
 
 
 def _estimate(values: Values, level: float) -> Estimate | None:
-    """Return the interval over the repetitions that have a value."""
+    """Return the interval over the units that have a value."""
     return interval([value for value in values if value is not None], level)
 
 
-def mean_by_position(orders: Sequence[Values]) -> list[float | None]:
-    """Return the mean at each position over the orders of one repetition that have a value there."""
-    tasks = max(map(len, orders), default=0)
-    return [area([values[at] for values in orders if at < len(values)]) for at in range(tasks)]
+def values_by_position(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[float | None]:
+    """Return the value of each row of a trial at its position; None at positions without a row."""
+    found = {row.position: value(row) for row in rows}
+    return [found.get(position) for position in range(1, max(found, default=0) + 1)]
+
+
+def mean_by_position(trials: Sequence[Values]) -> list[float | None]:
+    """Return the mean at each position over the trials of a unit that have a value there."""
+    tasks = max(map(len, trials), default=0)
+    return [area([values[at] for values in trials if at < len(values)]) for at in range(tasks)]
+
+
+def unit_curves(rows: Iterable[Row], value: Callable[[Row], float | None]) -> dict[str, dict[int, list[float | None]]]:
+    """Return the values by position of each unit, by condition; a unit counts if all its trials have begun."""
+    trials = by_trial(rows, lambda each: values_by_position(each, value))
+    every = {trial for each in trials.values() for trial in each}
+    unit = unit_of(every)
+    return {condition: by_unit(each, every, unit, mean_by_position) for condition, each in trials.items()}
 
 
 def gap_by_position(condition: Values, baseline: Values) -> list[float | None]:

@@ -1,11 +1,11 @@
 """Statistics of few repetitions: intervals, permutation tests, Holm's correction, effect sizes, pass@k.
 
-A value is the number of one repetition: of whole lives of a bank, over all their tasks. Tasks of one bank are not
-independent, because each run learns from those before it: a paired t-test over 60 tasks of one repetition, where
+A value is the number of one unit (`trial_units`): of whole lives of a bank, over all their tasks. Tasks of one bank are
+not independent, because each run learns from those before it: a paired t-test over 60 tasks of one repetition, where
 nothing differed, was significant in 30 of 150 tries at a level of 5 %.
 
-Sums are exact (`math.fsum`) and samples are drawn by key: the order of repetitions changes no digit of a result, and
-the same values give the same digits on every machine.
+Sums are exact (`math.fsum`) and samples are drawn by key: the order of values changes no digit of a result, and the
+same values give the same digits on every machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Contrasts: what is paired, what is left out, what is called a difference, and how often wrongly so."""
 
 import math
+from itertools import product
 from random import Random
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,10 +12,12 @@ from hypothesis import strategies as st
 pytest.importorskip("scipy", reason="the extra [experiments] is not installed")
 
 from rbank_es.experiments.contrast import Contrast, ContrastResult, TrialValues, conclusion, contrast_results, sides_of
+from rbank_es.experiments.learning_curve import unit_curves
 from rbank_es.experiments.statistics import holm, paired_permutation
+from rbank_es.experiments.trial_units import by_trial, unit_of
 
 Values = dict[str, dict[str, TrialValues]]
-MEMORY = Contrast(condition="memory", baseline="none")
+MEMORY = Contrast(condition="memory", baseline="none", metric="success")
 
 
 def by_repetition(*values: float | None) -> TrialValues:
@@ -21,7 +25,7 @@ def by_repetition(*values: float | None) -> TrialValues:
 
 
 def result_of(memory: TrialValues, none: TrialValues, smallest: float | None = None, **how: object) -> ContrastResult:
-    contrast = Contrast(condition="memory", baseline="none", smallest=smallest)
+    contrast = Contrast(condition="memory", baseline="none", metric="success", smallest=smallest)
     [found] = contrast_results([contrast], {"success": {"memory": memory, "none": none}}, **how)  # type: ignore[arg-type]
     return found
 
@@ -37,7 +41,7 @@ def test_a_repetition_is_its_mean_over_all_orders() -> None:
     assert sides.condition == pytest.approx([0.6, 0.7]) and sides.baseline == pytest.approx([0.4, 0.2])
 
 
-def test_a_repetition_without_a_value_in_one_trial_is_left_out_and_named() -> None:
+def test_a_unit_without_a_value_in_one_trial_is_left_out_and_named() -> None:
     memory = {(order, at): 0.5 for order in range(2) for at in range(4)}
     none: dict[tuple[int, int], float | None] = {**memory, (1, 2): None}
     del none[0, 3]
@@ -47,10 +51,39 @@ def test_a_repetition_without_a_value_in_one_trial_is_left_out_and_named() -> No
     assert (apart.n, apart.left_out, apart.condition.n) == (2, (2, 3), 4)  # type: ignore[union-attr]
 
 
-def test_of_one_repetition_the_orders_are_the_units() -> None:
-    sides = sides_of({(0, 0): 1, (1, 0): 2}, {(1, 0): 4, (0, 0): 3})
-    assert sides == ("order", [1, 2], [3, 4], ())
-    assert sides_of({(0, 0): 1}, {(0, 0): 2}).unit == "repetition"
+def test_of_more_orders_than_repetitions_the_orders_are_the_units() -> None:
+    assert sides_of({(0, 0): 1, (1, 0): 2}, {(1, 0): 4, (0, 0): 3}) == ("order", [1, 2], [3, 4], ())
+    assert [unit_of([*product(range(orders), range(2))]) for orders in (1, 2, 3)] == [
+        "repetition",
+        "repetition",
+        "order",
+    ]
+    trials = {(order, at): float(order) for order in range(3) for at in range(2)}
+    assert sides_of(trials, trials).condition == [0, 1, 2]
+
+
+class Row(NamedTuple):
+    condition: str
+    order: int
+    repetition: int
+    position: int
+    success: float | None
+
+
+def test_rows_become_values_of_trials_and_curves_of_units_in_any_order() -> None:
+    random = Random(1)
+    rows = [
+        Row(name, order, repetition, position, None if (order, position) == (1, 2) else float(position > order))
+        for name in ("memory", "none") for order in range(2) for repetition in range(3) for position in range(1, 4)
+    ]  # fmt: skip
+    random.shuffle(rows)
+    values = by_trial(rows, lambda each: each[-1].success)
+    assert values["none"] == {(order, repetition): 1.0 for order in range(2) for repetition in range(3)}
+    assert unit_curves(rows, lambda row: row.success)["memory"] == {at: [0.5, 1, 1] for at in range(3)}
+    unfinished = [row for row in rows if row[:3] != ("memory", 1, 2)]
+    assert [*unit_curves(unfinished, lambda row: row.success)["memory"]] == [0, 1]
+    with pytest.raises(ValueError, match="two rows at position"):
+        by_trial([*rows, rows[0]], len)
 
 
 # ---------------------------------------------------------------- findings
@@ -79,7 +112,10 @@ def test_the_number_of_repetitions_that_would_do_grows_with_the_contrasts() -> N
     random = Random(2)
     memory, none = (by_repetition(*(random.gauss(at / 40, 0.04) for _ in range(7))) for at in (1, 0))
     values: Values = {"success": {"memory": memory, "none": none, "other": none}}
-    others = [Contrast(condition="memory", baseline="other"), Contrast(condition="missing", baseline="none")]
+    others = [
+        Contrast(condition="memory", baseline="other", metric="success"),
+        Contrast(condition="missing", baseline="none", metric="success"),
+    ]
     alone, among = contrast_results([MEMORY], values), contrast_results([MEMORY, *others], values)
     assert alone[0].p == among[0].p and among[0].p_holm == pytest.approx(3 * alone[0].p_holm)  # type: ignore[operator]
     assert among[0].size.for_power > alone[0].size.for_power  # type: ignore[operator]
@@ -110,7 +146,7 @@ def test_several_contrasts_are_corrected_as_holm_says() -> None:
             name: by_repetition(*(random.gauss(at / 9, 0.2) for _ in range(9))) for at, name in enumerate("abcd")
         }
     }
-    contrasts = [Contrast(condition=name, baseline="a") for name in "bcd"]
+    contrasts = [Contrast(condition=name, baseline="a", metric="success") for name in "bcd"]
     found = contrast_results(contrasts, values)
     ps = [
         paired_permutation([*values["success"][name].values()], [*values["success"]["a"].values()], "success")
@@ -122,7 +158,7 @@ def test_several_contrasts_are_corrected_as_holm_says() -> None:
 def test_where_nothing_differs_an_experiment_seldom_finds_something() -> None:
     """Four conditions of 8 repetitions, three contrasts: in at most 1 of 20 experiments is any called different."""
     random, tries, wrong = Random(4), 150, 0
-    contrasts = [Contrast(condition=name, baseline="a") for name in "bcd"]
+    contrasts = [Contrast(condition=name, baseline="a", metric="success") for name in "bcd"]
     for _ in range(tries):
         shared = [random.gauss(0, 1) for _ in range(8)]
         values: Values = {

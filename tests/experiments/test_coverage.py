@@ -10,6 +10,7 @@ pytest.importorskip("scipy", reason="the extra [experiments] is not installed")
 import numpy
 from scipy import stats
 
+from rbank_es.experiments.contrast import sides_of
 from rbank_es.experiments.sample_size import power_of
 from rbank_es.experiments.statistics import (
     Estimate,
@@ -59,6 +60,21 @@ def test_intervals_hold_the_true_mean_as_often_as_they_say(name: str, capsys: py
         assert by_t > 0.95 - 3.5 * error - (0.08 if name != "normal" else 0)
         assert name != "normal" or by_t < 0.95 + 3.5 * error
         assert by_bootstrap > 0.90 - 3 * math.sqrt(0.9 * 0.1 / drawn)
+
+
+def test_trials_of_one_order_are_no_units_of_their_own() -> None:
+    """Where conditions are equal on average, and an order may suit one of them: 6 orders of 4 repetitions each."""
+    random, tries, wrong = Random(8), 1_000, {"trial": 0, "unit": 0}
+    for _ in range(tries):
+        suits = [random.gauss(0, 1) for _ in range(6)]
+        gaps = {(order, at): suits[order] + random.gauss(0, 1) for order in range(6) for at in range(4)}
+        units = sides_of(gaps, dict.fromkeys(gaps, 0.0))
+        assert units.unit == "order"
+        for name, values in (("trial", [*gaps.values()]), ("unit", units.condition)):
+            found = interval(values)
+            assert found is not None and found.low is not None and found.high is not None
+            wrong[name] += not found.low <= 0 <= found.high
+    assert wrong["unit"] / tries < 0.05 + 3 * math.sqrt(0.05 * 0.95 / tries) and wrong["trial"] / tries > 0.2
 
 
 def test_tests_and_intervals_equal_those_of_scipy() -> None:
