@@ -10,15 +10,15 @@ brought up to date only when a policy needs it.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 from rbank_es.policies import Filters, RankedItem
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.memory_index import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.projection import json_of
+from rbank_es.projections.tokenizer import Tokenizer
 from rbank_es.projections.word_scores import WordScores
 from rbank_es.state import ItemState
 
@@ -36,16 +36,11 @@ _OUTCOMES = """
 CREATE TEMP VIEW item_outcomes AS
 SELECT item, wins_of(item) AS wins, losses_of(item) AS losses, support_of(item) AS support FROM active_items
 """
-
-
-# One row for each token of the documents in it, as the tokenizer of the full-text index spells them.
-_SPELLED = "CREATE VIRTUAL TABLE spelled_tokens USING fts5vocab(spelled, 'instance')"
-_SPELL = f"INSERT INTO spelled (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
 _PASSING = """
 SELECT c.text, c.item FROM active_items c WHERE c.text IN (SELECT value FROM json_each(?)) AND {condition}
 """
 _BATCH = 500
-"""Documents that are spelled at once: their tokens are in memory together."""
+"""Items whose words are split into tokens at once: they are in memory together."""
 _TRIES = (2, 16, 64)
 """Documents that are scored beyond the hits that are wanted, because filters drop some. More, where those aren't enough
 of the first few; after the last, SQLite is asked."""
@@ -66,18 +61,17 @@ class ActiveItems:
         self._connection.create_function("support_of", 1, lambda item: self._held[item][1].support)
         # Without its text beside it: a deletion is given the words, as in the index of the read models.
         self._connection.execute(fts_ddl("items_fts", ""))
-        self._connection.execute(fts_ddl("spelled", ""))
-        self._connection.execute(_SPELLED)
         self._connection.execute(_TABLE)
         self._connection.execute(_OUTCOMES)
-        self._scores = WordScores()
-        self._tokens: dict[str, str | None] = {}
+        self._tokenizer, self._scores = Tokenizer(), WordScores()
         self._unindexed: list[tuple[str, tuple[object, ...]]] = []
-        self._numbers = count(1)
+        # The index is quicker where numbers are used again.
+        self._free: list[int] = []
         self._held: dict[str, tuple[int, ItemState]] = {}
 
     def close(self) -> None:
         """Drop the index."""
+        self._tokenizer.close()
         self._connection.close()
 
     def update(self, entries: Iterable[tuple[str, ItemState | None]]) -> None:
@@ -94,7 +88,7 @@ class ActiveItems:
                 self._drop(*held)
                 del self._held[id]
             if now is not None:
-                self._held[id] = next(self._numbers), now
+                self._held[id] = self._free.pop() if self._free else len(self._held) + 1, now
                 added.append(self._held[id])
         for start in range(0, len(added), _BATCH):
             self._add(added[start : start + _BATCH])
@@ -112,15 +106,13 @@ class ActiveItems:
 
     def best(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
         """Return the best items by BM25 with equal weights; None where scores are too close to tell."""
-        tokens = self._tokens_of(words)
+        tokens = self._tokenizer.tokens(words)
         if tokens is None:
             return None
         condition, values = filters.sql()
         for more in _TRIES:
             scored = self._scores.best(tokens, k + more)
             complete = len(scored) < k + more
-            # Behind these others may be left out: what is scored beyond them is not the next best.
-            del scored[k + more :]
             numbers = json_of([number for number, _ in scored])
             passing = dict(self._connection.execute(_PASSING.format(condition=condition), (numbers, *values)))
             wanted = [RankedItem(passing[number], score) for number, score in scored if number in passing][: k + 1]
@@ -129,40 +121,21 @@ class ActiveItems:
                 return wanted[:k] if apart else None
         return None
 
-    def _tokens_of(self, words: Sequence[str]) -> list[str] | None:
-        """Return the token of each word; None if one has none or several, which only match as a phrase."""
-        new = [word for word in words if word not in self._tokens]
-        if new:
-            spelled = self._spelled([(number, (word, "", "", "")) for number, word in enumerate(new)])
-            for number, word in enumerate(new):
-                tokens = spelled[number]
-                self._tokens[word] = next(iter(tokens)) if tokens.total() == 1 else None
-        tokens_of = [token for word in words if (token := self._tokens[word]) is not None]
-        return tokens_of if len(tokens_of) == len(words) else None
-
-    def _spelled(self, texts: Iterable[tuple[int, tuple[str, ...]]]) -> defaultdict[int, Counter[str]]:
-        """Return the tokens of numbered texts, and how often each has them."""
-        self._connection.executemany(_SPELL, ((number, *words) for number, words in texts))
-        tokens = defaultdict[int, Counter[str]](Counter)
-        for token, number in self._connection.execute("SELECT term, doc FROM spelled_tokens"):
-            tokens[number][token] += 1
-        self._connection.execute("INSERT INTO spelled (spelled) VALUES ('delete-all')")
-        return tokens
-
     def _add(self, entries: Sequence[tuple[int, ItemState]]) -> None:
-        spelled = self._spelled((number, _words(entry)) for number, entry in entries)
-        for number, entry in entries:
+        texts = ["\n".join(_words(entry)) for _, entry in entries]
+        for (number, entry), tokens in zip(entries, self._tokenizer.counted(texts), strict=True):
             item, words = entry.item, _words(entry)
             facts = (number, item.id, json_of(entry.domains), *words, item.src, item.polarity)
             self._connection.execute(
                 f"INSERT INTO active_items VALUES ({', '.join('?' * 12)})", (*facts, item.role, item.scope, item.domain)
             )
-            self._scores.add(number, spelled[number])
+            self._scores.add(number, tokens)
             self._unindexed.append((_INDEX, (number, *words)))
 
     def _drop(self, number: int, entry: ItemState) -> None:
         self._connection.execute("DELETE FROM active_items WHERE text = ?", (number,))
         self._scores.drop(number)
+        self._free.append(number)
         self._unindexed.append((_UNINDEX, (number, *_words(entry))))
 
 

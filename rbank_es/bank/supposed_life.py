@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rbank_es.bank.canonical import UNSUPPORTED, effect, kept, parts_of, refold
+from rbank_es.bank.canonical import UNSUPPORTED, Canon, effect, kept, parts_of, refold
 from rbank_es.bank.reconciler import completed
 from rbank_es.bank.supposition import WHAT_IF, Supposition
 from rbank_es.bank.timeline import Timeline
@@ -156,6 +156,10 @@ class SupposedLife:
             self._next, self._out = self._next + len(before), [*before]
             self._reconcile(position, whole=self._timeline.forgets)
             self._close(position)
+
+    def overdue(self) -> Canon:
+        """Return what a correction is due to change in the recorded bank."""
+        return _due(self.recorded.state, self._recorded_timeline, CandidateIndex())
 
     def _open(self, next: int, at: str) -> None:
         self._next, self._at, self._out = next, at, []
@@ -382,12 +386,7 @@ class SupposedLife:
         if not due and not whole:
             return
         looked_at = state if due is state.due else replace(state, due=due)
-        if whole:
-            canon = refold(state, self._timeline)
-        else:
-            if not due.whole and not self._timeline.forgets:
-                self._index.take(state)
-            canon = canonical(looked_at, self._timeline, self._index)
+        canon = refold(state, self._timeline) if whole else _due(looked_at, self._timeline, self._index)
         self.decided += canon.decided
         if canon or state.due:
             self._number += 1
@@ -395,6 +394,13 @@ class SupposedLife:
             for part in parts_of(canon, correction):
                 self._record(part)
             self._record(completed(correction, state, {"decisions": len(canon.decisions)}))
+
+
+def _due(state: State, timeline: Timeline, index: CandidateIndex) -> Canon:
+    """Return what is due in a state; `index` has the candidates of that bank up to an earlier time."""
+    if state.due and not state.due.whole and not timeline.forgets:
+        index.take(state)
+    return canonical(state, timeline, index)
 
 
 def _sources(state: State, pair: Pair) -> set[str]:

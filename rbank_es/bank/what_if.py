@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.correction import verdict_on
-from rbank_es.bank.reconciler import Reconciler
 from rbank_es.bank.supposed_differences import (
     HitsDifference,
     ModelNeeds,
@@ -95,14 +94,16 @@ def what_if(
         raise BadInput(
             f"nothing lies between position {since:,} and position {until:,}: name an earlier point, or a later --until"
         )
-    final = fold(log.read(upto=until, types=LIFE_TYPES, resolve=_RESOLVED), position=until)
+    # Policies alone are checked against policies; ids of runs and items are looked up among all.
+    types = LIFE_TYPES if question.verdicts or question.without else {"policy_set"}
+    final = fold(log.read(upto=until, types=types, resolve=_RESOLVED), position=until)
     supposition = supposition_of(final, question.policies, question.verdicts, question.without)
     comparison = _Comparison(log, supposition, since, until, pack)
     try:
         comparison.run(progress)
         if into is not None:
             _write(comparison.supposed_log(), into, force, progress)
-        return comparison.result(final)
+        return comparison.result()
     finally:
         comparison.index.close()
 
@@ -336,10 +337,10 @@ class _Comparison:
         """Return the log that the bank would have."""
         return SupposedLog(self.log, self.since, self.until, self.life.made, self.supposition)
 
-    def result(self, before: State) -> WhatIf:
-        """Return what differs in the end, and on the way there. `before` is the recorded state in the end."""
+    def result(self) -> WhatIf:
+        """Return what differs in the end, and on the way there."""
         # What no correction has looked at in the recorded bank, as `verify` finds it.
-        after, canon = self.life.supposed, Reconciler(self.log).canon(before)
+        before, after, canon = self.life.recorded.state, self.life.supposed, self.life.overdue()
         items = tuple(item_differences(before, after))
         return WhatIf(
             since=self.since,

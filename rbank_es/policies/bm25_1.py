@@ -62,12 +62,13 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
 
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""
-        expression = words.match_expression(query, self.stop_words)
-        if expression is None:
+        searched = self.words(query)
+        if not searched:
             return []
-        quick = index.best(self.words(query), k, filters) if self.weights == _EQUAL else None
+        quick = index.best(searched, k, filters) if self.weights == _EQUAL else None
         if quick is not None:
             return quick
+        expression = words.any_of(searched)
         condition, values = filters.sql()
         limit = k + (HEADROOM if filters == Filters(ontology=filters.ontology) else HEADROOM_FILTERED)
         picked = index.rows(_PICK.format(condition=condition), (*values, *self.weights, expression, limit))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
@@ -70,4 +71,9 @@ def match_expression(query: str, stop_list: str = "english-1") -> str | None:
     Nothing in a query is syntax: quotes, operators, NUL and punctuation only part words. Raises `BadPolicy` for an
     unknown list.
     """
-    return " OR ".join(f'"{word}"' for word in query_words(query, stop_list)) or None
+    return any_of(query_words(query, stop_list)) or None
+
+
+def any_of(words: Iterable[str]) -> str:
+    """Return the expression by which FTS5 finds documents with any of some words, as `query_words` returns them."""
+    return " OR ".join(f'"{word}"' for word in words)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections import Counter
 from contextlib import closing
 from random import Random
 from typing import Any
@@ -11,7 +13,10 @@ from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem
+from rbank_es.policies.words import words_of
 from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.memory_index import fts_ddl
+from rbank_es.projections.tokenizer import Tokenizer
 from rbank_es.state import ItemState
 from tests.effort import examples
 
@@ -30,6 +35,11 @@ WORDS = (
     "日本",
     "ﬁt",
     "a",
+    "Don't",
+    "e-mail\0box",
+    "ponies",
+    "sky",
+    "generalisations" * 6,
 )
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 SOURCES = st.sampled_from(("success", "failure", "success", "principle"))
@@ -88,6 +98,26 @@ def test_hits_are_those_of_sqlite_bit_for_bit(
             assert policy.choose(query, k, filters, quick) == expected
             told = quick.best(policy.words(query), k, filters) is not None
             event(f"told without SQL: {told}, hits: {min(len(expected), 3)}")
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.lists(TEXTS, min_size=4, max_size=4), max_size=6), TEXTS)
+def test_tokens_are_those_of_the_full_text_index(texts: list[list[str]], query: str) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute(fts_ddl("items_fts", ""))
+    connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(items_fts, 'instance')")
+    for number, columns in enumerate([*texts, [query, "", "", ""]]):
+        connection.execute(
+            'INSERT INTO items_fts (rowid, title, "desc", content, tags) VALUES (?, ?, ?, ?, ?)', (number, *columns)
+        )
+    expected: list[Counter[str]] = [Counter() for _ in range(len(texts) + 1)]
+    for token, number in connection.execute("SELECT term, doc FROM tokens"):
+        expected[number][token] += 1
+    with closing(Tokenizer()) as tokenizer:
+        assert [*tokenizer.counted(["\n".join(columns) for columns in texts])] == expected[:-1]
+        assert [*tokenizer.counted([query])] == expected[-1:]
+        tokens = tokenizer.tokens(words_of(query))
+        assert tokens is None or Counter(tokens) == expected[-1]
 
 
 def test_of_many_items_few_are_scored_and_the_best_are_sqlites() -> None:

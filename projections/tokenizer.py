@@ -1,0 +1,63 @@
+"""The tokens of texts as the full-text index has them, by SQLite's own tokenizer.
+
+It is asked about each ASCII word only once, because such a word's token doesn't depend on what stands beside it. Texts
+with other characters, where that isn't sure, are given to it whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from rbank_es.policies.words import words_of
+from rbank_es.projections.builder import in_memory
+from rbank_es.projections.memory_index import fts_ddl
+
+# One row for each token of the texts in the index.
+_TOKENS = "CREATE VIRTUAL TABLE spelled_tokens USING fts5vocab(spelled, 'instance')"
+
+
+class Tokenizer:
+    """The tokens of words and texts. Close it after use; for one thread."""
+
+    def __init__(self) -> None:
+        """Begin without a word."""
+        self._connection = in_memory()
+        self._connection.execute(fts_ddl("spelled", ""))
+        self._connection.execute(_TOKENS)
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def close(self) -> None:
+        """Drop all words."""
+        self._connection.close()
+
+    def tokens(self, words: Sequence[str]) -> list[str] | None:
+        """Return the token of each word of a query; None if one has none, or several, which only match as a phrase."""
+        self._learn(words)
+        tokens = [self._known[word] for word in words]
+        return [some[0] for some in tokens] if all(len(some) == 1 for some in tokens) else None
+
+    def counted(self, texts: Sequence[str]) -> Iterator[Counter[str]]:
+        """Yield how often each text has each of its tokens. Those of all texts are in memory together."""
+        words = [words_of(text) if text.isascii() else None for text in texts]
+        self._learn(chain.from_iterable(some for some in words if some is not None))
+        others = iter(self._spelled([text for text, some in zip(texts, words, strict=True) if some is None]))
+        for some in words:
+            yield Counter(next(others) if some is None else chain.from_iterable(map(self._known.__getitem__, some)))
+
+    def _learn(self, words: Iterable[str]) -> None:
+        new = [word for word in {*words} if word not in self._known]
+        if new:
+            self._known.update(zip(new, map(tuple, self._spelled(new)), strict=True))
+
+    def _spelled(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the tokens of each text, in any order."""
+        run, found = self._connection, [list[str]() for _ in texts]
+        run.execute("BEGIN")
+        run.executemany("INSERT INTO spelled (rowid, content) VALUES (?, ?)", enumerate(texts))
+        for token, number in run.execute("SELECT term, doc FROM spelled_tokens"):
+            found[number].append(token)
+        run.execute("INSERT INTO spelled (spelled) VALUES ('delete-all')")
+        run.execute("COMMIT")
+        return found
