@@ -24,18 +24,22 @@ class TrialRow(Protocol):
     @property
     def condition(self) -> str:
         """The name of the condition."""
+        ...
 
     @property
     def order(self) -> int:
         """The number of the order, from 0."""
+        ...
 
     @property
     def repetition(self) -> int:
         """The number of the repetition, from 0."""
+        ...
 
     @property
     def position(self) -> int:
         """The place of the task in the order, from 1."""
+        ...
 
 
 Row = TypeVar("Row", bound=TrialRow)
