@@ -3,6 +3,7 @@
     run -judged_by-> judgment -led_to-> extraction -drew-> candidate -decided_by-> decision -born_as, supports-> item
     run -drawn_from-> extraction          item -hit_in-> retrieval -served-> run      item -injected_in-> context
     run -asked-> call                     item -used_in-> run                         context -given_to-> run
+    run -wrote-> artifact -summarised_in-> context
     call -answered-> judgment, extraction                       item -precedent_of-> judgment
     consolidation, correction, … -made-> decision               item -superseded-> item
     judgment, consolidation, retraction, … -ended, restored, admitted-> item
@@ -17,7 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rbank_es.events import ContextBuilt, JudgmentOverruled, MemoriesExtracted, MemoriesRetrieved, RunJudged
+from rbank_es.events import (
+    ArtifactMaterialised,
+    ContextBuilt,
+    JudgmentOverruled,
+    MemoriesExtracted,
+    MemoriesRetrieved,
+    RunJudged,
+)
 from rbank_es.projections.projection import Insert, Projection, Table
 
 
@@ -75,10 +83,12 @@ def record_extraction(event: MemoriesExtracted) -> list[Insert]:
 
 
 def record_context(event: ContextBuilt) -> list[Insert]:
-    """Record the edges from items to the context that quotes them, and from it to its run; none without items."""
-    if not event.items:
-        return []
+    """Record the edges from items to the context that quotes them, from guides to the one that has their summary, and
+    from it to its run; none without either."""
     edges = [("item", item, "injected_in", "context", event.id) for item in event.items]
+    edges += [("artifact", artifact, "summarised_in", "context", event.id) for artifact in event.artifacts]
+    if not edges:
+        return []
     return _edges(event.seq, [*edges, ("context", event.id, "given_to", "run", event.run)])
 
 
@@ -88,6 +98,11 @@ def record_retrieval(event: MemoriesRetrieved) -> list[Insert]:
     if event.run is not None:
         edges.append(("retrieval", event.id, "served", "run", event.run))
     return _edges(event.seq, edges)
+
+
+def record_artifact(event: ArtifactMaterialised) -> list[Insert]:
+    """Record the edge from the run that wrote an artifact to it."""
+    return _edges(event.seq, [("run", event.run, "wrote", "artifact", event.id)] if event.run is not None else [])
 
 
 _NAME = "c.extraction || '#' || c.place"
@@ -136,6 +151,7 @@ LINEAGE = Projection(
         MemoriesExtracted: record_extraction,
         ContextBuilt: record_context,
         MemoriesRetrieved: record_retrieval,
+        ArtifactMaterialised: record_artifact,
     },
     tables=(EDGES,),
     views={"lineage_edges": _LINEAGE_EDGES},

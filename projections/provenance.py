@@ -1,8 +1,8 @@
 """The lineage of a bank as a graph in W3C PROV-O, with the vocabulary that describes it.
 
-Items, candidates and contexts are entities, everything else is an activity. Each edge of the lineage is there twice:
-in the terms of PROV-O, from effect to cause, and in the project's own vocabulary, from cause to effect, under the name
-that it has in `lineage_edges`.
+Items, candidates, contexts and artifacts are entities, everything else is an activity. Each edge of the lineage is
+there twice: in the terms of PROV-O, from effect to cause, and in the project's own vocabulary, from cause to effect,
+under the name that it has in `lineage_edges`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ KINDS = {
     "decision": NodeKind("Activity", "The decision in force about a candidate."),
     "item": NodeKind("Entity", "A reusable lesson."),
     "retrieval": NodeKind("Activity", "A search of the bank."),
-    "context": NodeKind("Entity", "The part of a run's first prompt that quotes items."),
+    "artifact": NodeKind("Entity", "A text that was written once, to be summarised for many runs: a guide."),
+    "context": NodeKind("Entity", "The part of a run's first prompt that quotes items and guides."),
     "consolidation": NodeKind("Activity", "The event by which candidates were decided about."),
     "correction": NodeKind("Activity", "Decisions that were made again after verdicts changed."),
     "undoing": NodeKind("Activity", "Somebody took a decision back, or that."),
@@ -71,6 +72,8 @@ RELATIONS = {
     "hit_in": Relation("used", "the search found the item"),
     "served": Relation("wasInformedBy", "the search was made for the run"),
     "injected_in": Relation("wasDerivedFrom", "the context quotes the item"),
+    "wrote": Relation("wasGeneratedBy", "the run wrote the artifact"),
+    "summarised_in": Relation("wasDerivedFrom", "the context has a summary of the artifact"),
     "given_to": Relation("used", "the run was given the context"),
     "used_in": Relation("used", "the item was in the run's context, or read there in full"),
     "ended": Relation("wasInfluencedBy", "the event ended the item"),

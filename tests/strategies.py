@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es.events import (
+    ArtifactMaterialised,
     BankCreated,
     Candidate,
     ConsolidationProposed,
@@ -62,6 +63,7 @@ RUNS = ("run-1", "run-2", "run-3", "run-4")
 ITEMS = ("item-a", "item-b", "item-c", "item-d", "item-e", "item-f")
 TOOLS = ("mem_search", "sparql_query", "ctx_peek")
 DOMAINS = ("prov", "uniprot")
+GUIDES = ("guide-1", "guide-2")
 SOURCES: tuple[Source, ...] = get_args(Source)
 WORDS = ("bound", "the", "query", "Query", "class", "label", "LIMIT", "first", "count", "taxa", "check", "prefix")
 ODD = ("", "naïve café", "🦉 owl", 'a "quoted" OR b', "NEAR(x*", "nul\x00inside", "two\nlines", "Ünïcödé ΣΊΣΥΦΟΣ")
@@ -176,7 +178,8 @@ def _context(draw: st.DrawFn, story: Story) -> list[Event]:
     layers = draw(st.lists(st.sampled_from(("base", "L0", "L1", "L2")), max_size=3, unique=True))
     uses = tuple(LayerUse(layer=layer, chars=draw(counts), truncated=draw(st.booleans())) for layer in layers)
     texts_ = tuple(draw(texts) for _ in layers)
-    return [ContextBuilt(run=draw(runs), chars=draw(counts), layers=uses, items=draw(some_items), texts=texts_)]
+    given = {"items": draw(some_items), "artifacts": draw(st.lists(st.sampled_from(GUIDES), max_size=1).map(tuple))}
+    return [ContextBuilt(run=draw(runs), chars=draw(counts), layers=uses, texts=texts_, **given)]
 
 
 def _retrieved(draw: st.DrawFn, story: Story) -> list[Event]:
@@ -403,6 +406,14 @@ OTHERS: st.SearchStrategy[Event] = st.one_of(
         ontology=st.sampled_from(DOMAINS),
         sha256=st.sampled_from(("a" * 64, "b" * 64)),
         triples=maybe_counts,
+    ),
+    st.builds(
+        ArtifactMaterialised,
+        artifact=st.sampled_from(GUIDES),
+        kind=st.just("guide"),
+        run=st.none() | runs,
+        chars=counts,
+        text=texts,
     ),
 )
 OTHERS_AND_ERASURES = OTHERS | st.builds(

@@ -20,9 +20,6 @@ from rbank_es.state import State, usage
 if TYPE_CHECKING:
     from rbank_es.bank.bank import Bank
 
-GUIDE_LAYER = "L3"
-"""The context layer in which a run is given a guide."""
-
 
 class LearnedText(Struct, frozen=True, kw_only=True):
     """A text that agents may be given: an item, a query pattern (an item that holds a query) or a guide.
@@ -102,10 +99,9 @@ def _guides(bank: Bank, state: State, position: int) -> Iterable[LearnedText]:
     for event in bank.events(point=position, types={"artifact_materialised", "context_built"}):
         if isinstance(event, ArtifactMaterialised) and event.kind == "guide":
             latest[event.ontology] = event
-        elif isinstance(event, ContextBuilt) and any(use.layer == GUIDE_LAYER and use.chars for use in event.layers):
-            run = state.runs.get(event.run)
-            if run is not None and run.ontology in latest:
-                given[latest[run.ontology].id].add(event.run)
+        elif isinstance(event, ContextBuilt):
+            for artifact in event.artifacts:
+                given[artifact].add(event.run)
     for guide in latest.values():
         text, runs = bank.text(guide.text), given[guide.id]
         verdicts = (state.verdicts.get((run, "learning")) for run in runs)

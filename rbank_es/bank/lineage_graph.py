@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Direction = Literal["effects", "causes"]
 
-ORDER = ("item", "run", "judgment", "call", "extraction", "candidate", "decision", "context", "retrieval")
+ORDER = ("item", "run", "artifact", "judgment", "call", "extraction", "candidate", "decision", "context", "retrieval")
 """Kinds of nodes in the order of their interest: where there is no room for all, the first ones are shown."""
 
 ENDINGS = frozenset({"ended", "superseded"})

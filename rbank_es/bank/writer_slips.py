@@ -11,6 +11,7 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import (
+    ArtifactMaterialised,
     ConsolidationProposed,
     ContextBuilt,
     CorrectionCompleted,
@@ -37,12 +38,14 @@ SlipKind = Literal[
     "unknown-judgment",
     "unknown-item",
     "unknown-extraction",
+    "unknown-artifact",
     "second-start",
     "unknown-policy",
     "unfinished-correction",
 ]
 
 _READ = (
+    ArtifactMaterialised,
     ConsolidationProposed,
     ContextBuilt,
     CorrectionCompleted,
@@ -68,6 +71,7 @@ class Slip(Struct, frozen=True, kw_only=True):
     unknown-judgment       a judgment that overrules one that isn't there
     unknown-item           a run that was given an item, or an act on one, that was never extracted
     unknown-extraction     an undoing, a proposal or a setting aside of an extraction that isn't there
+    unknown-artifact       a context that summarises a guide that isn't there
     second-start           another start of a run; the first one counts
     unknown-policy         a policy that this release doesn't know: what it decided is kept as it was
     unfinished-correction  a part of a correction that was never completed: it counts for nothing
@@ -108,6 +112,8 @@ class _Seen:
         self._used: dict[str, int] = {}
         self._extractions: set[str] = set()
         self._meant: list[tuple[int, str]] = []
+        self._artifacts: set[str] = set()
+        self._given: list[tuple[int, str]] = []
         self._parts: dict[str, int] = {}
         self._found: list[Slip] = []
 
@@ -133,6 +139,9 @@ class _Seen:
                 self._meant.append((event.seq, event.extraction))
             case ContextBuilt():
                 self._use(event.items, event.seq)
+                self._given += ((event.seq, artifact) for artifact in event.artifacts)
+            case ArtifactMaterialised():
+                self._artifacts.add(event.id)
             case MemoriesRead():
                 self._use(event.ids, event.seq)
             case PolicySet():
@@ -161,6 +170,9 @@ class _Seen:
         for item, seq in self._used.items():
             if item not in self._items:
                 yield Slip(kind="unknown-item", seq=seq, name=item)
+        for seq, artifact in self._given:
+            if artifact not in self._artifacts:
+                yield Slip(kind="unknown-artifact", seq=seq, name=artifact)
         for seq, extraction in self._meant:
             if extraction not in self._extractions:
                 yield Slip(kind="unknown-extraction", seq=seq, name=extraction)

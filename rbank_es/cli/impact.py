@@ -25,6 +25,7 @@ NODES = {
     "judgment_overruled": "judgment",
     "lm_called": "call",
     "context_built": "context",
+    "artifact_materialised": "artifact",
     "memories_retrieved": "retrieval",
     "memories_extracted": "extraction",
     "memories_consolidated": "consolidation",
@@ -62,7 +63,8 @@ def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: i
     """Show everything downstream of an item, a run or an event, as of a point in time.
 
     From an item lead the runs that were given it, the judgments whose judge was shown it, and the items that it took
-    the place of; from a run its judgments and what was drawn from it; from a decision its item. What ends an item leads
+    the place of; from a run its judgments, what was drawn from it and the guide that it wrote; from a guide the runs
+    that were given its summary; from a decision its item. What ends an item leads
     to the item and no further. Each thing is counted once, at the number of steps by which it is nearest. The counts
     are of everything, whatever the tree leaves out. THING is named as for show; an event of a run that led to nothing
     by itself stands for its run.
@@ -108,7 +110,7 @@ def _node(then: Moment, graph: LineageGraph, kind: str, name: str) -> LineageNod
         return LineageNode("run", run)
     raise BadInput(
         f"no lineage leads from {type_} at position {seq:,}; name an item, a run, or an event that judged a run, "
-        "drew or decided about candidates, searched, or ended an item"
+        "drew or decided about candidates, searched, holds a guide, or ended an item"
     )
 
 

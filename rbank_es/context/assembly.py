@@ -62,6 +62,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """Ids of the memory items in the text."""
         return tuple(dict.fromkeys(item for layer in self.layers for item in layer.items))
 
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """Ids of the events of the bank's artifacts that the text was made of."""
+        return tuple(dict.fromkeys(artifact for layer in self.layers for artifact in layer.artifacts))
+
     def event(self, run: str) -> ContextBuilt:
         """Return the event that records the context of a run, layer by layer, with the texts."""
         uses = tuple(
@@ -69,7 +74,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.layers
         )
         return ContextBuilt(
-            run=run, chars=len(self.text), layers=uses, items=self.items, texts=tuple(one.text for one in self.layers)
+            run=run,
+            chars=len(self.text),
+            layers=uses,
+            items=self.items,
+            artifacts=self.artifacts,
+            texts=tuple(one.text for one in self.layers),
         )
 
     def rows(self) -> list[dict[str, str | int | bool]]:

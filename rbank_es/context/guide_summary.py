@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -48,6 +48,13 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
 _EMPHASIS = re.compile(r"\*\*|__")
 
 
+class StoredGuide(NamedTuple):
+    """The text of a guide in a bank, and the id of the event that holds it."""
+
+    id: str
+    text: str
+
+
 class _Part(msgspec.Struct):
     """A heading and the sentences under it."""
 
@@ -58,12 +65,16 @@ class _Part(msgspec.Struct):
 
 def layer(request: ContextRequest, budget_chars: int) -> LayerText:
     """Pack the guide that was given, else the bank's latest of the ontology: see `Packer`."""
-    given, subject, text = request.guide, request.subject, ""
+    given, subject = request.guide, request.subject
     if given is not None:
-        text = read_text(given) if isinstance(given, Path) else given
-    elif request.bank is not None and subject is not None and subject.id:
-        text = latest_guide(request.bank, subject.id, request.position) or ""
-    return LayerText(guide_summary(text, budget_chars))
+        return LayerText(guide_summary(read_text(given) if isinstance(given, Path) else given, budget_chars))
+    found = None
+    if request.bank is not None and subject is not None and subject.id:
+        found = latest_guide(request.bank, subject.id, request.position)
+    packed = guide_summary(found.text if found is not None else "", budget_chars)
+    if found is not None and packed.text:
+        packed = msgspec.structs.replace(packed, artifacts=(found.id,))
+    return LayerText(packed)
 
 
 def guide_summary(markdown: str, budget_chars: int = limits.CONTEXT_L3_CHARS) -> Packed:
@@ -82,7 +93,7 @@ def guide_summary(markdown: str, budget_chars: int = limits.CONTEXT_L3_CHARS) ->
     return msgspec.structs.replace(packed, truncated=True, cut="long sentences were cut")
 
 
-def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = None) -> str | None:
+def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = None) -> StoredGuide | None:
     """Return the latest guide of an ontology up to a point, None if there is none. Raises `BadPoint`.
 
     Guides whose text was erased are skipped.
@@ -91,7 +102,7 @@ def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = Non
     for event in bank.events(point=point, types={"artifact_materialised"}):
         if isinstance(event, ArtifactMaterialised) and (event.kind, event.ontology) == (GUIDE, ontology):
             text = bank.text(event.text)
-            found = text if text is not None else found
+            found = StoredGuide(event.id, text) if text is not None else found
     return found
 
 

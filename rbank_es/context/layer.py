@@ -44,7 +44,7 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
     """The text of one layer, with `len(text) <= budget_chars`.
 
     `truncated` tells whether something was left out, and `cut` names what. `items` are the ids of the memory items in
-    the text.
+    the text, `artifacts` those of the events of the bank's artifacts that it was made of.
     """
 
     layer: str
@@ -53,6 +53,7 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool = False
     cut: str = ""
     items: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
 
 
 class Subject(NamedTuple):

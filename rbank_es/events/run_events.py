@@ -112,6 +112,9 @@ class ContextBuilt(Event, frozen=True, kw_only=True, tag="context_built"):
     chars: Annotated[Count, Meta(description="Characters of the whole context.")]
     layers: Annotated[tuple[LayerUse, ...], Meta(description="One per layer, in order.")] = ()
     items: Annotated[Names, Meta(description="Ids of the items injected.")] = ()
+    artifacts: Annotated[
+        Names, Meta(description="Ids of the events of the bank's artifacts that layers were made of: its guide.")
+    ] = ()
     salt: Salt = ""
     texts: Annotated[tuple[Text, ...], Meta(description="Text of each layer, in the order of `layers`.")] = ()
     extra: Extra = None

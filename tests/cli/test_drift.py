@@ -24,6 +24,7 @@ PATTERN = (
 )
 FULL = ("Gannet Light is old", "See <https://lights.example/light/gannet> and https://lights.example/ns#Buoy.")
 PLAIN = ("Ask for classes first", "Call g_classes() before a query; towerHeight without a prefix is no term.")
+L3 = (LayerUse(layer="L3", chars=50),)
 GUIDE = "## Summary\n\nLights have lt:focalHeight and lt:towerHeight.\n"
 
 
@@ -37,13 +38,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (tmp_path / "new.ttl").write_text(new)
     with Bank.create(tmp_path / "logs" / "notes") as bank:
         ids = [bank.remember(*each, src="success", domain="lights").item for each in (TOWER, PATTERN, FULL, PLAIN)]
-        bank.append(ArtifactMaterialised(artifact="g1", kind="guide", ontology="lights", chars=len(GUIDE), text=GUIDE))
+        guide = ArtifactMaterialised(artifact="g1", kind="guide", ontology="lights", chars=len(GUIDE), text=GUIDE)
+        [written] = bank.append(guide).events
         for name, verdict in (("r1", "success"), ("r2", "failure")):
-            layers = (LayerUse(layer="L3", chars=50),) if name == "r1" else ()
+            given = (written.id,) if name == "r1" else ()  # the other run had a guide from a file
             bank.append(
                 [
                     RunStarted(run=name, ontology="lights", scripted=True),
-                    ContextBuilt(run=name, chars=90, items=(ids[0],), layers=layers, texts=("x",) * len(layers)),
+                    ContextBuilt(run=name, chars=90, items=(ids[0],), artifacts=given, layers=L3, texts=("x",)),
                     judged(name, verdict),  # type: ignore[arg-type]
                 ]
             )

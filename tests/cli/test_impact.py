@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.cli.query import PREDICATES
-from rbank_es.events import MemoriesRetracted, NoteLogged, Reliance, RunJudged
+from rbank_es.events import ArtifactMaterialised, ContextBuilt, MemoriesRetracted, NoteLogged, Reliance, RunJudged
 from rbank_es.extraction.candidates import consolidate
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
-from tests.cli_runner import digest_of, fails, run
+from tests.cli_runner import SAMPLE, digest_of, fails, run
 from tests.strategies import uuid_of
 
 JUDGMENT = uuid_of(1, kind=0xB)
@@ -223,6 +223,25 @@ def test_a_judgment_leads_back_to_the_call_that_gave_it(place: Path) -> None:
     kinds = {branch["kind"] for branch in facts["effects"]["branches"]}
     assert {"judgment", "call"} <= kinds
     assert "of which this bank has no more than the name" in run("show", "misled", "judged", "--tree", cwd=place).out
+
+
+def test_a_guide_leads_from_the_run_that_wrote_it_to_the_runs_that_were_given_its_summary(place: Path) -> None:
+    shutil.copytree(SAMPLE, place / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
+    with Bank.open(place / "logs" / "sample") as bank:
+        [guide] = bank.events(types={"artifact_materialised"})
+        # The sample has no guide from a file, so whoever was given one was given this one.
+        contexts = [event for event in bank.events(types={"context_built"}) if isinstance(event, ContextBuilt)]
+        given = {event.run for event in contexts if any(use.layer == "L3" and use.chars for use in event.layers)}
+    assert isinstance(guide, ArtifactMaterialised) and guide.run is not None and len(given) > 3
+    facts = impact(place, str(guide.seq), bank="sample")
+    assert given <= {node["id"] for node in facts["nodes"] if node["kind"] == "run"}
+    assert facts["counts"] == Counter(kind for kind, _ in closure(place, "artifact", guide.id, "sample"))
+    assert ("artifact", guide.id) in closure(place, "run", guide.run, "sample")
+    asked = f"SELECT ?x {{ <urn:rbank-es:artifact:{guide.id}> rbank:summarised_in/rbank:given_to ?x }}"
+    rows = run("query", "sample", "--sparql", asked, "--json", cwd=place).json["rows"]
+    assert {row["x"]["value"].rpartition(":")[2] for row in rows} == given
+    said = run("show", "sample", f"run:{min(given)}", "--tree", cwd=place).out
+    assert f"artifact at {guide.seq}: guide" in said
 
 
 # ---------------------------------------------------------------- query

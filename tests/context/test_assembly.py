@@ -173,10 +173,14 @@ def test_an_endpoint_that_nobody_described_says_what_its_profile_knows() -> None
 def test_the_guide_is_the_one_given_else_the_latest_in_the_bank_at_that_point(lights: Ontology, bank: Bank) -> None:
     before = bank.position
     materialise(bank, "# From the bank\nGo by the watch.")
-    assert "Go by the watch." in layer(build_context(TASK, lights, bank), "L3")
-    assert layer(build_context(TASK, lights, bank, point=before), "L3") == ""
+    latest, earlier = build_context(TASK, lights, bank), build_context(TASK, lights, bank, point=before)
+    assert "Go by the watch." in layer(latest, "L3") and layer(earlier, "L3") == ""
     given = build_context(TASK, lights, bank, guide="# Given\nGo by the light.")
     assert layer(given, "L3") == "# Guide: Given\n- Go by the light."
+    none_fits = build_context(TASK, lights, bank, budgets={"L3": 0})
+    written = next(event.id for event in bank.events(after=before))
+    named = [context.event("r").artifacts for context in (latest, earlier, given, none_fits)]
+    assert named == [(written,), (), (), ()]
 
 
 def test_curated_lines_may_be_given_as_a_path_a_text_or_themselves(lights: Ontology) -> None:

@@ -133,8 +133,11 @@ def test_the_guide_that_was_materialised_last_counts_up_to_the_point(bank: Bank)
     materialise(bank, "# New\n" + "New text. " * 400)  # long enough to stand apart in the log
     materialise(bank, "# Other\nOf another.", ontology="prov")
     materialise(bank, "# Report\nNo guide.", kind="report")
-    assert (latest_guide(bank, "lights") or "").startswith("# New\nNew text. New text.")
-    assert latest_guide(bank, "lights", before) == "# Old\nOld text."
+    found, old = latest_guide(bank, "lights"), latest_guide(bank, "lights", before)
+    assert found is not None and found.text.startswith("# New\nNew text. New text.")
+    assert old is not None and old.text == "# Old\nOld text."
+    guides = [event.id for event in bank.events(types={"artifact_materialised"})]
+    assert [old.id, found.id] == guides[:2]
     assert latest_guide(bank, "brick") is None
 
 
@@ -142,4 +145,5 @@ def test_a_guide_whose_text_was_erased_is_passed_over(bank: Bank) -> None:
     materialise(bank, "# Old\nOld text.")
     materialise(bank, "# New\nNew text.")
     bank.erase(event=bank.position)
-    assert latest_guide(bank, "lights") == "# Old\nOld text."
+    found = latest_guide(bank, "lights")
+    assert found is not None and found.text == "# Old\nOld text."

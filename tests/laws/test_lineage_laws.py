@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from rbank_es.bank.lineage_graph import ENDINGS, Branch, LineageGraph, TreeBounds
 from rbank_es.events import (
+    ArtifactMaterialised,
     ContextBuilt,
     Event,
     JudgmentOverruled,
@@ -40,7 +41,18 @@ from tests.strategies import histories, stamped
 logs = histories(
     min_size=8,
     max_size=40,
-    chapters=(*("learned",) * 4, "context", "context", "read", "retrieved", "judged", "judged", "ended", "corrected"),
+    chapters=(
+        *("learned",) * 4,
+        "other",
+        "context",
+        "context",
+        "read",
+        "retrieved",
+        "judged",
+        "judged",
+        "ended",
+        "corrected",
+    ),
     erased=True,
 ).map(stamped)
 law = settings(max_examples=examples(12), deadline=None)
@@ -73,8 +85,11 @@ def recorded(log: Sequence[Event]) -> set[tuple[LineageNode, str, LineageNode]]:
             found |= {("run", run, "asked", "call", call) for call in event.calls for run in event.runs}
             found |= {("judgment", each.judgment, "led_to", "extraction", event.id) for each in event.relied
                       if each.judgment is not None}  # fmt: skip
-        if isinstance(event, ContextBuilt) and event.items:
+        if isinstance(event, ArtifactMaterialised) and event.run is not None:
+            found.add(("run", event.run, "wrote", "artifact", event.id))
+        if isinstance(event, ContextBuilt) and (event.items or event.artifacts):
             found |= {("item", item, "injected_in", "context", event.id) for item in event.items}
+            found |= {("artifact", one, "summarised_in", "context", event.id) for one in event.artifacts}
             found.add(("context", event.id, "given_to", "run", event.run))
         if isinstance(event, MemoriesRetrieved):
             found |= {("item", hit.id, "hit_in", "retrieval", event.id) for hit in event.hits}
