@@ -14,7 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 THOROUGH = bool(os.environ.get("CI"))
-_FEWEST = 5
+_FEWEST = 3
 
 
 def examples(count: int) -> int:

@@ -27,18 +27,8 @@ from tests.cli_runner import CACHE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-LONG = {
-    "agents.md",
-    "corrections.md",
-    "judging.md",
-    "lineage.md",
-    "loop.md",
-    "models.md",
-    "questions.md",
-    "rerun.md",
-    "suites.md",
-}
-"""Their examples run agents in the real sandbox, load a client of models, or are many commands."""
+QUICK = {"context.md", "extending.md", "learning.md", "policies.md", "time.md"}
+"""The examples of the others are many commands, or run agents in the real sandbox."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -122,7 +112,7 @@ def run_console(block: Block, document: str) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [pytest.param(each, marks=pytest.mark.slow if each.name in LONG else ()) for each in DOCUMENTS],
+    [pytest.param(each, marks=() if each.name in QUICK else pytest.mark.slow) for each in DOCUMENTS],
     ids=lambda path: path.name,
 )
 def test_examples_run(document: Path, desk: Path) -> None:

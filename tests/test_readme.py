@@ -146,6 +146,7 @@ def test_it_shows_what_it_promises_in_order():
     assert sorted(titles, key=README.index) == list(titles)
 
 
+@pytest.mark.slow
 def test_the_session_shows_what_is_printed(folder: Path):
     """Each command of the session, run on the sample bank, prints exactly what stands below it."""
     for command, shown in transcripts(CONSOLE[1]):
@@ -160,6 +161,7 @@ def test_what_an_agent_gets_is_what_is_printed(block: str, folder: Path):
         assert printed == lines_of(KEY.sub("KEY", shown)), command
 
 
+@pytest.mark.slow
 def test_the_commands_for_ones_own_ontology_run(folder: Path):
     """Files and directories are taken, and the manual of an endpoint asks nothing of it."""
     (folder / "model.ttl").write_text(MODEL)
@@ -212,6 +214,7 @@ def test_the_commands_for_ones_own_model_print_what_is_shown_in_the_sandbox(fold
     check_ones_own_model(folder, KEYED | {"RBANK_CACHE": str(runtime().cache.parent)}, "")
 
 
+@pytest.mark.slow
 def test_the_commands_for_ones_own_bank_run(folder: Path):
     """Import, append, search, log, show, verify and dashboard work as written, on files of the forms named."""
     for command, _ in transcripts(CONSOLE[6]):

@@ -17,6 +17,7 @@ from rbank_es.events.items import Item
 from tests.attacks.hostile_text import TEXTS, steering
 from tests.cli.misled import judged, learned, misled_bank, ran
 from tests.cli_runner import on_terminal
+from tests.effort import one_in
 
 ROW = '{"run": "wrong", "verdict": "failure", "reason": "x"}'
 FILES = {
@@ -102,7 +103,7 @@ def hostile(folder: Path, text: str) -> tuple[str, str, Item]:
     return str(folder / "bank"), run, item
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("text", one_in(5, TEXTS.values()), ids=TEXTS)
 def test_no_hostile_text_steers_the_report_of_a_correction(
     text: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -21,6 +21,7 @@ from rbank_es.events import Erased, NoteLogged
 from rbank_es.events.items import Item
 from rbank_es.log.readings import SoughtWords
 from rbank_es.testing import extraction, note
+from tests.effort import one_in
 
 WORDS = 'the "vault" opens with <marigold> & owl 🦉 é\n7'
 Writer = Callable[[str], str]
@@ -131,7 +132,7 @@ def bank() -> Bank:
     return Bank.create("memory:")
 
 
-@pytest.mark.parametrize("hidden", FOUND)
+@pytest.mark.parametrize("hidden", one_in(3, FOUND))
 def test_a_text_written_in_escapes_is_erased(bank: Bank, hidden: str) -> None:
     """Whichever escapes were used, and whatever stands around them."""
     assert erased(bank, WORDS, f"they wrote {FOUND[hidden](WORDS)} there", f"and {WORDS[:9]} alone") == [True, False]

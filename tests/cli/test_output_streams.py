@@ -12,6 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.rerun.recorded_run import runs_of
 from tests.cli.kilns import NOTE, RUN, log_bytes
 from tests.cli_runner import ROOT, SAMPLE, fails, on_terminal, run, shell
+from tests.effort import one_in
 
 
 def a_run_of_the_sample() -> str:
@@ -73,7 +74,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(sample: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["log sample", "replay sample", "--help", "export sample --format events", "schema"]
+    "command", one_in(5, ["log sample", "replay sample", "--help", "export sample --format events", "schema"])
 )
 def test_output_that_can_not_be_written_is_an_error(command: str, sample: Path) -> None:
     """A full disk behind standard output is exit code 2 and one message; a closed one is no crash."""

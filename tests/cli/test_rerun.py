@@ -131,6 +131,7 @@ print(json.dumps({"code": code, "loaded": [name for name in ("litellm", "openai"
 """
 
 
+@pytest.mark.slow
 def test_it_opens_no_connection_needs_no_key_and_loads_no_client_of_models(tmp_path: Path) -> None:
     with run_in(tmp_path, SCRIPT, TASKS, executor="rlm"):
         pass

@@ -107,6 +107,7 @@ def test_a_large_bank_opens(tab: Any, page: Any, many: Any, tmp_path: Path) -> N
     assert tab.complaints() == []
 
 
+@pytest.mark.slow
 def test_an_empty_bank_opens(tab: Any, page: Any, nothing: Any, tmp_path: Path) -> None:
     """Without scripts, so there is nothing to complain about."""
     file = tmp_path / "empty.html"
@@ -116,6 +117,7 @@ def test_an_empty_bank_opens(tab: Any, page: Any, nothing: Any, tmp_path: Path) 
     assert (tab.complaints(), tab.requests()) == ([], [file.as_uri()])
 
 
+@pytest.mark.slow
 def test_without_scripts_the_numbers_are_there(tab: Any, file: Path) -> None:
     """Where scripts are switched off, each chart says where its numbers are, and the tables hold them."""
     tab.open(file, scripts=False)

@@ -965,6 +965,7 @@ def multiset(lines: Sequence[Any]) -> list[str]:
     return sorted(json.dumps(one, sort_keys=True) for one in lines)
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(lines=TRAJECTORIES)
 def test_a_trajectory_exported_again_has_the_same_lines_and_gives_the_same_events(

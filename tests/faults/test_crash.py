@@ -15,6 +15,7 @@ from rbank_es.events import Event, type_of
 from rbank_es.log import Erasing, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import SECRET, event_id, forms_of, note, run
+from tests.effort import one_in
 from tests.faults.disk import Disk, calls_of, dying
 
 MORE_LUCK = ("some other", "yet other")
@@ -112,7 +113,7 @@ def test_process_dies_at_every_call(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "luck",
-    ["only what was synced", "everything", "some", *(pytest.param(luck, marks=pytest.mark.slow) for luck in MORE_LUCK)],
+    one_in(100, ["only what was synced", "everything", "some", *MORE_LUCK]),
 )
 def test_power_is_lost_at_every_call(tmp_path: Path, luck: str) -> None:
     """Whatever of the unsynced bytes and names survives, all that was acknowledged does, and the log goes on."""

@@ -102,7 +102,7 @@ def check_nothing_lost(place: Path, side: Path) -> int:
     return len(acknowledged)
 
 
-@pytest.mark.parametrize("kills", [50, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("kills", [10, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 def test_writers_are_killed(tmp_path: Path, kills: int) -> None:
     """SIGKILLs under four writers: no acknowledged group is lost, none is there in part, a reader never stumbles."""
     place, side = tmp_path / "bank", tmp_path / "acknowledged"

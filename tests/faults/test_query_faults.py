@@ -18,6 +18,7 @@ from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.remote import RemoteEngine
 from rbank_es.sparql.results import Cell
 from rbank_es.sparql.source import Source, open_source
+from tests.effort import one_in
 from tests.sparql.fault_server import (
     GOOD,
     GOOD_XML,
@@ -102,7 +103,7 @@ ENDINGS: dict[str, tuple[Behaviour, str]] = {
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", one_in(3, ENDINGS))
 def test_an_endpoint_that_gives_no_answer_is_told_and_the_next_query_works(
     ending: str, patient: RemoteEngine, server: FaultServer
 ) -> None:
@@ -124,7 +125,7 @@ SILENCES: dict[str, Behaviour] = {
 }
 
 
-@pytest.mark.parametrize("silence", SILENCES)
+@pytest.mark.parametrize("silence", one_in(4, SILENCES))
 def test_an_endpoint_that_keeps_us_waiting_is_left_at_the_deadline(
     silence: str, engine: RemoteEngine, server: FaultServer
 ) -> None:

@@ -257,10 +257,11 @@ def test_the_loop_of_these_tests_has_as_many_groups_as_they_cut_it_at(
     assert whole[0] == GROUPS
 
 
-QUICK = (2, 6, 8, 12, GROUPS)
-"""Of those that are interrupted; a kill is tried at each. The others are slow only for being many."""
-CUTS = [pytest.param(after, True, id=f"killed-{after}") for after in range(1, GROUPS + 1)] + [
-    pytest.param(after, False, id=f"interrupted-{after}", marks=() if after in QUICK else pytest.mark.slow)
+QUICK = {("killed", 1), ("killed", 7), ("killed", 13), ("killed", GROUPS - 1), ("interrupted", 8), ("interrupted", 12)}
+"""Cuts of both ways, at groups of all stages. The others are slow only for being many."""
+CUTS = [
+    pytest.param(after, way == "killed", id=f"{way}-{after}", marks=() if (way, after) in QUICK else pytest.mark.slow)
+    for way in ("killed", "interrupted")
     for after in range(1, GROUPS + 1)
 ]
 

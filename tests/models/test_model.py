@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 WARN = """
 import logging, warnings
 from rbank_es.models.model import load_dspy
@@ -19,6 +21,7 @@ def printed(before: str) -> str:
     return subprocess.run([sys.executable, "-c", WARN.format(before=before)], capture_output=True, text=True).stderr
 
 
+@pytest.mark.slow
 def test_dspys_warnings_go_to_whoever_configures_logging_and_not_to_the_terminal() -> None:
     assert printed("") == ""
     configured = printed("logging.basicConfig(format='app: %(message)s')")

@@ -184,6 +184,7 @@ print("litellm" in sys.modules, "openai" in sys.modules, "httpx" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_a_replay_needs_no_network_no_key_and_no_litellm(tmp_path: Path) -> None:
     with models(tmp_path, **saying(lambda words: f"{words} it was")) as (_, lms):
         ask(lms, "once more")

@@ -17,6 +17,7 @@ from rbank_es.events import LmCalled, RunFinished, ToolCalled
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.scripted_model import rendered
+from tests.effort import one_in
 from tests.loop.loops import HEIGHT, TASKS, looped
 from tests.models import openai_server as says
 from tests.models.openai_server import Reply, openai_server
@@ -64,7 +65,7 @@ def told(bank: Bank) -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=ROLES)
-@pytest.mark.parametrize("name", MISBEHAVIOURS)
+@pytest.mark.parametrize("name", one_in(4, MISBEHAVIOURS))
 def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int) -> None:
     replies, codes = MISBEHAVIOURS[name]
     answers = [*WELL[:at], *replies, *(WELL[at:] if name in MENDED else [broken()] * 9)]

@@ -14,6 +14,7 @@ from rbank_es.loop.tasks import Task, load_tasks
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.recorded_run import runs_of
 from tests.cli_runner import ROOT, SAMPLE, run
+from tests.effort import one_in
 from tests.rerun.banks import shipped
 from tests.sandbox.sandboxes import require_dspy
 
@@ -41,7 +42,7 @@ def tasks() -> tuple[Task, ...]:
     return load_tasks(TASKS)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", one_in(4, RUNS))
 def test_it_comes_out_the_same(bank: Bank, tasks: tuple[Task, ...], name: str) -> None:
     """With its verdict, its score and what was learnt of it."""
     came = rerun(bank, name, ontologies=shipped(), tasks=tasks)
