@@ -29,6 +29,9 @@ _FEW = 16
 
 _SKETCH_BITS = 512
 
+_SHARED = 3
+"""Rare words that similar contents share: with 2, so do ten times as many that aren't similar."""
+
 _SAMPLE = 4_000
 """Items from which the frequency of words is estimated: more of them rank rare words no better."""
 
@@ -77,10 +80,10 @@ class _Ranks(dict[str, int]):
 class RareWords:
     """Items by the rarest of their words, so that those with similar contents are found without comparing all.
 
-    Two contents that are similar enough have at least `needed` words in common, by the size of either. So the two
-    rarest of the common words are among the `size - needed + 2` rarest of each (prefix filtering; Chaudhuri, Ganti,
+    Two contents that are similar enough have at least `needed` words in common, by the size of either. So the three
+    rarest of the common words are among the `size - needed + 3` rarest of each (prefix filtering; Chaudhuri, Ganti,
     Kaushik: A primitive operator for similarity joins in data cleaning, 2006). Any order of words will do that doesn't
-    change; by frequency, few items share two such words.
+    change; by frequency, few items share three such words.
 
     The first few times the words themselves are looked for in all contents, without an index.
     """
@@ -112,12 +115,13 @@ class RareWords:
         else:
             self._scanned += missing
             found = self._scan(peers, words)
-        once, twice = set[int](), set[int]()
+        once, twice, thrice = set[int](), set[int](), set[int]()
         for word in self._rarest(words) if self._done else ():
             numbers = self._holding.get(word, ())
+            thrice |= twice.intersection(numbers)
             twice |= once.intersection(numbers)
             once.update(numbers)
-        return chain(found, twice if self._needed(words) > 1 else once)
+        return chain(found, (once, twice, thrice)[min(max(self._needed(words), 1), _SHARED) - 1])
 
     def _scan(self, peers: list[Peer], words: frozenset[str]) -> list[int]:
         """Return those that aren't indexed and hold enough of some words, be it as parts of longer words."""
@@ -165,7 +169,7 @@ class RareWords:
     def _rarest(self, words: frozenset[str]) -> Sequence[str]:
         if not words:  # two contents without a word are alike
             return ("",)
-        return sorted(words, key=self._ranks.__getitem__)[: len(words) - self._needed(words) + 2]
+        return sorted(words, key=self._ranks.__getitem__)[: len(words) - self._needed(words) + _SHARED]
 
     def _needed(self, words: frozenset[str]) -> int:
         numerator, denominator = self._content_min
