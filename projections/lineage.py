@@ -8,9 +8,10 @@
     consolidation, correction, … -made-> decision               item -superseded-> item
     judgment, consolidation, retraction, … -ended, restored, admitted-> item
 
-An edge leads from a cause to an effect. Runs and items go by their ids, candidates and the decisions in force about
-them by `EXTRACTION#INDEX`, everything else by the id of its event. Edges that depend on earlier events (decisions,
-births, standing support, uses, ends) are read from the projections that settle them, so they are those of the position.
+An edge leads from a cause to an effect, and has the position since which it does. Runs and items go by their ids,
+candidates and the decisions in force about them by `EXTRACTION#INDEX`, everything else by the id of its event. Edges
+that depend on earlier events (decisions, births, standing support, uses, ends) are read from the projections that
+settle them, so they are those of the position.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class LineageEdge(NamedTuple):
     target: LineageNode
     seq: int
 
+
+ENDINGS = frozenset({"ended", "superseded"})
+"""Relations to an item that they end: its uses came before, so no path leads through one to them."""
 
 EDGES = Table(
     name="edges",
@@ -118,10 +122,11 @@ UNION ALL
 SELECT m.kind, m.activity, 'made', 'decision', {_NAME}, d.from_seq
 FROM decisions d JOIN candidates c ON c.text = d.text JOIN moments m ON m.from_seq = d.from_seq WHERE d.to_seq IS NULL
 UNION ALL
-SELECT 'decision', {_NAME}, 'born_as', 'item', s.item, s.born_seq
+SELECT 'decision', {_NAME}, 'born_as', 'item', s.item, MAX(s.born_seq, c.from_seq)
 FROM item_states s JOIN candidates c ON c.text = s.text WHERE s.to_seq IS NULL
 UNION ALL
-SELECT DISTINCT 'decision', {_NAME}, 'supports', 'item', p.item, p.from_seq
+SELECT DISTINCT 'decision', {_NAME}, 'supports', 'item', p.item,
+    (SELECT MIN(q.from_seq) FROM item_support q WHERE q.item = p.item AND q.text = p.text)
 FROM item_support p JOIN candidates c ON c.text = p.text JOIN item_states s ON s.item = p.item AND s.to_seq IS NULL
 WHERE p.to_seq IS NULL AND p.text <> s.text
 UNION ALL

@@ -2,15 +2,20 @@
 
 Items, candidates, contexts and artifacts are entities, everything else is an activity. Each edge of the lineage is
 there twice: in the terms of PROV-O, from effect to cause, and in the project's own vocabulary, from cause to effect,
-under the name that it has in `lineage_edges`.
+under the name that it has in `lineage_edges`. Spans (`rbank_es.projections.item_spans`) make paths of the relations in
+`PATH` say what followed from what.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
+
+from rbank_es.projections.item_spans import TIMED, span_edges
+from rbank_es.projections.lineage import ENDINGS
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -44,6 +49,7 @@ KINDS = {
     "candidate": NodeKind("Entity", "An item that was extracted, before anything was decided about it."),
     "decision": NodeKind("Activity", "The decision in force about a candidate."),
     "item": NodeKind("Entity", "A reusable lesson."),
+    "span": NodeKind("Entity", "An item from a position on: what came of it since it was upheld there."),
     "retrieval": NodeKind("Activity", "A search of the bank."),
     "artifact": NodeKind("Entity", "A text that was written once, to be summarised for many runs: a guide."),
     "context": NodeKind("Entity", "The part of a run's first prompt that quotes items and guides."),
@@ -68,6 +74,10 @@ RELATIONS = {
     "born_as": Relation("wasGeneratedBy", "the decision made the candidate an item"),
     "supports": Relation("wasInfluencedBy", "the decision let the candidate support an item in other words"),
     "superseded": Relation("wasInfluencedBy", "the item took the place of another"),
+    "upheld": Relation(
+        "wasInfluencedBy", "the item, or a span of it, rests on the decision or act, perhaps with others"
+    ),
+    "continued": Relation("wasDerivedFrom", "the span of the item begins while an earlier one lasts"),
     "precedent_of": Relation("used", "the judge was shown the item"),
     "hit_in": Relation("used", "the search found the item"),
     "served": Relation("wasInformedBy", "the search was made for the run"),
@@ -80,6 +90,9 @@ RELATIONS = {
     "restored": Relation("wasInfluencedBy", "the event brought the item back"),
     "admitted": Relation("wasInfluencedBy", "the event let the pending item become active"),
 }
+
+PATH = tuple(name for name in RELATIONS if name not in ENDINGS | TIMED)
+"""The relations that a path from a cause to its effects takes; any other may only be its last step."""
 
 ATTRIBUTES = {
     "state": "State of an item: active, pending, superseded, merged, forgotten, unsupported, withdrawn or rejected.",
@@ -114,13 +127,15 @@ def provenance(view: View) -> Iterator[str]:
     """
     yield from (f"@prefix {name}: <{iri}> .\n" for name, iri in _PREFIXES.items())
     yield from _vocabulary()
-    items = view.rows("items")
+    items, edges = view.rows("items"), list(view.edges())
     named = set[tuple[str, str]]()
-    for edge in view.edges():
+    for edge in chain(edges, span_edges(edges)):
         for node in (edge.source, edge.target):
             if node not in named:
                 named.add(node)
                 yield _typed(*node)
+                if node.kind == "span":
+                    yield f"{_iri(*node)} prov:specializationOf {_iri('item', node.name.rpartition('@')[0])} .\n"
         cause, effect = _iri(*edge.source), _iri(*edge.target)
         yield f"{effect} prov:{RELATIONS[edge.relation].property} {cause} .\n"
         yield f"{cause} rbank:{edge.relation} {effect} .\n"

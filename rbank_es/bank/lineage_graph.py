@@ -2,11 +2,13 @@
 
 Every walk goes breadth first and visits a node once, so a cycle (an item, the run that was given it, what that run
 taught, which supports the item) ends it like a leaf. What ends an item, or takes its place, leads to the item and no
-further: the runs that were given it came before.
+further: the runs that were given it came before. What came to support an item, brought it back or decided about it
+again leads on to what came of the item since.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.projections.lineage import LineageEdge, LineageNode
+from rbank_es.projections.item_spans import TIMED
+from rbank_es.projections.lineage import ENDINGS, LineageEdge, LineageNode
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -23,9 +26,6 @@ Direction = Literal["effects", "causes"]
 
 ORDER = ("item", "run", "artifact", "judgment", "call", "extraction", "candidate", "decision", "context", "retrieval")
 """Kinds of nodes in the order of their interest: where there is no room for all, the first ones are shown."""
-
-ENDINGS = frozenset({"ended", "superseded"})
-"""Relations to an item that they end: its uses came before, so no walk leads through one to them."""
 
 
 class TreeBounds(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,11 @@ class Branch(Struct, frozen=True, kw_only=True):
 
 
 class Walk(Struct, frozen=True, kw_only=True):
-    """All nodes that were reached from a start, in breadth-first order, each with its depth and the edge to it."""
+    """All nodes that were reached from a start, in breadth-first order, each with its depth and the edge to it.
+
+    A node may be deeper than the one below which it is shown by more than one level: where it came of an item before
+    the nearest cause of that item, and after one that is farther away.
+    """
 
     start: LineageNode
     direction: Direction
@@ -112,23 +116,55 @@ class LineageGraph:
 
 def _walk(start: LineageNode, direction: Direction, ways: Mapping[LineageNode, list[LineageEdge]]) -> Walk:
     onward = direction == "effects"
-    depths, edges, waiting = {start: 0}, dict[LineageNode, LineageEdge](), deque([start])
-    endings: list[LineageEdge] = []
-    while waiting:
-        node = waiting.popleft()
-        for edge in ways.get(node, ()):
-            next_node = edge.target if onward else edge.source
-            if edge.relation in ENDINGS and (onward or node != start):
-                endings.append(edge)
-            elif next_node not in depths:
-                depths[next_node], edges[next_node] = depths[node] + 1, edge
-                waiting.append(next_node)
+    passed = _since if onward else _until
+    bounds = {start: 0 if onward else sys.maxsize}
+    depths, edges, level, depth = {start: 0}, dict[LineageNode, LineageEdge](), dict(bounds), 0
+    endings: list[tuple[int, LineageEdge]] = []
+    while level:
+        depth, following = depth + 1, dict[LineageNode, int]()
+        for node, bound in level.items():
+            for edge in ways.get(node, ()):
+                reached = passed(edge, bound)
+                if reached is None:
+                    continue
+                if edge.relation in ENDINGS and (onward or node != start):
+                    endings.append((depth, edge))
+                    continue
+                next_node = edge.target if onward else edge.source
+                known = bounds.get(next_node)
+                if known is None:
+                    depths[next_node], edges[next_node] = depth, edge
+                # Again where it is reached with more of its life, because more follows from that.
+                if known is None or (reached < known if onward else reached > known):
+                    bounds[next_node] = following[next_node] = reached
+        level = following
     # What has ended an item is no cause of what the item led to.
-    for edge in endings if onward else ():
+    for depth, edge in endings if onward else ():
         if edge.target not in depths:
-            depths[edge.target], edges[edge.target] = depths[edge.source] + 1, edge
+            depths[edge.target], edges[edge.target] = depth, edge
     nearest = dict(sorted(depths.items(), key=lambda pair: pair[1]))
     return Walk(start=start, direction=direction, depths=nearest, edges=edges)
+
+
+def _since(edge: LineageEdge, since: int) -> int | None:
+    """Return the position since which an edge's target follows, where its source does since one; None where it doesn't.
+
+    It is 0 for all but items and decisions that were perhaps there before.
+    """
+    if edge.source.kind == "decision":
+        return max(since, edge.seq)
+    if edge.source.kind == "item" and edge.seq < since:
+        return None
+    return edge.seq if edge.relation in TIMED else 0
+
+
+def _until(edge: LineageEdge, until: int) -> int | None:
+    """Return the position up to which an edge's source led to what its target led to up to one; None if it didn't."""
+    if edge.relation in TIMED and edge.seq > until:
+        return None
+    if edge.source.kind == "decision":
+        return until
+    return edge.seq if edge.source.kind == "item" else sys.maxsize
 
 
 class _Grown:
@@ -148,11 +184,11 @@ class _Grown:
         shown, waiting = {self._walk.start}, deque([self._walk.start])
         while waiting:
             node = waiting.popleft()
-            if self._walk.depths[node] >= self._bounds.depth:
-                continue
             for below in self._below[node][: self._bounds.width]:
                 if len(shown) > self._bounds.nodes:
                     return shown
+                if self._walk.depths[below] > self._bounds.depth:
+                    continue
                 shown.add(below)
                 waiting.append(below)
         return shown

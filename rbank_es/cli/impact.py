@@ -64,10 +64,10 @@ def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: i
 
     From an item lead the runs that were given it, the judgments whose judge was shown it, and the items that it took
     the place of; from a run its judgments, what was drawn from it and the guide that it wrote; from a guide the runs
-    that were given its summary; from a decision its item. What ends an item leads
-    to the item and no further. Each thing is counted once, at the number of steps by which it is nearest. The counts
-    are of everything, whatever the tree leaves out. THING is named as for show; an event of a run that led to nothing
-    by itself stands for its run.
+    that were given its summary; from a decision its item. What ends an item leads to the item and no further; what came
+    to support it, or brought it back, to what came of it since. Each thing is counted once, at the number of steps by
+    which it is nearest. The counts are of everything, whatever the tree leaves out. THING is named as for show; an
+    event of a run that led to nothing by itself stands for its run.
     """
     from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
 

@@ -14,8 +14,11 @@ from rbank_es import Bank
 from rbank_es.cli.query import PREDICATES
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, MemoriesRetracted, NoteLogged, Reliance, RunJudged
 from rbank_es.extraction.candidates import consolidate
+from rbank_es.projections.lineage import LineageNode
+from rbank_es.projections.provenance import PATH, RELATIONS
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.cli_runner import SAMPLE, digest_of, fails, run
+from tests.lineage_paths import followed
 from tests.strategies import uuid_of
 
 JUDGMENT = uuid_of(1, kind=0xB)
@@ -56,14 +59,7 @@ def closure(place: Path, kind: str, name: str, bank: str = "misled") -> set[tupl
     """What is downstream, by brute force over the rows of the lineage."""
     opened, _, point = bank.partition("@")
     with Bank.open(place / "logs" / opened) as log, log.as_of(point or None) as view:
-        rows = view.rows("lineage_edges")
-    found = {(kind, name)}
-    while (
-        more := {(row["target_kind"], row["target"]) for row in rows if (row["source_kind"], row["source"]) in found}
-        - found
-    ):
-        found |= more
-    return found - {(kind, name)}
+        return {(node.kind, node.name) for node in followed(view.edges(), LineageNode(kind, name))}
 
 
 # ---------------------------------------------------------------- impact
@@ -102,7 +98,8 @@ def test_an_event_is_named_by_its_position_and_one_of_a_run_stands_for_the_run(p
     assert impact(place, str(seqs["ContextBuilt", "misled"]))["thing"]["kind"] == "context"
     assert impact(place, str(seqs["RunFinished", "misled"]))["thing"] == impact(place, "misled")["thing"]
     decided = impact(place, str(seqs["MemoriesConsolidated", None]))
-    assert decided["thing"]["kind"] == "consolidation" and decided["counts"]["item"] == 3
+    # The last one: nobody was given the item since.
+    assert decided["thing"]["kind"] == "consolidation" and decided["counts"] == {"item": 1, "decision": 1}
     note = run("impact", "misled", str(seqs["NoteLogged", None]), cwd=place, code=2)
     assert "no lineage leads from note_logged" in note.err
 
@@ -244,6 +241,34 @@ def test_a_guide_leads_from_the_run_that_wrote_it_to_the_runs_that_were_given_it
     assert f"artifact at {guide.seq}: guide" in said
 
 
+def test_what_came_before_a_support_or_a_restoration_is_no_effect_of_it(place: Path) -> None:
+    """Runs and prompts were counted below each decision that supports an item, whenever they had been given it."""
+    with Bank.create(place / "logs" / "late") as bank:
+        for run_, later in (("first", "early"), ("second", "middle")):
+            bank.append([*ran(run_), judged(run_, "success")])
+            learned(bank, HEIGHT, (run_, "success"))
+            bank.append([*ran(later, HEIGHT.id)])
+        bank.retract(HEIGHT.id, because="it may be wrong")
+        bank.restore(HEIGHT.id, because="it is right")
+        bank.append([*ran("late", HEIGHT.id)])
+        [restored] = bank.events(types={"memories_restored"})
+    wanted = {
+        "first": {"early", "middle", "late"}, "second": {"middle", "late"}, str(restored.seq): {"late"},
+    }  # fmt: skip
+    for thing, runs in wanted.items():
+        facts = impact(place, thing, bank="late")
+        assert {node["id"] for node in facts["nodes"] if node["kind"] == "run"} == runs
+        assert (facts["counts"]["run"], facts["counts"]["context"], facts["counts"]["item"]) == (
+            len(runs),
+            len(runs),
+            1,
+        )
+    causes = flat(run("show", "late", "run:early", "--tree", "--json", cwd=place).json["causes"])
+    assert ("run", "first") in causes and ("run", "second") not in causes
+    causes = flat(run("show", "late", "run:late", "--tree", "--json", cwd=place).json["causes"])
+    assert {("run", "first"), ("run", "second"), ("restoration", restored.id)} <= causes
+
+
 # ---------------------------------------------------------------- query
 
 MISLED = """
@@ -265,12 +290,12 @@ def test_a_query_tells_whom_an_item_misled_as_of_any_point(place: Path) -> None:
 
 @pytest.mark.slow
 def test_a_query_and_impact_say_the_same(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank, bank.as_of(None) as view:
-        names = {f"rbank:{row['relation']}" for row in view.rows("lineage_edges")}
-    sparql = f"SELECT DISTINCT ?x {{ <urn:rbank-es:item:{HEIGHT.id}> ({'|'.join(sorted(names))})+ ?x }}"
-    facts = run("query", "misled", "--sparql", sparql, "--limit", "1000", "--json", cwd=place).json
-    counted = Counter(row["x"]["value"].split(":")[2] for row in facts["rows"] if HEIGHT.id not in row["x"]["value"])
-    assert counted == impact(place, HEIGHT.id)["counts"]
+    path, every = ("|".join(f"rbank:{name}" for name in each) for each in (PATH, RELATIONS))
+    for kind, name in (("item", HEIGHT.id), ("run", "lucky")):
+        sparql = f"SELECT DISTINCT ?x {{ <urn:rbank-es:{kind}:{name}> ({path})*/({every}) ?x }}"
+        facts = run("query", "misled", "--sparql", sparql, "--limit", "1000", "--json", cwd=place).json
+        found = {tuple(row["x"]["value"].split(":", 3)[2:]) for row in facts["rows"]} - {(kind, name)}
+        assert Counter(kind for kind, _ in found if kind != "span") == impact(place, name)["counts"]
 
 
 @pytest.mark.slow

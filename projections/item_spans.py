@@ -1,0 +1,72 @@
+"""Spans: items from a position on, so that a path of edges alone says what followed from what.
+
+A decision that lets a candidate support an item, a person who brings an item back, or a correction that decides again
+has led to what came of the item since, not to the runs that were given it before. In a graph of edges without times,
+such a cause therefore leads to a span of the item, which leads to the item's uses from that position on.
+
+    cause -upheld-> span -continued-> later span of the item          span -used_in, hit_in, …-> as the item's own edges
+
+Where nothing came of an item before, the cause upheld the item itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from rbank_es.projections.lineage import LineageEdge, LineageNode
+
+BEARINGS = frozenset({"born_as", "supports"})
+"""Relations by which a decision leads to an item."""
+
+RETURNS = frozenset({"restored", "admitted"})
+"""Relations by which an event leads to an item that it brought back, or let become active."""
+
+TIMED = BEARINGS | RETURNS | {"made"}
+"""Relations to a decision or an item that was perhaps there before: spans say what followed."""
+
+
+def span_edges(edges: Iterable[LineageEdge]) -> Iterator[LineageEdge]:
+    """Yield the edges to spans, between them and from them, which stand for those of `TIMED` relations on a path."""
+    found = _Spans(edges)
+    for item, causes in found.causes.items():
+        yield from found.of(item, causes)
+
+
+class _Spans:
+    """What leads to items, each with the position since which it does, and what they lead to."""
+
+    def __init__(self, edges: Iterable[LineageEdge]) -> None:
+        self.causes: defaultdict[LineageNode, list[tuple[int, LineageNode]]] = defaultdict(list)
+        self._onward: defaultdict[LineageNode, list[LineageEdge]] = defaultdict(list)
+        borne: defaultdict[LineageNode, list[LineageEdge]] = defaultdict(list)
+        made: list[LineageEdge] = []
+        for edge in edges:
+            if edge.relation in BEARINGS:
+                borne[edge.source].append(edge)
+            if edge.relation in BEARINGS | RETURNS:
+                self.causes[edge.target].append((edge.seq, edge.source))
+            elif edge.relation == "made":
+                made.append(edge)
+            elif edge.source.kind == "item":
+                self._onward[edge.source].append(edge)
+        for edge in made:
+            for bearing in borne[edge.target]:
+                self.causes[bearing.target].append((max(edge.seq, bearing.seq), edge.source))
+
+    def of(self, item: LineageNode, causes: Iterable[tuple[int, LineageNode]]) -> Iterator[LineageEdge]:
+        """Yield the edges of the spans of an item."""
+        onward = self._onward[item]
+        first = min((edge.seq for edge in onward), default=None)
+        begins = sorted({since for since, _ in causes if first is not None and since > first})
+        spans = [LineageNode("span", f"{item.name}@{begin}") for begin in begins]
+        for since, cause in causes:
+            known = bisect_right(begins, since)
+            yield LineageEdge(cause, "upheld", spans[known - 1] if known else item, since)
+        for before, after, begin in zip(spans, spans[1:], begins[1:], strict=False):
+            yield LineageEdge(before, "continued", after, begin)
+        for edge in onward:
+            known = bisect_right(begins, edge.seq)
+            if known:
+                yield LineageEdge(spans[known - 1], edge.relation, edge.target, edge.seq)
