@@ -494,6 +494,9 @@ BISECT_RUNS = 100
 BISECT_SEARCHES = 200
 BISECT_CHECKS = 200
 BISECT_GUESSES = 4
+# -------------------- experiments
+# Tasks of a generated suite: each is drafted and computed in its world, in time that grows with the square.
+GENERATED_TASKS = 2_000
 # -------------------- dashboard
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000

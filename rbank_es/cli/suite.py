@@ -12,12 +12,24 @@ import click
 from rbank_es import limits
 from rbank_es.cli.shared.application import CommandGroup, command, debug_option
 from rbank_es.cli.shared.arguments import is_shipped, read_ontology, writable
-from rbank_es.cli.shared.output import Progress, count, echo, echo_json, echo_table, safe_line, styled
+from rbank_es.cli.shared.output import (
+    Cell,
+    Progress,
+    count,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_table,
+    safe_line,
+    styled,
+)
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import read_at_most
+from rbank_es.system.files import write_replacing
 
 if TYPE_CHECKING:
+    from rbank_es.experiments.generated_suite import GeneratedSuite, SecondVersion
     from rbank_es.experiments.suite import Suite
     from rbank_es.experiments.suite_check import EnginePair, SuiteCheck
     from rbank_es.loop.tasks import Task
@@ -151,6 +163,59 @@ def _print(found: SuiteCheck) -> None:
     echo(styled(f"digest {found.digest}", "dim"))
 
 
+# ---------------------------------------------------------------- generate
+
+
+@command(
+    "generate",
+    "rbank-es suite generate --seed 7 --tasks 60 --into made",
+    "rbank-es suite generate --seed 7 --tasks 60 --into made --second --json",
+)
+@click.option("--seed", metavar="N", type=int, default=0, show_default=True, help="The same seed makes the same bytes.")
+@click.option("--tasks", metavar="N", type=int, default=60, show_default=True, help="The number of tasks.")
+@click.option("--into", "place", metavar="DIR", required=True, help="A new or empty directory.")
+@click.option("--second", is_flag=True, help="Make a second version of the ontology too, which breaks lessons.")
+def generate(seed: int, tasks: int, place: str, second: bool, as_json: bool) -> None:
+    """Make an ontology in made-up words, which no model has seen, with planted traps, and a suite of tasks over it.
+
+    The traps, each a family of tasks of all levels: superclasses without instances of their own, one-way inverses,
+    relations held on either side, pairs that are written once, properties that look alike, and nodes between things
+    beside a shortcut with gaps. DIR gets ontology.ttl and suite.json. With --second, DIR/second gets the same tasks
+    over a second version in which terms were renamed, turned around or removed, and broken.json, which lists each
+    change, whose lesson it breaks, and the tasks that it concerns.
+    """
+    from rbank_es.experiments.generated_suite import generate as make
+    from rbank_es.experiments.generated_suite import second_version
+
+    folder = Path(place)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{place} is there, and no empty directory: name a new one")
+    made, later = make(seed, tasks), second_version(seed, tasks) if second else None
+    files = made.files | ({f"second/{name}": data for name, data in later.files.items()} if later else {})
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_replacing(folder / name, [data])
+    if as_json:
+        digests = {"digest": made.suite.digest, "second": later.generated.suite.digest if later else None}
+        broken = later.broken if later else []
+        echo_json({"suite": made.suite.name, "tasks": len(made.suite.tasks), **digests, "broken": broken})
+    else:
+        _print_generated(place, made, later)
+
+
+def _print_generated(place: str, made: GeneratedSuite, later: SecondVersion | None) -> None:
+    kinds = count(len(made.suite.families), "family", "families")
+    echo(f"{place}: {made.suite.name}, {count(len(made.suite.tasks), 'task')} in {kinds}, digest {made.suite.digest}")
+    if later is not None:
+        second = later.generated.suite
+        echo(f"{place}/second: {count(len(second.tasks), 'task')}, digest {second.digest}")
+        rows: list[list[Cell]] = [
+            [each.family, each.change, each.term, each.now, len(each.tasks)] for each in later.broken
+        ]
+        echo_heading("lessons that the second version breaks")
+        echo_table(["family", "change", "term", "now", "tasks"], rows, flexible=["now", "term"])
+
+
 # ---------------------------------------------------------------- import
 
 
@@ -213,4 +278,5 @@ def _imported(file: str, ontology: str | None, endpoint: str | None, language: s
 
 suite.params.append(debug_option())
 suite.add_command(check)
+suite.add_command(generate)
 suite.add_command(import_)

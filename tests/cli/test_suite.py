@@ -83,3 +83,23 @@ def test_an_import_is_refused_before_anything_is_written(place: Path) -> None:
     assert "is not a directory" in fails("suite", "import", "good.json", "--into", "no/made.json", cwd=place)
     assert "neither JSON nor JSON Lines" in fails("suite", "import", "kilns.ttl", *into, cwd=place)
     assert not (place / "made.json").exists()
+
+
+def test_a_suite_is_generated_with_a_second_version_that_breaks_lessons(tmp_path: Path) -> None:
+    done = run("suite", "generate", "--seed", "4", "--tasks", "30", "--into", "made", "--second", cwd=tmp_path)
+    assert "made: generated-4, 30 tasks in 6 families" in done.out and "removed" in done.out
+    names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")}
+    assert names == {f"made/{name}" for name in (
+        "ontology.ttl", "suite.json", "second/ontology.ttl", "second/suite.json", "second/broken.json"
+    )}  # fmt: skip
+    told = run("suite", "generate", "--seed", "4", "--tasks", "30", "--into", "again", "--json", cwd=tmp_path).json
+    assert (told["tasks"], told["second"], told["broken"]) == (30, None, [])
+    assert (tmp_path / "again" / "suite.json").read_bytes() == (tmp_path / "made" / "suite.json").read_bytes()
+
+
+def test_a_suite_is_generated_into_a_new_directory_only(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").touch()
+    assert "name a new one" in fails("suite", "generate", "--into", "there", cwd=tmp_path)
+    assert "ask for 1 to" in fails("suite", "generate", "--tasks", "0", "--into", "new", cwd=tmp_path)
+    assert not (tmp_path / "new").exists()
