@@ -6,7 +6,7 @@ query, run by any engine, finds the computed rows; and it is a task only if its 
 
 from __future__ import annotations
 
-from rbank_es.experiments.generated_ontology import LEAVES, POSTS, World, thing
+from rbank_es.experiments.generated_ontology import LEAVES, POSTS, MadeUpWorld, thing
 from rbank_es.experiments.template_parts import (
     Draft,
     Template,
@@ -33,7 +33,7 @@ from rbank_es.experiments.template_parts import (
 # ---------------------------------------------------------------- superclasses
 
 
-def _instances(world: World, role: str) -> Draft:
+def _instances(world: MadeUpWorld, role: str) -> Draft:
     names = [each.name for each in world.posts] if role == "post" else []
     names = names or [world.carriers[at].name for at in of_kind(world, role)]
     return Draft(
@@ -45,7 +45,7 @@ def _instances(world: World, role: str) -> Draft:
     )
 
 
-def _watching_instances(world: World, role: str, post: int) -> Draft:
+def _watching_instances(world: MadeUpWorld, role: str, post: int) -> Draft:
     watch = world.watch("?x", thing(world.posts[post].name))
     return Draft(
         f"Which {world.labels[role]}s watch over {world.posts[post].name}?",
@@ -56,7 +56,7 @@ def _watching_instances(world: World, role: str, post: int) -> Draft:
     )
 
 
-def _tended_instances(world: World, role: str, person: int) -> Draft:
+def _tended_instances(world: MadeUpWorld, role: str, person: int) -> Draft:
     v = world.terms
     stay = f"?s v:{v['of']} ?x ; v:{v['who']} {thing(world.people[person])}"
     found = {each.carrier for each in world.stays if each.person == person} & set(of_kind(world, role))
@@ -69,7 +69,7 @@ def _tended_instances(world: World, role: str, person: int) -> Draft:
     )
 
 
-def _heavy_instances(world: World, role: str, weight: int) -> Draft:
+def _heavy_instances(world: MadeUpWorld, role: str, weight: int) -> Draft:
     more = f"?x v:{world.terms['empty']} ?w FILTER(?w > {weight})"
     return Draft(
         f"Which {world.labels[role]}s weigh more than {weight} {world.unit}s by themselves?",
@@ -80,7 +80,7 @@ def _heavy_instances(world: World, role: str, weight: int) -> Draft:
     )
 
 
-def _instances_in_region(world: World, role: str, region: int) -> Draft:
+def _instances_in_region(world: MadeUpWorld, role: str, region: int) -> Draft:
     v, place = world.terms, thing(world.regions[region])
     lies = f"?x v:{v['lies']}|^v:{v['holds']} {place}"
     return Draft(
@@ -95,7 +95,7 @@ def _instances_in_region(world: World, role: str, region: int) -> Draft:
 # ---------------------------------------------------------------- one-way inverses
 
 
-def _watchers_of(world: World, post: int) -> Draft:
+def _watchers_of(world: MadeUpWorld, post: int) -> Draft:
     name = world.posts[post].name
     return Draft(
         f"What watches over {name}?",
@@ -106,7 +106,7 @@ def _watchers_of(world: World, post: int) -> Draft:
     )
 
 
-def _names_of_watchers(world: World, post: int) -> Draft:
+def _names_of_watchers(world: MadeUpWorld, post: int) -> Draft:
     name, called = world.posts[post].name, f"?x v:{world.terms['called']} ?n"
     return Draft(
         f"What are the names of the {world.labels['carrier']}s that watch over {name}?",
@@ -117,7 +117,7 @@ def _names_of_watchers(world: World, post: int) -> Draft:
     )
 
 
-def _posts_watched_by_kind(world: World, role: str, post_role: str) -> Draft:
+def _posts_watched_by_kind(world: MadeUpWorld, role: str, post_role: str) -> Draft:
     kinds = f"{typed(world, '?x', post_role)} . {typed(world, '?c', role)}"
     found = {at for at in posts_of_kind(world, post_role) if set(world.watchers[at]) & set(of_kind(world, role))}
     return Draft(
@@ -129,7 +129,7 @@ def _posts_watched_by_kind(world: World, role: str, post_role: str) -> Draft:
     )
 
 
-def _posts_without_heavy_watchers(world: World, post_role: str, weight: int) -> Draft:
+def _posts_without_heavy_watchers(world: MadeUpWorld, post_role: str, weight: int) -> Draft:
     def body(watch: str) -> str:
         heavy = f"{watch} . ?c v:{world.terms['empty']} ?w FILTER(?w > {weight})"
         return f"{typed(world, '?x', post_role)} FILTER NOT EXISTS {{ {heavy} }}"
@@ -146,7 +146,7 @@ def _posts_without_heavy_watchers(world: World, post_role: str, weight: int) -> 
     )
 
 
-def _number_of_watched_posts(world: World, post_role: str, role: str) -> Draft:
+def _number_of_watched_posts(world: MadeUpWorld, post_role: str, role: str) -> Draft:
     kinds = f"{typed(world, '?x', post_role)} . {is_a(world, '?c', role)}"
     kind = set(of_kind(world, role))
     return Draft(
@@ -161,12 +161,12 @@ def _number_of_watched_posts(world: World, post_role: str, role: str) -> Draft:
 # ---------------------------------------------------------------- both sides
 
 
-def _lies(world: World, *, whole: bool = True) -> str:
+def _lies(world: MadeUpWorld, *, whole: bool = True) -> str:
     other = f"|^v:{world.terms['holds']}" if whole else ""
     return f"v:{world.terms['lies']}{other}"
 
 
-def _carriers_of_region(world: World, region: int) -> Draft:
+def _carriers_of_region(world: MadeUpWorld, region: int) -> Draft:
     place = thing(world.regions[region])
     return Draft(
         f"What is in {world.regions[region]}?",
@@ -177,7 +177,7 @@ def _carriers_of_region(world: World, region: int) -> Draft:
     )
 
 
-def _names_of_kind_in_region(world: World, region: int, role: str) -> Draft:
+def _names_of_kind_in_region(world: MadeUpWorld, region: int, role: str) -> Draft:
     place, kind = thing(world.regions[region]), typed(world, "?x", role)
     called, found = f"v:{world.terms['called']} ?n", set(of_kind(world, role))
     return Draft(
@@ -189,7 +189,7 @@ def _names_of_kind_in_region(world: World, region: int, role: str) -> Draft:
     )
 
 
-def _posts_watched_from_region(world: World, region: int, post_role: str) -> Draft:
+def _posts_watched_from_region(world: MadeUpWorld, region: int, post_role: str) -> Draft:
     place, watch = thing(world.regions[region]), world.watch("?c", "?x")
     kind = typed(world, "?x", post_role)
 
@@ -206,7 +206,7 @@ def _posts_watched_from_region(world: World, region: int, post_role: str) -> Dra
     )
 
 
-def _heavy_in_region(world: World, region: int, weight: int) -> Draft:
+def _heavy_in_region(world: MadeUpWorld, region: int, weight: int) -> Draft:
     place, more = thing(world.regions[region]), f"v:{world.terms['empty']} ?w FILTER(?w > {weight})"
 
     def found(*, whole: bool) -> list[int]:
@@ -221,7 +221,7 @@ def _heavy_in_region(world: World, region: int, weight: int) -> Draft:
     )
 
 
-def _number_of_kind_in_region(world: World, region: int, role: str) -> Draft:
+def _number_of_kind_in_region(world: MadeUpWorld, region: int, role: str) -> Draft:
     place, kind = thing(world.regions[region]), typed(world, "?x", role)
     every = set(of_kind(world, role))
     return Draft(

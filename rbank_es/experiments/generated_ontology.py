@@ -66,7 +66,7 @@ class Stay(NamedTuple):
     until: int
 
 
-class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class MadeUpWorld(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that is so, whatever it is called in RDF; things are named by index."""
 
     id: str
@@ -140,7 +140,7 @@ def _grouped(pairs: Iterable[tuple[int, int]]) -> Mapping[int, tuple[int, ...]]:
     return defaultdict(tuple, {first: tuple(sorted(numbers)) for first, numbers in found.items()})
 
 
-def make_world(seed: int, size: int) -> World:
+def make_world(seed: int, size: int) -> MadeUpWorld:
     """Return the world of a seed. `size` is its number of carriers; there are half as many posts and a third people."""
     random = Random(f"rbank-es world {seed}")
     words = MadeUpWords(random)
@@ -154,7 +154,7 @@ def make_world(seed: int, size: int) -> World:
     regions = tuple(words.name() for _ in range(max(4, size // 10)))
     people = tuple(words.name() for _ in range(max(6, size // 3)))
     carriers = _carriers(random, words, size, len(regions), len(posts))
-    return World(
+    return MadeUpWorld(
         id=f"generated-{seed}",
         namespace=f"https://{home}.example/",
         terms=terms,
@@ -206,7 +206,7 @@ def _stays(random: Random, size: int, people: int) -> Iterator[Stay]:
 # ---------------------------------------------------------------- Turtle
 
 
-def turtle(world: World) -> str:
+def turtle(world: MadeUpWorld) -> str:
     """Return a world as Turtle: the same text for the same world."""
     head = [
         f"# Made up by rbank-es: {world.id}. Nothing in it is real.",
@@ -226,7 +226,7 @@ def thing(name: str) -> str:
     return f"t:{name.lower()}"
 
 
-def _classes(world: World) -> list[str]:
+def _classes(world: MadeUpWorld) -> list[str]:
     said, plural = world.labels, {role: f"{word}s" for role, word in world.labels.items()}
     about = {
         "carrier": "Anything that carries a load.",
@@ -252,7 +252,7 @@ def _classes(world: World) -> list[str]:
     ]
 
 
-def _properties(world: World) -> list[str]:
+def _properties(world: MadeUpWorld) -> list[str]:
     carrier, post, stay = (world.labels[role] for role in ("carrier", "post", "stay"))
     about = {
         "called": ("What a thing is called.", "", ""),
@@ -283,7 +283,7 @@ def _properties(world: World) -> list[str]:
     return lines
 
 
-def _places(world: World) -> list[str]:
+def _places(world: MadeUpWorld) -> list[str]:
     v, called = world.terms, world.terms["called"]
     lines = [f"{thing(each.name)} a v:{v[each.kind]} ; v:{called} {_text(each.name)} ." for each in world.posts]
     lines += [f"{thing(name)} a v:{v['person']} ; v:{called} {_text(name)} ." for name in world.people]
@@ -294,7 +294,7 @@ def _places(world: World) -> list[str]:
     return lines
 
 
-def _carrier_lines(world: World) -> list[str]:
+def _carrier_lines(world: MadeUpWorld) -> list[str]:
     v = world.terms
     lines = []
     for at, each in enumerate(world.carriers):
@@ -312,7 +312,7 @@ def _carrier_lines(world: World) -> list[str]:
     return lines
 
 
-def _stay_lines(world: World) -> list[str]:
+def _stay_lines(world: MadeUpWorld) -> list[str]:
     v = world.terms
     return [
         f"[] a v:{v['stay']} ; v:{v['of']} {thing(world.carriers[each.carrier].name)} ; "

@@ -17,7 +17,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.experiments.class_templates import CLASS_TEMPLATES
-from rbank_es.experiments.generated_ontology import World, make_world, turtle
+from rbank_es.experiments.generated_ontology import MadeUpWorld, make_world, turtle
 from rbank_es.experiments.given_answer import given_away
 from rbank_es.experiments.made_up_words import MadeUpWords
 from rbank_es.experiments.relation_templates import RELATION_TEMPLATES
@@ -78,7 +78,7 @@ class _Chosen(NamedTuple):
     template: Template
     parameters: tuple[Any, ...]
 
-    def task(self, world: World) -> Task:
+    def task(self, world: MadeUpWorld) -> Task:
         """Return the task, as it is asked of this world."""
         draft = self.template.build(world, *self.parameters)
         return Task(
@@ -131,7 +131,7 @@ _CHANGES: dict[str, tuple[Literal["renamed", "turned", "removed"], str, str | No
 """The changes of the second version, by the role of the term: the change, the family that it breaks, the term now."""
 
 
-def _later(world: World) -> World:
+def _later(world: MadeUpWorld) -> MadeUpWorld:
     """Return the same world in the terms of the second version; labels and comments stay as they are."""
     words = MadeUpWords(Random(f"rbank-es second {world.id}"))
     # Still a look-alike of the other weight.
@@ -141,12 +141,12 @@ def _later(world: World) -> World:
     return msgspec.structs.replace(world, terms={**world.terms, **renamed, "of": word}, turned=True, has_middle=False)
 
 
-def _suite(world: World, chosen: list[_Chosen], name: str) -> GeneratedSuite:
+def _suite(world: MadeUpWorld, chosen: list[_Chosen], name: str) -> GeneratedSuite:
     made = Suite.of(name, (each.task(world) for each in chosen), {world.id: (ONTOLOGY_FILE,)})
     return GeneratedSuite(made, turtle(world))
 
 
-def _generated(seed: int, tasks: int) -> tuple[World, list[_Chosen]]:
+def _generated(seed: int, tasks: int) -> tuple[MadeUpWorld, list[_Chosen]]:
     """Return the world of a seed, and the tasks that are chosen in it."""
     if not 1 <= tasks <= limits.GENERATED_TASKS:
         raise BadInput(f"{tasks:,} tasks: ask for 1 to {limits.GENERATED_TASKS:,}")
@@ -172,7 +172,7 @@ _CARRIERS_LEAST = 24
 
 
 def _drafts(
-    world: World, family: str, level: int, random: Random, asked: set[str]
+    world: MadeUpWorld, family: str, level: int, random: Random, asked: set[str]
 ) -> Iterator[tuple[Template, tuple[Any, ...]]]:
     """Yield the templates of a family and level, filled in, that make a task; no question is asked twice."""
     filled = [

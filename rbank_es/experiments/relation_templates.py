@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rbank_es.experiments.generated_ontology import LEAVES, POSTS, Stay, World, thing
+from rbank_es.experiments.generated_ontology import LEAVES, POSTS, MadeUpWorld, Stay, thing
 from rbank_es.experiments.template_parts import (
     Draft,
     Template,
@@ -32,12 +32,12 @@ from rbank_es.experiments.template_parts import (
 # ---------------------------------------------------------------- written once
 
 
-def _faces(world: World, *, whole: bool = True) -> str:
+def _faces(world: MadeUpWorld, *, whole: bool = True) -> str:
     name = f"v:{world.terms['faces']}"
     return f"{name}|^{name}" if whole else name
 
 
-def _facing(world: World, carrier: int) -> Draft:
+def _facing(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
     return Draft(
         f"What faces {me}?",
@@ -48,7 +48,7 @@ def _facing(world: World, carrier: int) -> Draft:
     )
 
 
-def _names_of_facing(world: World, carrier: int) -> Draft:
+def _names_of_facing(world: MadeUpWorld, carrier: int) -> Draft:
     me, called = world.carriers[carrier].name, f"?x v:{world.terms['called']} ?n"
     return Draft(
         f"What are the names of the {world.labels['carrier']}s that face {me}?",
@@ -59,7 +59,7 @@ def _names_of_facing(world: World, carrier: int) -> Draft:
     )
 
 
-def _watched_by_facing(world: World, carrier: int) -> Draft:
+def _watched_by_facing(world: MadeUpWorld, carrier: int) -> Draft:
     me, watch = world.carriers[carrier].name, world.watch("?c", "?x")
 
     def posts(found: Iterable[int]) -> set[str]:
@@ -75,7 +75,7 @@ def _watched_by_facing(world: World, carrier: int) -> Draft:
     )
 
 
-def _without_facing(world: World, role: str, weight: int) -> Draft:
+def _without_facing(world: MadeUpWorld, role: str, weight: int) -> Draft:
     def body(faces: str) -> str:
         heavy = f"?x {faces} ?o . ?o v:{world.terms['empty']} ?w FILTER(?w > {weight})"
         return f"{typed(world, '?x', role)} FILTER NOT EXISTS {{ {heavy} }}"
@@ -93,7 +93,7 @@ def _without_facing(world: World, role: str, weight: int) -> Draft:
     )
 
 
-def _number_facing(world: World, carrier: int) -> Draft:
+def _number_facing(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
     return Draft(
         f"How many {world.labels['carrier']}s does {me} face?",
@@ -107,7 +107,7 @@ def _number_facing(world: World, carrier: int) -> Draft:
 # ---------------------------------------------------------------- look-alikes
 
 
-def _weight(world: World, carrier: int) -> Draft:
+def _weight(world: MadeUpWorld, carrier: int) -> Draft:
     each = world.carriers[carrier]
     loaded, empty = (f"{thing(each.name)} v:{world.terms[role]} ?w" for role in ("loaded", "empty"))
     return Draft(
@@ -119,7 +119,7 @@ def _weight(world: World, carrier: int) -> Draft:
     )
 
 
-def _weights_of_watchers(world: World, post: int) -> Draft:
+def _weights_of_watchers(world: MadeUpWorld, post: int) -> Draft:
     name, found = world.posts[post].name, [world.carriers[at] for at in world.watchers[post]]
     watch = world.watch("?x", thing(name))
     return Draft(
@@ -131,7 +131,7 @@ def _weights_of_watchers(world: World, post: int) -> Draft:
     )
 
 
-def _weights_of_facing(world: World, carrier: int, role: str) -> Draft:
+def _weights_of_facing(world: MadeUpWorld, carrier: int, role: str) -> Draft:
     me, kind = world.carriers[carrier].name, typed(world, "?x", role)
     found = [world.carriers[at] for at in world.facing[carrier] if world.carriers[at].kind == role]
     return Draft(
@@ -143,11 +143,11 @@ def _weights_of_facing(world: World, carrier: int, role: str) -> Draft:
     )
 
 
-def _weighed(world: World, weights: dict[str, int]) -> list[list[object]]:
+def _weighed(world: MadeUpWorld, weights: dict[str, int]) -> list[list[object]]:
     return [[*thing_rows(world, [name])[0], ["num", weights[name]]] for name in sorted(weights)]
 
 
-def _heavier(world: World, role: str, weight: int) -> Draft:
+def _heavier(world: MadeUpWorld, role: str, weight: int) -> Draft:
     def body(property: str) -> str:
         return f"{typed(world, '?x', role)} ; v:{world.terms[property]} ?w FILTER(?w > {weight})"
 
@@ -161,7 +161,7 @@ def _heavier(world: World, role: str, weight: int) -> Draft:
     )
 
 
-def _heaviest(world: World, region: int) -> Draft:
+def _heaviest(world: MadeUpWorld, region: int) -> Draft:
     found, place = in_region(world, region), thing(world.regions[region])
     lies = f"?x v:{world.terms['lies']}|^v:{world.terms['holds']} {place}"
     tail = " ORDER BY DESC(?w) LIMIT 1"
@@ -174,7 +174,7 @@ def _heaviest(world: World, region: int) -> Draft:
     )
 
 
-def _heaviest_watcher(world: World, role: str) -> Draft:
+def _heaviest_watcher(world: MadeUpWorld, role: str) -> Draft:
     posts = set(posts_of_kind(world, role))
     found = [at for at, each in enumerate(world.carriers) if each.watches in posts]
     watch, tail = f"{world.watch('?x', '?p')} . {typed(world, '?p', role)}", " ORDER BY DESC(?w) LIMIT 1"
@@ -190,19 +190,19 @@ def _heaviest_watcher(world: World, role: str) -> Draft:
 # ---------------------------------------------------------------- nodes between
 
 
-def _stay(world: World, carrier: str, person: str) -> str:
+def _stay(world: MadeUpWorld, carrier: str, person: str) -> str:
     return f"?s v:{world.terms['of']} {carrier} ; v:{world.terms['who']} {person}"
 
 
-def _shortcut(world: World, carrier: str, person: str) -> str:
+def _shortcut(world: MadeUpWorld, carrier: str, person: str) -> str:
     return f"{carrier} v:{world.terms['tended']} {person}"
 
 
-def _shortcuts(world: World, carrier: int) -> list[int]:
+def _shortcuts(world: MadeUpWorld, carrier: int) -> list[int]:
     return [world.shortcuts[carrier]] if carrier in world.shortcuts else []
 
 
-def _who_tended(world: World, carrier: int) -> Draft:
+def _who_tended(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
     return Draft(
         f"Who has tended {me}?",
@@ -213,7 +213,7 @@ def _who_tended(world: World, carrier: int) -> Draft:
     )
 
 
-def _names_of_tenders(world: World, carrier: int) -> Draft:
+def _names_of_tenders(world: MadeUpWorld, carrier: int) -> Draft:
     me, called = world.carriers[carrier].name, f"?x v:{world.terms['called']} ?n"
     return Draft(
         f"What are the names of the {world.labels['person']}s who have tended {me}?",
@@ -224,7 +224,7 @@ def _names_of_tenders(world: World, carrier: int) -> Draft:
     )
 
 
-def _tended_by(world: World, person: int, role: str) -> Draft:
+def _tended_by(world: MadeUpWorld, person: int, role: str) -> Draft:
     name, kind = world.people[person], typed(world, "?x", role)
     found = of_kind(world, role)
     return Draft(
@@ -236,7 +236,7 @@ def _tended_by(world: World, person: int, role: str) -> Draft:
     )
 
 
-def _who_tended_in_year(world: World, stay: Stay) -> Draft:
+def _who_tended_in_year(world: MadeUpWorld, stay: Stay) -> Draft:
     me, v, year = world.carriers[stay.carrier].name, world.terms, (stay.since + stay.until) // 2
     years = f"v:{v['since']} ?from ; v:{v['until']} ?until FILTER(?from <= {year} && ?until >= {year})"
     found = {each.person for each in world.stays if each.carrier == stay.carrier and each.since <= year <= each.until}
@@ -249,11 +249,11 @@ def _who_tended_in_year(world: World, stay: Stay) -> Draft:
     )
 
 
-def _each_stay(world: World) -> Iterator[tuple[Stay]]:
+def _each_stay(world: MadeUpWorld) -> Iterator[tuple[Stay]]:
     return ((stay,) for stay in world.stays)
 
 
-def _number_of_tenders(world: World, carrier: int) -> Draft:
+def _number_of_tenders(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
     return Draft(
         f"How many {world.labels['person']}s have tended {me}?",

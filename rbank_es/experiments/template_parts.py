@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
-from rbank_es.experiments.generated_ontology import World
+from rbank_es.experiments.generated_ontology import MadeUpWorld
 
 Cells = list[Any]
 """One row of an answer, in the form that a task stores."""
@@ -41,7 +41,7 @@ class Template(NamedTuple):
     family: str
     level: int
     build: Callable[..., Draft]
-    parameters: Callable[[World], Iterable[tuple[Any, ...]]]
+    parameters: Callable[[MadeUpWorld], Iterable[tuple[Any, ...]]]
 
 
 def _counted(rows: list[Cells]) -> Counter[str]:
@@ -51,42 +51,44 @@ def _counted(rows: list[Cells]) -> Counter[str]:
 # ---------------------------------------------------------------- what templates are filled with
 
 
-def each_class(world: World) -> Iterator[tuple[str]]:
+def each_class(world: MadeUpWorld) -> Iterator[tuple[str]]:
     """Yield the role of each class that has subclasses."""
     return ((role,) for role in SUPERCLASSES)
 
 
-def each_carrier(world: World) -> Iterator[tuple[int]]:
+def each_carrier(world: MadeUpWorld) -> Iterator[tuple[int]]:
     """Yield the index of each carrier."""
     return ((at,) for at in range(len(world.carriers)))
 
 
-def each_post(world: World) -> Iterator[tuple[int]]:
+def each_post(world: MadeUpWorld) -> Iterator[tuple[int]]:
     """Yield the index of each post."""
     return ((at,) for at in range(len(world.posts)))
 
 
-def each_person(world: World) -> Iterator[tuple[int]]:
+def each_person(world: MadeUpWorld) -> Iterator[tuple[int]]:
     """Yield the index of each person."""
     return ((at,) for at in range(len(world.people)))
 
 
-def each_region(world: World) -> Iterator[tuple[int]]:
+def each_region(world: MadeUpWorld) -> Iterator[tuple[int]]:
     """Yield the index of each region."""
     return ((at,) for at in range(len(world.regions)))
 
 
-def each_weight(world: World) -> Iterator[tuple[int]]:
+def each_weight(world: MadeUpWorld) -> Iterator[tuple[int]]:
     """Yield weights, from that of the lightest carriers to beyond that of the heaviest."""
     return ((weight,) for weight in range(150, 100 + 20 * len(world.carriers), 50))
 
 
-def combined(*parts: Callable[[World], Iterable[tuple[Any, ...]]]) -> Callable[[World], Iterator[tuple[Any, ...]]]:
+def combined(
+    *parts: Callable[[MadeUpWorld], Iterable[tuple[Any, ...]]],
+) -> Callable[[MadeUpWorld], Iterator[tuple[Any, ...]]]:
     """Return the function that yields every combination of what several functions yield."""
     return lambda world: (sum(chosen, ()) for chosen in product(*(part(world) for part in parts)))
 
 
-def each_of(*roles: str) -> Callable[[World], Iterator[tuple[str]]]:
+def each_of(*roles: str) -> Callable[[MadeUpWorld], Iterator[tuple[str]]]:
     """Return the function that yields these roles."""
     return lambda world: ((role,) for role in roles)
 
@@ -94,7 +96,7 @@ def each_of(*roles: str) -> Callable[[World], Iterator[tuple[str]]]:
 # ---------------------------------------------------------------- queries and rows
 
 
-def query(world: World, body: str, *, asked: str = "?x", tail: str = "") -> str:
+def query(world: MadeUpWorld, body: str, *, asked: str = "?x", tail: str = "") -> str:
     """Return a SELECT with the prefixes that it uses. `body` is its pattern, `tail` what follows it."""
     text = f"SELECT {asked} WHERE {{ {body} }}{tail}"
     spaces = {"v": f"{world.namespace}ns#", "t": f"{world.namespace}thing/"}
@@ -102,17 +104,17 @@ def query(world: World, body: str, *, asked: str = "?x", tail: str = "") -> str:
     return "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in spaces.items() if f"{name}:" in text) + text
 
 
-def count_query(world: World, body: str) -> str:
+def count_query(world: MadeUpWorld, body: str) -> str:
     """Return the query that counts the different values of `?x` in a pattern."""
     return query(world, body, asked="(COUNT(DISTINCT ?x) AS ?n)")
 
 
-def thing_rows(world: World, names: Iterable[str]) -> list[Cells]:
+def thing_rows(world: MadeUpWorld, names: Iterable[str]) -> list[Cells]:
     """Return a row for each thing, by its name."""
     return [[["iri", f"{world.namespace}thing/{name.lower()}"]] for name in sorted(names)]
 
 
-def carrier_rows(world: World, found: Iterable[int]) -> list[Cells]:
+def carrier_rows(world: MadeUpWorld, found: Iterable[int]) -> list[Cells]:
     """Return a row for each carrier, by its index."""
     return thing_rows(world, (world.carriers[at].name for at in found))
 
@@ -132,32 +134,32 @@ def number_rows(found: Iterable[int]) -> list[Cells]:
     return [[["num", number]] for number in sorted(found)]
 
 
-def is_a(world: World, variable: str, role: str) -> str:
+def is_a(world: MadeUpWorld, variable: str, role: str) -> str:
     """Return the pattern of a thing of a class, its subclasses included where it has any."""
     path = "a/rdfs:subClassOf*" if role in SUPERCLASSES else "a"
     return f"{variable} {path} v:{world.terms[role]}"
 
 
-def typed(world: World, variable: str, role: str) -> str:
+def typed(world: MadeUpWorld, variable: str, role: str) -> str:
     """Return the pattern of a thing that is typed with a class itself."""
     return f"{variable} a v:{world.terms[role]}"
 
 
-def of_kind(world: World, role: str) -> list[int]:
+def of_kind(world: MadeUpWorld, role: str) -> list[int]:
     """Return the carriers of a class."""
     return [at for at, each in enumerate(world.carriers) if each.kind in world.kinds(role)]
 
 
-def posts_of_kind(world: World, role: str) -> list[int]:
+def posts_of_kind(world: MadeUpWorld, role: str) -> list[int]:
     """Return the posts of a class."""
     return [at for at, each in enumerate(world.posts) if each.kind in world.kinds(role)]
 
 
-def in_region(world: World, region: int, *, whole: bool = True) -> list[int]:
+def in_region(world: MadeUpWorld, region: int, *, whole: bool = True) -> list[int]:
     """Return the carriers in a region; unless `whole`, only those that name it themselves."""
     return [at for at, each in enumerate(world.carriers) if each.region == region and (whole or each.names_region)]
 
 
-def people_rows(world: World, found: Iterable[int]) -> list[Cells]:
+def people_rows(world: MadeUpWorld, found: Iterable[int]) -> list[Cells]:
     """Return a row for each person, by index."""
     return thing_rows(world, (world.people[at] for at in found))
