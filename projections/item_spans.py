@@ -5,6 +5,7 @@ has led to what came of the item since, not to the runs that were given it befor
 such a cause therefore leads to a span of the item, which leads to the item's uses from that position on.
 
     cause -upheld-> span -continued-> later span of the item          span -used_in, hit_in, …-> as the item's own edges
+    span -span_of-> item
 
 Where nothing came of an item before, the cause upheld the item itself.
 """
@@ -64,6 +65,8 @@ class _Spans:
         for since, cause in causes:
             known = bisect_right(begins, since)
             yield LineageEdge(cause, "upheld", spans[known - 1] if known else item, since)
+        for span, begin in zip(spans, begins, strict=True):
+            yield LineageEdge(span, "span_of", item, begin)
         for before, after, begin in zip(spans, spans[1:], begins[1:], strict=False):
             yield LineageEdge(before, "continued", after, begin)
         for edge in onward:

@@ -78,6 +78,7 @@ RELATIONS = {
         "wasInfluencedBy", "the item, or a span of it, rests on the decision or act, perhaps with others"
     ),
     "continued": Relation("wasDerivedFrom", "the span of the item begins while an earlier one lasts"),
+    "span_of": Relation("alternateOf", "the span is one of the item"),
     "precedent_of": Relation("used", "the judge was shown the item"),
     "hit_in": Relation("used", "the search found the item"),
     "served": Relation("wasInformedBy", "the search was made for the run"),
@@ -91,7 +92,7 @@ RELATIONS = {
     "admitted": Relation("wasInfluencedBy", "the event let the pending item become active"),
 }
 
-PATH = tuple(name for name in RELATIONS if name not in ENDINGS | TIMED)
+PATH = tuple(name for name in RELATIONS if name not in ENDINGS | TIMED | {"span_of"})
 """The relations that a path from a cause to its effects takes; any other may only be its last step."""
 
 ATTRIBUTES = {

@@ -6,6 +6,7 @@ by brute force, the graph in PROV-O with SPARQL over its text.
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from rbank_es.events import (
     MemoriesRetrieved,
     RunJudged,
 )
+from rbank_es.projections.item_spans import span_edges
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS, VOCABULARY, provenance
 from rbank_es.projections.read_models import ReadModels
@@ -211,6 +213,49 @@ def test_the_graph_in_prov_o_says_the_same_as_the_walk_in_sparql(log: list[Event
         rows = store.query(f"SELECT DISTINCT ?x {{ {iri(start)} ({path})*/({every}) ?x }}")
         found = {str(row["x"]) for row in rows} - {iri(start)}  # type: ignore[union-attr]
         assert {x for x in found if ":span:" not in x} == set(map(iri, graph.effects(start).nodes))
+
+
+STEPS = (
+    ("decision", "born_as", "item"), ("decision", "supports", "item"), ("correction", "made", "decision"),
+    ("restoration", "restored", "item"), ("item", "used_in", "run"), ("item", "used_in", "run"),
+    ("run", "drawn_from", "decision"), ("item", "superseded", "item"),
+)  # fmt: skip
+
+
+def random_edges(dice: random.Random) -> list[LineageEdge]:
+    """Edges between few nodes at any positions: causes that came to an item early and late, and cycles."""
+    made = []
+    for _ in range(dice.randint(4, 22)):
+        source, relation, target = dice.choice(STEPS)
+        ends = (LineageNode(source, f"{dice.randint(1, 3)}"), LineageNode(target, f"{dice.randint(1, 3)}"))
+        made.append(LineageEdge(ends[0], relation, ends[1], dice.randint(1, 30)))
+    return made
+
+
+def along(edges: Sequence[LineageEdge], start: LineageNode) -> set[LineageNode]:
+    """What the path of the law above finds, without looking at positions."""
+    found, reached = {start}, [start]
+    for node in reached:
+        for edge in edges:
+            if edge.source == node:
+                found.add(edge.target)
+                if edge.relation in PATH and edge.target not in reached:
+                    reached.append(edge.target)
+    return {node for node in found if node.kind != "span"} - {start}
+
+
+def test_paths_over_spans_need_no_positions_to_say_what_the_walk_and_brute_force_say() -> None:
+    split = 0
+    for seed in range(200):
+        edges = random_edges(random.Random(seed))
+        whole, graph = [*edges, *span_edges(edges)], LineageGraph(edges)
+        nodes = {node for edge in edges for node in (edge.source, edge.target)}
+        closure = {node: followed(edges, node) for node in nodes}
+        for start in nodes:
+            assert set(graph.effects(start).nodes) == along(whole, start) == closure[start], seed
+            assert set(graph.causes(start).nodes) == {node for node in nodes if start in closure[node]}, seed
+        split += any(edge.target.kind == "span" for edge in whole)
+    assert split > 100
 
 
 def iri(node: LineageNode) -> str:
