@@ -293,7 +293,7 @@ class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
         Meta(description="Whether its caller chose that the right answer teaches, whatever the policy says."),
     ] = False
     confidence: Confidence | None = None
-    evidence: Annotated[Names, Meta(description="Codes of what checks found or suspected.")] = ()
+    evidence: Annotated[Names, Meta(description="Codes of findings, kinds of differences from the right answer.")] = ()
     calls: Annotated[Names, Meta(description="Ids of the calls of a model that gave it.")] = ()
     precedents: Annotated[Names, Meta(description="Ids of the principles and past cases that it was shown.")] = ()
     suite: Suite = None

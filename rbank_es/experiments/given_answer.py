@@ -22,7 +22,7 @@ def given_away(question: str, answer: Answer) -> str:
     A literal is looked for in its words, an IRI in the words of its local name; case and punctuation don't count. A row
     of which only a part is in the question is no answer yet: it may repeat what was asked about.
     """
-    said = f" {_words(question)} "
+    said = f" {plain_words(question)} "
     for row in answer.rows:
         if row and all(_is_said(cell, said) for cell in row):
             return shown(row)
@@ -45,18 +45,18 @@ def _forms(cell: Cell) -> Iterator[str]:
     """Yield the words in which a value could stand in a question; none for a blank node and for yes or no."""
     if cell.kind == "iri":
         local = _local(cell.value)
-        yield _words(local)
-        yield _words(_HUMP.sub(" ", local))
+        yield plain_words(local)
+        yield plain_words(_HUMP.sub(" ", local))
         return
     value = value_of(cell)
     if cell.kind == "bnode" or (value is not None and value[0] == "boolean"):
         return
     if value is not None and value[0] == "number":
-        yield _words(str(value[1]))
-    yield _words(cell.value)
+        yield plain_words(str(value[1]))
+    yield plain_words(cell.value)
 
 
-def _words(text: str) -> str:
+def plain_words(text: str) -> str:
     """Return the words of a text, in one case, with a blank between any two."""
     return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold().replace("_", " ")))
 

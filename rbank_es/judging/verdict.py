@@ -55,8 +55,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        """The codes of what the checks found or suspected."""
-        return tuple(each.code for each in self.findings)
+        """The codes of what the checks found or suspected, and the kinds of differences from the right answer."""
+        return (*(each.code for each in self.findings), *(each.kind for each in self.differences))
 
     @property
     def learnable(self) -> bool:
