@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from rbank_es.errors import BadInput, QueryRefused
-from rbank_es.experiments.given_answer import given_away, plain_words
+from rbank_es.experiments.given_answer import plain_words, rows_said
 from rbank_es.state import State
 
 if TYPE_CHECKING:
@@ -72,17 +72,18 @@ def _held(task: Task, words: str) -> Iterator[Kind]:
     said = plain_words(words)
     if task.gold_sparql and plain_words(task.gold_sparql) in said:
         yield "right query"
-    answer = _right_answer(task)
-    if (
-        answer is not None
-        and len(given_away(words, answer)) >= LITERAL_CHARS
-        or isinstance(task.answer, str)
-        and len(task.answer) >= LITERAL_CHARS
-        and plain_words(task.answer) in said
-    ):
+    if _tells_answer(task, words, said):
         yield "right answer"
     if any(f" {literal} " in f" {said} " for literal in _telling_literals(task)):
         yield "literal"
+
+
+def _tells_answer(task: Task, words: str, said: str) -> bool:
+    if isinstance(task.answer, str):
+        return len(task.answer) >= LITERAL_CHARS and plain_words(task.answer) in said
+    answer = _right_answer(task)
+    rows = rows_said(words, answer) if answer is not None else ()
+    return any(sum(len(cell.value) for cell in row if cell is not None) >= LITERAL_CHARS for row in rows)
 
 
 def _right_answer(task: Task) -> Answer | None:

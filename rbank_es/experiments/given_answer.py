@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from rbank_es.judging.result_comparison import shown, value_of
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
-from rbank_es.sparql.results import Answer, Cell
+from rbank_es.sparql.results import Answer, Cell, Row
 
 _WORD = re.compile(r"\w+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -22,11 +22,13 @@ def given_away(question: str, answer: Answer) -> str:
     A literal is looked for in its words, an IRI in the words of its local name; case and punctuation don't count. A row
     of which only a part is in the question is no answer yet: it may repeat what was asked about.
     """
-    said = f" {plain_words(question)} "
-    for row in answer.rows:
-        if row and all(_is_said(cell, said) for cell in row):
-            return shown(row)
-    return ""
+    return next(map(shown, rows_said(question, answer)), "")
+
+
+def rows_said(text: str, answer: Answer) -> Iterator[Row]:
+    """Yield the rows of an answer of which a text holds every value, found as by `given_away`."""
+    said = f" {plain_words(text)} "
+    yield from (row for row in answer.rows if row and all(_is_said(cell, said) for cell in row))
 
 
 def named_properties(question: str, query: ParsedQuery) -> tuple[str, ...]:
