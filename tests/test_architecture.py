@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import CACHE
+from tests.effort import one_in
 from tests.sandbox.sandboxes import require_dspy, runtime
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,7 +102,7 @@ def test_the_tour_is_short_and_has_three_walks() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("title", ["An event", "A query"])
+@pytest.mark.parametrize("title", one_in(2, ["An event", "A query"]))
 def test_every_file_of_a_walk_is_entered_on_it(title: str, tmp_path: Path) -> None:
     found = entered(title, tmp_path, CACHE)
     assert [path for path in walk(title) if path not in found] == []

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.plugins import install, run_with
 
 DOCUMENT = (Path(__file__).resolve().parents[1] / "docs" / "extending.md").read_text()
@@ -43,6 +45,7 @@ with Bank.open("./bank") as bank:
     assert result == [["Lamps", "Count the lamps of every lighthouse"]] * 2
 
 
+@pytest.mark.slow
 def test_the_executor_runs_a_task_on_the_command_line(tmp_path: Path) -> None:
     install(tmp_path, "oneshot", EXECUTOR)
     (tmp_path / "script.toml").write_text(SCRIPT)
@@ -60,6 +63,7 @@ result = [code, ended.outcome, ended.answer]
     assert result == [0, "submitted", "There are three."]
 
 
+@pytest.mark.slow
 def test_the_log_engine_keeps_a_bank_in_python_and_in_a_loop(tmp_path: Path) -> None:
     install(tmp_path, "loud", ENGINE)
     install(tmp_path, "oneshot", EXECUTOR)

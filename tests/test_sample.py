@@ -125,6 +125,7 @@ def test_it_is_about_the_ontology_that_is_shipped(bank: Bank) -> None:
     assert (registered.ontology, registered.sha256) == (LIGHTS, load_ontology(lights().ontology, id=LIGHTS).digest)
 
 
+@pytest.mark.slow
 def test_it_verifies_with_every_retrieval(bank: Bank) -> None:
     """Each recorded search finds the same again, at its own position."""
     verified = bank.verify(retrievals=True)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rbank_es.cli import main
 from rbank_es.cli.shared.row_list import FORMULA_BEGINS, csv_cell, csv_of
 from tests.attacks.hostile_text import hostile_bank, steering
+from tests.effort import one_in
 
 FORMULAS = {
     "command": "=cmd|' /C calc'!A0",
@@ -32,7 +33,7 @@ FORMULAS = {
 }
 
 
-@pytest.mark.parametrize("text", FORMULAS.values(), ids=FORMULAS)
+@pytest.mark.parametrize("text", one_in(4, FORMULAS.values()), ids=FORMULAS)
 def test_a_formula_is_a_text_in_every_cell(
     text: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -92,6 +92,7 @@ def test_health_in_words_names_every_measure(place: Path) -> None:
     assert "drift: not known yet" in said
 
 
+@pytest.mark.slow
 def test_each_line_of_a_series_is_the_health_at_its_point(place: Path) -> None:
     with Bank.open(place / "misled") as bank:
         head = bank.position

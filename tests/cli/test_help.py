@@ -14,6 +14,7 @@ from rbank_es.cli.shared import main as endings
 from rbank_es.cli.shared.application import COMMANDS, Command, application
 from tests.cli.kilns import NOTE
 from tests.cli_runner import fails, run, shell
+from tests.effort import one_in
 
 
 def commands() -> list[tuple[str, Command]]:
@@ -39,7 +40,7 @@ def test_help_lists_every_exit_code(tmp_path: Path) -> None:
     assert [int(code) for code in re.findall(r"(?:^|, )(\d+) [a-z]", told)] == sorted(codes)
 
 
-@pytest.mark.parametrize("name", COMMANDS.names())
+@pytest.mark.parametrize("name", one_in(4, COMMANDS.names()))
 def test_each_command_explains_itself_with_an_example(name: str, tmp_path: Path) -> None:
     """`COMMAND --help` has a paragraph, its options, and an example that begins with the command itself."""
     shown = run(name, "--help", cwd=tmp_path).out

@@ -278,6 +278,7 @@ SELECT ?title ?run {
 """
 
 
+@pytest.mark.slow
 def test_a_query_tells_whom_an_item_misled_as_of_any_point(place: Path) -> None:
     facts = run("query", "misled", "--sparql", MISLED, "--json", cwd=place).json
     assert [row["title"]["value"] for row in facts["rows"]] == [HEIGHT.title]

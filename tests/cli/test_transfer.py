@@ -94,6 +94,7 @@ def test_dashboard_writes_one_page(place: Path) -> None:
     assert "Missing option '-o'" in fails("dashboard", "notes", cwd=place)
 
 
+@pytest.mark.slow
 def test_demo_tours_a_copy_of_the_sample(tmp_path: Path) -> None:
     """Three points in time, a search at each, one diff, a page; under 15 seconds, and the sample stays as it was."""
     before, began = digest_of(SAMPLE), time.monotonic()

@@ -149,6 +149,7 @@ def test_ctrl_c_is_quiet(place: Path) -> None:
     assert len(run("log", "notes", cwd=place).lines) == 2
 
 
+@pytest.mark.slow
 def test_one_ctrl_c_is_enough_while_a_pipe_is_read(place: Path) -> None:
     """Also where it comes while bytes are copied. Nearly always: between Python and the system one may be missed."""
 

@@ -183,6 +183,7 @@ def test_the_demo_in_the_real_sandbox(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- where the sandbox breaks
 
 
+@pytest.mark.slow
 def test_where_the_sandbox_does_not_start_the_demo_says_so_and_shows_the_recorded_bank(tmp_path: Path) -> None:
     """Its cache holds other files than those that were released. With --into it is an error."""
     package = tmp_path / "cache" / "deno" / "npm" / "none" / "pyodide" / runtime().pyodide / "package.json"

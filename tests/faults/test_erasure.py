@@ -213,6 +213,7 @@ class TestMeanwhile:
             assert old.verify(noted).events == old.position()
         assert SECRET.encode() not in all_bytes(place)
 
+    @pytest.mark.slow
     def test_storm(self, secretive: Path, tmp_path: Path) -> None:
         """Erasers, writers, readers and verifiers at once: nothing is lost, nothing looks wrong, all is erased."""
         place, noted = copied(secretive, tmp_path / "bank")

@@ -119,6 +119,7 @@ def test_writers_are_killed(tmp_path: Path, kills: int) -> None:
     assert len(list(place.glob("*.jsonl"))) > 3 and seen[-1] > 100
 
 
+@pytest.mark.slow
 def test_processes_with_the_same_expectation(tmp_path: Path) -> None:
     """Over many rounds, each position is won by exactly one of the processes that expect it."""
     place, out = tmp_path / "bank", tmp_path / "won"
@@ -242,6 +243,7 @@ def test_forked_child_that_exits_does_not_unlock_for_its_parent(tmp_path: Path) 
     assert alone(fork_and_close, tmp_path / "bank") == 0
 
 
+@pytest.mark.slow
 def test_parent_and_forked_children_write_at_once(tmp_path: Path) -> None:
     """A log that was used before a fork works on both sides of it."""
     assert alone(write_on_both_sides, tmp_path / "bank") == 0

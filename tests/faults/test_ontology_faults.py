@@ -418,6 +418,7 @@ def at_once(zoo: Path, cache: Path, *, readable: bool) -> list[BaseProcess]:
     return list(workers)
 
 
+@pytest.mark.slow
 def test_processes_that_load_at_once_share_one_entry(tmp_path: Path, zoo: Path) -> None:
     workers = at_once(zoo, tmp_path / "cache", readable=True)
     for worker in workers:

@@ -23,6 +23,7 @@ from rbank_es.events import Erased, Event, MemoriesExtracted, MemoriesForgotten,
 from rbank_es.events.items import Item
 from rbank_es.projections import all_projections, builder
 from rbank_es.projections.read_models import Applied, ReadModels, rebuild
+from tests.effort import one_in
 from tests.fakes import FakeLog, dump, shown
 from tests.projections.test_search import born
 from tests.strategies import stamped
@@ -271,7 +272,10 @@ def interruptions(log: FakeLog) -> Iterator[tuple[str, Callable[[ReadModels], Ap
         yield target, patched(target)
 
 
-@pytest.mark.parametrize("call", [call for _, call in interruptions(LOG)], ids=[name for name, _ in interruptions(LOG)])
+INTERRUPTIONS = dict(interruptions(LOG))
+
+
+@pytest.mark.parametrize("call", one_in(3, INTERRUPTIONS.values()), ids=INTERRUPTIONS)
 def test_a_rebuild_that_is_broken_off_leaves_the_old_file(
     models: ReadModels, call: Callable[[ReadModels], Applied]
 ) -> None:

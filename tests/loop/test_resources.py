@@ -50,6 +50,7 @@ def needed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     return Counted.needed
 
 
+@pytest.mark.slow
 def test_no_more_sandboxes_are_begun_than_there_are_runs_to_come(tmp_path: Path, needed: list[int | None]) -> None:
     """Tasks that are done need none, and a loop that only shows them begins none."""
     settings = scripted(tmp_path)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.models.adapter import adapter
 from rbank_es.models.choice import LmChoice
+from tests.effort import one_in
 from tests.models.openai_server import openai_server
 from tests.models.runs import models
 
@@ -62,7 +63,7 @@ def test_a_short_field_is_mended() -> None:
 COSTLY = ['["a" b ', "{", "[", '{"a":', '{a "b" ', "{'it's ", '"k": "v" "k2" ', "\\", "[1,", '"""', "nan ", "\u2028["]
 
 
-@pytest.mark.parametrize("unit", COSTLY)
+@pytest.mark.parametrize("unit", one_in(4, COSTLY))
 @pytest.mark.parametrize("chars", [LONG - 500, LONG, limits.LM_RESPONSE_CHARS], ids=["short", "long", "longest"])
 def test_what_is_no_json_is_mended_or_refused_within_seconds(unit: str, chars: int) -> None:
     """Of 32,000 characters of the first, mending took 66 s; of 3,000 brackets, its RecursionError got out."""

@@ -22,6 +22,7 @@ from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V1, Bm25V2, retrieval_policy
 from rbank_es.tools.memory.item_search import related_items, search_items
 from tests.cli_runner import run
+from tests.effort import one_in
 from tests.loop.loops import source
 from tests.tools.tool_sessions import session_for
 
@@ -97,7 +98,7 @@ FOUND = {
 """The domains of the items that an agent's search finds, in order."""
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("ranking", one_in(3, RANKINGS))
 def test_a_retrieval_is_verified_by_the_settings_that_ranked_it(tmp_path: Path, ranking: str) -> None:
     """Those of an agent's search, of related items and of a context; another policy follows, which changes nothing."""
     held = [

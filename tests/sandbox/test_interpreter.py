@@ -234,6 +234,7 @@ def test_a_tool_can_not_run_a_step(run: Callable[..., Any], sandbox: Sandbox) ->
         run("nested()")
 
 
+@pytest.mark.slow
 def test_arguments_and_results_too_large_are_refused_and_the_session_goes_on(
     run: Callable[..., Any], sandbox: Sandbox
 ) -> None:

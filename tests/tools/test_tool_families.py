@@ -171,6 +171,7 @@ def test_a_plugin_s_family_is_in_python_in_the_manual_and_on_the_command_line(pr
     assert tried["result"] == {"ok": True, "metres": 4} and tried["cap_chars"] == 200
 
 
+@pytest.mark.slow
 def test_judging_and_extracting_know_a_plugin_s_query_tool(printed: list[str]) -> None:
     """Its queries are the run's, its payloads are results, its proposals count where the answer rests on them."""
     extracted, queries, looked, proposals = json.loads(printed[3])
