@@ -236,9 +236,9 @@ def import_(
 ) -> None:
     """Write a suite of the tasks in a file: QALD JSON, or tasks in any form that run --task takes.
 
-    QALD names neither levels nor families: the level follows from the shape of the gold query, and tasks whose queries
-    use the same properties are one family. Questions without a text in the language, or without a readable query, are
-    left out and counted.
+    Where a task names no level, it follows from the shape of the gold query; where it names no family, tasks whose
+    queries use the same properties are one. QALD names neither. Its questions without a text in the language, or
+    without a readable query, are left out and counted.
     """
     from rbank_es.experiments.suite import Suite, write_suite
 
@@ -262,6 +262,7 @@ def _imported(file: str, ontology: str | None, endpoint: str | None, language: s
     from msgspec.structs import replace
 
     from rbank_es.experiments.qald import is_qald, parse_qald
+    from rbank_es.experiments.query_shape import with_shape
     from rbank_es.experiments.suite import Suite, load_suite, suite_path
 
     path = suite_path(file)
@@ -273,7 +274,7 @@ def _imported(file: str, ontology: str | None, endpoint: str | None, language: s
     about: dict[str, str | None] = {"ontology": ontology} if ontology is not None else {}
     if endpoint is not None:
         about = {"endpoint": endpoint, "ontology": None}
-    return replace(loaded, tasks=tuple(replace(task, **about) for task in loaded.tasks)), {}
+    return replace(loaded, tasks=tuple(with_shape(replace(task, **about)) for task in loaded.tasks)), {}
 
 
 suite.params.append(debug_option())

@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es.errors import BadInput, QueryRefused
 from rbank_es.events.json_input import decode_strict
-from rbank_es.experiments.query_shape import family_of, level_of
+from rbank_es.experiments.query_shape import with_shape
 from rbank_es.judging.gold import stored_rows
 from rbank_es.loop.tasks import Task
 from rbank_es.sparql.parser.query import parse_query
@@ -63,7 +63,7 @@ def parse_qald(
 ) -> QaldTasks:
     """Return the tasks in the content of a file, called `name` in messages.
 
-    Level and family follow from the shape of the gold query (`level_of`, `family_of`), because QALD names neither.
+    Level and family follow from the shape of the gold query (`with_shape`), because QALD names neither.
     Left out are questions without a text in the language, and those without a query that can be read. Raises `BadInput`
     for content of another form, an id that is there twice, and if no question is left.
     """
@@ -97,19 +97,18 @@ def _task(asked: _Question, name: str, language: str, ontology: str | None, endp
     if not sparql or not sparql.strip():
         return "no query"
     try:
-        parsed = parse_query(sparql)
+        parse_query(sparql)
     except QueryRefused:
         return "a query that can't be read"
-    return Task(
+    task = Task(
         id=str(asked.id),
         question=words,
         ontology=ontology,
         endpoint=endpoint,
         gold_sparql=sparql,
         answer=_answer(asked, name),
-        level=level_of(parsed),
-        family=family_of(parsed),
     )
+    return with_shape(task)
 
 
 def _answer(asked: _Question, name: str) -> list[Any] | None:

@@ -1,17 +1,31 @@
-"""The shape of a gold query: the level and the family of a task whose author named none."""
+"""The shape of a gold query, from which the level and the family of a task follow whose author named none."""
 
 from __future__ import annotations
 
 import re
 
+import msgspec
+
 from rbank_es import limits
+from rbank_es.errors import QueryRefused
+from rbank_es.loop.tasks import Task
 from rbank_es.ontology.rdf_names import LABEL, TYPE
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 
 _COUNTING = frozenset({"GROUP", "HAVING", "ORDER", *tree.AGGREGATES})
 _CONDITIONS = frozenset({"FILTER", "OPTIONAL", "MINUS", "UNION", "BIND", "EXISTS"})
 _EVERYWHERE = (TYPE, LABEL)
+
+
+def with_shape(task: Task) -> Task:
+    """Return a task with the level and the family of its gold query, where it names none and the query can be read."""
+    try:
+        query = parse_query(task.gold_sparql or "")
+    except QueryRefused:
+        return task
+    level, family = task.level or level_of(query), task.family or family_of(query)
+    return msgspec.structs.replace(task, level=level, family=family)
 
 
 def level_of(query: ParsedQuery) -> int:

@@ -37,6 +37,7 @@ def test_a_suite_without_flaws_passes(place: Path) -> None:
     assert "1 task in 1 family, no flaw found" in done.out and "digest" in done.out
 
 
+@pytest.mark.slow
 def test_a_suite_with_flaws_fails_with_a_table_of_them(place: Path) -> None:
     done = run("suite", "check", "bad.json", "--ont", "kilns.ttl", cwd=place, code=1)
     assert "wrong_answer" in done.out and "no_level" in done.out and "2 with flaws" in done.out
@@ -74,7 +75,10 @@ def test_tasks_of_another_form_are_imported_and_what_is_left_out_is_told(place: 
     assert (again["tasks"], again["left_out"]) == (1, {})
     assert json.loads((place / "re.json").read_text())["tasks"][0]["endpoint"] == "uniprot"
     told = run("suite", "check", "re.json", cwd=place, code=1).out
-    assert "1 not run" in told and "no_family" in told
+    assert "1 not run" in told
+    (place / "bare.json").write_text(json.dumps([{"id": "1", "query": "Which?", "expected_sparql": kilns["sparql"]}]))
+    run("suite", "import", "bare.json", "--into", "shaped.json", cwd=place)
+    assert json.loads((place / "shaped.json").read_text())["tasks"][0]["level"] == 1
 
 
 def test_an_import_is_refused_before_anything_is_written(place: Path) -> None:

@@ -94,7 +94,7 @@ def test_every_trap_traps_and_every_answer_is_that_of_two_engines(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, 2026])
+@pytest.mark.parametrize("seed", [2, 2026])
 def test_suites_of_other_seeds_and_their_second_versions_pass_the_check(seed: int, tmp_path: Path) -> None:
     for place, made in (("first", generate(seed, 60)), ("second", second_version(seed, 60).generated)):
         (tmp_path / place).mkdir()
@@ -103,9 +103,11 @@ def test_suites_of_other_seeds_and_their_second_versions_pass_the_check(seed: in
         assert [(task.task, task.flaws) for task in found.failing] == []
 
 
-def test_a_lesson_is_broken_in_exactly_the_tasks_that_are_listed(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [5, 11])
+def test_a_lesson_is_broken_in_exactly_the_tasks_that_are_listed(seed: int, tmp_path: Path) -> None:
     """The old gold query of a listed task no longer gives the answer; that of every other task still does."""
-    first, second = generate(5, 60).suite, second_version(5, 60)
+    first, second = generate(seed, 60).suite, second_version(seed, 60)
     assert {each.change for each in second.broken} == {"renamed", "turned", "removed"}
     listed = {id for each in second.broken for id in each.tasks}
     assert listed and len(listed) < len(first.tasks)
