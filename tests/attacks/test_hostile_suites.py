@@ -54,6 +54,7 @@ def test_no_query_of_a_suite_reads_a_file_or_calls_out(place: Path) -> None:
         assert codes in ([{"misleading_failed"}] if each["task"] > "h" else [{"unreadable_gold"}, {"failed_gold"}])
 
 
+@pytest.mark.slow
 def test_rdflib_in_its_worker_opens_no_file_even_if_a_query_reached_it(place: Path) -> None:
     quads = place / "data.nq"
     quads.write_text("<http://x.example/a> <http://x.example/p> <http://x.example/b> .\n")
@@ -76,7 +77,7 @@ def test_no_path_of_a_suite_leaves_its_folder(place: Path, path: str) -> None:
 
 def test_no_text_of_a_suite_is_obeyed_by_a_terminal(place: Path) -> None:
     evil = "\x1b]0;owned\x07\u202eevil"
-    path = saved(place, task("ASK { ?s ?p ?o }", question=evil, answer=[[evil]], family="f"), name=evil)
+    path = saved(place, task(f"ASK {{ {evil} }}", question=evil, answer=[[evil]]), name=evil)
     done = run("suite", "check", path, cwd=place, code=1)
     assert "\x1b" not in done.out and "\u202e" not in done.out and "\x07" not in done.out
     assert "can't be the id" in fails("suite", "check", saved(place, task("ASK {}", id=evil)), cwd=place)

@@ -84,6 +84,7 @@ def test_a_number_of_tasks_that_can_not_be_is_refused(tasks: int) -> None:
         generate(1, tasks)
 
 
+@pytest.mark.slow
 def test_every_trap_traps_and_every_answer_is_that_of_two_engines(tmp_path: Path) -> None:
     """Answers were computed without a query; now pyoxigraph and rdflib find the same, and no misleading query does."""
     made = generate(1, 30)

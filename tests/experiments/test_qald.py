@@ -85,7 +85,7 @@ def test_a_file_of_tasks_is_no_qald_file() -> None:
     assert not is_qald(b'{"tasks": []}') and not is_qald(b"[]") and not is_qald(b"{") and not is_qald(b"[" * 10_000)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.binary(max_size=40) | st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps(x).encode()))
 def test_no_content_makes_anything_but_tasks_or_a_refusal(data: bytes) -> None:
     is_qald(data)
@@ -124,7 +124,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(cells, cells), max_size=3))
 def test_rows_that_are_stored_are_those_that_are_compared(made: list[tuple[Cell | None, Cell | None]]) -> None:
     answer = Answer(form="select", variables=("x", "y"), rows=tuple(made))

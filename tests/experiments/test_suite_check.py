@@ -115,6 +115,7 @@ def test_engines_that_differ_are_found(engines: EnginePair, tmp_path: Path) -> N
     assert codes == {"engines_differ"}
 
 
+@pytest.mark.slow
 def test_a_second_engine_that_takes_too_long_is_stopped_and_told(engines: EnginePair) -> None:
     slow = "SELECT (COUNT(*) AS ?n) WHERE { ?a ?b ?c . ?d ?e ?f FILTER(STRLEN(STR(?c)) > STRLEN(STR(?f))) }"
     found = check_task(replace(SOUND, gold_sparql=slow, answer=None), engines, timeout_s=0.8)
