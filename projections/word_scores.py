@@ -70,8 +70,8 @@ class _Band(NamedTuple):
 
 
 class _Token:
-    """The documents that have a token. `bands` is kept where many have it and it was searched for; `late` are those
-    that were added since, and are in no band yet.
+    """The documents that have a token. `bands` is kept where many have it and it was searched for; `late` has the
+    bands of those that were added since, and are in no set yet.
     """
 
     __slots__ = ("bands", "holding", "late")
@@ -79,7 +79,7 @@ class _Token:
     def __init__(self) -> None:
         self.holding: dict[int, _Occurrence] = {}
         self.bands: dict[int, Documents] = {}
-        self.late: set[int] = set()
+        self.late: dict[int, int] = {}
 
 
 class _Term(NamedTuple):
@@ -113,7 +113,7 @@ class WordScores:
                 token = self._known[name] = _Token()
             token.holding[number] = occurrences[times]
             if token.bands:
-                token.late.add(number)
+                token.late[number] = self._band_of[occurrences[times]]
 
     def drop(self, number: int) -> None:
         """Drop a document."""
@@ -123,7 +123,7 @@ class WordScores:
             token = self._known[name]
             occurrence = token.holding.pop(number)
             if number in token.late:
-                token.late.remove(number)
+                del token.late[number]
             elif token.bands:
                 token.bands[self._band_of[occurrence]] ^= 1 << number
 
@@ -144,9 +144,9 @@ class WordScores:
             made = self._bands_of(token.holding, token.holding)
             token.bands = {} if few else made
         else:
-            for band, documents in self._bands_of(late, token.holding).items():
-                token.bands[band] = token.bands.get(band, 0) | documents
             made = token.bands
+            for number, band in late.items():
+                made[band] = made.get(band, 0) | 1 << number
         late.clear()
         return made
 
