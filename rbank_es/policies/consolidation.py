@@ -221,8 +221,11 @@ class Merge(Dedup, frozen=True, kw_only=True):
 
 def find_rejected(candidate: Item, known: KnownItems) -> Item | None:
     """Return the first rejected words that a candidate nearly repeats, whatever its source and title; or None."""
+    bars = known.bars(candidate)
+    if not bars:  # as in most banks, where the words of every candidate would be split for nothing
+        return None
     words = distinct_words(candidate.content)
-    for old in known.bars(candidate).like(words, BAR_CONTENT_MIN):
+    for old in bars.like(words, BAR_CONTENT_MIN):
         same_domain = not candidate.domain or old.item.domain in (None, candidate.domain)
         if same_domain and _compared(words, old.words, BAR_CONTENT_MIN) and not contradict(candidate, old.item):
             return old.item

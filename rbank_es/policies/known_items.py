@@ -99,8 +99,10 @@ class RareWords:
         """Yield the indexes of the items whose contents may be similar enough to these words."""
         # Sets of words that differ in n words differ in n bits of their sketches at most, which is quickly counted.
         numerator, denominator = self._content_min
-        apart, sketch = len(words) * (denominator - numerator) // numerator, _sketch(words)
+        apart, sketch = len(words) * (denominator - numerator) // numerator, None
         for number in self._sharing(peers, words):
+            # Not earlier, because most words share too few with any item.
+            sketch = _sketch(words) if sketch is None else sketch
             known = self._sketches.get(number)
             if known is None:
                 known = self._sketches[number] = _sketch(peers[number].words)
@@ -210,6 +212,10 @@ class Peers:
         if id in self._hidden or self._below is None:
             return id in self._by_id and self._by_id[id].live
         return id in self._below
+
+    def __bool__(self) -> bool:
+        """Return whether there was ever any, in this layer or below."""
+        return bool(self._all or self._below)
 
     def __iter__(self) -> Iterator[Peer]:
         """Yield all of them, in order."""
