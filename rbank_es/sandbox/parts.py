@@ -83,13 +83,13 @@ def compare(runtime: Deno, *, again: bool = False) -> list[str]:
 
 def _parts(runtime: Deno) -> Iterator[_Part]:
     """Yield the parts, the cheapest to compare first."""
-    known, release = _known(), deno.dspy_release()
+    known, release = known_digests(), deno.dspy_release()
     again = "pip install --force-reinstall --no-deps {}=={}"
-    runner = frozenset(known.dspy.get(release, ())) or _recorded("dspy", runtime.runner)
+    runner = frozenset(known.dspy.get(release, ())) or recorded_digest("dspy", runtime.runner)
     yield _Part("dspy's runner", runtime.runner, runner, again.format("dspy", release))
     yield from _parts_of_pyodide(runtime, known.pyodide)
     installed = _release_of_binary(runtime.executable)
-    binary = frozenset(known.deno.get(installed, ())) or _recorded("deno", runtime.executable)
+    binary = frozenset(known.deno.get(installed, ())) or recorded_digest("deno", runtime.executable)
     yield _Part(f"Deno {installed}".strip(), runtime.executable, binary, again.format("deno", installed))
 
 
@@ -105,16 +105,17 @@ def _parts_of_pyodide(runtime: Deno, known: Mapping[str, Mapping[str, str]]) -> 
 
 
 @cache
-def _known() -> _Digests:
+def known_digests() -> _Digests:
+    """Return the digests of the parts of all releases that are known."""
     return msgspec.json.decode(_TABLE.read_bytes(), type=_Digests)
 
 
 def _release_of_binary(executable: Path) -> str:
     """Return the release of the Python package that installed a binary; empty if none did."""
-    return metadata.version("deno") if _recorded("deno", executable) else ""
+    return metadata.version("deno") if recorded_digest("deno", executable) else ""
 
 
-def _recorded(package: str, path: Path) -> frozenset[str]:
+def recorded_digest(package: str, path: Path) -> frozenset[str]:
     """Return the digest of an installed file that pip noted, none if it installed no such file."""
     try:
         files = metadata.distribution(package).files or ()

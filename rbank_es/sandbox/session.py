@@ -101,14 +101,14 @@ class Session:
         """
         runtime.prepare()
         self._runtime, self._offline = runtime, offline
-        self._registered = ""
-        self._steps = 0
+        self.registered = ""
+        self.steps = 0
         try:
             self.process = SandboxProcess(runtime, offline=offline)
         except OSError as error:
             raise self._unavailable(Lost("died", f"its process can't be started: {error}")) from error
         try:
-            self._guest = Conversation(Channel(self.process.pipes, _FATAL_MARK), self.process)
+            self.guest = Conversation(Channel(self.process.pipes, _FATAL_MARK), self.process)
             self.pid = self._get_ready(limits.SANDBOX_START_S if offline else limits.SANDBOX_WARM_S)
             self.is_confined = confine(self.pid, memory_bytes)
         except BaseException:
@@ -136,12 +136,12 @@ class Session:
             outputs: names of the fields; None for one, `output`.
         """
         functions = json.dumps({"tools": [*tools], "outputs": outputs})
-        if functions == self._registered:
+        if functions == self.registered:
             return
         times = TimeLimits.alike(limits.SANDBOX_START_S)
         if self._do(f"workspace.register({functions!r})", times, no_tools) != "registered":
             raise self._lost("broken", "the sandbox did not take in its tools")
-        self._registered = functions
+        self.registered = functions
 
     def run(self, code: str, variables: dict[str, str], answer: Answer, times: TimeLimits) -> Outcome:
         """Run one step.
@@ -156,14 +156,14 @@ class Session:
             Lost: the session ended.
             BaseException: whatever `answer` raised; the session ended too.
         """
-        self._steps += 1
-        calls_before = self._guest.calls
-        request = json.dumps({"step": self._steps, "code": code, "variables": variables})
+        self.steps += 1
+        calls_before = self.guest.calls
+        request = json.dumps({"step": self.steps, "code": code, "variables": variables})
         outcome = decode_outcome(self._do(f"await workspace.answer({request!r})", times, answer))
         if outcome is None:
             raise self._lost("broken", "the step disturbed the sandbox, whose answers make no sense")
         # The guest counts its calls too: a difference means that code wrote to the bridge itself.
-        if outcome.calls != self._guest.calls - calls_before:
+        if outcome.calls != self.guest.calls - calls_before:
             raise self._lost("forged", FORGED_MESSAGE)
         return outcome
 
@@ -173,7 +173,7 @@ class Session:
         """Wait for Deno, then for the guest in it, and return Deno's process id."""
         try:
             pid = self.process.receive_pid(time_s)
-            reply = self._guest.ask(_prelude(), TimeLimits.alike(time_s), no_tools)
+            reply = self.guest.ask(_prelude(), TimeLimits.alike(time_s), no_tools)
         except Lost as lost:
             raise self._unavailable(lost) from lost
         except (OSError, ValueError) as error:
@@ -199,14 +199,14 @@ class Session:
         """Evaluate an expression in the guest. Any error ends the session."""
         code = expression.replace("workspace.", "sys.modules['_sandbox'].workspace.", 1)
         try:
-            return self._guest.ask(code, times, answer)
+            return self.guest.ask(code, times, answer)
         except BaseException:
             self.end()
             raise
 
     def _lost(self, code: LossCode, message: str) -> Lost:
         self.end()
-        return self._guest.lost(code, message)
+        return self.guest.lost(code, message)
 
 
 def warm(runtime: Deno) -> None:

@@ -199,7 +199,7 @@ def test_no_frame_does_more_than_cost_its_step(
 
 def calls_of(sandbox: Sandbox) -> int:
     """How many calls the session of the next step has made."""
-    return sandbox.session._guest.calls if sandbox.session is not None else 0
+    return sandbox.session.guest.calls if sandbox.session is not None else 0
 
 
 @pytest.mark.parametrize("count", [QUICK, pytest.param(THOROUGHLY, marks=pytest.mark.slow)])

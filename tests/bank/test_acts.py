@@ -292,6 +292,14 @@ def test_a_retracted_item_ends_and_its_twins_are_free(bank: Bank, abc: tuple[str
     assert same.because.endswith("too long")
 
 
+def test_what_has_ended_can_still_be_rejected_which_bars_its_words(bank: Bank, abc: tuple[str, str, str]) -> None:
+    bank.forget(abc[0])
+    bank.retract(abc[1], because="tidied")
+    for id in abc[:2]:
+        assert (id, "rejected") in [(each.id, each.after) for each in bank.reject(id, because="wrong").items]
+    assert learn(bank, "r3", WORDS.upper()).reason == "rejected"
+
+
 def test_retracting_what_is_rejected_is_refused(bank: Bank, abc: tuple[str, str, str]) -> None:
     bank.reject(abc[0], because="wrong")
     with pytest.raises(BadInput, match="would lift"):

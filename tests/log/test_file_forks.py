@@ -125,7 +125,7 @@ def test_notes_of_banks_that_are_gone_are_removed(
     assert log.relatives() == () and len(list(notes.glob("*/*"))) == 1
     shutil.rmtree(log.directory)
     with FileLog.create(tmp_path / "other") as other:
-        relations._sweep.cache_clear()
+        relations.sweep_lineages.cache_clear()
         other.fork(0, str(tmp_path / "fork")).close()
     assert len(list(notes.iterdir())) == 1 and len(list(notes.glob("*/*"))) == 2
 

@@ -74,7 +74,7 @@ class Lent:
             self._session.run(FORGET, {}, _no_answer, TimeLimits.alike(PATIENCE_S))
         except Lost:
             return False
-        self._session._registered, self._session._steps = "", 0
+        self._session.registered, self._session.steps = "", 0
         return True
 
 

@@ -116,12 +116,12 @@ class FaultServer:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
-        self._behaviours: dict[str, Behaviour] = {}
+        self.behaviours: dict[str, Behaviour] = {}
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def at(self, path: str, behaviour: Behaviour) -> str:
-        self._behaviours[path] = behaviour
+        self.behaviours[path] = behaviour
         return self.url + path
 
     @contextmanager
@@ -145,7 +145,7 @@ class FaultServer:
                     return
                 outer.asked.append(asked)
                 with suppress(OSError):  # the client had enough
-                    outer._behaviours[urlsplit(asked.target).path](self.request, asked)
+                    outer.behaviours[urlsplit(asked.target).path](self.request, asked)
 
         return Handler
 

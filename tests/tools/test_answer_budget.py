@@ -306,4 +306,4 @@ def test_a_text_leaves_room_for_the_lists_behind_it_to_the_character(bank: Bank)
         body: dict[str, Any] = {}
         budget.say(body, "comment", "x" * chars)
         left.append(budget.left(body))
-    assert min(left) == left[left.index(min(left)) - 1] - 1 == answer_budget._EMPTY_CHARS
+    assert min(left) == left[left.index(min(left)) - 1] - 1 == answer_budget.EMPTY_CHARS

@@ -310,7 +310,9 @@ VALUE_CHARS = 80
 
 _WORDS_CHARS = {"label": 80, "comment": 200}
 _ROW_CHARS = 40
-_EMPTY_CHARS = 120
+
+EMPTY_CHARS = 120
+"""Characters that a text leaves for the empty lists after it."""
 
 
 class AnswerBudget:
@@ -347,7 +349,7 @@ class AnswerBudget:
 
     def say(self, body: dict[str, Any], name: str, text: str, most: int = 400, *, handle: bool = False) -> None:
         """Add a text, truncated to what a body with empty lists after it leaves; nothing if under 16 fit."""
-        room = self.left({**body, name: ""}, handle=handle) - _EMPTY_CHARS
+        room = self.left({**body, name: ""}, handle=handle) - EMPTY_CHARS
         if shown := self._clipped(text, most, room):
             body[name] = shown
 
@@ -360,7 +362,7 @@ class AnswerBudget:
         room = self.left({**body, name: [], f"{name}_total": total})
         if not total or room < 0:
             return
-        left, kept = (room - _EMPTY_CHARS) // 2, list[str]()
+        left, kept = (room - EMPTY_CHARS) // 2, list[str]()
         for text in texts:
             shown = self._clipped(text, most, UNBOUNDED if kept else left - 3)  # its quotes and its comma
             left -= size(shown) + 1

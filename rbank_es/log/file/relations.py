@@ -50,7 +50,7 @@ def note_place(lineage: str, directory: Path) -> None:
     place = os.fsencode(os.path.realpath(directory))
     with suppress(OSError):
         if (lineages := cache_folder(_LINEAGES)) is not None:
-            _sweep(lineages, os.getpid())
+            sweep_lineages(lineages, os.getpid())
         if (folder := cache_folder(_LINEAGES, _digest(lineage.encode()))) is not None:
             write_replacing(folder / _digest(place), [place])
 
@@ -92,7 +92,7 @@ def _places_in(folder: Path) -> Iterator[Path]:
 
 
 @cache
-def _sweep(lineages: Path, _process: int) -> None:
+def sweep_lineages(lineages: Path, _process: int) -> None:
     """Remove the notes of banks that are gone, in some lineages; once in a process."""
     folders = sorted(lineages.iterdir())
     for folder in random.sample(folders, min(len(folders), limits.SWEPT_LINEAGES)):
