@@ -144,6 +144,8 @@ CORRECTION_CAUSES = 1_000
 # Events and bytes of one group of a correction, half of any group: what is over goes ahead of it in parts.
 CORRECTION_GROUP_EVENTS = GROUP_EVENTS // 2
 CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
+# Candidates that corrections found to be alike and that an open bank remembers until the next ones come: some 8 MB.
+CANDIDATES_FOUND_KEPT = 1_000_000
 # Events and bytes that an absorption appends at once: they, their decisions and what is due before fit into one group.
 ABSORBED_GROUP_EVENTS = 4_000
 ABSORBED_GROUP_BYTES = GROUP_BYTES // 4

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
+from rbank_es import limits
 from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events.items import Item
@@ -48,11 +49,17 @@ class CandidateIndex:
         self._peers: defaultdict[str, list[Peer]] = defaultdict(list)
         self._rare: dict[tuple[str, tuple[int, int]], RareWords] = {}
         self._joins = 0
+        # What was found, until candidates come: a rehearsal is followed by the correction, a verdict by its return.
+        self._found: dict[tuple[str, str, tuple[int, int]], list[Pair]] = {}
+        self._kept = 0
         self._naming: defaultdict[str, set[Pair]] = defaultdict(set)
         self._opposing: defaultdict[str, list[Pair]] = defaultdict(list)
 
     def take(self, state: State) -> None:
         """Take the candidates that came since the last time. Begin anew after an erasure."""
+        if len(state.candidates) > self._done:
+            self._found.clear()
+            self._kept = 0
         for pair, known in islice(state.candidates.items(), self._done, None):
             if not known.erased:
                 self._items[known.item.polarity].append(known.item)
@@ -71,10 +78,18 @@ class CandidateIndex:
                     self._opposing[target].append(pair)
 
     def like(self, polarity: str, contents: Sequence[str], content_min: tuple[int, int]) -> list[list[Pair]]:
-        """Return for each of some contents the candidates of a polarity whose contents may be so similar; few others.
+        """Return for each content the candidates of a polarity whose contents may be so similar, and few others."""
+        if self._kept > limits.CANDIDATES_FOUND_KEPT:
+            self._found.clear()
+            self._kept = 0
+        new = [content for content in dict.fromkeys(contents) if (polarity, content, content_min) not in self._found]
+        for content, found in zip(new, self._look_for(polarity, new, content_min), strict=True):
+            self._found[polarity, content, content_min] = found
+            self._kept += len(found)
+        return [self._found[polarity, content, content_min] for content in contents]
 
-        Hundreds are looked for in one pass each time, until an index is worth its cost.
-        """
+    def _look_for(self, polarity: str, contents: Sequence[str], content_min: tuple[int, int]) -> list[list[Pair]]:
+        """Find them: hundreds in one pass each time, until an index is worth its cost."""
         items, pairs = self._items[polarity], self._pairs[polarity]
         many = [distinct_words(content) for content in contents]
         found: Iterable[Iterable[int]]
