@@ -499,6 +499,21 @@ BISECT_GUESSES = 4
 # -------------------- experiments
 # Tasks of a generated suite: each is drafted and computed in its world, in time that grows with the square.
 GENERATED_TASKS = 2_000
+# The file of an experiment: words and switches; the longest shipped one has 4 KiB.
+EXPERIMENT_BYTES = 1 * MIB
+# The name of an experiment or of a condition: part of the names of folders, of which most file systems take 255 bytes.
+EXPERIMENT_NAME_CHARS = 60
+# Conditions, and trials in all: each trial is a bank on disk of its own.
+EXPERIMENT_CONDITIONS = 100
+EXPERIMENT_LIVES = 10_000
+# Trials side by side. Each has sandboxes of its own, of about 160 MB each.
+EXPERIMENT_JOBS = 64
+# How long a trial waits for a model that fails before it stops: by default, and at most. The waits between two tries
+# begin with the first of these and double up to the second, so that a provider that recovers is not stormed.
+EXPERIMENT_PATIENCE_S = 600.0
+EXPERIMENT_PATIENCE_MOST_S = 24 * 3_600.0
+EXPERIMENT_WAIT_S = 5.0
+EXPERIMENT_WAIT_MOST_S = 300.0
 # -------------------- dashboard
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000

@@ -1,5 +1,6 @@
 """The README: every command and every program in it runs, and the session shows what is really printed."""
 
+import doctest
 import json
 import os
 import re
@@ -140,8 +141,8 @@ def folder(tmp_path: Path) -> Path:
 def test_it_shows_what_it_promises_in_order():
     """First the two commands, then a session, then commands for one's own model and bank, then a program."""
     assert [command.split()[:2] for command, _ in transcripts(CONSOLE[0])] == [["make", "demo"], ["make", "test"]]
-    assert len(CONSOLE) == 7 and len(PYTHON) == 1
-    own = ("## Your own model and ontology", "## Your own bank")
+    assert len(CONSOLE) == 8 and len(PYTHON) == 1
+    own = ("## Your own model and ontology", "## Your own bank", "## Experiments with your own model")
     titles = ("## A session", "## What an agent gets", "docs/dashboard.png", *own, "## Map of the code")
     assert sorted(titles, key=README.index) == list(titles)
 
@@ -220,6 +221,16 @@ def test_the_commands_for_ones_own_bank_run(folder: Path):
     for command, _ in transcripts(CONSOLE[6]):
         run(command, folder)
     assert (folder / "mybank.html").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_what_an_experiment_will_cost_is_what_is_printed(folder: Path):
+    """Numbers of trials, runs and calls are those shown; the table between them is left out."""
+    ((command, shown),) = transcripts(CONSOLE[7])
+    printed = run(command, folder)
+    assert doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), (
+        printed
+    )
 
 
 def test_the_program_runs(folder: Path):

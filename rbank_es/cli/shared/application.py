@@ -56,6 +56,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "context": "Print the context of an agent, layer by layer; write nothing.",
         "tools": "List the tools an agent may call, and try them.",
         "judge": "Judge a run, or measure a judge on labelled cases.",
+        "experiment": "Run experiments: conditions over a suite, each trial in a bank of its own.",
         "suite": "Check, make and import suites of tasks.",
         "doctor": "Check whether the sandbox for an agent's code works here, and how to fix it.",
     },

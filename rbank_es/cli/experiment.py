@@ -1,0 +1,364 @@
+"""`experiment`: run experiments from files, and see what they will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rbank_es import limits
+from rbank_es.cli.shared.agent_options import (
+    SCRIPTED,
+    agent_model_options,
+    learning_model_options,
+    open_named_source,
+    parse_models,
+    read_constraints,
+    server_options,
+    source_options,
+)
+from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.output import (
+    Cell,
+    Progress,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
+    echo_table,
+    format_cost,
+    safe_line,
+    styled,
+    warn,
+)
+from rbank_es.data import LIGHTS
+from rbank_es.errors import BadInput
+
+if TYPE_CHECKING:
+    from rbank_es.events.run_events import Role, Trial
+    from rbank_es.experiments.definition import Condition, Experiment
+    from rbank_es.experiments.materials import Materials
+    from rbank_es.experiments.plan import ExperimentPlan, Prices, RolePlan
+    from rbank_es.experiments.suite import Suite
+    from rbank_es.experiments.trial import TrialOutcome
+    from rbank_es.loop.closed_loop import TaskResult
+    from rbank_es.models.choice import LmChoice
+    from rbank_es.sparql.source import Source
+
+ROLE_OF: dict[str, Role] = {"lm": "agent", "sub_lm": "sub", "judge_lm": "judge", "extractor_lm": "extractor"}
+
+
+@click.group("experiment", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
+def experiment() -> None:
+    """Run experiments: conditions over a suite of tasks, each trial in a bank of its own.
+
+    An experiment is a file in TOML; E1 to E14 come with rbank-es, and `experiment show E9 --toml` is the beginning of
+    one of your own. All commands print JSON with --json.
+    """
+
+
+# ---------------------------------------------------------------- list and show
+
+
+@command("list", "rbank-es experiment list")
+def list_(as_json: bool) -> None:
+    """List the experiments that come with rbank-es."""
+    from rbank_es.experiments.definition import load_experiment, shipped_experiments
+
+    loaded = [load_experiment(name) for name in shipped_experiments()]
+    if as_json:
+        echo_json([_facts(each) for each in loaded])
+        return
+    rows: list[list[Cell]] = [
+        [each.name, each.title, len(each.condition), each.orders, each.repetitions, each.lives] for each in loaded
+    ]
+    echo_table(["name", "title", "conditions", "orders", "repetitions", "trials"], rows, flexible=["title"])
+
+
+@command("show", "rbank-es experiment show E9", "rbank-es experiment show E9 --toml > mine.toml")
+@click.argument("name", metavar="NAME|FILE")
+@click.option("--toml", "as_toml", is_flag=True, help="Print the definition with every default filled in.")
+def show(name: str, as_toml: bool, as_json: bool) -> None:
+    """Show an experiment: its question, its conditions and how they differ, and the contrasts that it declares."""
+    from rbank_es.experiments.definition import load_experiment
+
+    loaded = load_experiment(name)
+    if as_toml and as_json:
+        raise click.UsageError("--toml and --json are two forms of the same: leave one out.")
+    if as_toml:
+        echo(loaded.to_toml().rstrip("\n"))
+    elif as_json:
+        echo_json(_facts(loaded))
+    else:
+        _print_experiment(loaded)
+
+
+def _facts(loaded: Experiment) -> dict[str, Any]:
+    facts: dict[str, Any] = msgspec.to_builtins(loaded)
+    return facts | {"trials": loaded.lives, "digest": loaded.digest}
+
+
+def _print_experiment(loaded: Experiment) -> None:
+    echo_heading(f"{safe_line(loaded.name)}: {safe_line(loaded.title)}")
+    echo_paragraph(safe_line(loaded.question))
+    rows: list[list[Cell]] = [[each.name, each.about, _differences(each, loaded)] for each in loaded.condition]
+    echo_table(
+        ["condition", "what it is", "settings that differ"], rows, flexible=["what it is", "settings that differ"]
+    )
+    echo_fields(
+        {
+            "suite": loaded.suite,
+            "trials": f"{loaded.lives}: {count(len(loaded.condition), 'condition')} x {count(loaded.orders, 'order')} "
+            f"x {count(loaded.repetitions, 'repetition')}",
+            "baseline": loaded.baseline,
+            "contrasts": "; ".join(f"{one} against {other}" for one, other in loaded.contrasts) or None,
+        }
+    )
+
+
+def _differences(condition: Condition, loaded: Experiment) -> str:
+    """Return the settings in which the conditions of an experiment differ, as one of them has them."""
+    own = _flat(msgspec.to_builtins(condition))
+    others = [_flat(msgspec.to_builtins(each)) for each in loaded.condition]
+    differing = [name for name in own if any(each.get(name) != own[name] for each in others)]
+    return ", ".join(f"{name}={_shown(own[name])}" for name in differing if name not in ("name", "about"))
+
+
+def _flat(facts: dict[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in facts.items():
+        place = before if name == "policies" else f"{before}{name}"
+        flat |= _flat(value, f"{place}." if place else "") if isinstance(value, dict) else {place: value}
+    return flat
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "+".join(map(str, value)) or "none"
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+# ---------------------------------------------------------------- run
+
+
+@command(
+    "run",
+    "rbank-es experiment run E9 --lm openai/gpt-4.1-mini --dry-run",
+    "rbank-es experiment run E9 --lm openai/gpt-4.1-mini --jobs 4 --into results/e9",
+    "rbank-es experiment run mine.toml --tasks tasks.json --ont model.ttl --lm openai/any --api-base http://localhost:8000/v1",
+)
+@click.argument("name", metavar="NAME|FILE")
+@source_options
+@click.option("--tasks", "tasks_file", metavar="FILE", help="The suite; default: that of the experiment.")
+@agent_model_options
+@learning_model_options
+@server_options
+@click.option(
+    "--orders", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_LIVES), help="Shuffled orders of tasks."
+)
+@click.option(
+    "--repeat", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_LIVES), help="Repetitions of each order."
+)
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_JOBS), default=1, show_default=True,
+    help="Trials side by side.",
+)  # fmt: skip
+@click.option("--into", metavar="DIR", help="The folder of the results; default: experiments/NAME.")
+@click.option(
+    "--patience", "patience_min", metavar="MINUTES", default=limits.EXPERIMENT_PATIENCE_S / 60, show_default=True,
+    type=click.FloatRange(0, limits.EXPERIMENT_PATIENCE_MOST_S / 60),
+    help="How long to wait for a model that fails, before the experiment stops.",
+)  # fmt: skip
+@click.option("--constraints", metavar="FILE", help="Curated constraints for L1; default: those beside the ontology.")
+@click.option("--dry-run", is_flag=True, help="Print the trials, and an estimate of calls and cost; write nothing.")
+@click.option("--prices", metavar="IN,OUT", help="US dollars per million tokens of prompts and answers, for --dry-run.")
+def run(name: str, as_json: bool, **given: Any) -> None:
+    """Run an experiment: every condition, in every order and repetition, each trial in a bank of its own.
+
+    All banks are forks of one that has the ontology, what all conditions share, and a guide where one is needed.
+    Interrupted in any way, the same command goes on: a task counts whole or not at all. A folder of another experiment,
+    another suite or other code is refused. Keys are read from environment variables alone, such as OPENAI_API_KEY.
+    """
+    from rbank_es.experiments.definition import load_experiment
+
+    if given["prices"] is not None and not given["dry_run"]:
+        raise BadInput("--prices are for the estimate: add --dry-run, or leave them out")
+    prices = _prices(given["prices"])
+    chosen = _chosen(load_experiment(name), given)
+    with ExitStack() as stack:
+        materials = _materials(chosen, name, given, stack)
+        if given["dry_run"]:
+            from rbank_es.experiments.plan import planned
+
+            _print_plan(planned(materials, prices), as_json=as_json)
+            return
+        folder = Path(given["into"] or Path("experiments") / chosen.name)
+        outcomes = _run(materials, folder, given)
+    scripted = any(choice.scripted for choice in chosen.models.values())
+    if as_json:
+        echo_json({"experiment": chosen.name, "folder": str(folder), "scripted": scripted, "trials": outcomes})
+    else:
+        _print_outcomes(chosen, folder, outcomes, scripted=scripted)
+
+
+def _chosen(loaded: Experiment, given: dict[str, Any]) -> Experiment:
+    """Return the experiment with what the command line replaces. Raises `BadInput`."""
+    named: dict[str, LmChoice | None] = parse_models(
+        {option: given[option] for option in ROLE_OF}, given["api_base"], given["lm_args"]
+    )
+    models = {ROLE_OF[option]: choice for option, choice in named.items() if choice is not None}
+    if not models and not loaded.models and given["dry_run"]:
+        from rbank_es.experiments.definition import UNNAMED
+
+        models = {"agent": UNNAMED}
+    return msgspec.structs.replace(
+        loaded,
+        models=loaded.models | models,
+        suite=given["tasks_file"] or loaded.suite,
+        orders=given["orders"] or loaded.orders,
+        repetitions=given["repeat"] or loaded.repetitions,
+    )
+
+
+def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: ExitStack) -> Materials:
+    from rbank_es.experiments.materials import gather
+    from rbank_es.experiments.suite import load_suite
+
+    folder = Path(name).parent if Path(name).suffix == ".toml" else Path()
+    beside = folder / chosen.suite
+    place = beside if given["tasks_file"] is None and beside.exists() else chosen.suite
+    suite = load_suite(place)
+    paths = given["paths"] or _paths(suite, Path(place).parent, given["endpoint"])
+    source = _source(paths, suite, given, stack)
+    curated = read_constraints(given["constraints"], paths) if paths else None
+    named = msgspec.structs.replace(chosen, suite=suite.name)
+    return gather(named, suite, source, constraints=curated, folder=folder)
+
+
+def _paths(suite: Suite, folder: Path, endpoint: str | None) -> tuple[str, ...]:
+    """Return the files of the one ontology that a suite is about, where no source is named. Raises `BadInput`."""
+    if endpoint is not None:
+        return ()
+    if len(suite.ontologies) != 1:
+        raise BadInput(
+            f"the suite {suite.name} names {', '.join(suite.ontologies) or 'no ontology'}: name one source with --ont "
+            "or --endpoint"
+        )
+    [about] = suite.ontologies
+    if about in suite.files:
+        return tuple(str(folder / file) for file in suite.files[about])
+    if about == LIGHTS:
+        return (LIGHTS,)
+    raise BadInput(f"the suite {suite.name} is about {about}: name its files with --ont")
+
+
+def _source(paths: Sequence[str], suite: Suite, given: dict[str, Any], stack: ExitStack) -> Source:
+    id = given["id"] or (suite.ontology if paths else None)
+    return open_named_source(paths, given["endpoint"], given["void"], id, stack)
+
+
+def _prices(text: str | None) -> Prices | None:
+    from rbank_es.experiments.plan import Prices
+
+    if text is None:
+        return None
+    try:
+        usd_in, usd_out = (float(part) for part in text.split(","))
+    except ValueError:
+        raise BadInput(f"--prices {text!r}: write two numbers, such as 0.4,1.6") from None
+    if not (0 <= usd_in < float("inf") and 0 <= usd_out < float("inf")):
+        raise BadInput(f"--prices {text!r}: prices are 0 or more")
+    return Prices(usd_in=usd_in, usd_out=usd_out)
+
+
+def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[TrialOutcome, ...]:
+    from rbank_es.experiments.experiment_run import run_experiment
+
+    total = materials.experiment.lives * len(materials.suite.tasks)
+    done = 0
+    with Progress(f"{materials.experiment.name}: tasks") as progress:
+
+        def on_task(trial: Trial, result: TaskResult) -> None:
+            nonlocal done
+            done += 1
+            progress(done, total)
+
+        try:
+            return run_experiment(
+                materials, folder, jobs=given["jobs"], patience_s=60 * given["patience_min"], on_task=on_task
+            )
+        except KeyboardInterrupt:
+            warn("interrupted. The same command goes on from here")
+            raise
+
+
+# ---------------------------------------------------------------- printing
+
+
+def _print_plan(plan: ExperimentPlan, *, as_json: bool) -> None:
+    if as_json:
+        echo_json({"written": False, "runs": plan.runs, "usd_most": plan.usd_most, **msgspec.to_builtins(plan)})
+        return
+    echo_heading(
+        f"{safe_line(plan.experiment)}: {count(plan.trials, 'trial')} over {count(plan.tasks, 'task')}, "
+        f"{count(plan.runs, 'run')}"
+    )
+    priced = plan.usd_most is not None
+    rows = [row for each in plan.conditions for row in _plan_rows(each.condition, each.runs, each.roles, priced)]
+    rows += _plan_rows("the guide, once", 1, plan.guide, priced)
+    headers = ["condition", "runs", "role", "model", "calls at least", "at most", "characters in", "and out"]
+    echo_table([*headers, *(["dollars"] if priced else [])], rows)
+    least, most = sum(role.calls_least for role in plan.roles), sum(role.calls_most for role in plan.roles)
+    cost = f", ${plan.usd_most:,.2f}" if plan.usd_most is not None else ""
+    echo_paragraph(
+        f"{least:,} to {most:,} calls{cost}; characters and cost are those of the most calls, where every run takes "
+        "all its steps and every sub-call. Calls that fail come on top. No model was called and nothing was written."
+    )
+
+
+def _plan_rows(name: str, runs: int, roles: Sequence[RolePlan], priced: bool) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for number, role in enumerate(roles):
+        first: list[Cell] = [name, runs] if not number else [None, None]
+        calls: list[Cell] = [role.calls_least, role.calls_most, role.chars_in_most, role.chars_out_most]
+        cost: list[Cell] = [f"{role.usd_most:,.2f}" if role.usd_most is not None else None] if priced else []
+        rows.append([*first, role.role, role.model, *calls, *cost])
+    return rows
+
+
+def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOutcome], *, scripted: bool) -> None:
+    rows: list[list[Cell]] = []
+    for condition in chosen.condition:
+        own = [each for each in outcomes if each.trial.condition == condition.name]
+        costs = [each.cost_usd for each in own if each.cost_usd is not None]
+        rows.append(
+            [
+                condition.name,
+                len(own),
+                sum(each.runs for each in own),
+                sum(each.right for each in own),
+                sum(each.successes for each in own),
+                sum(each.lm_calls for each in own),
+                sum(each.tokens_in + each.tokens_out for each in own),
+                format_cost(sum(costs)) if costs else None,
+                sum(each.cuts for each in own) or None,
+            ]
+        )
+    headers = ["condition", "trials", "runs", "right", "judged right", "calls", "tokens", "cost", "cut off"]
+    shown = [at for at in range(len(headers)) if headers[at] not in ("cost", "cut off") or any(row[at] for row in rows)]
+    echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows])
+    echo(f"{count(len(outcomes), 'trial')} in {safe_line(str(folder))}")
+    if scripted:
+        echo(styled(f"\n{SCRIPTED}", "yellow"))
+
+
+experiment.params.append(debug_option())
+experiment.add_command(list_)
+experiment.add_command(show)
+experiment.add_command(run)

@@ -1,0 +1,352 @@
+"""Running an experiment into a folder: the definition, the suite and the environment as run, and a bank per trial.
+
+    experiment.toml      the definition with every default filled in, models by name
+    suite.json           the tasks
+    environment.json     code, platform, packages, models, digests of the ontology, of seeds and of guides
+    banks/base           the bank from which all trials are forked
+    banks/CONDITION/oO-rR
+    cut/                 banks that were cut off inside a task, and replaced
+
+The same call goes on with a folder that is there; a folder of another experiment, suite or code is refused.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import hashlib
+import platform
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError, message_of
+from rbank_es.events import PolicyChoice
+from rbank_es.events.run_events import RunBounds, Trial
+from rbank_es.executors.executor import Interpreters, executor_class
+from rbank_es.experiments.definition import Experiment
+from rbank_es.experiments.materials import Materials
+from rbank_es.experiments.plan import trials
+from rbank_es.experiments.suite import suite_json
+from rbank_es.experiments.trial import TrialOutcome, base_place, patiently, run_trial
+from rbank_es.loop.resources import Sandboxes, check, origin, registration
+from rbank_es.policies import default_policies
+from rbank_es.system.files import write_replacing
+
+if TYPE_CHECKING:
+    from rbank_es.loop.closed_loop import TaskResult
+
+DEFINITION, SUITE, ENVIRONMENT = "experiment.toml", "suite.json", "environment.json"
+"""The files of an experiment's folder beside its banks."""
+
+PACKAGES = ("msgspec", "dspy", "pyoxigraph", "rdflib", "sqlite-utils", "deno")
+"""Packages on whose versions a result may depend."""
+
+ELSEWHERE = "run it in another folder with --into"
+
+OnTrialTask = Callable[[Trial, "TaskResult"], None]
+OnTrialEnd = Callable[[TrialOutcome], None]
+
+
+class JobStopped(Exception):
+    """Another trial failed: this one stopped between two tasks."""
+
+
+def run_experiment(
+    materials: Materials,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    on_task: OnTrialTask | None = None,
+    on_trial: OnTrialEnd | None = None,
+    patience_s: float = limits.EXPERIMENT_PATIENCE_S,
+    sleep: Callable[[float], None] = time.sleep,
+    **parts: Any,
+) -> tuple[TrialOutcome, ...]:
+    """Run all trials of an experiment that are not finished yet, and return the outcomes of all, in their order.
+
+    Args:
+        materials: the experiment, with all that its definition names.
+        folder: made if it is missing; else it must hold this very experiment.
+        jobs: trials side by side, in threads: what they wait for is the model.
+        on_task, on_trial: called after each task and each trial, from any thread, one call at a time.
+        patience_s: how long one task waits for a model that fails, in seconds.
+        sleep: waits so many seconds.
+        parts: of `LoopResources`, for those who bring a model, an interpreter or an executor of their own.
+
+    Raises:
+        BadInput: the folder holds something else, or another process runs this experiment.
+        LmFailed, SandboxUnavailable, MissingExtra: every run would fail; nothing was recorded.
+        LoopStopped: a trial stopped. The others end after their current task. The same call goes on.
+    """
+    if not 1 <= jobs <= limits.EXPERIMENT_JOBS:
+        raise BadInput(f"{jobs} jobs: give 1 to {limits.EXPERIMENT_JOBS}")
+    for condition in materials.experiment.condition:
+        own = {"models": "model_for" not in parts, "sandbox": "interpreters" not in parts}
+        check(materials.settings(condition), **own)
+    prepare_folder(materials, folder)
+    with ExitStack() as stack:
+        places = stack.enter_context(_Places(materials, jobs, parts.pop("interpreters", None)))
+        base = stack.enter_context(_base(materials, folder))
+        stack.enter_context(_alone(base, folder))
+        waits: dict[str, Any] = {"patience_s": patience_s, "sleep": sleep}
+        patiently(partial(_write_guide, materials, base, places, parts), lambda: 0, **waits)
+        work = _Work(materials, folder, places, on_task, on_trial, {**waits, **parts})
+        return work.done_by(jobs)
+
+
+# ---------------------------------------------------------------- the folder
+
+
+def prepare_folder(materials: Materials, folder: Path) -> None:
+    """Write the files of an experiment's folder, or check those that are there. Raises `BadInput`, OSError."""
+    files = {
+        DEFINITION: materials.experiment.to_toml().encode(),
+        SUITE: suite_json(materials.suite),
+        ENVIRONMENT: msgspec.json.format(msgspec.json.encode(environment(materials)), indent=1) + b"\n",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / DEFINITION).exists() and any(folder.iterdir()):
+        left = {path.name for path in folder.iterdir()} - {SUITE, ENVIRONMENT}
+        if left:
+            raise BadInput(f"{folder} holds {min(left)} and no experiment: {ELSEWHERE}")
+    # The definition last, because its presence says that the folder is whole.
+    is_whole = (folder / DEFINITION).exists()
+    for name in (DEFINITION, SUITE, ENVIRONMENT) if is_whole else (SUITE, ENVIRONMENT, DEFINITION):
+        if is_whole:
+            _require_same(folder / name, files[name])
+        else:
+            write_replacing(folder / name, [files[name]])
+
+
+def _require_same(path: Path, wanted: bytes) -> None:
+    there = path.read_bytes() if path.is_file() else b""
+    if there == wanted:
+        return
+    pairs = zip((*there.decode(errors="replace").splitlines(), ""), (*wanted.decode().splitlines(), ""), strict=False)
+    old, new = next(((one.strip(), other.strip()) for one, other in pairs if one != other), ("", ""))
+    raise BadInput(
+        f"{path.parent} holds another experiment, or the same under other conditions: {path.name} has {old[:200]!r}, "
+        f"and this would be {new[:200]!r}; {ELSEWHERE}"
+    )
+
+
+def environment(materials: Materials) -> dict[str, Any]:
+    """Return what a result may depend on beside the definition and the suite, as plain data."""
+    ontology = materials.source.ontology
+    source = {"sha256": ontology.digest} if ontology is not None else {"url": materials.source.url}
+    scripted = any(choice.scripted for choice in materials.experiment.models.values())
+    return {
+        "kind": "SCRIPTED: a script stood in for the model" if scripted else "models",
+        **origin(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": {name: _version(name) for name in PACKAGES},
+        "definition": materials.experiment.digest,
+        "suite": materials.suite.digest,
+        "source": {"id": materials.source.id, **source},
+        "seeds": {name: pack.sha256 for name, pack in materials.seeds.items()},
+        "guides": {name: _sha256(text) for name, text in materials.guides.items()},
+        "constraints": _sha256(materials.constraints) if materials.constraints is not None else None,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# ---------------------------------------------------------------- the common bank
+
+
+def _base(materials: Materials, folder: Path) -> Bank:
+    """Return the bank that all trials are forked from, made if it is missing."""
+    place = base_place(folder)
+    try:
+        return Bank.open(place)
+    except BankNotFound:
+        place.parent.mkdir(exist_ok=True)
+    ontology, experiment = materials.source.ontology, materials.experiment
+
+    def fill(bank: Bank) -> None:
+        from rbank_es.exchange.file_import import import_paths
+
+        # Registered here and not by the first run, whose beginning is where a trial may be cut back to.
+        if ontology is not None:
+            bank.append(registration(ontology))
+        for name in shared_seeds(experiment):
+            import_paths(bank, [materials.seeds[name].path])
+
+    purpose = f"experiment {experiment.name}: {experiment.title}"
+    return Bank.create(place, policies=shared_policies(experiment), purpose=purpose, fill=fill)
+
+
+def shared_policies(experiment: Experiment) -> tuple[PolicyChoice, ...]:
+    """Return the policies of the common bank: of each kind the one that all conditions have, else the default."""
+    of_all = [each.choices() for each in experiment.condition]
+    return tuple(
+        own if all(own in others for others in of_all) else usual
+        for own, usual in zip(of_all[0], default_policies(), strict=True)
+    )
+
+
+def shared_seeds(experiment: Experiment) -> tuple[str, ...]:
+    """Return the packs of items with which every condition begins, in their order."""
+    first, *others = [each.seeds for each in experiment.condition]
+    upto = next((at for at, name in enumerate(first) if any(name not in other[at : at + 1] for other in others)), None)
+    return first[:upto]
+
+
+@contextmanager
+def _alone(base: Bank, folder: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(base.log.exclusive("experiment"))
+        except LogBusy:
+            raise BadInput(f"another process runs the experiment in {folder}: wait for it, or {ELSEWHERE}") from None
+        yield
+
+
+def _write_guide(materials: Materials, base: Bank, places: _Places, parts: dict[str, Any]) -> None:
+    """Have an agent write the guide into the common bank, once, if a condition needs one."""
+    from rbank_es.loop.guide_run import guide_settings, write_guide
+
+    wanting = next((each for each in materials.experiment.condition if each.needs_guide), None)
+    if wanting is not None:
+        settings = materials.settings(wanting)
+        own = places.of(guide_settings(settings).executor, settings.bounds)
+        write_guide(base, settings, materials.source, **own, **parts)
+
+
+# ---------------------------------------------------------------- sandboxes and jobs
+
+
+class _Places:
+    """The places where code runs, shared by all trials with the same bounds: a sandbox takes a second to start."""
+
+    def __init__(self, materials: Materials, jobs: int, given: Interpreters | None) -> None:
+        self._rollouts = max(each.rollouts for each in materials.experiment.condition)
+        self._size, self._given = min(jobs * self._rollouts, limits.SANDBOX_POOL), given
+        self._pools: dict[RunBounds, Sandboxes] = {}
+        self._stack, self._mutex = ExitStack(), threading.Lock()
+
+    def of(self, executor: str, bounds: RunBounds) -> dict[str, Any]:
+        """Return the part of `LoopResources` for an executor under these bounds; none if it runs no code."""
+        if self._given is not None:
+            return {"interpreters": self._given}
+        if not executor_class(executor).runs_code:
+            return {}
+        from rbank_es.executors.code_step import sandbox_settings
+
+        with self._mutex:
+            if bounds not in self._pools:
+                self._pools[bounds] = Sandboxes(self._size, sandbox_settings(bounds))
+                self._stack.callback(self._pools[bounds].close)
+            return {"interpreters": self._pools[bounds]}
+
+    def __enter__(self) -> _Places:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+class _Work:
+    """The trials of an experiment, worked off by several threads."""
+
+    def __init__(
+        self,
+        materials: Materials,
+        folder: Path,
+        places: _Places,
+        on_task: OnTrialTask | None,
+        on_trial: OnTrialEnd | None,
+        options: dict[str, Any],
+    ) -> None:
+        self._materials, self._folder, self._places, self._options = materials, folder, places, options
+        self._on_task, self._on_trial = on_task, on_trial
+        self._todo: queue.SimpleQueue[tuple[int, Trial]] = queue.SimpleQueue()
+        self._trials = trials(materials.experiment)
+        self._outcomes: dict[int, TrialOutcome] = {}
+        self._errors: list[BaseException] = []
+        self._mutex, self._stop = threading.Lock(), threading.Event()
+
+    def done_by(self, jobs: int) -> tuple[TrialOutcome, ...]:
+        """Run all trials in so many threads, and return their outcomes in order. Raises the first error of a trial."""
+        for numbered in enumerate(self._trials):
+            self._todo.put(numbered)
+        threads = [
+            # dspy keeps its settings in context variables, which a thread doesn't inherit. Daemons, because an
+            # interrupted program must not wait for the answer of a model: what a trial lacks is done again.
+            threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
+            for _ in range(min(jobs, len(self._trials)))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(JOIN_WAIT_S)
+        finally:
+            self._stop.set()
+        if self._errors:
+            raise _first(self._errors)
+        return tuple(self._outcomes[at] for at in range(len(self._trials)))
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            try:
+                at, trial = self._todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                self._end(at, self._run(trial))
+            except JobStopped:
+                return
+            except BaseException as error:
+                self._errors.append(error)
+                self._stop.set()
+
+    def _run(self, trial: Trial) -> TrialOutcome:
+        condition = self._materials.experiment.named(trial.condition)
+        where = self._places.of(condition.executor, condition.bounds)
+        return run_trial(self._materials, trial, self._folder, on_task=self._task, **where, **self._options)
+
+    def _task(self, trial: Trial, result: TaskResult) -> None:
+        if self._on_task is not None:
+            with self._mutex:
+                self._on_task(trial, result)
+        if self._stop.is_set():
+            raise JobStopped
+
+    def _end(self, at: int, outcome: TrialOutcome) -> None:
+        with self._mutex:
+            self._outcomes[at] = outcome
+            if self._on_trial is not None:
+                self._on_trial(outcome)
+
+
+JOIN_WAIT_S = 0.2
+"""How often a waiting thread looks whether it was interrupted."""
+
+
+def _first(errors: Sequence[BaseException]) -> BaseException:
+    """Return the first error; what the others said is in its notes."""
+    for other in errors[1:]:
+        errors[0].add_note(message_of(other) if isinstance(other, RBankError) else repr(other))
+    return errors[0]

@@ -1,0 +1,110 @@
+"""The materials that all trials of an experiment share: its suite, the source that is asked, texts and seeds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.data import LIGHTS, lights
+from rbank_es.errors import BadInput
+from rbank_es.events.json_input import read_at_most
+from rbank_es.experiments.definition import WRITTEN, Condition, Experiment
+from rbank_es.experiments.suite import Suite
+
+if TYPE_CHECKING:
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.sparql.source import Source
+
+# Deterministic, because equal conditions must have equal digests.
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class SeedPack(msgspec.Struct, frozen=True):
+    """A file of items that a bank begins with, and the SHA-256 of its bytes."""
+
+    path: Path
+    sha256: str
+
+
+class Materials(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment with everything that its definition names, read once; the models are those of the experiment.
+
+    `constraints` are the curated ones of the ontology, None if there are none. `guides` and `seeds` are by the names
+    in the definition.
+    """
+
+    experiment: Experiment
+    suite: Suite
+    source: Source
+    constraints: str | None = None
+    guides: Mapping[str, str] = {}
+    seeds: Mapping[str, SeedPack] = {}
+
+    def settings(self, condition: Condition) -> LoopSettings:
+        """Return the loop's settings of a condition. Raises `BadInput` if no model is named."""
+        models = self.experiment.models
+        if "agent" not in models:
+            raise BadInput("no model is named: give --lm, such as openai/gpt-4.1-mini or script:FILE")
+        curated = self.constraints if condition.curated and "L1" in condition.layers else None
+        guide = self.guides.get(condition.guide) if "L3" in condition.layers else None
+        return condition.settings(models, constraints=curated, guide=guide)
+
+    def config_digest(self, condition: Condition) -> str:
+        """Return the SHA-256, in hex, of all that tells the trials of a condition from those of another one."""
+        facts = {
+            "settings": self.settings(condition).facts(),
+            "policies": condition.choices(),
+            "seeds": [self.seeds[name].sha256 for name in condition.seeds],
+        }
+        return hashlib.sha256(_ENCODER.encode(facts)).hexdigest()
+
+
+def gather(
+    experiment: Experiment, suite: Suite, source: Source, *, constraints: str | None = None, folder: Path | None = None
+) -> Materials:
+    """Return the materials of an experiment; files that it names are in `folder`, or in the working directory.
+
+    Raises `BadInput` for a task about another ontology, and for a file that is missing or unreadable.
+    """
+    others = sorted({str(task.ontology) for task in suite.tasks if task.ontology not in (None, source.id)})
+    if others:
+        raise BadInput(
+            f"{suite.name} has tasks about {', '.join(others)}, and the source is called {source.id}: one experiment "
+            "asks one source; take a suite about it alone, or name the source as they do with --id"
+        )
+    guides = {each.guide for each in experiment.condition if each.guide != WRITTEN}
+    packs = {name for each in experiment.condition for name in each.seeds}
+    return Materials(
+        experiment=experiment,
+        suite=suite,
+        source=source,
+        constraints=constraints,
+        guides={name: _guide(name, folder) for name in sorted(guides)},
+        seeds={name: _pack(name, folder) for name in sorted(packs)},
+    )
+
+
+def _guide(name: str, folder: Path | None) -> str:
+    from rbank_es.context.layer import read_text
+
+    return read_text(_path(name, lights().guide, folder))
+
+
+def _pack(name: str, folder: Path | None) -> SeedPack:
+    from rbank_es.exchange.file_import import read_file
+
+    path = _path(name, lights().seed, folder)
+    data = read_at_most(path, limits.IMPORT_FILE_BYTES, "seeds")
+    # Parsed now, because a broken pack must not stop the experiment at its second condition.
+    read_file(path)
+    return SeedPack(path, hashlib.sha256(data).hexdigest())
+
+
+def _path(name: str, shipped: Path, folder: Path | None) -> Path:
+    beside = (folder or Path()) / name
+    return shipped if name == LIGHTS and not beside.exists() else beside

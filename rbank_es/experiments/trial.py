@@ -1,0 +1,339 @@
+"""One trial: the life of one bank, from its fork to its last task. It may be cut off anywhere, and goes on from there.
+
+A task counts whole or not at all. Where a life was cut off inside a task, or a model failed outside of the agent's
+power, the bank goes on from a fork of itself as it was before that task: so a trial ends with the same log as if
+nothing had happened. What was cut off is kept, because its calls were paid for: the older banks stand under `cut`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, BankNotFound, LoopStopped
+from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
+from rbank_es.events.run_events import Trial
+from rbank_es.experiments.materials import Materials
+from rbank_es.experiments.plan import ordered_tasks
+from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
+from rbank_es.loop.history import INTERRUPTED, History, RunProgress
+from rbank_es.loop.resources import LoopResources
+from rbank_es.loop.run_stages import PASSING
+
+if TYPE_CHECKING:
+    from rbank_es.loop.settings import LoopSettings
+
+T = TypeVar("T")
+
+WAITED_FOR = PASSING - {INTERRUPTED} | {"unreachable"}
+"""Error codes of failures that may be over in a while, so that the task is tried again."""
+
+OnTaskEnd = Callable[[Trial, TaskResult], None]
+"""Called after each task that counts; what it raises ends the trial between two tasks."""
+
+
+class TrialPlace(NamedTuple):
+    """Where a trial's bank stands in the folder of an experiment, and the banks that it was cut off from."""
+
+    folder: Path
+    trial: Trial
+
+    @property
+    def name(self) -> str:
+        """The name of the bank's folder."""
+        return f"o{self.trial.order}-r{self.trial.repetition}"
+
+    @property
+    def bank(self) -> Path:
+        """The bank."""
+        return self.folder / "banks" / self.trial.condition / self.name
+
+    @property
+    def cuts(self) -> list[Path]:
+        """The banks that were cut off, oldest first."""
+        found = (self.folder / "cut" / self.trial.condition).glob(f"{self.name}-cut*")
+        return sorted(found, key=lambda path: int(path.name.rpartition("-cut")[2]))
+
+    @property
+    def next_cut(self) -> Path:
+        """The place of the next one."""
+        return self.folder / "cut" / self.trial.condition / f"{self.name}-cut{len(self.cuts) + 1}"
+
+
+class TrialOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of a trial that was lived to its end.
+
+    `runs` leaves out those that were cut off, in banks of which there are `cuts`. `right` and `wrong` are runs by the
+    right answer, `successes` and `failures` by the judge. The cost is None where no call names one.
+    """
+
+    trial: Trial
+    place: str
+    runs: int
+    right: int
+    wrong: int
+    successes: int
+    failures: int
+    lm_calls: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    cuts: int
+
+
+def run_trial(
+    materials: Materials,
+    trial: Trial,
+    folder: Path,
+    *,
+    on_task: OnTaskEnd | None = None,
+    patience_s: float = limits.EXPERIMENT_PATIENCE_S,
+    sleep: Callable[[float], None] = time.sleep,
+    **parts: Any,
+) -> TrialOutcome:
+    """Run a trial to its end, in its place in the folder of an experiment, and return the outcome.
+
+    `parts` are of `LoopResources`, for all tasks. A model that fails is waited for, `patience_s` seconds for one task.
+    Raises `LoopStopped` after that, and for a failure that waiting doesn't mend; `BadInput` for the bank of another
+    trial.
+    """
+    life = _Life(materials, trial, TrialPlace(folder, trial), parts)
+    return patiently(partial(life.go_on, on_task), lambda: life.done, patience_s=patience_s, sleep=sleep)
+
+
+def patiently(
+    work: Callable[[], T], done: Callable[[], int], *, patience_s: float, sleep: Callable[[float], None]
+) -> T:
+    """Call `work` until it returns, waiting for a model that fails; return what it returns.
+
+    `done` counts what was achieved: the patience, in seconds, is for one such part. Raises `LoopStopped` once it is
+    spent, and for a failure that waiting doesn't mend, each with how to go on.
+    """
+    waits = _Waits(patience_s, sleep)
+    while True:
+        try:
+            return work()
+        except LoopStopped as stopped:
+            stopped.advice = stopped.advice or GOES_ON
+            if stopped.code not in WAITED_FOR or not waits.wait(done()):
+                raise
+
+
+class _Waits:
+    """The waits for a model: each twice as long as the last, up to a limit, until the patience for a task is spent."""
+
+    def __init__(self, patience_s: float, sleep: Callable[[float], None]) -> None:
+        self._patience_s, self._sleep = patience_s, sleep
+        self._done, self._next_s, self._left_s = -1, limits.EXPERIMENT_WAIT_S, patience_s
+
+    def wait(self, done: int) -> bool:
+        """Wait; return False at once if the patience is spent. `done` is the number of tasks that count so far."""
+        if done != self._done:
+            self._done, self._next_s, self._left_s = done, limits.EXPERIMENT_WAIT_S, self._patience_s
+        if self._left_s <= 0:
+            return False
+        pause_s = min(self._next_s, self._left_s)
+        self._sleep(pause_s)
+        self._left_s -= pause_s
+        self._next_s = min(2 * self._next_s, limits.EXPERIMENT_WAIT_MOST_S)
+        return True
+
+
+class _Life:
+    """A trial on its way: everything that it needs, and how many of its tasks count so far."""
+
+    def __init__(self, materials: Materials, trial: Trial, place: TrialPlace, parts: Mapping[str, Any]) -> None:
+        experiment, self.materials = materials.experiment, materials
+        self.trial, self.place, self.parts = trial, place, parts
+        self.condition = experiment.named(trial.condition)
+        self.settings: LoopSettings = materials.settings(self.condition)
+        self.tasks = ordered_tasks(materials.suite.tasks, experiment.seed, trial.order)
+        self.done = 0
+
+    def go_on(self, on_task: OnTaskEnd | None) -> TrialOutcome:
+        """Work on the tasks that are left; return the outcome when all count."""
+        with self._opened() as bank:
+            self._begin(bank)
+            if not is_finished(bank):
+                self._recorded_tasks(bank, on_task)
+                self._finish(bank)
+            return self._outcome(bank)
+
+    # ---------------------------------------------------------------- the bank
+
+    def _opened(self) -> Bank:
+        """Return the bank as it was after the last task that counts: forked, or cut back to that."""
+        with suppress(BankNotFound):
+            bank = Bank.open(self.place.bank)
+            if is_finished(bank) or self._last_begun(bank) is None:
+                return bank
+            bank.close()
+            self.place.next_cut.parent.mkdir(parents=True, exist_ok=True)
+            # Renamed before the fork is made: if this process ends in between, the next one finds no bank and forks.
+            self.place.bank.rename(self.place.next_cut)
+        return self._forked()
+
+    def _forked(self) -> Bank:
+        """Return a new fork: of the bank that was cut off last, before the task it was cut off in, or of the base."""
+        self.place.bank.parent.mkdir(parents=True, exist_ok=True)
+        for cut in reversed(self.place.cuts):
+            with Bank.open(cut) as older:
+                return older.fork(self.place.bank, self._last_begun(older))
+        with Bank.open(base_place(self.place.folder)) as base:
+            return base.fork(self.place.bank)
+
+    def _last_begun(self, bank: Bank) -> str | None:
+        """Return the point before the task that was begun last, None if it counts, or if none was begun."""
+        runs = [event for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted)]
+        own = [event for event in runs if event.trial == self.trial]
+        if not own:
+            return None
+        task = next(each for each in self.tasks if each.id == own[-1].task_id)
+        with LoopResources(bank, self.settings, self.materials.source, **self.parts) as resources:
+            loop = ClosedLoop(resources)
+            ended = [
+                ran for event in own if event.task_id == task.id and (ran := loop.history.runs[event.run]).is_usable
+            ]
+            # A score needs no model, so a loop counts a task as done without it.
+            scored = all(ran.scored is not None for ran in ended) or not (task.gold_sparql or task.answer)
+            if scored and loop.is_done(task):
+                return None
+        return f"run:{next(event.run for event in own if event.task_id == task.id)}"
+
+    def _begin(self, bank: Bank) -> None:
+        """Put the condition's policies and seeds in place, and record that the trial began; each once.
+
+        Raises `BadInput` if the bank is that of another trial.
+        """
+        started = ExperimentStarted(
+            trial=self.trial,
+            config_digest=self.materials.config_digest(self.condition),
+            suite=self.materials.suite.digest,
+            tasks=tuple(task.id for task in self.tasks),
+        )
+        there = next(bank.events(types={"experiment_started"}), None)
+        if isinstance(there, ExperimentStarted):
+            facts = (there.trial, there.config_digest, there.suite, there.tasks)
+            if facts != (started.trial, started.config_digest, started.suite, started.tasks):
+                raise BadInput(
+                    f"{self.place.bank} is the bank of another trial, or of other settings: run the experiment in "
+                    "another folder with --into"
+                )
+            return
+        from rbank_es.exchange.file_import import import_paths
+
+        bank.set_policies(tables_of(self.condition.choices()), why=f"condition {self.condition.name}")
+        for name in self.condition.seeds:
+            import_paths(bank, [self.materials.seeds[name].path])
+        bank.append(started)
+
+    def _finish(self, bank: Bank) -> None:
+        bank.append(
+            ExperimentFinished(
+                trial=self.trial,
+                config_digest=self.materials.config_digest(self.condition),
+                suite=self.materials.suite.digest,
+                result_digest=self._result_digest(bank),
+            )
+        )
+
+    def _result_digest(self, bank: Bank) -> str:
+        """Return the SHA-256 of what was measured: the same for an interrupted trial, whatever times and ids say."""
+        facts = [
+            [
+                ran.finished.outcome if ran.finished is not None else None,
+                ran.finished.iterations if ran.finished is not None else None,
+                ran.scored.verdict if ran.scored is not None else None,
+                ran.judged.verdict if ran.judged is not None else None,
+                [ran.lm_calls, ran.tokens_in, ran.tokens_out],
+            ]
+            for ran in self._runs(bank)
+        ]
+        return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
+
+    # ---------------------------------------------------------------- the tasks
+
+    def _recorded_tasks(self, bank: Bank, on_task: OnTaskEnd | None) -> None:
+        """Work on each task that doesn't count yet. Raises `LoopStopped` where one doesn't count after it was run."""
+        record: dict[str, Any] = {"suite": self.materials.suite.digest, "trial": self.trial}
+        with LoopResources(bank, self.settings, self.materials.source, **record, **self.parts) as resources:
+            loop = ClosedLoop(resources)
+            begun = {event.task_id for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted)}
+            left = [task for task in self.tasks if task.id not in begun]
+            self.done = len(self.tasks) - len(left)
+            for task in left:
+                result = loop.run(task)
+                if not loop.is_done(task):
+                    _require_settled(bank, loop.history, result)
+                self.done += 1
+                if on_task is not None:
+                    on_task(self.trial, result)
+
+    def _runs(self, bank: Bank) -> list[RunProgress]:
+        started = next(bank.events(types={"experiment_started"}))
+        return [ran for ran in History(bank).catch_up().runs.values() if ran.started_seq > started.seq]
+
+    def _outcome(self, bank: Bank) -> TrialOutcome:
+        runs = self._runs(bank)
+        scored = [ran.scored.verdict for ran in runs if ran.scored is not None]
+        judged = [ran.judged.verdict for ran in runs if ran.judged is not None]
+        costs = [ran.cost_usd for ran in runs if ran.cost_usd is not None]
+        return TrialOutcome(
+            trial=self.trial,
+            place=str(self.place.bank.relative_to(self.place.folder)),
+            runs=len(runs),
+            right=scored.count("success"),
+            wrong=scored.count("failure"),
+            successes=judged.count("success"),
+            failures=judged.count("failure"),
+            lm_calls=sum(ran.lm_calls for ran in runs),
+            tokens_in=sum(ran.tokens_in for ran in runs),
+            tokens_out=sum(ran.tokens_out for ran in runs),
+            cost_usd=sum(costs) if costs else None,
+            cuts=len(self.place.cuts),
+        )
+
+
+# ---------------------------------------------------------------- parts
+
+
+def base_place(folder: Path) -> Path:
+    """Return the place of the bank from which all trials of an experiment are forked."""
+    return folder / "banks" / "base"
+
+
+def tables_of(choices: Iterable[PolicyChoice]) -> dict[str, dict[str, Any]]:
+    """Return policies as `Bank.set_policies` takes them, each whole."""
+    return {each.kind: {"name": each.name, "version": each.version, **each.settings} for each in choices}
+
+
+def is_finished(bank: Bank) -> bool:
+    """Return whether the trial in a bank was run to its end."""
+    return next(bank.events(types={"experiment_finished"}), None) is not None
+
+
+def _require_settled(bank: Bank, history: History, result: TaskResult) -> None:
+    """Raise `LoopStopped` if a task doesn't count, because something outside the agent failed that may be over later.
+
+    A judge or an extractor whose replies nobody can read is no such thing: the task counts, without a verdict.
+    """
+    for run in result.runs:
+        end = history.runs[run].finished
+        if end is not None and not history.runs[run].is_usable:
+            raise LoopStopped(run, end.error_code or "unexpected", bank.text(end.error) or "it did not say why")
+        last: dict[str, LmCalled] = {}
+        for event in bank.events(types={"lm_called"}, run=run):
+            if isinstance(event, LmCalled) and event.role in ("judge", "extractor"):
+                last[event.role] = event
+        for call in last.values():
+            if call.error_code in WAITED_FOR:
+                raise LoopStopped(run, call.error_code, bank.text(call.error) or f"the {call.role} gave no answer")

@@ -1,0 +1,113 @@
+"""`rbank-es experiment`: lists, shows, plans and runs experiments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rbank_es.experiments.suite import Suite, write_suite
+from tests.cli_runner import digest_of, fails, run
+from tests.loop.loops import TASKS
+from tests.loop.test_closed_loop import REACT
+from tests.sandbox.sandboxes import require_dspy
+
+require_dspy()
+
+# No executor here runs code, so no sandbox has to start.
+MINE = """\
+name = "mine"
+title = "Mine"
+question = "Is it?"
+suite = "tasks.json"
+baseline = "without"
+contrasts = [["with", "without"]]
+[shared]
+executor = "react"
+judge = "lm"
+[[condition]]
+name = "without"
+layers = ["L0"]
+[[condition]]
+name = "with"
+layers = ["L0", "L2"]
+extract = true
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "mine.toml").write_text(MINE)
+    (tmp_path / "turns.toml").write_text(REACT)
+    write_suite(Suite.of("heights", TASKS[1:]), tmp_path / "tasks.json")
+    return tmp_path
+
+
+def test_the_shipped_experiments_are_listed_and_shown(place: Path) -> None:
+    listed = run("experiment", "list", cwd=place).out
+    assert [line.split()[0] for line in listed.splitlines()[1:4]] == ["E1", "E2", "E3"]
+    assert run("experiment", "list", "--json", cwd=place).json[8]["name"] == "E9"
+    shown = run("experiment", "show", "E9c", cwd=place).out
+    assert "retrieval.k_success=0, retrieval.k_failure=2" in " ".join(shown.split())
+    assert "20: 4 conditions x 5 orders x 1 repetition" in " ".join(shown.split())
+    (place / "again.toml").write_text(run("experiment", "show", "E9", "--toml", cwd=place).out)
+    again, once = (run("experiment", "show", name, "--json", cwd=place).json for name in ("./again.toml", "E9"))
+    assert again == once and once["baseline"] == "no-memory"
+
+
+def test_a_dry_run_names_no_model_calls_none_and_writes_nothing(place: Path) -> None:
+    before = digest_of(place)
+    plan = run(
+        "experiment", "run", "mine.toml", "--ont", "lights", "--dry-run", "--orders", 3, "--json", cwd=place
+    ).json
+    assert (plan["trials"], plan["runs"], plan["usd_most"]) == (6, 6, None)
+    told = run(
+        "experiment",
+        "run",
+        "mine.toml",
+        "--ont",
+        "lights",
+        "--dry-run",
+        "--prices",
+        "1,2",
+        "--lm",
+        "openai/x",
+        cwd=place,
+    ).out
+    assert (
+        "2 trials over 1 task, 2 runs" in told and "dollars" in told and "nothing was written" in " ".join(told.split())
+    )
+    assert digest_of(place) == before
+
+
+@pytest.mark.slow
+def test_an_experiment_is_run_into_a_folder_and_the_same_command_changes_nothing(place: Path) -> None:
+    command = ("experiment", "run", "mine.toml", "--ont", "lights", "--lm", "script:turns.toml", "--repeat", 2)
+    told = run(*command, "--jobs", 2, cwd=place).out
+    assert "4 trials in experiments/mine" in told and "scripted" in told
+    before = digest_of(place / "experiments")
+    again = run(*command, "--json", cwd=place).json
+    assert [each["right"] for each in again["trials"]] == [1] * 4 and again["scripted"]
+    assert digest_of(place / "experiments") == before
+    assert "holds another experiment" in fails(*command, "--orders", 2, cwd=place)
+    environment = json.loads((place / "experiments" / "mine" / "environment.json").read_text())
+    assert environment["source"]["id"] == "lights"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "E99"], "no experiment is called 'E99'"),
+        (["run", "missing.toml"], "missing.toml"),
+        (["run", "mine.toml"], "names no ontology: name one source with --ont or --endpoint"),
+        (["run", "mine.toml", "--ont", "lights"], "no model is named"),
+        (["run", "E9", "--prices", "1,2"], "add --dry-run"),
+        (["run", "E9", "--dry-run", "--prices", "1"], "write two numbers"),
+        (["run", "E9", "--dry-run", "--prices", "nan,1"], "0 or more"),
+        (["run", "E9", "--dry-run", "--orders", "9000", "--repeat", "9000"], "trials; an experiment has at most"),
+        (["show", "E9", "--toml", "--json"], "two forms of the same"),
+    ],
+)
+def test_what_can_not_be_run_is_refused(place: Path, arguments: list[str], said: str) -> None:
+    assert said in " ".join(fails("experiment", *arguments, cwd=place).split())
