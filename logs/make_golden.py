@@ -460,7 +460,7 @@ def tell_correction(teller: Teller, extraction: str) -> None:
 
 def tell_the_rest(teller: Teller) -> None:
     """Return an artifact, an experiment, a run that fails, and a run without any known field."""
-    teller.tell(
+    [guide, *_] = teller.tell(
         ArtifactMaterialised(
             artifact="guide-1",
             kind="guide",
@@ -488,7 +488,11 @@ def tell_the_rest(teller: Teller) -> None:
             result='{"passed":1}',
         ),
     )
-    teller.tell(RunStarted(run="run-2"), RunFinished(run="run-2", outcome="failed", error="The endpoint is closed."))
+    teller.tell(
+        RunStarted(run="run-2"),
+        ContextBuilt(run="run-2", chars=0, artifacts=(guide,)),
+        RunFinished(run="run-2", outcome="failed", error="The endpoint is closed."),
+    )
 
 
 def tell_erasures(teller: Teller) -> None:
