@@ -1,0 +1,86 @@
+"""The study of a poisoned bank: what a judge that errs does to a bank, and what a person's checks save of it.
+
+Factors: the judge's errors (a failure called a success, a success called a failure), what consolidation, forgetting and
+ranking do, and the number of verdicts that a person checks, picked at random or as a review proposes; people err too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from rbank_es.experiments.simulated.life import LifePlan, Pick, VerdictCheck
+from rbank_es.experiments.simulated.solver import JudgeErrors
+from rbank_es.experiments.simulated.study import Cell, Study
+from rbank_es.experiments.simulated.world import Assumptions
+
+SIZE = Assumptions()
+
+FALSE_SUCCESS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+FALSE_FAILURE = (0.0, 0.2, 0.4, 0.6)
+BOUND = {"name": "bounded", "max_items": 60, "floor_success": 20, "floor_failure": 20}
+"""A third of the items that `append` keeps of 180 tasks, with room for both polarities."""
+
+BANKS: dict[str, dict[str, dict[str, object]]] = {
+    "append": {"consolidation": {"name": "append"}},
+    "append, bounded": {"consolidation": {"name": "append"}, "forgetting": BOUND},
+    "dedup": {"consolidation": {"name": "dedup"}},
+    "dedup, bounded": {"consolidation": {"name": "dedup"}, "forgetting": BOUND},
+    "dedup, by support": {"consolidation": {"name": "dedup"}, "retrieval": {"name": "support"}},
+}
+"""Consolidation and forgetting in all combinations; ranking by support needs a policy that consolidates."""
+
+CHECKED_BANKS = ("append", "dedup")
+CHECKED_JUDGES = ((0.14, 0.25), (0.3, 0.3), (0.5, 0.1), (0.7, 0.3))
+"""The judge as reported of models, one that errs both ways, one that praises, and one that knows nothing."""
+
+ROUNDS = 6
+CHECKS = (18, 36, 90)
+"""Verdicts that are checked of 180, in `ROUNDS` equal parts, a part after each sixth of the tasks."""
+
+PICKS: tuple[Pick, ...] = ("random", "review")
+PEOPLE = (0.0, 0.2)
+"""The shares of verdicts on which people err: never, and about as often as a good judge."""
+
+
+def _cells() -> Iterator[Cell]:
+    judges = product(FALSE_SUCCESS, FALSE_FAILURE)
+    for (false_success, false_failure), bank in product(judges, BANKS):
+        yield _cell(bank, false_success, false_failure)
+    for (false_success, false_failure), bank in product(CHECKED_JUDGES, CHECKED_BANKS):
+        yield _cell(bank, false_success, false_failure)
+        for checks, pick, people in product(CHECKS, PICKS, PEOPLE):
+            yield _cell(bank, false_success, false_failure, checks, pick, people)
+
+
+def _cell(
+    bank: str, false_success: float, false_failure: float, checks: int = 0, pick: Pick = "random", people: float = 0.0
+) -> Cell:
+    every = SIZE.tasks // ROUNDS
+    rounds = [
+        VerdictCheck(at=every * number, verdicts=checks // ROUNDS, pick=pick, errors=people)
+        for number in range(1, ROUNDS + 1)
+    ]
+    factors: dict[str, str | float] = {
+        "bank": bank,
+        "false_success": false_success,
+        "false_failure": false_failure,
+        "checks": checks,
+    }
+    return Cell(
+        factors=factors | ({"pick": pick, "people": people} if checks else {}),
+        plan=LifePlan(
+            policies=BANKS[bank],
+            judge=JudgeErrors(false_success=false_success, false_failure=false_failure),
+            checks=tuple(rounds) if checks else (),
+        ),
+    )
+
+
+STUDY = Study(
+    name="poisoned-bank",
+    title="The phase diagram of a poisoned bank",
+    assumptions=SIZE,
+    repetitions=12,
+    cells=tuple(_cells()),
+)
