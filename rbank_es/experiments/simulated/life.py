@@ -56,8 +56,8 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The condition of a life. `policies` are tables by kind, as `Bank.set_policies` takes them.
 
     The judge errs by `judge`; from task `judge_changes_at` on (0: never) by `later_judge`. After `emptied_at` tasks (0:
-    never) the life goes on with an empty bank. Skill is measured every so many tasks (0: at the end alone), and before
-    and after what happens between two tasks.
+    never) the life goes on with an empty bank. From task `measured_from` on, skill is measured every so many tasks (0: at
+    the end alone), and before and after what happens between two tasks.
     """
 
     memory: bool = True
@@ -68,6 +68,7 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     later_judge: JudgeErrors = JudgeErrors()
     checks: tuple[VerdictCheck, ...] = ()
     emptied_at: Done = 0
+    measured_from: Done = 0
     measured_every: Done = 0
 
 
@@ -185,17 +186,24 @@ class _Living:
         checks = [each for each in plan.checks if each.at == done]
         emptied = bool(plan.emptied_at) and plan.emptied_at == done
         happens = bool(checks) or emptied
-        if plan.measured_every and (happens or (done % plan.measured_every == 0 and done < len(self.world.tasks))):
+        if happens or self._is_measured(done):
             self._measure(done)
         if emptied:
             self.memory.close()
             self.memory, self.runs = self.new_memory(), {}
         for check in checks:
             self._check(check, done)
-        if plan.measured_every and happens:
+        if happens:
             self._measure(done)
 
+    def _is_measured(self, done: int) -> bool:
+        # At the end it is measured anyway.
+        begun = self.plan.measured_every and self.plan.measured_from <= done < len(self.world.tasks)
+        return bool(begun) and done % self.plan.measured_every == 0
+
     def _measure(self, done: int) -> None:
+        if not self.plan.measured_every:
+            return
         skills, _ = self._skills(done)
         self.curve.append((done, _mean(list(skills.values()))))
 

@@ -17,7 +17,7 @@ from rbank_es.experiments.simulated.world import Assumptions
 SIZE = Assumptions()
 
 FALSE_SUCCESS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-FALSE_FAILURE = (0.0, 0.2, 0.4, 0.6)
+FALSE_FAILURE = (0.0, 0.3, 0.6)
 BOUND = {"name": "bounded", "max_items": 60, "floor_success": 20, "floor_failure": 20}
 """A third of the items that `append` keeps of 180 tasks, with room for both polarities."""
 
@@ -31,16 +31,16 @@ BANKS: dict[str, dict[str, dict[str, object]]] = {
 """Consolidation and forgetting in all combinations; ranking by support needs a policy that consolidates."""
 
 CHECKED_BANKS = ("append", "dedup")
-CHECKED_JUDGES = ((0.14, 0.25), (0.3, 0.3), (0.5, 0.1), (0.7, 0.3))
-"""The judge as reported of models, one that errs both ways, one that praises, and one that knows nothing."""
+CHECKED_JUDGES = ((0.14, 0.25), (0.4, 0.3), (0.6, 0.3))
+"""A judge as reported of models, one that errs more, and one that knows hardly anything."""
 
 ROUNDS = 6
 CHECKS = (18, 36, 90)
 """Verdicts that are checked of 180, in `ROUNDS` equal parts, a part after each sixth of the tasks."""
 
 PICKS: tuple[Pick, ...] = ("random", "review")
-PEOPLE = (0.0, 0.2)
-"""The shares of verdicts on which people err: never, and about as often as a good judge."""
+ERRING = 0.2
+"""The share of verdicts on which people err, where they do: about as often as a good judge."""
 
 
 def _cells() -> Iterator[Cell]:
@@ -48,9 +48,12 @@ def _cells() -> Iterator[Cell]:
     for (false_success, false_failure), bank in product(judges, BANKS):
         yield _cell(bank, false_success, false_failure)
     for (false_success, false_failure), bank in product(CHECKED_JUDGES, CHECKED_BANKS):
-        yield _cell(bank, false_success, false_failure)
-        for checks, pick, people in product(CHECKS, PICKS, PEOPLE):
-            yield _cell(bank, false_success, false_failure, checks, pick, people)
+        if false_success not in FALSE_SUCCESS:
+            yield _cell(bank, false_success, false_failure)
+        for checks, pick in product(CHECKS, PICKS):
+            yield _cell(bank, false_success, false_failure, checks, pick)
+        for pick in PICKS:
+            yield _cell(bank, false_success, false_failure, CHECKS[1], pick, ERRING)
 
 
 def _cell(
@@ -81,6 +84,6 @@ STUDY = Study(
     name="poisoned-bank",
     title="The phase diagram of a poisoned bank",
     assumptions=SIZE,
-    repetitions=12,
+    repetitions=10,
     cells=tuple(_cells()),
 )

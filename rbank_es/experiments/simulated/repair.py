@@ -67,7 +67,7 @@ def _cells() -> Iterator[Cell]:
         policies = {"consolidation": {"name": bank}}
         yield Cell(
             factors={"bank": bank, "repair": name},
-            plan=replace(plan, judge=judge, policies=policies, measured_every=EVERY),
+            plan=replace(plan, judge=judge, policies=policies, measured_from=AT, measured_every=EVERY),
         )
 
 
@@ -75,6 +75,6 @@ STUDY = Study(
     name="repair",
     title="Repairing a poisoned bank",
     assumptions=Assumptions(tasks=TASKS),
-    repetitions=12,
+    repetitions=10,
     cells=tuple(_cells()),
 )
