@@ -37,6 +37,7 @@ from rbank_es.cli.shared.output import (
     styled,
     warn,
 )
+from rbank_es.cli.shared.simulation import simulate
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 
@@ -362,3 +363,4 @@ experiment.params.append(debug_option())
 experiment.add_command(list_)
 experiment.add_command(show)
 experiment.add_command(run)
+experiment.add_command(simulate)

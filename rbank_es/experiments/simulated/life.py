@@ -56,8 +56,8 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The condition of a life. `policies` are tables by kind, as `Bank.set_policies` takes them.
 
     The judge errs by `judge`; from task `judge_changes_at` on (0: never) by `later_judge`. After `emptied_at` tasks (0:
-    never) the life goes on with an empty bank. From task `measured_from` on, skill is measured every so many tasks (0: at
-    the end alone), and before and after what happens between two tasks.
+    never) the life goes on with an empty bank. From task `measured_from` on, skill is measured every so many tasks (0:
+    at the end alone), and before and after what happens between two tasks.
     """
 
     memory: bool = True
