@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cli_runner import run
 
-ONE = ("--repeat", "1", "--where", "bank=append", "--where", "false_success=0.2", "--where", "false_failure=0.3")
+ONE = ("--repeat", "1", "--where", "bank=append", "--where", "false_success=0.25", "--where", "false_failure=0.3")
 
 
 def test_a_condition_is_lived_and_its_results_are_written(tmp_path: Path) -> None:

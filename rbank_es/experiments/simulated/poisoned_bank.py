@@ -14,12 +14,12 @@ from rbank_es.experiments.simulated.solver import JudgeErrors
 from rbank_es.experiments.simulated.study import Cell, Study
 from rbank_es.experiments.simulated.world import Assumptions
 
-SIZE = Assumptions()
+SIZE = Assumptions(tasks=120)
 
-FALSE_SUCCESS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+FALSE_SUCCESS = (0.0, 0.25, 0.5, 0.75, 1.0)
 FALSE_FAILURE = (0.0, 0.3, 0.6)
-BOUND = {"name": "bounded", "max_items": 60, "floor_success": 20, "floor_failure": 20}
-"""A third of the items that `append` keeps of 180 tasks, with room for both polarities."""
+BOUND = {"name": "bounded", "max_items": 40, "floor_success": 10, "floor_failure": 10}
+"""A third of the items that `append` keeps of 120 tasks, with room for both polarities."""
 
 BANKS: dict[str, dict[str, dict[str, object]]] = {
     "append": {"consolidation": {"name": "append"}},
@@ -31,12 +31,12 @@ BANKS: dict[str, dict[str, dict[str, object]]] = {
 """Consolidation and forgetting in all combinations; ranking by support needs a policy that consolidates."""
 
 CHECKED_BANKS = ("append", "dedup")
-CHECKED_JUDGES = ((0.14, 0.25), (0.4, 0.3), (0.6, 0.3))
-"""A judge as reported of models, one that errs more, and one that knows hardly anything."""
+CHECKED_JUDGES = ((0.14, 0.25), (0.5, 0.3))
+"""A judge as reported of models, and one that errs twice as much."""
 
 ROUNDS = 6
-CHECKS = (18, 36, 90)
-"""Verdicts that are checked of 180, in `ROUNDS` equal parts, a part after each sixth of the tasks."""
+CHECKS = (12, 24, 60)
+"""Verdicts that are checked of 120, in `ROUNDS` equal parts, a part after each sixth of the tasks."""
 
 PICKS: tuple[Pick, ...] = ("random", "review")
 ERRING = 0.2
