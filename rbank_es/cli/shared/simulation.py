@@ -86,7 +86,7 @@ def _print(result: StudyResult) -> None:
     lived = f"{count(result.repetitions, 'repetition')} of {count(len(result.cells), 'condition')}"
     echo(f"{lived}; skill without memory {result.without:.3f}")
     names = list(dict.fromkeys(name for cell in result.cells for name in cell.factors))
-    rows = [[cell.factors.get(name, "") for name in names] + _facts(cell) for cell in result.cells]
+    rows = [[*(cell.factors.get(name, "") for name in names), *_facts(cell)] for cell in result.cells]
     echo_table([*(each.replace("_", " ") for each in (*names, *FACTS))], rows, flexible=names)
 
 
