@@ -68,11 +68,19 @@ class LearnerMemory:
         """Record a run, from its beginning to its verdict. Its id is that of its task."""
         run, chars = task.id, len(given.packed.text)
         layer = LayerUse(layer="L2", chars=chars, budget=given.packed.budget_chars, truncated=given.packed.truncated)
+        started = RunStarted(
+            run=run,
+            task_id=task.id,
+            family=f"family-{task.family}",
+            executor=JUDGE,
+            simulated=True,
+            layers=("L2",),
+            release=__version__,
+            task=task.question,
+        )
         self.bank.append(
             [
-                RunStarted(
-                    run=run, executor=JUDGE, scripted=True, layers=("L2",), release=__version__, task=task.question
-                ),
+                started,
                 *(replace(each, run=run) for each in given.retrievals),
                 ContextBuilt(
                     run=run, chars=chars, layers=(layer,), items=given.packed.items, texts=(given.packed.text,)

@@ -79,7 +79,7 @@ def test_a_life_is_recorded_as_the_loop_records_runs_marked_and_with_its_scores_
         events = [*bank.events()]
         assert isinstance(events[0], BankCreated)
         assert SIMULATED in events[0].purpose
-        assert [each.scripted for each in events if isinstance(each, RunStarted)] == [True] * 24
+        assert [each.simulated for each in events if isinstance(each, RunStarted)] == [True] * 24
         judgments = [each for each in events if isinstance(each, RunJudged)]
         assert [each.purpose for each in judgments] == ["learning"] * 24 + ["scoring"] * 24
         assert {each.by for each in events if isinstance(each, JudgmentOverruled)} == {"simulated person"}
