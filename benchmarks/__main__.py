@@ -39,6 +39,7 @@ SUBJECTS = (
     "recording",
     "rollouts",
     "sandbox",
+    "simulated runs",
 )
 
 
@@ -87,6 +88,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         rollouts,
         sandboxes,
         search,
+        simulated_runs,
         startup,
         suppositions,
         tools,
@@ -114,6 +116,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "recording": recording.measure,
         "rollouts": rollouts.measure,
         "sandbox": sandboxes.measure,
+        "simulated runs": simulated_runs.measure,
     }
     of_bank = {
         "reading": reading.measure,

@@ -1,0 +1,59 @@
+"""Runs of the simulated learner in a real bank: how many fit into minutes, and whether a run costs more in a long life.
+
+Processor time, because an experiment shares two cores among its lives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.measure import Goal, Row
+from benchmarks.sizes import Sizes
+from rbank_es.context.layer import LayerText
+from rbank_es.experiments.simulated.life import LifePlan, live
+from rbank_es.experiments.simulated.memory_mirror import MirrorMemory
+from rbank_es.experiments.simulated.real_life import LearnerMemory
+from rbank_es.experiments.simulated.world import Assumptions, World
+
+RUNS, CORES = 6_000, 2
+PARTS = 5
+GOAL_MINUTES, GOAL_GROWTH = 3, 1.5
+
+
+class Timed(LearnerMemory):
+    """A memory in a real bank that notes the processor time whenever a run begins."""
+
+    times: list[float]
+
+    def found(self, question: str) -> LayerText:
+        """Return the items for a question."""
+        self.times.append(time.process_time())
+        return super().found(question)
+
+
+def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
+    """Yield the time of 6,000 runs on two cores, the growth within one life, and that of a life in the mirror."""
+    world, plan = World(Assumptions(tasks=sizes.loop_tasks)), LifePlan()
+    memory = Timed.create(str(place / "bank"), {})
+    memory.times = []
+    live(world, plan, lambda: memory)
+    parts = sizes.loop_tasks // PARTS
+    first, last = (_each(memory.times, start, parts) for start in (0, sizes.loop_tasks - parts))
+    each = _each(memory.times, 0, sizes.loop_tasks)
+    minutes = each * RUNS / CORES / 60
+    begun = time.process_time()
+    live(world, plan, lambda: MirrorMemory.begin({}))
+    mirror = (time.process_time() - begun) / sizes.loop_tasks
+    what = f"SIMULATED: {RUNS:,} runs in banks on disk, {CORES} cores, by a life of {sizes.loop_tasks:,} tasks"
+    ours, floor = f"{minutes:.1f} min ({each * 1e3:.0f} ms a run)", f"in memory {mirror * 1e3:.1f} ms"
+    yield Row("simulated runs", what, ours, floor=floor, goal=Goal("≤", GOAL_MINUTES, "min"), value=minutes)
+    what = f"SIMULATED: the last fifth of {sizes.loop_tasks:,} runs beside the first"
+    goal = Goal("≤", GOAL_GROWTH, "x the first")
+    yield Row("simulated runs", what, f"{last * 1e3:.0f} ms", f"{first * 1e3:.0f} ms", goal=goal, value=last / first)
+
+
+def _each(times: list[float], start: int, count: int) -> float:
+    """Return the mean processor time of so many runs, in seconds."""
+    return (times[start + count] - times[start]) / count
