@@ -11,7 +11,7 @@ from itertools import product
 
 from rbank_es.experiments.simulated.life import LifePlan, Pick, VerdictCheck
 from rbank_es.experiments.simulated.solver import JudgeErrors
-from rbank_es.experiments.simulated.study import Cell, Study
+from rbank_es.experiments.simulated.study import StudyCell, Study
 from rbank_es.experiments.simulated.world import Assumptions
 
 SIZE = Assumptions(tasks=120)
@@ -43,7 +43,7 @@ ERRING = 0.2
 """The share of verdicts on which people err, where they do: about as often as a good judge."""
 
 
-def _cells() -> Iterator[Cell]:
+def _cells() -> Iterator[StudyCell]:
     judges = product(FALSE_SUCCESS, FALSE_FAILURE)
     for (false_success, false_failure), bank in product(judges, BANKS):
         yield _cell(bank, false_success, false_failure)
@@ -58,7 +58,7 @@ def _cells() -> Iterator[Cell]:
 
 def _cell(
     bank: str, false_success: float, false_failure: float, checks: int = 0, pick: Pick = "random", people: float = 0.0
-) -> Cell:
+) -> StudyCell:
     every = SIZE.tasks // ROUNDS
     rounds = [
         VerdictCheck(at=every * number, verdicts=checks // ROUNDS, pick=pick, errors=people)
@@ -70,7 +70,7 @@ def _cell(
         "false_failure": false_failure,
         "checks": checks,
     }
-    return Cell(
+    return StudyCell(
         factors=factors | ({"pick": pick, "people": people} if checks else {}),
         plan=LifePlan(
             policies=BANKS[bank],
@@ -84,6 +84,6 @@ STUDY = Study(
     name="poisoned-bank",
     title="The phase diagram of a poisoned bank",
     assumptions=SIZE,
-    repetitions=10,
+    repetitions=8,
     cells=tuple(_cells()),
 )

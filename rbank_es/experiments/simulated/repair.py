@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rbank_es.experiments.simulated.life import LifePlan, VerdictCheck
 from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
-from rbank_es.experiments.simulated.study import Cell, Study
+from rbank_es.experiments.simulated.study import StudyCell, Study
 from rbank_es.experiments.simulated.world import Assumptions
 
 AT, TASKS, EVERY = 120, 240, 10
@@ -61,11 +61,11 @@ REPAIRS: dict[str, LifePlan] = {
 """The repairs, under the judge that poisoned the bank unless a better one follows."""
 
 
-def _cells() -> Iterator[Cell]:
+def _cells() -> Iterator[StudyCell]:
     for bank, (name, plan) in product(BANKS, REPAIRS.items()):
         judge = PERFECT if name == "right from the start" else JUDGE
         policies = {"consolidation": {"name": bank}}
-        yield Cell(
+        yield StudyCell(
             factors={"bank": bank, "repair": name},
             plan=replace(plan, judge=judge, policies=policies, measured_from=AT, measured_every=EVERY),
         )
@@ -75,6 +75,6 @@ STUDY = Study(
     name="repair",
     title="Repairing a poisoned bank",
     assumptions=Assumptions(tasks=TASKS),
-    repetitions=10,
+    repetitions=8,
     cells=tuple(_cells()),
 )

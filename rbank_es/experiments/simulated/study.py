@@ -34,7 +34,7 @@ Factors = Mapping[str, str | float]
 Progress = Callable[[int, int], None]
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class StudyCell(Struct, frozen=True, kw_only=True):
     """One condition of a study: the factors that set it apart, and the life that they mean."""
 
     factors: dict[str, str | float]
@@ -53,7 +53,7 @@ class Study(Struct, frozen=True, kw_only=True):
     title: str
     assumptions: Assumptions
     repetitions: int
-    cells: tuple[Cell, ...]
+    cells: tuple[StudyCell, ...]
 
 
 class CellResult(Struct, frozen=True, kw_only=True):
@@ -158,7 +158,7 @@ def _lived(assumptions: Assumptions, plans: list[LifePlan], count: int, jobs: in
         yield from (map if pool is None else pool.map)(live_in_memory, *zip(*each, strict=True))
 
 
-def _result(cell: Cell, lives: list[Life]) -> CellResult:
+def _result(cell: StudyCell, lives: list[Life]) -> CellResult:
     measured = bool(cell.plan.measured_every)
     return CellResult(
         factors=cell.factors,
