@@ -11,7 +11,7 @@ from itertools import product
 
 from rbank_es.experiments.simulated.life import LifePlan, Pick, VerdictCheck
 from rbank_es.experiments.simulated.solver import JudgeErrors
-from rbank_es.experiments.simulated.study import StudyCell, Study
+from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
 
 SIZE = Assumptions(tasks=120)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rbank_es.experiments.simulated.life import LifePlan, VerdictCheck
 from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
-from rbank_es.experiments.simulated.study import StudyCell, Study
+from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
 
 AT, TASKS, EVERY = 120, 240, 10
