@@ -48,13 +48,13 @@ def level_of(query: ParsedQuery) -> int:
 def family_of(query: ParsedQuery) -> str | None:
     """Return the local names of a query's properties, sorted: tasks that use the same ones can help each other.
 
-    Classes and labels are left out, because most queries name them; None if nothing is left.
+    Classes and labels, which most queries name, count only if there is nothing else; None if no property is named.
     """
     used = {
         step.iri
         for triple in tree.triples(query.tree)
         if not isinstance(triple.predicate, tree.Variable)
         for step in tree.steps(triple.predicate)
-        if step.iri not in _EVERYWHERE
     }
-    return "+".join(sorted(re.split(r"[#/:]", iri)[-1] for iri in used))[: limits.TASK_ID_CHARS] or None
+    named = used.difference(_EVERYWHERE) or used
+    return "+".join(sorted(re.split(r"[#/:]", iri)[-1] for iri in named))[: limits.TASK_ID_CHARS] or None

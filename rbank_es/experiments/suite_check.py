@@ -29,6 +29,8 @@ from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, dataset_of
 
+_SHOWN_FAMILIES = 5
+
 NOT_RUN = "not run: its endpoint is only asked if you say so"
 
 
@@ -65,7 +67,7 @@ class SuiteCheck(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     tasks: tuple[TaskCheck, ...]
     notes: tuple[str, ...] = ()
-    """What is no fault, and worth knowing: a family of one task."""
+    """What is no fault, and worth knowing: families of one task."""
 
     @property
     def failing(self) -> tuple[TaskCheck, ...]:
@@ -130,9 +132,11 @@ def check_task(task: Task, engines: EnginePair | None, *, timeout_s: float = lim
 
 
 def _notes(suite: Suite) -> Iterator[str]:
-    for name, ids in suite.families.items():
-        if len(ids) == 1:
-            yield f"the family {name!r} has one task, {ids[0]}: no lesson from it can help another"
+    lonely = [name for name, ids in suite.families.items() if len(ids) == 1]
+    if lonely:
+        shown = ", ".join(lonely[:_SHOWN_FAMILIES]) + (", …" if len(lonely) > _SHOWN_FAMILIES else "")
+        number = f"{len(lonely)} families have" if len(lonely) > 1 else "1 family has"
+        yield f"{number} one task, from which no lesson can help another: {shown}"
 
 
 # ---------------------------------------------------------------- what is written

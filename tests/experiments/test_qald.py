@@ -54,7 +54,7 @@ def test_questions_become_tasks_with_gold_answer_level_and_family() -> None:
     first, number, decision = found.tasks
     assert (first.question, first.endpoint, first.level, first.family) == ("Capital?", "dbpedia", 1, "capital")
     assert (first.answer, number.answer, decision.answer) == ([[["iri", X + "Ulm"]]], [[["num", 12]]], [[True]])
-    assert (number.level, number.family) == (5, None)
+    assert (number.level, number.family) == (5, "type")
     assert found.left_out == {
         "a query that can't be read": 1, "no query": 1, "no text in the language 'en'": 1
     }  # fmt: skip
@@ -102,6 +102,7 @@ def test_no_content_makes_anything_but_tasks_or_a_refusal(data: bytes) -> None:
         ("SELECT ?x WHERE { ?x <x:p>/<x:q> ?y }", 3, "p+q"),
         ("SELECT ?x WHERE { ?x <x:p> ?y FILTER(?y > 3) }", 4, "p"),
         ("SELECT ?x WHERE { ?x <x:p> ?y } ORDER BY ?y LIMIT 1", 5, "p"),
+        ("SELECT ?x WHERE { ?x a <x:C> ; <http://www.w3.org/2000/01/rdf-schema#label> ?y }", 2, "label+type"),
         ("SELECT ?filter WHERE { ?filter ?count 'ORDER' }", 1, None),
     ],
 )
