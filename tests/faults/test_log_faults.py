@@ -154,6 +154,22 @@ class TestTornTail:
         assert again.append([note("c")]).last == 2 and again.verify().torn is None
         assert texts_in(again) == ["a", "c"]
 
+    @pytest.mark.parametrize("ids", [2, 40])  # looked for in the file, and in a dictionary of all its ids
+    def test_a_long_text_of_a_torn_append_is_written_again_with_it(self, tmp_path: Path, ids: int) -> None:
+        """The text was found in the remains, which were cut off before the group that named it was written."""
+        place, long = tmp_path / "bank", "a long text " * 500
+        log = create(place)
+        log.append([note("a", 1)])
+        group = [note(long, number) for number in range(2, ids + 1)] + [note("end", ids + 1)]
+        log.append(group)
+        data = active(place).read_bytes()
+        active(place).write_bytes(data[: data.rstrip(b"\n").rindex(b"\n") + 1])
+        no_receipts(place)
+        again = FileLog.open(place)
+        assert not again.append(group).duplicate and again.append(group).duplicate
+        assert texts_in(again) == ["a", *[long] * (ids - 1), "end"]
+        assert again.verify().torn is None
+
     def test_id_of_a_torn_event_is_not_known(self, tmp_path: Path) -> None:
         """The id of an event whose group isn't whole: no position for readers, no duplicate for writers."""
         place = tmp_path / "bank"

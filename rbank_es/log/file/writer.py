@@ -177,6 +177,7 @@ class Writer:
         warnings.warn(InterruptedAppend(f"segment {tail.segment.name}, byte {tail.offset:,}", size, kept), stacklevel=2)
         keep_remains(self._directory / kept, self._fd, tail.offset, self._system)
         self._system.truncate(self._fd, tail.offset)
+        self.ids.forget_active()
         at = max(groups.utc_text(self._clock()), self._heads.last_at)
         self._unrecorded = lines.Torn(tail.seq, at, size, kept)
 
@@ -214,7 +215,7 @@ class Writer:
         with self:
             tail = self._ready()
             # Before the expectation, because a retry can't know that its first try succeeded.
-            appended = self._known(prepared)
+            appended = self._known(prepared, tail)
             if appended is None:
                 groups.refuse_erasure_records(prepared)
                 groups.check_expected(self._place, expected, tail.seq)
@@ -229,8 +230,8 @@ class Writer:
     def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
         return groups.prepare_new(events, self._clock, self._entropy, self._texts.holds, self._texts.read)
 
-    def _known(self, prepared: list[Prepared]) -> Appended | None:
-        return groups.known_group(prepared, self.ids.find, self._stored_at)
+    def _known(self, prepared: list[Prepared], tail: Tail) -> Appended | None:
+        return groups.known_group(prepared, partial(self.ids.find, upto=tail.seq), self._stored_at)
 
     def _stored_at(self, seq: int) -> tuple[Event, Event]:
         there = self._reader.line_at(seq)
@@ -272,7 +273,8 @@ class Writer:
         if file != [tail.segment.first, tail.inode] or offset > tail.offset:
             self._stored, offset = {}, 0
         if offset < tail.offset:
-            self._stored.update(segment_rewrite.stored_texts(tail.segment, self._seed, offset))
+            # Up to the tail: texts behind it are cut off before the group is written that would name them.
+            self._stored.update(segment_rewrite.stored_texts(tail.segment, self._seed, offset, tail.offset))
         self._stored_upto = _end_of(tail)
 
     def _write(self, data: bytes, tail: Tail) -> int:
@@ -424,7 +426,7 @@ class Writer:
 
     def _erase_everywhere(self, job: segment_rewrite.Job, prepared: list[Prepared], tail: Tail) -> Appended:
         self._cut(tail)
-        appended = self._known(prepared)
+        appended = self._known(prepared, tail)
         if appended is None:
             appended, tail = self._append(prepared, tail)
         self.sync(self._fd)
