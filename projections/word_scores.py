@@ -94,7 +94,7 @@ class WordScores:
 
     def __init__(self) -> None:
         """Begin without documents."""
-        self._known: dict[str, _Token] = {}
+        self._known = defaultdict[str, _Token](_Token)
         self._documents: dict[int, Mapping[str, int]] = {}
         self._bands: dict[int, _Band] = {}
         self._band_of: dict[_Occurrence, int] = {}
@@ -108,9 +108,7 @@ class WordScores:
         self._tokens += length
         occurrences = {times: self._occurrence(times, length) for times in set(tokens.values())}
         for name, times in tokens.items():
-            token = self._known.get(name)
-            if token is None:
-                token = self._known[name] = _Token()
+            token = self._known[name]
             token.holding[number] = occurrences[times]
             if token.bands:
                 token.late[number] = self._band_of[occurrences[times]]

@@ -121,8 +121,8 @@ class SupposedLife:
         self._out = [None]
         # Its decisions may be still to come: the position may be inside of a group.
         self._dropped.update(id for run in self._supposition.runs for id in state.relying.get(run, ()))
-        choices = self._supposition.choices(tuple(state.policies.values()))
-        if not unborn and self._differ(choices, state.policies):
+        choices = () if unborn else self._supposition.choices(tuple(state.policies.values()))
+        if self._differ(choices, state.policies):
             self._part(remakes=self._differ(choices, state.policies, HARMLESS))
             self._record(PolicySet(policies=choices))
         if acts := [*self._acts(state)]:

@@ -94,10 +94,10 @@ def what_if(
         raise BadInput(
             f"nothing lies between position {since:,} and position {until:,}: name an earlier point, or a later --until"
         )
-    # Policies alone are checked against policies; ids of runs and items are looked up among all.
-    types = LIFE_TYPES if question.verdicts or question.without else {"policy_set"}
-    final = fold(log.read(upto=until, types=types, resolve=_RESOLVED), position=until)
-    supposition = supposition_of(final, question.policies, question.verdicts, question.without)
+    supposition = Supposition(policies=question.policies)
+    if question.verdicts or question.without:  # else nothing has to be looked up, and policies are checked on the way
+        final = fold(log.read(upto=until, types=LIFE_TYPES, resolve=_RESOLVED), position=until)
+        supposition = supposition_of(final, question.policies, question.verdicts, question.without)
     comparison = _Comparison(log, supposition, since, until, pack)
     try:
         comparison.run(progress)

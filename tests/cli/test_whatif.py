@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, BadPolicy
+from rbank_es.policies import UtilityRanking
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
 
@@ -111,6 +112,13 @@ def test_under_the_policies_in_force_nothing_would_differ(made: Path) -> None:
     given = next(each for each in policies if each["kind"] == "consolidation")
     out = run("whatif", "sample", "--policy", f"consolidation={given['policy']}", cwd=made).out
     assert out.splitlines()[1:] == ["nothing would differ"]
+
+
+def test_a_setting_of_the_first_recorded_policy_is_supposed_by_its_name_alone() -> None:
+    with Bank.create("memory:", policies=[UtilityRanking().choice]) as bank:
+        assert not bank.what_if(policies={"retrieval": {"pool": 20}}).differs
+        with pytest.raises(BadPolicy, match="no setting 'pol'"):
+            bank.what_if(policies={"retrieval": {"pol": 20}})
 
 
 def test_a_supposition_about_the_head_changes_nothing_yet(made: Path) -> None:
