@@ -26,7 +26,7 @@ import rbank_es.bank.bank
 from tests.cli_runner import CACHE
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = sorted((ROOT / "docs").glob("**/*.md"))
 QUICK = {"context.md", "extending.md", "learning.md", "policies.md", "time.md"}
 """The examples of the others are many commands, or run agents in the real sandbox."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
