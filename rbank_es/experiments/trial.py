@@ -24,6 +24,7 @@ from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, Pol
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
+from rbank_es.experiments.run_rows import RunRow, rows_of
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
 from rbank_es.loop.history import INTERRUPTED, History, RunProgress
 from rbank_es.loop.resources import LoopResources
@@ -242,23 +243,9 @@ class _Life:
                 trial=self.trial,
                 config_digest=self.materials.config_digest(self.condition),
                 suite=self.materials.suite.digest,
-                result_digest=self._result_digest(bank),
+                result_digest=results_digest(rows_of(bank, self.materials.suite)),
             )
         )
-
-    def _result_digest(self, bank: Bank) -> str:
-        """Return the SHA-256 of what was measured: the same for an interrupted trial, whatever times and ids say."""
-        facts = [
-            [
-                ran.finished.outcome if ran.finished is not None else None,
-                ran.finished.iterations if ran.finished is not None else None,
-                ran.scored.verdict if ran.scored is not None else None,
-                ran.judged.verdict if ran.judged is not None else None,
-                [ran.lm_calls, ran.tokens_in, ran.tokens_out],
-            ]
-            for ran in self._runs(bank)
-        ]
-        return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
     # ---------------------------------------------------------------- the tasks
 
@@ -314,6 +301,16 @@ def base_place(folder: Path) -> Path:
 def tables_of(choices: Iterable[PolicyChoice]) -> dict[str, dict[str, Any]]:
     """Return policies as `Bank.set_policies` takes them, each whole."""
     return {each.kind: {"name": each.name, "version": each.version, **each.settings} for each in choices}
+
+
+def results_digest(rows: Iterable[RunRow]) -> str:
+    """Return the SHA-256, in hex, of the rows of a trial as `rows_of` gives them without a source, but for seconds.
+
+    `experiment_finished` records it. So a trial that was cut off has the digest of one that was not, and a verdict that
+    came after the end of a trial gives another one.
+    """
+    facts = [msgspec.structs.replace(row, seconds=None) for row in rows]
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
 
 def is_finished(bank: Bank) -> bool:
