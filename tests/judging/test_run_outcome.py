@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import JudgeFailed, NotInBank
-from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
+from rbank_es.events import Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome, outcome_of
 from rbank_es.sparql.results import to_json
@@ -59,6 +60,18 @@ def test_long_texts_are_read_from_where_they_are_kept(bank: Bank) -> None:
     seen = outcome(bank, call(query=long, result=to_json(many)), finished(sparql=long, answer="word " * 2_000))
     assert seen.sparql == long and len(seen.answer) == 10_000
     assert seen.queries == (QueryRun(query=long, answer=many),)
+
+
+def test_of_a_long_run_the_last_steps_are_seen_and_of_a_long_step_the_end(bank: Bank) -> None:
+    codes = [f"begin_{number}()\n{'#' * 1_000}\nend_{number}()" for number in range(5)]
+    steps = [StepTaken(run="r", index=number, code=code, output="done") for number, code in enumerate(codes)]
+    ending = outcome(bank, *steps, finished()).ending
+    assert "begin_0" not in ending and "begin_3" in ending and ending.endswith("end_4()\noutput:\ndone")
+    assert len(ending) <= limits.JUDGE_STEPS_CHARS
+    bank.append(StepTaken(run="r", index=5, code="begin_5()", output="x" * 9_000 + " the last words"))
+    ending = outcome_of(bank, "r").ending
+    assert "begin_5" not in ending and ending.endswith("x the last words")
+    assert len(ending) <= limits.JUDGE_STEPS_CHARS + len("…")
 
 
 def test_a_run_that_did_not_finish_failed(bank: Bank) -> None:
