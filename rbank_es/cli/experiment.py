@@ -22,6 +22,7 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -364,3 +365,5 @@ experiment.add_command(list_)
 experiment.add_command(show)
 experiment.add_command(run)
 experiment.add_command(simulate)
+for each in REPORT_COMMANDS:
+    experiment.add_command(each)

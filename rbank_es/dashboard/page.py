@@ -40,16 +40,21 @@ def render(view: Rows, facts: PageFacts) -> str:
     scripts, policy = _scripts(drawn) if drawn else (Html(""), _policy([]))
     main = _empty(facts) if picture.empty else _sections(picture, {chart.key: chart for chart in charts})
     body = join(_header(picture), main)
-    style = _asset("style.css")
     # The footer tells the size of all else; its own few bytes don't count.
-    footer = _footer(len(f"{body}{scripts}{style}".encode()), bool(drawn))
+    footer = _footer(len(f"{body}{scripts}{_asset('style.css')}".encode()), bool(drawn))
+    title = f"{shorten(facts.name)} at position {facts.position:,}"
+    return document(title, join(body, footer), scripts=scripts, policy=policy)
+
+
+def document(title: str, body: Html, *, scripts: str = "", policy: str | None = None) -> str:
+    """Return a whole page of one file, in both themes; without a policy, no script may run in it."""
     return Template(_asset("page.html")).substitute(
-        policy=policy,
-        title=join(shorten(facts.name), f" at position {facts.position:,} – rbank-es"),
+        policy=policy or _policy([]),
+        title=join(title, " – rbank-es"),
         light=figures.declarations(dark=False),
         dark=figures.declarations(dark=True),
-        style=style,
-        body=element("div", body, footer, class_="page"),
+        style=_asset("style.css"),
+        body=element("div", body, class_="page"),
         scripts=scripts,
     )
 

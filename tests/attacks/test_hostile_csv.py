@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.cli import main
-from rbank_es.cli.shared.row_list import FORMULA_BEGINS, csv_cell, csv_of
+from rbank_es.exchange.csv_text import FORMULA_BEGINS, csv_cell, csv_of
 from tests.attacks.hostile_text import hostile_bank, steering
 from tests.effort import one_in
 

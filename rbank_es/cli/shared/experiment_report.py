@@ -1,0 +1,213 @@
+"""`experiment report`, `check`, `compare`: what came of an experiment, whether it is true, how two runs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rbank_es import limits
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import read_ontology
+from rbank_es.cli.shared.output import (
+    Cell,
+    Progress,
+    count,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
+    echo_table,
+    safe_line,
+    styled,
+)
+from rbank_es.errors import BadInput, CheckFailed
+
+if TYPE_CHECKING:
+    from rbank_es.experiments.experiment_comparison import ExperimentComparison
+    from rbank_es.experiments.experiment_results import Results
+    from rbank_es.experiments.report_check import ReportCheck
+    from rbank_es.sparql.source import Source
+
+ont_option = click.option(
+    "--ont", "paths", metavar="PATH", multiple=True,
+    help="The ontology that the agents asked, to look for flaws and made-up terms; that of 'lights' need not be named.",
+)  # fmt: skip
+folder_argument = click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+
+SHOWN = ("success", "lm_calls", "tokens", "items_in_bank", "contaminated")
+"""The metrics of the printed table; --json has all."""
+
+
+@command("report", "rbank-es experiment report experiments/E9")
+@folder_argument
+@ont_option
+def report(folder: Path, paths: tuple[str, ...], as_json: bool) -> None:
+    """Write the report of an experiment into its folder: rows, results, a summary, a page.
+
+    All of it is computed from the logs of the banks, the suite and the definition: the same folder gives the same
+    bytes. Trials that are missing or unfinished, and runs that break a quality gate, are listed and left out.
+    """
+    from rbank_es.experiments.experiment_folder import read_experiment
+    from rbank_es.experiments.experiment_results import results_of
+    from rbank_es.experiments.report import write_report
+
+    with ExitStack() as stack, Progress("reading trials") as progress:
+        data = read_experiment(folder, _source(folder, paths, stack), progress)
+    written = write_report(data, folder)
+    results = results_of(data)
+    if as_json:
+        echo_json({"folder": str(folder), "files": [str(path) for path in written], **msgspec.to_builtins(results)})
+        return
+    _print_results(results)
+    echo(f"wrote {', '.join(str(path.relative_to(folder)) for path in written)} in {safe_line(str(folder))}")
+
+
+@command("check", "rbank-es experiment check experiments/E9")
+@folder_argument
+@ont_option
+def check(folder: Path, paths: tuple[str, ...], as_json: bool) -> None:
+    """Verify the logs of an experiment and compute every number of its report again; no model is asked.
+
+    The digest that is printed names the whole report: noted in a safe place, it proves later that logs and report are
+    still those. Exit code 1: a log was changed, or a number is not as computed; each difference is named.
+    """
+    from rbank_es.experiments.report_check import check_report
+
+    with ExitStack() as stack, Progress("verifying logs") as progress:
+        seen = check_report(folder, _source(folder, paths, stack), progress)
+    if as_json:
+        echo_json({"folder": str(folder), "ok": seen.holds, **msgspec.to_builtins(seen)})
+    else:
+        _print_check(folder, seen)
+    if not seen.holds:
+        raise click.exceptions.Exit(CheckFailed.exit_code)
+
+
+@command("compare", "rbank-es experiment compare experiments/E9 results/e9-other-model")
+@folder_argument
+@click.argument("other", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def compare(folder: Path, other: Path, as_json: bool) -> None:
+    """Compare two runs of one experiment: conditions of the same name side by side, each metric with its difference.
+
+    The difference is the second less the first, with Welch's interval over units. Runs of other suites are refused:
+    their numbers are of other tasks.
+    """
+    from rbank_es.experiments.experiment_comparison import compare as compared
+    from rbank_es.experiments.experiment_folder import read_experiment
+    from rbank_es.experiments.experiment_results import results_of
+
+    with ExitStack() as stack, Progress("reading trials") as progress:
+        both = [results_of(read_experiment(each, _source(each, (), stack), progress)) for each in (folder, other)]
+    found = compared(*both)
+    if as_json:
+        echo_json({"first": str(folder), "second": str(other), **msgspec.to_builtins(found)})
+    else:
+        _print_comparison(found)
+
+
+def _source(folder: Path, paths: Sequence[str], stack: ExitStack) -> Source | None:
+    """Return the source by which queries are checked: the one named, or the shipped one if the agents asked it."""
+    from rbank_es.experiments.experiment_folder import FolderHead
+    from rbank_es.sparql.source import open_source
+
+    if paths:
+        ontology = read_ontology(paths)
+    else:
+        found = None
+        with suppress(BadInput):  # what is wrong with a folder is for the command to say: a check names it
+            found = FolderHead.of(folder).shipped_ontology()
+        if found is None:
+            return None
+        ontology = found
+    source = open_source(ontology=ontology)
+    stack.callback(source.close)
+    return source
+
+
+# ---------------------------------------------------------------- printing
+
+
+def _print_results(results: Results) -> None:
+    from rbank_es.experiments.metrics import METRICS
+    from rbank_es.experiments.summary import NO_MODEL_WORDS, with_interval
+
+    for mark, runs in results.marks.items():
+        echo(styled(f"{mark}: in {runs:,} of {count(results.runs, 'run')} {NO_MODEL_WORDS[mark]}", "yellow"))
+    echo_heading(f"{safe_line(results.experiment)}: {safe_line(results.title)}")
+    known = [name for name in SHOWN if any(each.metrics[name].estimate is not None for each in results.conditions)]
+    rows: list[list[Cell]] = [
+        [
+            each.name,
+            f"{each.finished} of {each.trials}",
+            each.counted,
+            *(with_interval(each.metrics[name].estimate, METRICS[name].unit) for name in known),
+        ]
+        for each in results.conditions
+    ]
+    echo_table(["condition", "trials", "runs counted", *(name.replace("_", " ") for name in known)], rows)
+    for said in results.contrasts:
+        contrast = said.result.contrast
+        echo_paragraph(
+            f"{safe_line(contrast.condition)} against {safe_line(contrast.baseline)}, "
+            f"{METRICS[contrast.metric].title.lower()}: {said.said}"
+        )
+    for trial in results.incomplete[: limits.REPORT_DIFFERENCES]:
+        echo(f"left out: {trial.place} is {trial.state}")
+    if results.left_out:
+        echo(f"left out: {count(len(results.left_out), 'run')} that break a quality gate")
+
+
+def _print_check(folder: Path, seen: ReportCheck) -> None:
+    if seen.holds:
+        echo(
+            f"the report of {safe_line(str(folder))} holds: {count(seen.logs, 'log')} verified, "
+            f"{count(seen.runs, 'run')} and {count(seen.files, 'file')} computed again"
+        )
+        echo(f"digest {seen.digest}")
+        return
+    first, *others = seen.differences
+    echo(f"the report of {safe_line(str(folder))} does not hold. The first difference:")
+    echo_paragraph(safe_line(str(first)))
+    if others:
+        echo(f"{count(len(others), 'more difference')}:")
+    for each in others[: limits.REPORT_DIFFERENCES]:
+        echo_paragraph(safe_line(str(each)))
+    if len(others) > limits.REPORT_DIFFERENCES:
+        echo(f"{count(len(others) - limits.REPORT_DIFFERENCES, 'more difference')}: --json has all")
+
+
+def _print_comparison(found: ExperimentComparison) -> None:
+    from rbank_es.experiments.metrics import METRICS
+    from rbank_es.experiments.summary import with_interval
+
+    echo_heading(f"{safe_line(found.experiment)}: two runs over the suite {found.suite[:12]}")
+    differing: list[list[Cell]] = [
+        [name, *(safe_line(text) for text in pair)] for name, pair in found.differing.items()
+    ]
+    if differing:
+        echo_table(["what differs", "first", "second"], differing, flexible=["first", "second"])
+    rows: list[list[Cell]] = [
+        [
+            each.condition,
+            each.metric.replace("_", " "),
+            *(
+                with_interval(estimate, METRICS[each.metric].unit)
+                for estimate in (each.first, each.second, each.difference)
+            ),
+        ]
+        for each in found.metrics
+        if each.metric in SHOWN
+    ]
+    echo_table(["condition", "metric", "first", "second", "second less first"], rows)
+    for names, where in ((found.only_first, "first"), (found.only_second, "second")):
+        if names:
+            echo(f"only in the {where}: {', '.join(map(safe_line, names))}")
+
+
+REPORT_COMMANDS: Sequence[Any] = (report, check, compare)
+"""The commands, for the group `experiment`."""

@@ -1,0 +1,295 @@
+"""The folder of an experiment, read: its definition, suite and environment, and the rows of every trial's bank.
+
+A folder may come from anybody. Only regular files and folders in their planned places are opened, each up to a limit,
+and no link is followed. Logs are believed as far as `rbank_es.experiments.report_check` verifies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.data import LIGHTS, lights
+from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.events import ExperimentFinished, ExperimentStarted, RunStarted
+from rbank_es.events.json_input import decode_strict
+from rbank_es.events.run_events import Trial
+from rbank_es.experiments.definition import Experiment, parse_experiment
+from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
+from rbank_es.experiments.plan import trials
+from rbank_es.experiments.run_rows import RunRow, rows_of
+from rbank_es.experiments.suite import Suite, load_suite
+from rbank_es.experiments.trial import TrialPlace
+from rbank_es.system.files import kind_of, read_regular
+
+if TYPE_CHECKING:
+    from rbank_es.ontology.loader import Ontology
+    from rbank_es.sparql.source import Source
+
+Progress = Callable[[int, int], None]
+State = Literal["finished", "unfinished", "missing"]
+
+BANKS, BASE = "banks", "base"
+
+
+class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
+    """A planned trial, as its bank has it.
+
+    place         of its bank, in the folder
+    head          of its log: it names every byte of the log; empty if the bank is missing
+    runs          that ended
+    without_run   ids of tasks of which no run ended
+    cuts          banks that were cut off and replaced
+    """
+
+    condition: str
+    order: int
+    repetition: int
+    place: str
+    state: State
+    head: str = ""
+    runs: int = 0
+    without_run: tuple[str, ...] = ()
+    cuts: int = 0
+
+
+class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything from which results are computed.
+
+    files      SHA-256 of the definition, the suite and the environment, by their names
+    code       release and commit of the code that ran all trials
+    source     SHA-256 of the ontology by which terms and flaws were checked; None: they were not
+    unplanned  places under `banks` that belong to no trial: nothing of them was read
+    """
+
+    experiment: Experiment
+    suite: Suite
+    files: Mapping[str, str]
+    code: tuple[str, str]
+    source: str | None
+    trials: tuple[TrialRead, ...]
+    unplanned: tuple[str, ...]
+    rows: tuple[RunRow, ...]
+
+
+def read_experiment(folder: Path, source: Source | None = None, progress: Progress | None = None) -> ExperimentData:
+    """Return what the folder of an experiment holds; `progress` is called after each trial.
+
+    `source` is the one that the agents asked: queries are then checked for flaws and for terms that don't exist.
+
+    Raises `BadInput` for a folder of something else, a bank in the place of another trial's, banks that don't descend
+    from one, and runs of another suite, definition or code; `LogCorruption` for a damaged log.
+    """
+    head = FolderHead.of(folder)
+    head.require_source(source)
+    planned, found = trials(head.experiment), _Found()
+    for done, trial in enumerate(planned, 1):
+        found.add(TrialPlace(folder, trial), head.suite, source)
+        if progress is not None:
+            progress(done, len(planned))
+    return ExperimentData(
+        experiment=head.experiment,
+        suite=head.suite,
+        files=head.files,
+        code=found.code_of(head.environment),
+        source=source.ontology.digest if source is not None and source.ontology is not None else None,
+        trials=tuple(found.trials),
+        unplanned=tuple(_unplanned(folder, planned)),
+        rows=tuple(found.rows),
+    )
+
+
+class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a folder beside its banks."""
+
+    experiment: Experiment
+    suite: Suite
+    environment: Mapping[str, Any]
+    files: Mapping[str, str]
+
+    @classmethod
+    def of(cls, folder: Path) -> FolderHead:
+        """Read them. Raises `BadInput` where one is missing, unreadable, or not the one that the environment names."""
+        if kind_of(folder / DEFINITION) is None:
+            raise BadInput(f"{folder} is no folder of an experiment: it has no {DEFINITION}; make one: experiment run")
+        definition = read_part(folder, DEFINITION, limits.EXPERIMENT_BYTES)
+        tasks = read_part(folder, SUITE, limits.TASKS_BYTES)
+        about = read_part(folder, ENVIRONMENT, limits.EXPERIMENT_BYTES)
+        experiment = parse_experiment(definition, str(folder / DEFINITION))
+        suite = load_suite(folder / SUITE)
+        environment = _environment(about, str(folder / ENVIRONMENT))
+        for name, digest in (("definition", experiment.digest), ("suite", suite.digest)):
+            if environment.get(name) != digest:
+                raise BadInput(
+                    f"{folder}: the {name} has the digest {digest[:12]}, and {ENVIRONMENT} names "
+                    f"{str(environment.get(name))[:12]}: one of them was changed after the experiment began"
+                )
+        named = {DEFINITION: definition, SUITE: tasks, ENVIRONMENT: about}
+        files = {name: sha256(data).hexdigest() for name, data in named.items()}
+        return cls(experiment=experiment, suite=suite, environment=environment, files=files)
+
+    @property
+    def source_digest(self) -> str | None:
+        """The SHA-256 of the ontology that the agents asked; None for an endpoint."""
+        known = self.environment.get("source")
+        digest = known.get("sha256") if isinstance(known, dict) else None
+        return digest if isinstance(digest, str) else None
+
+    def require_source(self, source: Source | None) -> None:
+        """Raise `BadInput` for a source that is not the one that the agents asked."""
+        if source is not None and source.ontology is not None and source.ontology.digest != self.source_digest:
+            raise BadInput(
+                f"the ontology {source.id} is not the one that the agents asked: its digest is "
+                f"{source.ontology.digest[:12]}, and {ENVIRONMENT} names {str(self.source_digest)[:12]}"
+            )
+
+    def shipped_ontology(self) -> Ontology | None:
+        """Return the ontology that comes with rbank-es, if it is the one that the agents asked."""
+        from rbank_es.ontology.loader import load_ontology
+
+        known = self.environment.get("source")
+        if not isinstance(known, dict) or known.get("id") != LIGHTS:
+            return None
+        shipped = load_ontology(lights().ontology, id=LIGHTS)
+        return shipped if shipped.digest == self.source_digest else None
+
+
+def read_part(folder: Path, name: str, most_bytes: int) -> bytes:
+    """Return the bytes of a regular file in a folder. Raises `BadInput` for anything else in its place."""
+    try:
+        return read_regular(folder / name, most_bytes)
+    except OSError as refused:
+        raise BadInput(f"{folder / name} can't be read: {refused.strerror or refused}") from None
+
+
+def _environment(data: bytes, name: str) -> Mapping[str, Any]:
+    try:
+        found = decode_strict(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadInput(f"{name}: it is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BadInput(f"{name}: an environment is a JSON object")
+    return found
+
+
+def bank_path(place: TrialPlace) -> Path | None:
+    """Return the folder of a trial's bank; None where there is none. Raises `BadInput` for a link or a file there."""
+    for path in (place.folder / BANKS, place.bank.parent, place.bank):
+        kind = kind_of(path)
+        if kind is None:
+            return None
+        if kind != "a directory":
+            raise BadInput(f"{path} is {kind}, where the folder of a bank must be: nothing there was read")
+    return place.bank
+
+
+def _unplanned(folder: Path, planned: Sequence[Trial]) -> Iterator[str]:
+    """Yield the places under `banks` that belong to no planned trial, sorted."""
+    known: dict[str, set[str]] = {BASE: set()}
+    for trial in planned:
+        known.setdefault(trial.condition, set()).add(TrialPlace(folder, trial).name)
+    for name in _entries(folder / BANKS):
+        if name not in known:
+            yield f"{BANKS}/{name}"
+        elif name != BASE:
+            yield from (f"{BANKS}/{name}/{each}" for each in _entries(folder / BANKS / name) if each not in known[name])
+
+
+def _entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if kind_of(folder) == "a directory" else []
+
+
+# ---------------------------------------------------------------- trials
+
+
+class _Found:
+    """The trials read so far, and what all of them must have in common."""
+
+    def __init__(self) -> None:
+        self.trials: list[TrialRead] = []
+        self.rows: list[RunRow] = []
+        self._code: dict[tuple[str, str], str] = {}
+        self._origins: dict[str, str] = {}
+
+    def add(self, place: TrialPlace, suite: Suite, source: Source | None) -> None:
+        """Read a trial. Raises as `read_experiment`."""
+        where = str(place.bank.relative_to(place.folder))
+        named = {name: getattr(place.trial, name) for name in ("condition", "order", "repetition")}
+        path = bank_path(place)
+        try:
+            opened = Bank.open(path) if path is not None else None
+        except BankNotFound:
+            opened = None
+        if opened is None:
+            self.trials.append(TrialRead(**named, place=where, state="missing"))
+            return
+        with opened as bank:
+            tasks, state = self._declared(bank, place.trial, suite, where)
+            rows = rows_of(bank, suite, source)
+            ran = {row.task for row in rows}
+            self._compare(bank, place.trial, rows, where)
+            self.rows += rows
+            self.trials.append(
+                TrialRead(
+                    **named,
+                    place=where,
+                    state=state,
+                    head=str(bank.head()),
+                    runs=len(rows),
+                    without_run=tuple(task for task in tasks if task not in ran),
+                    cuts=len(place.cuts),
+                )
+            )
+
+    def _declared(self, bank: Bank, trial: Trial, suite: Suite, where: str) -> tuple[tuple[str, ...], State]:
+        """Return the tasks that a trial declared, and whether it is finished."""
+        started = next(bank.events(types={"experiment_started"}), None)
+        if not isinstance(started, ExperimentStarted):
+            return tuple(task.id for task in suite.tasks), "unfinished"
+        finished = next(bank.events(types={"experiment_finished"}), None)
+        for event in filter(None, (started, finished)):
+            if isinstance(event, ExperimentStarted | ExperimentFinished) and event.trial != trial:
+                raise BadInput(f"{where} is the bank of another trial: {_trial_words(event.trial)}")
+        if started.suite != suite.digest:
+            raise BadInput(f"{where} is of the suite {started.suite[:12]}, not of {suite.digest[:12]}")
+        return started.tasks, "finished" if finished is not None else "unfinished"
+
+    def _compare(self, bank: Bank, trial: Trial, rows: Sequence[RunRow], where: str) -> None:
+        own = (trial.experiment, trial.condition, trial.order, trial.repetition)
+        other = next((r for r in rows if (r.experiment, r.condition, r.order, r.repetition) != own), None)
+        if other is not None:
+            raise BadInput(f"{where} holds runs of another trial, such as {other.run}")
+        ran = {row.run for row in rows}
+        for event in bank.events(types={"run_started"}):
+            if isinstance(event, RunStarted) and event.run in ran:
+                self._code.setdefault((event.release or "", event.commit or ""), where)
+        ancestors = bank.log.ancestors()
+        self._origins.setdefault(ancestors[0].bank if ancestors else "", where)
+        if len(self._origins) > 1:
+            one, two = self._origins.values()
+            raise BadInput(f"{one} and {two} don't descend from one bank: their trials had different beginnings")
+
+    def code_of(self, environment: Mapping[str, Any]) -> tuple[str, str]:
+        """Return release and commit of the code of all runs. Raises `BadInput` where they differ."""
+        named = (str(environment.get("release") or ""), str(environment.get("commit") or ""))
+        for code, where in self._code.items():
+            if code != named:
+                raise BadInput(
+                    f"{where} has runs of the code {_code_words(code)}, and {ENVIRONMENT} names {_code_words(named)}: "
+                    "results of different code can't be compared; run the experiment with one, in another folder"
+                )
+        return named
+
+
+def _trial_words(trial: Trial) -> str:
+    return f"{trial.experiment}, {trial.condition}, order {trial.order}, repetition {trial.repetition}"
+
+
+def _code_words(code: tuple[str, str]) -> str:
+    return f"{code[0] or 'unknown'} ({code[1][:12] or 'no commit'})"

@@ -1,0 +1,294 @@
+"""Results: the numbers of an experiment, computed from its rows alone; the order of rows changes none of them.
+
+Only runs that count are measured: of each task the one that was selected, if it breaks no quality gate. Only finished
+trials count in metrics, contrasts and curves. Everything left out is listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+
+from rbank_es.experiments.contamination import Kind
+from rbank_es.experiments.contrast import Contrast, ContrastResult, conclusion, contrast_results
+from rbank_es.experiments.definition import Condition, Experiment
+from rbank_es.experiments.experiment_folder import ExperimentData, TrialRead
+from rbank_es.experiments.learning_curve import LearningCurve, gap_by_position, learning_curve, unit_curves
+from rbank_es.experiments.metrics import METRICS, measured
+from rbank_es.experiments.quality_gates import Gate
+from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.statistics import Estimate, interval, mean_of
+from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_of
+
+CONTRASTED = ("success", "lm_calls", "tokens")
+"""The metrics in which every declared pair of conditions is compared. All of these count in Holm's correction."""
+
+NO_MODEL = {"simulated": "SIMULATED", "scripted": "SCRIPTED"}
+"""Marks of runs in which no model ran, by the fields of their rows; simulated ones are not called scripted too."""
+
+
+class MetricResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric of one condition: its value for each unit, by the unit's number, and their mean with its interval."""
+
+    units: dict[int, float]
+    estimate: Estimate | None
+
+
+class ConditionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of one condition.
+
+    trials, finished  planned, and lived to their end
+    runs, counted     that ended, and that are measured;  gates  runs left out, by the gate that they break
+    contaminated      counted runs by how what they were given could hold the answer
+    curve, gap        of successes, by position; and less those of the baseline. growth: of active items
+    """
+
+    name: str
+    about: str
+    baseline: bool
+    leave_one_out: bool
+    trials: int
+    finished: int
+    runs: int
+    counted: int
+    marks: dict[str, int]
+    gates: dict[Gate, int]
+    contaminated: dict[Kind, int]
+    metrics: dict[str, MetricResult]
+    curve: LearningCurve
+    gap: LearningCurve | None
+    growth: LearningCurve
+
+
+class ContrastSaid(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a contrast, and its reading in one sentence."""
+
+    said: str
+    result: ContrastResult
+
+
+class TaskTally(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a task was answered rightly: by condition, the number of right runs and of counted ones."""
+
+    task: str
+    level: int | None
+    family: str | None
+    right: dict[str, tuple[int, int]]
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that isn't counted because of the gates that it breaks."""
+
+    run: str
+    place: str
+    task: str
+    gates: tuple[Gate, ...]
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a report says in numbers.
+
+    marks     SIMULATED, SCRIPTED: the numbers of runs in which no model ran
+    models    of the experiment, by role;  suite  its SHA-256
+    files     SHA-256 of the definition, the suite and the environment
+    source    SHA-256 of the ontology by which terms were checked; None: they were not
+    unit      what counts as one independent value
+    level     of the intervals
+    """
+
+    experiment: str
+    title: str
+    question: str
+    marks: dict[str, int]
+    models: dict[str, str]
+    release: str
+    commit: str
+    suite: str
+    suite_name: str
+    suite_tasks: int
+    files: Mapping[str, str]
+    source: str | None
+    unit: Unit
+    runs: int
+    trials: tuple[TrialRead, ...]
+    unplanned: tuple[str, ...]
+    conditions: tuple[ConditionResult, ...]
+    contrasts: tuple[ContrastSaid, ...]
+    tasks: tuple[TaskTally, ...]
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def incomplete(self) -> tuple[TrialRead, ...]:
+        """The trials that are missing or unfinished."""
+        return tuple(each for each in self.trials if each.state != "finished")
+
+    def named(self, condition: str) -> ConditionResult | None:
+        """Return the results of a condition; None if there is none of that name."""
+        return next((each for each in self.conditions if each.name == condition), None)
+
+
+def results_of(data: ExperimentData) -> Results:
+    """Return the results of an experiment."""
+    experiment, rows = data.experiment, sorted_rows(data)
+    finished = _finished(data)
+    measures = _Measures.of(experiment, finished, [row for row in rows if row.counted])
+    return Results(
+        experiment=experiment.name,
+        title=experiment.title,
+        question=experiment.question,
+        marks=marks_of(rows),
+        models={role: choice.name for role, choice in experiment.models.items()},
+        release=data.code[0],
+        commit=data.code[1],
+        suite=data.suite.digest,
+        suite_name=data.suite.name,
+        suite_tasks=len(data.suite.tasks),
+        files=data.files,
+        source=data.source,
+        unit=measures.unit,
+        runs=len(rows),
+        trials=data.trials,
+        unplanned=data.unplanned,
+        conditions=tuple(_condition(each, data, rows, measures) for each in experiment.condition),
+        contrasts=_contrasts(experiment, measures),
+        tasks=tuple(_tasks(data, rows)),
+        left_out=tuple(_left_out(data, rows)),
+    )
+
+
+def sorted_rows(data: ExperimentData) -> list[RunRow]:
+    """Return the rows by condition as the definition has them, order, repetition and position."""
+    rank = {condition.name: at for at, condition in enumerate(data.experiment.condition)}
+    by_place = attrgetter("order", "repetition", "position", "rollout", "run")
+    return sorted(data.rows, key=lambda row: (rank[row.condition], *by_place(row)))
+
+
+def marks_of(rows: Iterable[RunRow]) -> dict[str, int]:
+    """Return how many runs no model ran in, by their mark."""
+    found = Counter(next((NO_MODEL[name] for name in NO_MODEL if getattr(row, name)), "") for row in rows)
+    return {mark: found[mark] for mark in NO_MODEL.values() if found[mark]}
+
+
+def _finished(data: ExperimentData) -> set[tuple[str, TrialKey]]:
+    return {(each.condition, (each.order, each.repetition)) for each in data.trials if each.state == "finished"}
+
+
+# ---------------------------------------------------------------- metrics
+
+
+class _Measures(NamedTuple):
+    """Metrics of finished trials, and the rows that count in them."""
+
+    planned: frozenset[TrialKey]
+    unit: Unit
+    rows: list[RunRow]
+    values: dict[str, dict[str, dict[TrialKey, float | None]]]
+    """By metric and condition."""
+
+    @classmethod
+    def of(cls, experiment: Experiment, finished: set[tuple[str, TrialKey]], counted: Sequence[RunRow]) -> _Measures:
+        by_trial: defaultdict[tuple[str, TrialKey], list[RunRow]] = defaultdict(list)
+        for row in counted:
+            by_trial[row.condition, (row.order, row.repetition)].append(row)
+        planned = [(o, r) for o in range(experiment.orders) for r in range(experiment.repetitions)]
+        values: dict[str, dict[str, dict[TrialKey, float | None]]] = {name: {} for name in METRICS}
+        for condition in experiment.condition:
+            # A trial without a value is kept as one: its unit is then left out, and not measured by its other trials.
+            found = {
+                trial: measured(by_trial[condition.name, trial] if (condition.name, trial) in finished else [])
+                for trial in planned
+            }
+            for name in METRICS:
+                values[name][condition.name] = {trial: found[trial][name] for trial in planned}
+        rows = [row for row in counted if (row.condition, (row.order, row.repetition)) in finished]
+        return cls(frozenset(planned), unit_of(planned), rows, values)
+
+    def metric(self, name: str, condition: str) -> MetricResult:
+        """Return the values of a metric by unit, with their mean and its interval."""
+        units = by_unit(self.values[name][condition], self.planned, self.unit, mean_of)
+        return MetricResult(units=units, estimate=interval([*units.values()]))
+
+    def curves(self, value: Callable[[RunRow], float | None]) -> dict[str, dict[int, list[float | None]]]:
+        """Return the values of runs by position of each unit, by condition."""
+        return unit_curves(self.rows, value)
+
+
+def _success(row: RunRow) -> float | None:
+    return None if row.scored is None else float(row.success)
+
+
+def _condition(
+    condition: Condition, data: ExperimentData, rows: Sequence[RunRow], measures: _Measures
+) -> ConditionResult:
+    own = [row for row in rows if row.condition == condition.name]
+    trials = [each for each in data.trials if each.condition == condition.name]
+    counted = [row for row in own if row.counted]
+    kinds = Counter(kind for row in counted for kind in {each.kind for each in row.contamination})
+    gates = Counter(gate for row in own for gate in row.gates_broken)
+    successes = measures.curves(_success)
+    growth = measures.curves(lambda row: float(row.items_in_bank))
+    return ConditionResult(
+        name=condition.name,
+        about=condition.about,
+        baseline=condition.name == data.experiment.baseline,
+        leave_one_out=condition.leave_one_out,
+        trials=len(trials),
+        finished=sum(each.state == "finished" for each in trials),
+        runs=len(own),
+        counted=len(counted),
+        marks=marks_of(own),
+        gates={gate: gates[gate] for gate in sorted(gates)},
+        contaminated={kind: kinds[kind] for kind in sorted(kinds)},
+        metrics={name: measures.metric(name, condition.name) for name in METRICS},
+        curve=learning_curve([*successes.get(condition.name, {}).values()]),
+        gap=_gap(condition.name, data.experiment.baseline, successes),
+        growth=learning_curve([*growth.get(condition.name, {}).values()], 1),
+    )
+
+
+def _gap(
+    condition: str, baseline: str | None, curves: Mapping[str, Mapping[int, list[float | None]]]
+) -> LearningCurve | None:
+    """Return the curve of a condition less that of the baseline, over the units that have both."""
+    if baseline is None or condition == baseline:
+        return None
+    own, other = curves.get(condition, {}), curves.get(baseline, {})
+    return learning_curve([gap_by_position(own[unit], other[unit]) for unit in sorted(own.keys() & other.keys())])
+
+
+def _contrasts(experiment: Experiment, measures: _Measures) -> tuple[ContrastSaid, ...]:
+    declared = [
+        Contrast(condition=one, baseline=other, metric=metric)
+        for metric in CONTRASTED
+        for one, other in experiment.contrasts
+    ]
+    less = [name for name, metric in METRICS.items() if metric.better == "lower"]
+    found = contrast_results(declared, measures.values, less_is_better=less) if declared else []
+    return tuple(ContrastSaid(said=conclusion(each), result=each) for each in found)
+
+
+# ---------------------------------------------------------------- tasks and runs left out
+
+
+def _tasks(data: ExperimentData, rows: Sequence[RunRow]) -> Iterable[TaskTally]:
+    right: defaultdict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.counted:
+            right[row.task][row.condition].append(row.success)
+    names = [condition.name for condition in data.experiment.condition]
+    for task in data.suite.tasks:
+        own = right.get(task.id, {})
+        counts = {name: (sum(own[name]), len(own[name])) for name in names if name in own}
+        yield TaskTally(task=task.id, level=task.level, family=task.family, right=counts)
+
+
+def _left_out(data: ExperimentData, rows: Sequence[RunRow]) -> Iterable[LeftOut]:
+    places = {(each.condition, each.order, each.repetition): each.place for each in data.trials}
+    for row in rows:
+        if row.gates_broken:
+            place = places[row.condition, row.order, row.repetition]
+            yield LeftOut(run=row.run, place=place, task=row.task, gates=row.gates_broken)

@@ -1,0 +1,75 @@
+"""Reports: the files that say what came of an experiment, each a pure function of its data.
+
+    results/runs.jsonl, results/runs.csv    a row for each run
+    results/conditions.json                 metrics, contrasts, curves; trials and runs left out
+    summary.md                              for people
+    report.html                             one page, for people
+
+No clock and no place is in them: the same banks, suite and definition give the same bytes, wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rbank_es.errors import BadInput, CannotWrite
+from rbank_es.exchange.csv_text import csv_of
+from rbank_es.experiments.experiment_folder import ExperimentData
+from rbank_es.experiments.experiment_results import Results, results_of, sorted_rows
+from rbank_es.experiments.report_page import page_of
+from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.summary import summary_of
+from rbank_es.system.files import kind_of, write_replacing
+
+FOLDER = "results"
+ROWS, SHEET, CONDITIONS, SUMMARY, PAGE = (
+    f"{FOLDER}/runs.jsonl", f"{FOLDER}/runs.csv", f"{FOLDER}/conditions.json", "summary.md", "report.html",
+)  # fmt: skip
+"""The files of a report, by their places in the folder of the experiment."""
+
+
+def report_files(data: ExperimentData) -> dict[str, bytes]:
+    """Return the content of each file of a report by its place. Raises `MissingExtra` if scipy is not installed."""
+    results, rows = results_of(data), sorted_rows(data)
+    return {
+        ROWS: b"".join(msgspec.json.encode(row) + b"\n" for row in rows),
+        SHEET: csv_of(RunRow.__struct_fields__, [_cells(row) for row in rows]).encode(),
+        CONDITIONS: conditions_json(results),
+        SUMMARY: summary_of(results).encode(),
+        PAGE: page_of(results, rows).encode(),
+    }
+
+
+def conditions_json(results: Results) -> bytes:
+    """Return results as JSON, to be read by programs and by `git diff`."""
+    return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+
+
+def _cells(row: RunRow) -> dict[str, Any]:
+    facts: dict[str, Any] = msgspec.to_builtins(row, builtin_types=())
+    told = [f"{each.item} {each.kind} {each.run}".rstrip() for each in row.contamination]
+    return {name: [*value] if isinstance(value, tuple) else value for name, value in facts.items()} | {
+        "contamination": told
+    }
+
+
+def write_report(data: ExperimentData, folder: Path) -> Sequence[Path]:
+    """Write the files of a report into the folder of its experiment, each whole, and return their places.
+
+    Raises `BadInput` for a link in the place of the folder of results, `CannotWrite` where the system refuses.
+    """
+    files = report_files(data)
+    kind = kind_of(folder / FOLDER)
+    if kind not in (None, "a directory"):
+        raise BadInput(f"{folder / FOLDER} is {kind}, where a folder must be: remove it")
+    try:
+        (folder / FOLDER).mkdir(exist_ok=True)
+        for name, content in files.items():
+            write_replacing(folder / name, [content])
+    except OSError as refused:
+        raise CannotWrite(str(folder), refused) from refused
+    return [folder / name for name in files]

@@ -1,0 +1,246 @@
+"""Checks of reports: everything is computed again from logs, suite and definition, and compared with what is there.
+
+Logs come first: each is verified byte by byte, and its head compared with the one that the report names. A log whose
+checksums were all made again is found by that. Whoever makes the report again as well is found by the digest of the
+report alone, if somebody noted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, LogError, RBankError, message_of
+from rbank_es.experiments.experiment_folder import FolderHead, bank_path, read_experiment, read_part
+from rbank_es.experiments.experiment_run import DEFINITION
+from rbank_es.experiments.plan import trials
+from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
+from rbank_es.experiments.trial import TrialPlace
+from rbank_es.log import Head
+from rbank_es.system.files import kind_of
+
+if TYPE_CHECKING:
+    from rbank_es.sparql.source import Source
+
+Progress = Callable[[int, int], None]
+
+
+class ReportDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not as computed: the file, the place in it, what is there, and what should be there."""
+
+    file: str
+    place: str = ""
+    found: str = ""
+    computed: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}, {self.place}" if self.place else self.file
+        return f"{where}: {self.found}" + (f", computed again: {self.computed}" if self.computed else "")
+
+
+class ReportCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a check: all differences, logs first; how much was compared; the digest of the whole report."""
+
+    differences: tuple[ReportDifference, ...]
+    logs: int
+    runs: int
+    files: int
+    digest: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether every log is sound and every number is as computed."""
+        return not self.differences
+
+
+def check_report(folder: Path, source: Source | None = None, progress: Progress | None = None) -> ReportCheck:
+    """Verify the logs of an experiment's folder, compute its report again, and compare; no model is asked.
+
+    Raises `BadInput` for a folder that holds no experiment or no report, and for a source that the agents didn't ask.
+    """
+    if kind_of(folder / DEFINITION) is None:
+        raise BadInput(f"{folder} is no folder of an experiment: it has no {DEFINITION}")
+    if kind_of(folder / CONDITIONS) is None:
+        raise BadInput(f"{folder} holds no report: make one first: rbank-es experiment report {folder}")
+    try:
+        head = FolderHead.of(folder)
+    except BadInput as error:
+        return _failed([ReportDifference(file="the files beside the banks", found=message_of(error))])
+    head.require_source(source)
+    recorded = _recorded(folder)
+    if recorded.source is not None and source is None:
+        raise BadInput(
+            f"the report was made with the ontology {recorded.source[:12]}, by which queries were checked: name its "
+            "files with --ont"
+        )
+    source = source if recorded.source is not None else None
+    logs = [*_log_differences(folder, head, recorded, progress)]
+    if any(not each.place for each in logs):  # damaged: nothing can be computed from it
+        return _failed(logs)
+    try:
+        data = read_experiment(folder, source)
+    except (BadInput, LogError) as error:
+        return _failed([*logs, ReportDifference(file="banks", found=message_of(error))])
+    files = report_files(data)
+    found = [*logs, *(each for name, content in files.items() for each in _compared(folder, name, content))]
+    digest = sha256(b"".join(sha256(content).digest() for content in files.values())).hexdigest()
+    sound = sum(bool(each.head) for each in data.trials)
+    return ReportCheck(differences=tuple(found), logs=sound, runs=len(data.rows), files=len(files), digest=digest)
+
+
+def _failed(differences: list[ReportDifference]) -> ReportCheck:
+    return ReportCheck(differences=tuple(differences), logs=0, runs=0, files=0, digest="")
+
+
+# ---------------------------------------------------------------- logs
+
+
+def _log_differences(
+    folder: Path, head: FolderHead, recorded: _Recorded, progress: Progress | None
+) -> Iterator[ReportDifference]:
+    """Yield what is wrong with the logs: a damaged one has no place, a changed one that of the head."""
+    heads = {each.place: each.head for each in recorded.trials}
+    planned = trials(head.experiment)
+    for done, trial in enumerate(planned, 1):
+        place = TrialPlace(folder, trial)
+        name = str(place.bank.relative_to(folder))
+        yield from _log_difference(place, name, heads.get(name, ""))
+        if progress is not None:
+            progress(done, len(planned))
+
+
+def _log_difference(place: TrialPlace, name: str, recorded: str) -> Iterator[ReportDifference]:
+    noted: Head | None = None
+    with suppress(BadInput):
+        noted = Head.parse(recorded)
+    try:
+        path = bank_path(place)
+        if path is None:
+            if recorded:
+                yield ReportDifference(
+                    file=name, place="the log", found="it is missing", computed=f"the report names {recorded}"
+                )
+            return
+        with Bank.open(path) as bank:
+            seen = bank.log.verify()
+            torn = f"; {seen.torn.size_bytes:,} bytes in {seen.torn.where} are no whole group" if seen.torn else ""
+            if recorded and str(seen.head) != recorded:
+                where = _changed_at(bank, noted) + torn
+                yield ReportDifference(file=name, place=where, found=str(seen.head), computed=recorded)
+    except (RBankError, OSError) as error:
+        yield ReportDifference(file=name, found=message_of(error) if isinstance(error, RBankError) else str(error))
+
+
+def _changed_at(bank: Bank, noted: Head | None) -> str:
+    """Return where a log departs from a head that was noted for it."""
+    if noted is None:
+        return "the head, which the report gives in no form that a head has"
+    if noted.seq > bank.position:
+        return f"its end: {noted.seq - bank.position:,} events are missing"
+    if bank.log.head(noted.seq) == noted:
+        return f"its end: {bank.position - noted.seq:,} events came later"
+    return f"a position up to {noted.seq:,}: it is another history"
+
+
+class _RecordedTrial(msgspec.Struct):
+    place: str
+    head: str
+
+
+class _Recorded(msgspec.Struct):
+    """What a check takes from a report before it computes anything: by which ontology, and from which logs."""
+
+    source: str | None = None
+    trials: list[_RecordedTrial] = []
+
+
+def _recorded(folder: Path) -> _Recorded:
+    """Return what a report names; nothing of one that can't be read."""
+    with suppress(BadInput, msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(read_part(folder, CONDITIONS, limits.REPORT_FILE_BYTES), type=_Recorded)
+    return _Recorded()
+
+
+# ---------------------------------------------------------------- files
+
+
+def _compared(folder: Path, name: str, computed: bytes) -> Iterator[ReportDifference]:
+    """Yield the differences of a file from its content as computed."""
+    if kind_of(folder / name) is None:
+        yield ReportDifference(file=name, found="it is missing")
+        return
+    try:
+        there = read_part(folder, name, limits.REPORT_FILE_BYTES)
+    except BadInput as error:
+        yield ReportDifference(file=name, found=message_of(error))
+        return
+    if there == computed:
+        return
+    found = [*_inside(name, there, computed)]
+    yield from found or [ReportDifference(file=name, found="other bytes, such as blanks between values")]
+
+
+def _inside(name: str, there: bytes, computed: bytes) -> Iterator[ReportDifference]:
+    if name.endswith(".json"):
+        yield from _of_json(name, "", _decoded(there), msgspec.json.decode(computed))
+        return
+    lines = zip_longest(there.splitlines(), computed.splitlines())
+    for at, (found, wanted) in enumerate(lines, 1):
+        if found == wanted:
+            continue
+        if name == ROWS and found is not None and wanted is not None:
+            yield from _of_json(name, f"line {at:,}", _decoded(found), msgspec.json.decode(wanted))
+        else:
+            yield ReportDifference(file=name, place=f"line {at:,}", **_beside(_line(found), _line(wanted)))
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"no JSON: {error}"
+
+
+def _line(line: bytes | None) -> str:
+    return "no line" if line is None else line.decode(errors="replace")
+
+
+def _of_json(file: str, place: str, found: Any, computed: Any) -> Iterator[ReportDifference]:
+    """Yield the values in which two documents differ, each by its path."""
+    if found == computed and type(found) is type(computed):
+        return
+    if isinstance(found, dict) and isinstance(computed, dict):
+        for key in [*computed, *(key for key in found if key not in computed)]:
+            inner = f"{place}.{key}" if place else str(key)
+            yield from _of_json(file, inner, found.get(key, _NOTHING), computed.get(key, _NOTHING))
+    elif isinstance(found, list) and isinstance(computed, list):
+        for at, (one, other) in enumerate(zip_longest(found, computed, fillvalue=_NOTHING)):
+            yield from _of_json(file, f"{place}[{at}]", one, other)
+    else:
+        yield ReportDifference(file=file, place=place, **_beside(_value(found), _value(computed)))
+
+
+_NOTHING = object()
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is _NOTHING else msgspec.json.encode(value).decode()
+
+
+def _beside(found: str, computed: str) -> Mapping[str, str]:
+    """Return two texts cut to their first difference, with some of what is before it."""
+    at = next(
+        (i for i, (a, b) in enumerate(zip(found, computed, strict=False)) if a != b), min(len(found), len(computed))
+    )
+    start = max(0, at - limits.REPORT_DIFFERENCE_CHARS // 2)
+    end = start + limits.REPORT_DIFFERENCE_CHARS
+    before = "…" if start else ""
+    return {"found": before + found[start:end], "computed": before + computed[start:end]}

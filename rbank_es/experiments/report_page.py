@@ -1,0 +1,299 @@
+"""The page of an experiment: one self-contained HTML file, which needs neither a network nor a script."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rbank_es.dashboard.page import document
+from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
+from rbank_es.dashboard.tables import TableColumn, number, table, text
+from rbank_es.experiments.experiment_results import ConditionResult, Results
+from rbank_es.experiments.metrics import METRICS
+from rbank_es.experiments.report_chart import curve_chart, interval_chart
+from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.summary import NO_MODEL_WORDS, with_interval
+
+CHARTED = ("success", "lm_calls", "tokens")
+"""The metrics of which the intervals are drawn, where they have values; tables have all."""
+
+AREAS = (
+    ("quality", "Quality and convergence", ("quality", "convergence")),
+    ("efficiency", "Efficiency", ("efficiency", "rollouts")),
+    ("leakage", "Leakage", ("leakage",)),
+    ("memory", "Memory, judges and contamination", ("memory", "judge", "contamination")),
+)
+"""The tables of metrics: their ids, their headings, and the areas of the metrics in each."""
+
+
+def page_of(results: Results, rows: Sequence[RunRow]) -> str:
+    """Return the page as text; the same results and rows give the same page, byte for byte."""
+    body = join(
+        _header(results), element("main", *_sections(results, rows), id="main", tabindex="-1"), _footer(results)
+    )
+    return document(f"{shorten(results.experiment)}: {shorten(results.title)}", body)
+
+
+def _header(results: Results) -> Html:
+    finished = len(results.trials) - len(results.incomplete)
+    models = ", ".join(f"{role}: {short_name(name)}" for role, name in results.models.items())
+    place = {
+        "Suite": f"{short_name(results.suite_name)}, {plural(results.suite_tasks, 'task')}",
+        "Trials": f"{finished:,} finished of {len(results.trials):,}",
+        "Runs": f"{results.runs:,}",
+        "Models": models or "none named",
+        "Code": f"{short_name(results.release)}, {short_name(results.commit[:12]) or 'no commit'}",
+    }
+    entries = [element("div", element("dt", name), element("dd", value)) for name, value in place.items()]
+    return element(
+        "header",
+        *(
+            element("p", f"{mark}: in {runs:,} of {plural(results.runs, 'run')} {NO_MODEL_WORDS[mark]}.", class_="note")
+            for mark, runs in results.marks.items()
+        ),
+        element("p", "Experiment", class_="kind"),
+        element("h1", f"{shorten(results.experiment)}: {shorten(results.title)}"),
+        *([element("p", shorten(results.question, 500), class_="purpose")] if results.question else []),
+        element("dl", *entries, class_="place"),
+    )
+
+
+def _sections(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
+    made = [
+        ("findings", "Findings", _findings(results)),
+        ("curves", "Learning curves", _curves(results)),
+        *((key, heading, _metrics(results, areas)) for key, heading, areas in AREAS),
+        ("growth", "Growth of the banks", _growth(results)),
+        ("left-out", "Left out", _left_out(results)),
+        ("tasks", "Tasks", _tasks(results)),
+        ("runs", "Runs", _runs(results, rows)),
+    ]
+    links = (element("li", element("a", heading, href=f"#{key}")) for key, heading, _ in made)
+    yield element("nav", element("ul", *links), aria_label="Sections")
+    for key, heading, parts in made:
+        yield element("section", element("h2", heading), *parts, id=key, aria_label=heading)
+
+
+# ---------------------------------------------------------------- findings and curves
+
+
+def _findings(results: Results) -> Iterator[Html]:
+    if results.contrasts:
+        yield element(
+            "p",
+            f"The comparisons that were declared before the runs, tested over {results.unit}s by permutation; p values "
+            f"are corrected for all {len(results.contrasts)}. “Too few to say” is no sign of no difference.",
+        )
+        said = (
+            element(
+                "li",
+                element("strong", short_name(each.result.contrast.condition)),
+                f" against {short_name(each.result.contrast.baseline)}, "
+                f"{METRICS[each.result.contrast.metric].title.lower()}: {each.said}.",
+            )
+            for each in results.contrasts
+        )
+        yield element("ul", *said, class_="findings")
+    else:
+        yield element(
+            "p", "No comparison was declared before the runs, so none is tested: what follows is description."
+        )
+    charts = []
+    for name in CHARTED:
+        if any(each.metrics[name].estimate is not None for each in results.conditions):
+            metric = METRICS[name]
+            about = f"Mean over {results.unit}s with its 95 % interval, {metric.unit}."
+            drawn = interval_chart(
+                results.conditions, name, metric, f"{metric.title} by condition; the table has it too"
+            )
+            charts.append(_figure(metric.title, about, drawn))
+    yield element("div", *charts, class_="charts")
+
+
+def _figure(title: str, about: str, drawing: Html) -> Html:
+    return element("figure", element("figcaption", element("h3", title), element("p", about, class_="about")), drawing)
+
+
+def _baseline(results: Results) -> ConditionResult | None:
+    return next((each for each in results.conditions if each.baseline), None)
+
+
+def _curves(results: Results) -> Iterator[Html]:
+    baseline = _baseline(results)
+    width = results.conditions[0].curve.width
+    beside = f" The dashed line is the baseline, {short_name(baseline.name)}." if baseline else ""
+    yield element(
+        "p",
+        f"Share of tasks answered rightly, by place in the order; each point is the mean of the "
+        f"{plural(width, 'task')} up to there, the band its 95 % interval over {results.unit}s.{beside}",
+    )
+    drawn = (
+        _figure(
+            short_name(each.name),
+            _gain(each),
+            curve_chart(
+                each.curve,
+                baseline.curve if baseline is not None and not each.baseline else None,
+                "share",
+                f"Learning curve of {short_name(each.name)}. {_gain(each)}",
+            ),
+        )
+        for each in results.conditions
+    )
+    yield element("div", *drawn, class_="charts")
+
+
+def _gain(condition: ConditionResult) -> str:
+    parts = []
+    if condition.curve.gain is not None:
+        parts.append(f"Second half less first: {with_interval(condition.curve.gain, 'share')}.")
+    if condition.gap is not None and condition.gap.area is not None:
+        parts.append(f"Less the baseline: {with_interval(condition.gap.area, 'share')}.")
+    return " ".join(parts) or "No finished trial has values."
+
+
+def _growth(results: Results) -> Iterator[Html]:
+    yield element("p", f"Active items as each task began, mean over {results.unit}s.")
+    drawn = [
+        _figure(
+            short_name(each.name),
+            f"{count(each.growth.points[-1].value.mean)} items as the last task began.",
+            curve_chart(each.growth, None, "items", f"Active items of {short_name(each.name)}"),
+        )
+        for each in results.conditions
+        if each.growth.points and any(point.value.mean for point in each.growth.points)
+    ]
+    yield element("div", *drawn, class_="charts") if drawn else element("p", "No bank held an item.", class_="nothing")
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _metrics(results: Results, areas: Sequence[str]) -> Iterator[Html]:
+    known = {
+        name: metric
+        for name, metric in METRICS.items()
+        if metric.area in areas and any(each.metrics[name].estimate is not None for each in results.conditions)
+    }
+    if not known:
+        yield element("p", "Nothing of this was recorded.", class_="nothing")
+        return
+    columns = [
+        TableColumn(
+            "Metric", lambda row: join(row["title"], element("span", row["unit"], class_="second")), number=False
+        )
+    ]
+    columns += [TableColumn(short_name(each.name), _cell(each)) for each in results.conditions]
+    rows = [
+        {"name": name, "title": metric.title, "unit": _unit(metric.unit, metric.better)}
+        for name, metric in known.items()
+    ]
+    heading = f"Mean over {results.unit}s, with its 95 % interval."
+    yield table(heading, columns, rows)
+    if "contamination" in areas:
+        yield from _warnings(results)
+
+
+def _unit(unit: str, better: str) -> str:
+    return f"{unit}; {better} is better" if better else unit
+
+
+def _cell(condition: ConditionResult) -> Callable[[Any], str]:
+    return lambda row: with_interval(condition.metrics[row["name"]].estimate, METRICS[row["name"]].unit)
+
+
+def _warnings(results: Results) -> Iterator[Html]:
+    for each in results.conditions:
+        if each.leave_one_out and each.contaminated.get("same task"):
+            yield element(
+                "p", f"Leave-one-out did not hold in {short_name(each.name)}: "
+                f"{plural(each.contaminated['same task'], 'run')} were given items drawn from runs of their own task.",
+                class_="note",
+            )  # fmt: skip
+
+
+def _left_out(results: Results) -> Iterator[Html]:
+    rows = [
+        {"what": each.place, "why": f"{each.state}; {plural(each.runs, 'run')} ended"} for each in results.incomplete
+    ]
+    rows += [{"what": place, "why": "of no planned trial; not read"} for place in results.unplanned]
+    rows += [
+        {"what": f"{each.place} {each.run}", "why": f"breaks {', '.join(each.gates)}"} for each in results.left_out
+    ]
+    if not rows:
+        yield element("p", "Nothing: all trials are finished, and no run breaks a quality gate.", class_="nothing")
+        return
+    columns = [TableColumn("Trial or run", text("what"), number=False), TableColumn("Why", text("why"), number=False)]
+    yield table("Trials and runs that are in no number.", columns, rows, cut="the first; conditions.json has all")
+
+
+def _tasks(results: Results) -> Iterator[Html]:
+    columns = [
+        TableColumn("Task", lambda row: row["task"], number=False),
+        TableColumn("Family", text("family"), number=False),
+        TableColumn("Level", number("level")),
+        *(TableColumn(short_name(each.name), _right(each.name)) for each in results.conditions),
+    ]
+    rows = [
+        {"task": shorten(each.task, 60), "family": each.family, "level": each.level, "right": each.right}
+        for each in results.tasks
+    ]
+    yield table("Right runs of those counted, by condition.", columns, rows, cut="conditions.json has all")
+
+
+def _right(condition: str) -> Callable[[Any], str]:
+    def cell(row: Any) -> str:
+        right, runs = row["right"].get(condition, (0, 0))
+        return f"{right:,} of {runs:,}" if runs else "none"
+
+    return cell
+
+
+def _runs(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
+    yield element(
+        "p", "A command shows a run whole. Start it in the folder of this page. results/runs.csv has all runs with all "
+        "their facts."
+    )  # fmt: skip
+    places = {(each.condition, each.order, each.repetition): each.place for each in results.trials}
+    shown = [
+        {"place": places[row.condition, row.order, row.repetition], "row": row, "position": row.position}
+        for row in rows
+    ]
+    columns = [
+        TableColumn("Run", _run, number=False),
+        TableColumn("Task", lambda row: shorten(row["row"].task, 60), number=False),
+        TableColumn("Right", lambda row: row["row"].scored or "not scored", number=False),
+        TableColumn("Judged", lambda row: row["row"].verdict or "not judged", number=False),
+        TableColumn("Items given", lambda row: count(len(row["row"].items_injected))),
+        TableColumn("Could hold the answer", lambda row: "yes" if row["row"].contamination else "no", number=False),
+        TableColumn("Show it", _command, number=False),
+    ]
+    yield table("Runs, by condition, order and repetition.", columns, shown, cut="the first")
+
+
+def _run(row: Any) -> str:
+    return join(
+        element("span", short_name(row["row"].run), class_="mono"), element("span", row["place"], class_="second")
+    )
+
+
+def _command(row: Any) -> str:
+    return element("code", f"rbank-es show ./{row['place']} {_shell_word(row['row'].run)}")
+
+
+def _shell_word(word: str) -> str:
+    """Return a word as a shell takes it, shortened if it is too long to be typed."""
+    return shlex.quote(short_name(word))
+
+
+def _footer(results: Results) -> Html:
+    return element(
+        "footer",
+        element(
+            "p",
+            f"Suite {results.suite}. Every number is computed from the logs of the banks and from the suite; "
+            "rbank-es experiment check DIR computes them again. The page is one file: it works offline and makes no "
+            "network requests.",
+        ),
+    )

@@ -1,0 +1,176 @@
+"""Summaries: the results of an experiment in Markdown, for people who want the table and what it may not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rbank_es.dashboard.page_text import clean
+from rbank_es.experiments.experiment_results import ConditionResult, Results
+from rbank_es.experiments.metrics import METRICS
+from rbank_es.experiments.statistics import Estimate
+
+HEADLINE = ("success", "exact", "converged", "lm_calls", "tokens", "cost_usd", "items_in_bank", "judge_accuracy")
+"""The metrics of the summary's table, where any condition has a value; the page and `conditions.json` have all."""
+
+LISTED = 20
+"""Runs and trials that a summary names one by one; the files of results have all."""
+
+NO_MODEL_WORDS = {
+    "SIMULATED": "chance stood in for the agent, so they say nothing about a model",
+    "SCRIPTED": "a script stood in for the model, so they say nothing about one",
+}
+
+
+def summary_of(results: Results) -> str:
+    """Return the summary as Markdown."""
+    blocks = [
+        *_marks(results),
+        f"# {_md(results.experiment)}: {_md(results.title)}",
+        *([_md(results.question)] if results.question else []),
+        _about(results),
+        "## Conditions",
+        *_conditions(results),
+        "## Contrasts",
+        *_contrasts(results),
+        "## Contamination",
+        *_contamination(results),
+        "## Left out",
+        *_left_out(results),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _md(text: str) -> str:
+    """Return a text on one line that Markdown shows as it is."""
+    return "".join(f"\\{char}" if char in "\\`*_[]<>|#!&" else char for char in clean(text))
+
+
+def _marks(results: Results) -> Iterator[str]:
+    for mark, runs in results.marks.items():
+        yield f"**{mark}**: in {runs:,} of {results.runs:,} runs {NO_MODEL_WORDS[mark]}."
+
+
+def _about(results: Results) -> str:
+    models = ", ".join(f"{_md(role)} {_md(name)}" for role, name in results.models.items()) or "none named"
+    trials = f"{len(results.trials):,} trials, {len(results.trials) - len(results.incomplete):,} finished"
+    return "\n".join(
+        (
+            f"- Suite: {_md(results.suite_name)}, {results.suite_tasks:,} tasks, `{results.suite[:12]}`",
+            f"- Models: {models}",
+            f"- Code: {_md(results.release)}, commit {_md(results.commit[:12] or 'unknown')}",
+            f"- {trials}; {results.runs:,} runs",
+        )
+    )
+
+
+# ---------------------------------------------------------------- conditions
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown, of which all columns but the first hold numbers."""
+    lines = [headings, ["---", *["---:" for _ in headings[1:]]], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def with_interval(estimate: Estimate | None, unit: str) -> str:
+    """Return a mean with its interval, shares in per cent."""
+    if estimate is None:
+        return "not known"
+    mean = number(estimate.mean, unit)
+    if estimate.low is None or estimate.high is None:
+        return mean
+    return f"{mean} ({number(estimate.low, unit)} to {number(estimate.high, unit)})"
+
+
+def number(value: float, unit: str) -> str:
+    """Return a number of a metric for people: shares in per cent, others in three digits, or whole from 100 on."""
+    if unit == "share":
+        return f"{100 * value:.1f}%"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _conditions(results: Results) -> Iterator[str]:
+    known = [name for name in HEADLINE if any(each.metrics[name].estimate is not None for each in results.conditions)]
+    units = [f"{METRICS[name].title}, {METRICS[name].unit}".removesuffix(", share") for name in known]
+    rows = [
+        [_md(each.name) + (" (baseline)" if each.baseline else ""), _n(each), *_values(each, known)]
+        for each in results.conditions
+    ]
+    yield table(["condition", f"{results.unit}s", *units], rows)
+    yield (
+        f"Means of {results.unit}s, with 95 % intervals of Student's t over them: trials of one {results.unit} are "
+        f"averaged first. Of one {results.unit} there is no interval; one without width means that no {results.unit} "
+        "differs, which is no proof that none would. Intervals of two conditions may "
+        "overlap although they differ, because conditions share orders: only the contrasts compare."
+    )
+
+
+def _n(condition: ConditionResult) -> str:
+    return str(len(condition.metrics["success"].units))
+
+
+def _values(condition: ConditionResult, known: Sequence[str]) -> list[str]:
+    return [with_interval(condition.metrics[name].estimate, METRICS[name].unit) for name in known]
+
+
+# ---------------------------------------------------------------- contrasts
+
+
+def _contrasts(results: Results) -> Iterator[str]:
+    if not results.contrasts:
+        yield "None was declared before the runs, so nothing is tested: the table above is description."
+        return
+    lines = [
+        f"- **{_md(each.result.contrast.condition)}** against {_md(each.result.contrast.baseline)}, "
+        f"{METRICS[each.result.contrast.metric].title.lower()}: {each.said}."
+        for each in results.contrasts
+    ]
+    yield "\n".join(lines)
+    yield (
+        f"Declared before the runs, tested by permutation of {results.unit}s in pairs, p values corrected for all "
+        f"{len(results.contrasts)} by Holm's method. “Too few to say” is no sign of no difference."
+    )
+
+
+# ---------------------------------------------------------------- contamination and runs left out
+
+
+def _contamination(results: Results) -> Iterator[str]:
+    lines = []
+    for each in results.conditions:
+        share = with_interval(each.metrics["contaminated"].estimate, "share")
+        kinds = ", ".join(f"{kind}: {n:,}" for kind, n in each.contaminated.items()) or "none"
+        mode = "on" if each.leave_one_out else "off"
+        lines.append([_md(each.name), mode, share, kinds])
+    yield table(["condition", "leave-one-out", "runs given what could hold the answer", "runs by kind"], lines)
+    broken = [each.name for each in results.conditions if each.leave_one_out and each.contaminated.get("same task")]
+    if broken:
+        yield (
+            f"**Leave-one-out did not hold** in {', '.join(map(_md, broken))}: runs were given items that were drawn "
+            "from runs of their own task. Don't take their gains for learning."
+        )
+
+
+def _left_out(results: Results) -> Iterator[str]:
+    lines = [*_trials(results), *_runs(results)]
+    yield "\n".join(lines) if lines else "Nothing: all trials are finished, and no run breaks a quality gate."
+
+
+def _trials(results: Results) -> Iterator[str]:
+    for each in results.incomplete[:LISTED]:
+        ran = f", {each.runs:,} runs ended" if each.state == "unfinished" else ""
+        yield f"- Trial {_md(each.place)}: {each.state}{ran}. It is in no number above."
+    if len(results.incomplete) > LISTED:
+        yield f"- {len(results.incomplete) - LISTED:,} more trials that are missing or unfinished."
+    silent = [each for each in results.trials if each.state == "finished" and each.without_run]
+    for each in silent[:LISTED]:
+        yield f"- Trial {_md(each.place)}: no run ended of {', '.join(map(_md, each.without_run[:5]))}."
+    for place in results.unplanned[:LISTED]:
+        yield f"- {_md(place)} is of no planned trial: it was not read."
+
+
+def _runs(results: Results) -> Iterator[str]:
+    for each in results.left_out[:LISTED]:
+        yield f"- Run {_md(each.run)} in {_md(each.place)} breaks {', '.join(each.gates)}."
+    if len(results.left_out) > LISTED:
+        yield f"- {len(results.left_out) - LISTED:,} more runs break a gate: `results/conditions.json` lists all."

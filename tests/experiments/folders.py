@@ -1,0 +1,126 @@
+"""Folders of experiments for tests, written by hand in a moment: no model, no loop, no sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    ExperimentFinished,
+    ExperimentStarted,
+    LmCalled,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+)
+from rbank_es.events.run_events import LayerUse, Trial
+from rbank_es.experiments.definition import Experiment, parse_experiment
+from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
+from rbank_es.experiments.plan import ordered_tasks, trials
+from rbank_es.experiments.suite import Suite, suite_json
+from rbank_es.experiments.trial import TrialPlace, base_place
+from rbank_es.loop.tasks import Task
+
+DEFINITION_TEXT = """\
+name = "pair"
+title = "With memory and without"
+question = "Does it help?"
+orders = {orders}
+seed = 1
+baseline = "without"
+contrasts = [["with", "without"]]
+[[condition]]
+name = "without"
+layers = ["L0"]
+[[condition]]
+name = "with"
+layers = ["L0", "L2"]
+"""
+
+Right = Callable[[Trial, int, Task], bool]
+"""Whether the run at a position of a trial is right."""
+
+CALLS = {"without": 2, "with": 3}
+
+
+def pair(orders: int = 3) -> Experiment:
+    return parse_experiment(DEFINITION_TEXT.format(orders=orders).encode())
+
+
+def suite_of(tasks: int = 4) -> Suite:
+    return Suite.of(
+        "numbers",
+        [Task(id=f"t{n}", question=f"What is {n}?", answer=f"{n} metres", level=1 + n % 3) for n in range(tasks)],
+    )
+
+
+def alternating(trial: Trial, position: int, task: Task) -> bool:
+    """With memory, more and more is right."""
+    return (position + trial.order) % 2 == 0 or (trial.condition == "with" and position > trial.order + 1)
+
+
+def written(
+    folder: Path, experiment: Experiment | None = None, suite: Suite | None = None, right: Right = alternating,
+    *, environment_commit: str = "c" * 40, **changes: Any,
+) -> Path:  # fmt: skip
+    """Write the folder of an experiment that was run, and return it; `changes` are to each `run_started`."""
+    experiment, suite = experiment or pair(), suite or suite_of()
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {
+        "release": "0.1.0",
+        "commit": environment_commit,
+        "definition": experiment.digest,
+        "suite": suite.digest,
+    }
+    (folder / DEFINITION).write_text(experiment.to_toml())
+    (folder / SUITE).write_bytes(suite_json(suite))
+    (folder / ENVIRONMENT).write_bytes(msgspec.json.encode(environment))
+    with Bank.create(base_place(folder), purpose="base", unsafe_no_sync=True) as base:
+        for trial in trials(experiment):
+            place = TrialPlace(folder, trial).bank
+            place.parent.mkdir(exist_ok=True)
+            with base.fork(place) as bank:
+                # In several groups, as a loop appends them: of one at the end that is damaged a log is only cut.
+                for events in groups(life(trial, experiment, suite, right, {"commit": "c" * 40} | changes)):
+                    bank.append(events)
+    return folder
+
+
+def groups(events: list[Event]) -> Iterator[list[Event]]:
+    """Yield events in groups, each begun by a run or by the end."""
+    starts = [at for at, event in enumerate(events) if isinstance(event, RunStarted | ExperimentFinished)]
+    yield from (events[start:end] for start, end in pairwise([0, *starts, len(events)]))
+
+
+def life(trial: Trial, experiment: Experiment, suite: Suite, right: Right, changes: dict[str, Any]) -> list[Event]:
+    """The events of a trial."""
+    tasks = ordered_tasks(suite.tasks, experiment.seed, trial.order)
+    digests = {"config_digest": "1" * 64, "suite": suite.digest}
+    events: list[Event] = [ExperimentStarted(trial=trial, tasks=tuple(task.id for task in tasks), **digests)]
+    for position, task in enumerate(tasks, 1):
+        run = f"{task.id}-{trial.condition}-{trial.order}"
+        verdict = "success" if right(trial, position, task) else "failure"
+        given = {"release": "0.1.0", "settings": "{}", "scripted": True, "trial": trial, "task": task.question}
+        named = {"task_id": task.id, "level": task.level, "family": task.family, "suite": suite.digest}
+        facts: dict[str, Any] = {"config_digest": "1" * 64, **given, **named, **changes}
+        layer = LayerUse(layer="base", chars=3, budget=800)
+        judged = {"run": run, "judge_version": "1", "verdict": verdict}
+        events += [
+            RunStarted(run=run, **facts),
+            ContextBuilt(run=run, chars=3, layers=(layer,), texts=("abc",)),
+            *(
+                LmCalled(run=run, role="agent", model="m", tokens_in=100 * position, tokens_out=10)
+                for _ in range(CALLS[trial.condition])
+            ),
+            RunFinished(run=run, outcome="submitted", iterations=position, answer="a"),
+            RunJudged(purpose="learning", judge="lm", kind="lm", **judged),
+            RunJudged(purpose="scoring", judge="gold", kind="gold", suite=suite.digest, **judged),
+        ]
+    return [*events, ExperimentFinished(trial=trial, result_digest="2" * 64, **digests)]

@@ -1,0 +1,363 @@
+"""Reports of experiments: numbers compared with plain Python over the rows, checks that find any change."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from itertools import product
+from operator import mul
+from pathlib import Path
+from random import Random
+from statistics import mean, stdev
+from typing import Any
+
+import msgspec
+import pytest
+import scipy.stats
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput
+from rbank_es.events import RunJudged
+from rbank_es.experiments import experiment_results
+from rbank_es.experiments.experiment_comparison import compare
+from rbank_es.experiments.experiment_folder import ExperimentData, read_experiment
+from rbank_es.experiments.experiment_results import results_of
+from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
+from rbank_es.experiments.plan import trials
+from rbank_es.experiments.report import CONDITIONS, PAGE, ROWS, SHEET, SUMMARY, report_files, write_report
+from rbank_es.experiments.report_check import ReportCheck, check_report
+from rbank_es.experiments.trial import TrialPlace
+from rbank_es.log import Head
+from tests.experiments.folders import life, pair, suite_of, written
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an experiment with its report; tests that change it take a copy."""
+    folder = written(tmp_path_factory.mktemp("experiment") / "pair")
+    write_report(read_experiment(folder), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(kept: Path) -> ExperimentData:
+    return read_experiment(kept)
+
+
+@pytest.fixture
+def folder(kept: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(kept, tmp_path / "pair"))
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / ROWS).read_text().splitlines()]
+
+
+def conditions(folder: Path) -> dict[str, Any]:
+    return {each["name"]: each for each in json.loads((folder / CONDITIONS).read_bytes())["conditions"]}
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize("name", ["without", "with"])
+def test_metrics_are_those_of_plain_python_over_the_rows(kept: Path, name: str) -> None:
+    """Three orders are three units: the mean of each, and Student's interval over them by scipy."""
+    found = conditions(kept)[name]
+    for metric, value in {
+        "success": lambda row: row["scored"] == "success",
+        "lm_calls": lambda row: row["lm_calls"],
+        "tokens": lambda row: row["tokens_in"] + row["tokens_out"],
+        "iterations": lambda row: row["iterations"],
+    }.items():
+        units = [
+            mean(float(value(row)) for row in lines(kept) if (row["condition"], row["order"]) == (name, order))
+            for order in range(3)
+        ]
+        assert [*found["metrics"][metric]["units"].values()] == pytest.approx(units)
+        estimate = found["metrics"][metric]["estimate"]
+        assert (estimate["n"], estimate["mean"]) == (3, pytest.approx(mean(units)))
+        half = float(scipy.stats.t.ppf(0.975, 2)) * stdev(units) / 3**0.5
+        assert (estimate["low"], estimate["high"]) == pytest.approx((mean(units) - half, mean(units) + half))
+
+
+def test_curves_contrasts_and_tasks_are_those_of_plain_python_over_the_rows(kept: Path) -> None:
+    report = json.loads((kept / CONDITIONS).read_bytes())
+    rows = lines(kept)
+    right = {(row["condition"], row["order"], row["position"]): float(row["scored"] == "success") for row in rows}
+    for name, found in conditions(kept).items():
+        for point in found["curve"]["points"]:
+            expected = mean(right[name, order, point["position"]] for order in range(3))
+            assert point["value"]["mean"] == pytest.approx(expected)
+    gaps = [mean(right["with", order, at] - right["without", order, at] for at in range(1, 5)) for order in range(3)]
+    [contrast] = [each["result"] for each in report["contrasts"] if each["result"]["contrast"]["metric"] == "success"]
+    assert contrast["difference"]["mean"] == pytest.approx(mean(gaps)) and contrast["n"] == 3
+    flipped = [sum(map(mul, gaps, signs)) for signs in product((1, -1), repeat=3)]
+    p = mean(abs(each) >= abs(sum(gaps)) - 1e-9 for each in flipped)
+    assert contrast["p"]["value"] == pytest.approx(p) and contrast["finding"] == "too few"
+    for task in report["tasks"]:
+        for name, (successes, runs) in task["right"].items():
+            own = [
+                row["scored"] == "success" for row in rows if (row["task"], row["condition"]) == (task["task"], name)
+            ]
+            assert (sum(own), len(own)) == (successes, runs)
+
+
+def test_the_sheet_holds_the_rows_and_the_summary_says_first_that_no_model_ran(kept: Path) -> None:
+    with (kept / SHEET).open(newline="") as file:
+        sheet = [*csv.DictReader(file)]
+    assert [row["run"] for row in sheet] == [row["run"] for row in lines(kept)]
+    assert all(float(one["tokens_in"]) == two["tokens_in"] for one, two in zip(sheet, lines(kept), strict=True))
+    summary, page = (kept / SUMMARY).read_text(), (kept / PAGE).read_text()
+    assert summary.startswith("**SCRIPTED**: in 24 of 24 runs a script stood in for the model")
+    assert "too few to say" in summary and "| without (baseline) | 3 |" in summary
+    assert page.index("SCRIPTED") < page.index("<h1>")
+    assert "rbank-es show ./banks/with/o2-r0 " in page and "<script" not in page
+
+
+def test_the_order_of_rows_and_trials_changes_no_byte(data: ExperimentData) -> None:
+    wanted = report_files(data)
+    for seed in range(3):
+        rows, order = [*data.rows], Random(seed)
+        order.shuffle(rows)
+        assert report_files(msgspec.structs.replace(data, rows=tuple(rows))) == wanted
+
+
+@pytest.mark.slow
+def test_a_report_that_is_cut_off_anywhere_and_made_again_has_the_same_bytes(
+    data: ExperimentData, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in another folder: neither the time nor the place is in it."""
+    from rbank_es.experiments import report
+
+    wanted = report_files(data)
+    really = report.write_replacing
+    for cut in (0, 1, 4):
+        shutil.rmtree(folder / "results")
+        left = [cut]
+
+        def once(path: Any, pieces: Any, left: list[int] = left) -> Any:
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return really(path, pieces)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(report, "write_replacing", once)
+            write_report(data, folder)
+        write_report(read_experiment(folder), folder)
+        assert {name: (folder / name).read_bytes() for name in wanted} == wanted
+
+
+# ---------------------------------------------------------------- left out
+
+
+@pytest.mark.slow
+def test_trials_that_are_missing_or_unfinished_and_runs_that_break_a_gate_are_named_and_in_no_number(
+    tmp_path: Path,
+) -> None:
+    experiment, suite = pair(4), suite_of()
+    folder = written(tmp_path / "pair", experiment, suite)
+    planned = trials(experiment)
+    missing, unfinished, gateless = (TrialPlace(folder, planned[at]) for at in (1, 2, 5))
+    shutil.rmtree(missing.bank)
+    (folder / "banks" / "with" / "o9-r9").mkdir()
+    for place, cut, changes in ((unfinished, 1, {}), (gateless, 0, {"config_digest": None})):
+        events = life(place.trial, experiment, suite, lambda *_: True, {"commit": "c" * 40} | changes)
+        shutil.rmtree(place.bank)
+        with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank) as bank:
+            bank.append(events[: len(events) - cut])
+    found = results_of(read_experiment(folder))
+    assert [(each.place, each.state) for each in found.incomplete] == [
+        ("banks/with/o0-r0", "missing"),
+        ("banks/without/o1-r0", "unfinished"),
+    ]
+    assert found.unplanned == ("banks/with/o9-r9",)
+    assert {each.place for each in found.left_out} == {"banks/with/o2-r0"} and len(found.left_out) == 4
+    with_memory = found.named("with")
+    assert with_memory is not None and with_memory.gates == {"reproducibility": 4}
+    assert with_memory.metrics["success"].units.keys() == {1, 3}
+    # A pair needs both sides.
+    assert {each.result.left_out for each in found.contrasts} == {(0, 1, 2)}
+    summary = report_files(read_experiment(folder))[SUMMARY].decode()
+    for said in (
+        "banks/with/o0-r0: missing",
+        "banks/without/o1-r0: unfinished, 4 runs ended",
+        "breaks reproducibility",
+    ):
+        assert said in summary
+
+
+# ---------------------------------------------------------------- refused
+
+
+@pytest.mark.slow
+def test_other_code_another_suite_and_another_trial_in_a_place_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="results of different code"):
+        read_experiment(written(tmp_path / "code", environment_commit="d" * 40))
+    with pytest.raises(BadInput, match=r"of the suite"):
+        folder = written(tmp_path / "suite", suite=suite_of(4))
+        other = written(tmp_path / "other", suite=suite_of(5))
+        shutil.rmtree(folder / "banks" / "with" / "o0-r0")
+        shutil.copytree(other / "banks" / "with" / "o0-r0", folder / "banks" / "with" / "o0-r0")
+        read_experiment(folder)
+    with pytest.raises(BadInput, match="is the bank of another trial: pair, with, order 1"):
+        folder = written(tmp_path / "trial")
+        shutil.rmtree(folder / "banks" / "with" / "o0-r0")
+        shutil.copytree(folder / "banks" / "with" / "o1-r0", folder / "banks" / "with" / "o0-r0")
+        read_experiment(folder)
+    with pytest.raises(BadInput, match="don't descend from one bank"):
+        folder, other = written(tmp_path / "one"), written(tmp_path / "two")
+        shutil.rmtree(folder / "banks" / "with" / "o0-r0")
+        shutil.copytree(other / "banks" / "with" / "o0-r0", folder / "banks" / "with" / "o0-r0")
+        read_experiment(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [DEFINITION, SUITE, ENVIRONMENT, "banks", "banks/with", "banks/with/o0-r0", "results"])
+def test_no_link_leads_out_of_a_folder(folder: Path, tmp_path: Path, part: str) -> None:
+    """Neither to read what is elsewhere, nor to write there."""
+    (folder / part).rename(tmp_path / "elsewhere")
+    (folder / part).symlink_to(tmp_path / "elsewhere")
+    before = {path: path.read_bytes() for path in (tmp_path / "elsewhere").rglob("*") if path.is_file()}
+    with pytest.raises(BadInput, match="symbolic link"):
+        write_report(read_experiment(folder), folder)
+    assert before == {path: path.read_bytes() for path in (tmp_path / "elsewhere").rglob("*") if path.is_file()}
+
+
+def test_a_folder_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is no folder of an experiment"):
+        read_experiment(tmp_path)
+    with pytest.raises(BadInput, match="is no folder of an experiment"):
+        check_report(tmp_path)
+
+
+# ---------------------------------------------------------------- check
+
+
+LOG = "banks/with/o1-r0"
+
+
+def changed(folder: Path, file: str, old: str, new: str) -> None:
+    text = (folder / file).read_text()
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1))
+
+
+def change_of(file: str, old: str, new: str) -> Callable[[Path], None]:
+    return lambda folder: changed(folder, file, old, new)
+
+
+def change_event(folder: Path) -> None:
+    last = max((folder / LOG).glob("*.jsonl"))
+    changed(folder, str(last.relative_to(folder)), '"verdict":"success"', '"verdict":"failure"')
+
+
+def append_event(folder: Path) -> None:
+    with Bank.open(folder / LOG) as bank:
+        bank.append(
+            RunJudged(
+                run="t1-with-1", purpose="learning", verdict="failure", judge="me", judge_version="1", kind="human"
+            )
+        )
+
+
+def remove_last_run(folder: Path) -> None:
+    """Leave a log that is sound and ends earlier, as if the rest had never been written."""
+    last = max((folder / LOG).glob("*.jsonl"))
+    lines = last.read_bytes().splitlines(keepends=True)
+    begun = max(at for at, line in enumerate(lines) if b'"type":"run_started"' in line)
+    last.write_bytes(b"".join(lines[:begun]))
+
+
+def remove_row(folder: Path) -> None:
+    rows = (folder / ROWS).read_text().splitlines(keepends=True)
+    (folder / ROWS).write_text("".join(rows[:3] + rows[4:]))
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an event": (change_event, "banks/with/o1-r0: "),
+    "a number": (
+        change_of(CONDITIONS, '"mean": 0.5', '"mean": 0.75'),
+        "results/conditions.json, conditions[0].metrics.",
+    ),
+    "the suite": (change_of(SUITE, "What is 1?", "What is 11?"), "the suite has the digest"),
+    "a run removed from the log": (remove_last_run, "banks/with/o1-r0, its end: 9 events are missing"),
+    "an event added": (append_event, "banks/with/o1-r0, its end: 1 events came later"),
+    "a bank removed": (lambda folder: shutil.rmtree(folder / LOG), "banks/with/o1-r0, the log: it is missing"),
+    "a row": (
+        change_of(ROWS, '"iterations":1', '"iterations":2'),
+        "runs.jsonl, line 1.iterations: 2, computed again: 1",
+    ),
+    "a row removed": (remove_row, "runs.jsonl, line 4"),
+    "a cell": (change_of(SHEET, "pair", "pear"), "results/runs.csv, line 2"),
+    "a word": (change_of(SUMMARY, "Does it help", "It does help"), "summary.md, line 5"),
+    "the page": (change_of(PAGE, "<h1>pair", "<h1>great"), "report.html, line"),
+    "a file removed": (lambda folder: (folder / PAGE).unlink(), "report.html: it is missing"),
+    "the definition": (change_of(DEFINITION, "seed = 1", "seed = 2"), "the definition has the digest"),
+    "a head": (change_of(CONDITIONS, '"head": "', '"head": "1'), "banks/without/o0-r0"),
+    "no JSON": (change_of(CONDITIONS, "{", "[["), "results/conditions.json: "),
+}
+QUICK = ("an event", "a number", "the suite")
+
+
+@pytest.mark.slow
+def test_a_report_holds_and_its_digest_names_it(kept: Path, tmp_path: Path) -> None:
+    seen = check_report(kept)
+    assert seen.holds and (seen.logs, seen.runs, seen.files) == (6, 24, 5)
+    assert check_report(Path(shutil.copytree(kept, tmp_path / "copy"))) == seen
+    assert isinstance(seen, ReportCheck) and len(seen.digest) == 64
+
+
+@pytest.mark.parametrize("change", [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in CHANGES])
+def test_a_check_finds_and_names_a_change(folder: Path, change: str) -> None:
+    make, said = CHANGES[change]
+    make(folder)
+    seen = check_report(folder)
+    assert not seen.holds
+    assert said in str(seen.differences[0]), seen.differences[0]
+
+
+@pytest.mark.slow
+def test_a_history_made_again_with_right_checksums_is_found_by_its_head(folder: Path) -> None:
+    """Whoever changes a log may make all its checksums again; the report names the head that was."""
+    place = TrialPlace(folder, next(each for each in trials(pair()) if each.condition == "with" and each.order == 1))
+    with Bank.open(place.bank) as bank:
+        was = bank.head()
+    shutil.rmtree(place.bank)
+    with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank) as bank:
+        bank.append(life(place.trial, pair(), suite_of(), lambda *_: True, {"commit": "c" * 40}))
+        assert Head.parse(str(was)).seq == bank.position
+    first = check_report(folder).differences[0]
+    assert (first.file, first.computed) == ("banks/with/o1-r0", str(was)) and "another history" in first.place
+
+
+# ---------------------------------------------------------------- compare
+
+
+@pytest.mark.slow
+def test_two_runs_are_compared_by_condition_with_welchs_interval(data: ExperimentData, tmp_path: Path) -> None:
+    other = read_experiment(
+        written(tmp_path / "other", right=lambda trial, at, task: at > trial.order + (trial.condition == "with"))
+    )
+    found = compare(results_of(data), results_of(other))
+    [of_with] = [each for each in found.metrics if (each.condition, each.metric) == ("with", "success")]
+
+    def units(given: ExperimentData) -> list[float]:
+        own = [[row.success for row in given.rows if (row.condition, row.order) == ("with", at)] for at in range(3)]
+        return [mean(map(float, each)) for each in own]
+
+    theirs = scipy.stats.ttest_ind(units(other), units(data), equal_var=False).confidence_interval()
+    assert of_with.difference.mean == pytest.approx(mean(units(other)) - mean(units(data)))
+    assert (of_with.difference.low, of_with.difference.high) == pytest.approx((theirs.low, theirs.high))
+    assert not found.only_first and not found.only_second and found.differing == {}
+    smaller = read_experiment(written(tmp_path / "smaller", suite=suite_of(3)))
+    with pytest.raises(BadInput, match="two suites"):
+        compare(results_of(data), results_of(smaller))
+
+
+def test_every_declared_contrast_is_in_the_metrics_that_are_always_compared(data: ExperimentData) -> None:
+    found = results_of(data).contrasts
+    assert [each.result.contrast.metric for each in found] == [*experiment_results.CONTRASTED]
