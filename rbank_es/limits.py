@@ -514,6 +514,13 @@ EXPERIMENT_PATIENCE_S = 600.0
 EXPERIMENT_PATIENCE_MOST_S = 24 * 3_600.0
 EXPERIMENT_WAIT_S = 5.0
 EXPERIMENT_WAIT_MOST_S = 300.0
+# Points of one curve of a report: more can't be told apart in a column of the page.
+REPORT_POINTS = 200
+# A file of a report that is checked: 100,000 runs have 150 MiB of rows.
+REPORT_FILE_BYTES = 512 * MIB
+# Characters of each side of a difference that a check shows, and differences that it prints; --json has all.
+REPORT_DIFFERENCE_CHARS = 160
+REPORT_DIFFERENCES = 40
 # -------------------- dashboard
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000
@@ -527,13 +534,6 @@ DASHBOARD_ROWS = 200
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500
-# Points of one curve of a report: more can't be told apart in a column of the page.
-REPORT_POINTS = 200
-# A file of a report that is checked: 100,000 runs have 150 MiB of rows.
-REPORT_FILE_BYTES = 512 * MIB
-# Characters of each side of a difference that a check shows, and differences that it prints; --json has all.
-REPORT_DIFFERENCE_CHARS = 160
-REPORT_DIFFERENCES = 40
 # -------------------- cli
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000
