@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 THOROUGH = bool(os.environ.get("CI"))
 _FEWEST = 3
+_Case = type(pytest.param())
 
 
 def examples(count: int) -> int:
@@ -22,16 +22,14 @@ def examples(count: int) -> int:
     return count if THOROUGH else max(count // 10, min(count, _FEWEST))
 
 
-def one_in(number: int, cases: Iterable[Any]) -> list[ParameterSet]:
+def one_in(number: int, cases: Iterable[Any]) -> list[Any]:
     """The cases of a `parametrize`, of which the first and each `number`-th after it are quick, and the others slow.
 
     A tuple is a case of several arguments.
     """
     made = []
     for index, case in enumerate(cases):
-        known = (
-            case if isinstance(case, ParameterSet) else pytest.param(*(case if isinstance(case, tuple) else (case,)))
-        )
+        known = case if isinstance(case, _Case) else pytest.param(*(case if isinstance(case, tuple) else (case,)))
         slow = [pytest.mark.slow] if index % number else []
         made.append(pytest.param(*known.values, marks=[*known.marks, *slow], id=known.id))
     return made
