@@ -360,10 +360,60 @@ def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOu
         echo(styled(f"\n{SCRIPTED}", "yellow"))
 
 
+# ---------------------------------------------------------------- by supposition
+
+
+@command("whatif", "rbank-es experiment whatif experiments/E10 --basis append")
+@click.argument("folder", metavar="DIR")
+@click.option("--basis", metavar="CONDITION", required=True, help="The condition whose logs are decided again.")
+def whatif(folder: str, basis: str, as_json: bool) -> None:
+    """Show what the banks of one condition would be under the policies of the others, beside the live ones.
+
+    Conditions that differ in their policies of consolidation, forgetting or retrieval alone are compared over the same
+    runs. No model is called. It is first order: how runs would have gone with other items is unknown.
+    """
+    from rbank_es.experiments.supposed_conditions import supposed_conditions
+
+    loaded = _recorded(Path(folder))
+    with Progress("deciding again") as progress:
+        found = supposed_conditions(loaded, Path(folder), basis, progress)
+    if as_json:
+        echo_json(found)
+        return
+    rows: list[list[Cell]] = [
+        [
+            f"o{each.order}-r{each.repetition}",
+            each.condition,
+            each.items_basis,
+            each.items_supposed,
+            each.items_live,
+            f"{each.differing} of {each.decided}",
+            f"{each.retrievals} of {each.searched}",
+            each.asking or None,
+        ]
+        for each in found
+    ]
+    named = f"items of {basis}"
+    headers = ["trial", "under", named, "supposed", "live", "other decisions", "other retrievals", "would ask a model"]
+    shown = [at for at in range(len(headers)) if headers[at] != "would ask a model" or any(row[at] for row in rows)]
+    echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows])
+
+
+def _recorded(folder: Path) -> Experiment:
+    """Return the experiment that a folder holds. Raises `BadInput`."""
+    from rbank_es.experiments.definition import load_experiment
+    from rbank_es.experiments.experiment_run import DEFINITION
+
+    if not (folder / DEFINITION).is_file():
+        raise BadInput(f"{folder} holds no experiment: there is no {DEFINITION}")
+    return load_experiment(folder / DEFINITION)
+
+
 experiment.params.append(debug_option())
 experiment.add_command(list_)
 experiment.add_command(show)
 experiment.add_command(run)
+experiment.add_command(whatif)
 experiment.add_command(simulate)
 for each in REPORT_COMMANDS:
     experiment.add_command(each)
