@@ -508,6 +508,11 @@ EXPERIMENT_CONDITIONS = 100
 EXPERIMENT_LIVES = 10_000
 # Trials side by side. Each has sandboxes of its own, of about 160 MB each.
 EXPERIMENT_JOBS = 64
+# Simulated worlds: each family has words of its own, and each task is a run of a bank, 3 ms in memory and 20 on disk.
+SIMULATED_FAMILIES = 1_000
+SIMULATED_TASKS = 100_000
+# Repetitions of a simulated study: an interval is then as wide as a thirtieth of the spread.
+STUDY_REPETITIONS = 1_000
 # How long a trial waits for a model that fails before it stops: by default, and at most. The waits between two tries
 # begin with the first of these and double up to the second, so that a provider that recovers is not stormed.
 EXPERIMENT_PATIENCE_S = 600.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table
 from rbank_es.errors import BadInput
@@ -26,8 +27,17 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
     "rbank-es experiment simulate repair --repeat 1 --where 'repair=all checked' --json",
 )
 @click.argument("study", type=click.Choice(["poisoned-bank", "repair"]))
-@click.option("--repeat", type=click.IntRange(1, 1_000), metavar="N", help="Repetitions; default: the study's.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N", help="Processes.")
+@click.option(
+    "--repeat", type=click.IntRange(1, limits.STUDY_REPETITIONS), metavar="N", help="Repetitions; default: the study's."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, limits.EXPERIMENT_JOBS),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes.",
+)
 @click.option(
     "--where", "wanted", metavar="FACTOR=VALUE", multiple=True, help="Only conditions with this value. May be repeated."
 )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from rbank_es import limits
 from rbank_es.events.items import Polarity
 from rbank_es.experiments.simulated.real_life import LearnerMemory
 from rbank_es.experiments.simulated.solver import (
@@ -30,7 +31,7 @@ from rbank_es.experiments.simulated.world import Share, SimulatedTask, World, dr
 HURT = 0.02
 """A family whose skill is lower by more than this than without memory is hurt. Below, chance would do: our choice."""
 
-Done = Annotated[int, Meta(ge=0, le=100_000)]
+Done = Annotated[int, Meta(ge=0, le=limits.SIMULATED_TASKS)]
 Pick = Literal["random", "review"]
 
 

@@ -15,8 +15,10 @@ import hashlib
 from functools import cached_property
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
+from rbank_es import limits
 from rbank_es.errors import BadInput
 
 MOVES = (
@@ -37,7 +39,7 @@ _DIGEST_BYTES = 8
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0, le=10)]
-Number = Annotated[int, Meta(ge=1, le=100_000)]
+Number = Annotated[int, Meta(ge=1, le=limits.SIMULATED_TASKS)]
 
 
 def draw(*key: object) -> float:
@@ -59,10 +61,10 @@ class Assumptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     task `drift_at` on, the share `drift` of the families needs another move.
     """
 
-    families: Annotated[int, Meta(ge=2, le=1_000)] = 12
+    families: Annotated[int, Meta(ge=2, le=limits.SIMULATED_FAMILIES)] = 12
     clan: Annotated[int, Meta(ge=1, le=len(MOVES))] = 3
     tasks: Number = 180
-    unseen: Annotated[int, Meta(ge=1, le=1_000)] = 5
+    unseen: Number = 5
     hardest: Share = 0.15
     easiest: Share = 0.65
     trap: Share = 0.5
@@ -102,8 +104,13 @@ class World:
     """The families and tasks of one world, the tasks in one order. `tasks` are learned from, `unseen` never."""
 
     def __init__(self, assumptions: Assumptions, number: int = 0, order: int = 0) -> None:
-        """Draw the world of a number, with its tasks in the order of a number. Raises `BadInput` where the
-        assumptions contradict each other."""
+        """Draw the world of a number, with its tasks in the order of a number. Raises `BadInput` where an
+        assumption is out of its range, or two contradict each other."""
+        try:
+            # Not before: a struct that Python makes is not checked.
+            msgspec.convert(msgspec.to_builtins(assumptions), Assumptions)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"the simulated world can't be: {error}") from None
         if assumptions.easiest < assumptions.hardest:
             raise BadInput("the easiest family is harder than the hardest; exchange `easiest` and `hardest`")
         self.assumptions, self.number, self.order = assumptions, number, order

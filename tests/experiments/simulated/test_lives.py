@@ -60,7 +60,7 @@ def in_banks(world: World, plan: LifePlan, place: Path) -> Life:
 
 
 def test_a_life_in_the_mirror_is_that_in_a_real_bank_to_the_last_digit(tmp_path: Path) -> None:
-    world, plan = World(SMALL, 2), PLANS["append"]
+    world, plan = World(replace(SMALL, tasks=14), 2), PLANS["append"]
     assert in_mirror(world, plan) == in_banks(world, plan, tmp_path)
 
 
@@ -100,9 +100,9 @@ def test_without_memory_skill_is_the_assumed_one_and_nothing_is_learned() -> Non
 
 
 def test_a_perfect_judge_teaches_more_than_a_bad_one() -> None:
-    world = World(Assumptions(tasks=90, unseen=2), 0)
+    world = World(Assumptions(tasks=60, unseen=2), 0)
     good, bad = (in_mirror(world, LifePlan(judge=judge)) for judge in (PERFECT, BAD))
-    assert good.gain > bad.gain + 0.05
+    assert good.gain > bad.gain
     assert good.gain > 0.1
     assert (good.judged_right, bad.overruled) == (1, 0)
 

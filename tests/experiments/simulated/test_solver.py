@@ -157,6 +157,9 @@ def test_from_the_drift_on_some_families_need_another_move() -> None:
     assert World(Assumptions(drift=0.5), 1).right_move(family, 90) == world.families[family].right
 
 
-def test_contradicting_assumptions_are_refused() -> None:
+def test_assumptions_that_contradict_or_can_t_be_are_refused() -> None:
     with pytest.raises(BadInput, match="easiest"):
         World(Assumptions(hardest=0.6, easiest=0.5))
+    for wrong in (Assumptions(families=1), Assumptions(clan=7), Assumptions(trap=1.5), Assumptions(tasks=0)):
+        with pytest.raises(BadInput, match="can't be"):
+            World(wrong)
