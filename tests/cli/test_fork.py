@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from rbank_es.bank import Bank
 from rbank_es.cli.dashboard import forked_from
 from rbank_es.events import NoteLogged
@@ -87,6 +89,7 @@ def test_copies_that_went_on_separately_are_compared_by_their_heads(place: Path)
     assert "must be the same up to position 12" in fails("verify", "notes", "--parent", "./copy", cwd=place, code=1)
 
 
+@pytest.mark.slow
 def test_erase_names_forks_and_parents(place: Path) -> None:
     """In both directions; the other bank still holds the words and verifies."""
     grow(place, "notes", WORDS)
@@ -104,6 +107,7 @@ def test_erase_names_forks_and_parents(place: Path) -> None:
     run("verify", "notes", "--parent", "trial", cwd=place)
 
 
+@pytest.mark.slow
 def test_the_page_names_what_a_bank_was_forked_from(place: Path) -> None:
     """At a point of the fork's own; not as of an earlier one, and not on the page of the parent."""
     with Bank.open(place / "logs" / "notes") as parent, parent.fork(place / "logs" / "trial") as fork:

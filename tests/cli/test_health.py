@@ -157,6 +157,7 @@ def test_show_compares_where_there_are_enough_and_claims_no_effect(tmp_path: Pat
     assert run("show", "./bank", WARNING.id, "--json", cwd=tmp_path).json["compared"]["difference"]["low"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_change_of_attribution_recounts_the_past(place: Path) -> None:
     """Uses of before too; earlier points keep their own rule, and the change back restores the counts."""
 

@@ -18,6 +18,7 @@ from rbank_es.projections.lineage import LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.cli_runner import SAMPLE, digest_of, fails, run
+from tests.effort import one_in
 from tests.lineage_paths import followed
 from tests.strategies import uuid_of
 
@@ -65,7 +66,7 @@ def closure(place: Path, kind: str, name: str, bank: str = "misled") -> set[tupl
 # ---------------------------------------------------------------- impact
 
 
-@pytest.mark.parametrize("bank", ["misled", "misled@HEAD~9"])
+@pytest.mark.parametrize("bank", one_in(3, ["misled", "misled@HEAD~9"]))
 @pytest.mark.parametrize(("kind", "name"), [("item", HEIGHT.id), ("run", "wrong"), ("run", "lucky")])
 def test_impact_counts_the_transitive_closure_as_of_any_point(place: Path, bank: str, kind: str, name: str) -> None:
     wanted = closure(place, kind, name, bank)

@@ -61,6 +61,7 @@ def judgments(place: Path) -> list[RunJudged]:
         return [event for event in bank.events() if isinstance(event, RunJudged)]
 
 
+@pytest.mark.slow
 def test_the_checks_are_measured_without_anything_else(place: Path) -> None:
     told = run("judge", "calibrate", "--cases", "cases.json", "--json", cwd=place).json
     assert (told["judge"], told["cases"], told["accuracy"], told["undecided"]) == ("checks", 0, None, 2)

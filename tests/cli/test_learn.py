@@ -70,6 +70,7 @@ def test_a_dry_run_lists_the_runs_and_asks_nobody(place: Path) -> None:
     assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_answer_leaves_the_run_for_another_time(place: Path) -> None:
     (place / "slow.toml").write_text('[[task]]\nid = "*"\n[[task.extractor]]\nerror = "timeout"\n')
     assert "timeout" in run("learn", "misled", "wrong", "--lm", "script:slow.toml", cwd=place, code=1).out
@@ -92,6 +93,7 @@ fields = { why_none = "", memory_items = [
 """
 
 
+@pytest.mark.slow
 def test_rollouts_are_compared_again_once_an_overruled_verdict_ends_their_comparison(place: Path) -> None:
     """A contrast of one success and two failures falls with the success; the next one is of what stands now."""
     with Bank.open(place / "logs" / "misled") as bank:

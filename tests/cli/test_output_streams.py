@@ -89,6 +89,7 @@ def test_closed_standard_input_and_standard_error(place: Path) -> None:
     assert shell("rbank-es log nowhere 2>&-", place).code == 2
 
 
+@pytest.mark.slow
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     """`--debug`, before or after the command, or RBANK_DEBUG=1; without them there is only the message."""
     for line in ("rbank-es --debug log none", "rbank-es log none --debug", "RBANK_DEBUG=1 rbank-es log none"):

@@ -60,6 +60,7 @@ def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, ru
     assert bytes_of(place / "bank") == before
 
 
+@pytest.mark.slow
 def test_one_run_as_json(place: Path, runs: tuple[str, ...]) -> None:
     (place / "tasks.json").write_bytes(msgspec.json.encode(TASKS))
     told = cli.run("rerun", "./bank", runs[1], "--tasks", "tasks.json", "--json", cwd=place).json

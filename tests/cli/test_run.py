@@ -111,6 +111,7 @@ def test_a_loop_notes_the_head_after_each_task(finished: Finished) -> None:
     assert finished.told["head"] == run("head", "./bank", "--json", cwd=place).json["head"]
 
 
+@pytest.mark.slow
 def test_a_loop_in_memory_keeps_nothing_but_the_items_that_are_saved(place: Path) -> None:
     """`run memory:` makes no directory, and says that its bank is lost; the items may be saved."""
     before = {path.name for path in place.iterdir()}
@@ -308,6 +309,7 @@ def test_memory_is_loaded_before_and_saved_after(place: Path) -> None:
     assert "inside the bank" in fails(*LOOP, "--save-mem", "bank/mem.json", cwd=place)
 
 
+@pytest.mark.slow
 def test_memory_is_not_saved_over_what_the_run_reads(place: Path) -> None:
     """The file that it is loaded from may be renewed."""
     before = digest_of(place)
@@ -318,6 +320,7 @@ def test_memory_is_not_saved_over_what_the_run_reads(place: Path) -> None:
     assert len(json.loads((place / "seed.json").read_text())) > 1
 
 
+@pytest.mark.slow
 def test_a_pipe_or_a_device_is_never_replaced_by_a_file_and_a_link_stays_one(place: Path) -> None:
     """By none of the options that name a file to write. (A pipe stands in: a device can't be made by everybody.)"""
     os.mkfifo(place / "pipe")

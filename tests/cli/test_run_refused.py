@@ -149,6 +149,7 @@ def test_each_rollout_that_failed_says_why(place: Path) -> None:
         assert said.count("goes on from here") == 1
 
 
+@pytest.mark.slow
 def test_again_from_the_first_is_said_where_that_is_how_it_goes_on(place: Path) -> None:
     """With --again all tasks are run again, also those that were before the loop stopped."""
     (place / "turns.toml").write_text(SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))

@@ -52,6 +52,7 @@ def test_files_without_times_come_before_the_runs(tmp_path: Path) -> None:
     assert [file.form for file in report.files] == ["items", "trajectory"]
 
 
+@pytest.mark.slow
 def test_every_list_shows_the_time_of_the_run_and_the_day_of_its_import(imported: Path) -> None:
     (imported / "early.jsonl").write_text(trajectory(1).replace("day 1", "a later import").replace("-01-01", "-01-01"))
     run("import", "./b", "early.jsonl", cwd=imported)

@@ -65,6 +65,7 @@ def test_watch_applies_what_a_second_process_appends(place: Path, watching: subp
     assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_watch_catches_up_with_what_came_in_bulk(place: Path, watching: subprocess.Popen[bytes]) -> None:
     """A large group is applied whole."""
     run("append", "notes", cwd=place, stdin="".join(begin(f"r{number}") + "\n" for number in range(2000)))
@@ -72,6 +73,7 @@ def test_watch_catches_up_with_what_came_in_bulk(place: Path, watching: subproce
     assert runs_projected(place) == 2000
 
 
+@pytest.mark.slow
 def test_watch_rebuilds_after_an_erasure(place: Path, watching: subprocess.Popen[bytes]) -> None:
     """An erasure by another process is an event like others, and the read models are made anew without the text."""
     run("append", "notes", cwd=place, stdin=begin("r1"))

@@ -13,6 +13,7 @@ from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.policies import UtilityRanking
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
+from tests.effort import one_in
 
 WRONG = "lights-07"
 """The beginning of the run of the sample that was judged wrongly, and overruled later."""
@@ -156,27 +157,33 @@ def test_a_bank_that_is_not_canonical_is_named(place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [
-        (("misled",), "suppose something"),
-        (("misled", "--verdict", "wrong"), "write RUN=failure"),
-        (("misled", "--verdict", "wrong=fail"), "did you mean 'failure'"),
-        (("misled", "--verdict", "wrnog=failure"), "did you mean wrong"),
-        (("misled", "--verdict", "wrong=failure", "--verdict", "wrong=success"), "two verdicts"),
-        (("misled", "--verdict", "wrong=failure", "--without", "wrong"), "suppose one of the two"),
-        (("misled", "--without", "nobody"), "no item or run"),
-        (("misled", "--without", "run:misldd"), "did you mean misled"),
-        (("misled", "--policy", "consolidation=dedupe"), "did you mean 'dedup'"),
-        (("misled", "--policy", "consolidtion=dedup"), "did you mean 'consolidation'"),
-        (("misled", "--policy", "wrong.toml"), "neither TOML nor a JSON object"),
-        (("misled", "--policy", "empty.toml"), "names no policy"),
-        (("misled", "--policy", "missing.toml"), "missing.toml"),
-        (("misled@9", "--until", "3", "--without", "wrong"), "name an earlier point"),
-        (("misled@999", "--without", "wrong"), "the log goes from 0"),
-        (("misled", "--policy", "consolidation=append", "--policy", "retrieval.k=2", "--into", "x"), "one --policy"),
-        (("misled", "--without", "wrong", "--into", "logs/misled/x.sqlite"), "inside the bank"),
-        (("misled", "--without", "wrong", "--into", "wrong.toml"), "exists"),
-        (("nowhere", "--without", "wrong"), "no bank"),
-    ],
+    one_in(
+        4,
+        [
+            (("misled",), "suppose something"),
+            (("misled", "--verdict", "wrong"), "write RUN=failure"),
+            (("misled", "--verdict", "wrong=fail"), "did you mean 'failure'"),
+            (("misled", "--verdict", "wrnog=failure"), "did you mean wrong"),
+            (("misled", "--verdict", "wrong=failure", "--verdict", "wrong=success"), "two verdicts"),
+            (("misled", "--verdict", "wrong=failure", "--without", "wrong"), "suppose one of the two"),
+            (("misled", "--without", "nobody"), "no item or run"),
+            (("misled", "--without", "run:misldd"), "did you mean misled"),
+            (("misled", "--policy", "consolidation=dedupe"), "did you mean 'dedup'"),
+            (("misled", "--policy", "consolidtion=dedup"), "did you mean 'consolidation'"),
+            (("misled", "--policy", "wrong.toml"), "neither TOML nor a JSON object"),
+            (("misled", "--policy", "empty.toml"), "names no policy"),
+            (("misled", "--policy", "missing.toml"), "missing.toml"),
+            (("misled@9", "--until", "3", "--without", "wrong"), "name an earlier point"),
+            (("misled@999", "--without", "wrong"), "the log goes from 0"),
+            (
+                ("misled", "--policy", "consolidation=append", "--policy", "retrieval.k=2", "--into", "x"),
+                "one --policy",
+            ),
+            (("misled", "--without", "wrong", "--into", "logs/misled/x.sqlite"), "inside the bank"),
+            (("misled", "--without", "wrong", "--into", "wrong.toml"), "exists"),
+            (("nowhere", "--without", "wrong"), "no bank"),
+        ],
+    ),
 )
 def test_bad_input_is_refused_in_words(made: Path, line: tuple[str, ...], message: str) -> None:
     told = fails("whatif", *line, cwd=made)
@@ -189,6 +196,7 @@ def test_a_verdict_on_a_run_without_one_is_refused(place: Path) -> None:
     assert "has no verdict" in fails("whatif", "misled", "--verdict", "fresh=failure", cwd=place)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_erased_texts_are_counted_as_unknowable(place: Path) -> None:
     run("erase", "sample", "--item", "202b787bab87", "--reason", "x", "--yes", cwd=place)
