@@ -292,7 +292,9 @@ def _footer(results: Results) -> Html:
         "footer",
         element(
             "p",
-            f"Suite {results.suite}. Every number is computed from the logs of the banks and from the suite; "
+            "Suite ",
+            element("code", results.suite),
+            ". Every number is computed from the logs of the banks and from the suite; "
             "rbank-es experiment check DIR computes them again. The page is one file: it works offline and makes no "
             "network requests.",
         ),

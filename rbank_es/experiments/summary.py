@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rbank_es.dashboard.page_text import clean
+from rbank_es.dashboard.page_text import clean, plural
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.statistics import Estimate
@@ -47,18 +47,18 @@ def _md(text: str) -> str:
 
 def _marks(results: Results) -> Iterator[str]:
     for mark, runs in results.marks.items():
-        yield f"**{mark}**: in {runs:,} of {results.runs:,} runs {NO_MODEL_WORDS[mark]}."
+        yield f"**{mark}**: in {runs:,} of {plural(results.runs, 'run')} {NO_MODEL_WORDS[mark]}."
 
 
 def _about(results: Results) -> str:
     models = ", ".join(f"{_md(role)} {_md(name)}" for role, name in results.models.items()) or "none named"
-    trials = f"{len(results.trials):,} trials, {len(results.trials) - len(results.incomplete):,} finished"
+    trials = f"{plural(len(results.trials), 'trial')}, {len(results.trials) - len(results.incomplete):,} finished"
     return "\n".join(
         (
-            f"- Suite: {_md(results.suite_name)}, {results.suite_tasks:,} tasks, `{results.suite[:12]}`",
+            f"- Suite: {_md(results.suite_name)}, {plural(results.suite_tasks, 'task')}, `{results.suite[:12]}`",
             f"- Models: {models}",
             f"- Code: {_md(results.release)}, commit {_md(results.commit[:12] or 'unknown')}",
-            f"- {trials}; {results.runs:,} runs",
+            f"- {trials}; {plural(results.runs, 'run')}",
         )
     )
 
@@ -158,7 +158,7 @@ def _left_out(results: Results) -> Iterator[str]:
 
 def _trials(results: Results) -> Iterator[str]:
     for each in results.incomplete[:LISTED]:
-        ran = f", {each.runs:,} runs ended" if each.state == "unfinished" else ""
+        ran = f", {plural(each.runs, 'run')} ended" if each.state == "unfinished" else ""
         yield f"- Trial {_md(each.place)}: {each.state}{ran}. It is in no number above."
     if len(results.incomplete) > LISTED:
         yield f"- {len(results.incomplete) - LISTED:,} more trials that are missing or unfinished."

@@ -9,6 +9,7 @@ import pytest
 
 from rbank_es.experiments.suite import Suite, write_suite
 from tests.cli_runner import digest_of, fails, run
+from tests.experiments.folders import pair, suite_of, written
 from tests.loop.loops import TASKS
 from tests.loop.test_closed_loop import REACT
 from tests.sandbox.sandboxes import require_dspy
@@ -111,3 +112,31 @@ def test_an_experiment_is_run_into_a_folder_and_the_same_command_changes_nothing
 )
 def test_what_can_not_be_run_is_refused(place: Path, arguments: list[str], said: str) -> None:
     assert said in " ".join(fails("experiment", *arguments, cwd=place).split())
+
+
+# ---------------------------------------------------------------- report, check and compare
+
+
+def test_a_report_is_written_checked_and_compared_and_a_change_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path / "pair", pair(2), suite_of(2))
+    assert "make one first: rbank-es experiment report" in told(fails("experiment", "check", "pair", cwd=tmp_path))
+    made = run("experiment", "report", "pair", cwd=tmp_path).out
+    assert made.startswith("SCRIPTED: in 8 of 8 runs") and "too few to say" in told(made) and "2 of 2" in made
+    assert run("experiment", "check", "pair", "--json", cwd=tmp_path).json["ok"]
+    assert len(run("experiment", "check", "pair", cwd=tmp_path).out.splitlines()[1].split()[1]) == 64
+    compared = run("experiment", "compare", "pair", "pair", "--json", cwd=tmp_path).json
+    assert {each["difference"]["mean"] for each in compared["metrics"]} == {0}
+    page = folder / "report.html"
+    page.write_text(page.read_text().replace("<h1>pair", "<h1>great"))
+    seen = run("experiment", "check", "pair", cwd=tmp_path, code=1).out
+    assert "does not hold" in seen and "report.html, line" in seen and "great" in seen
+
+
+def test_a_folder_without_an_experiment_has_no_report(tmp_path: Path) -> None:
+    for command in ("report", "check"):
+        assert "is no folder of an experiment" in told(fails("experiment", command, ".", cwd=tmp_path))
+
+
+def told(text: str) -> str:
+    """A text without its line breaks."""
+    return " ".join(text.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Callable
 from itertools import product
@@ -22,7 +23,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events import RunJudged
 from rbank_es.experiments import experiment_results
 from rbank_es.experiments.experiment_comparison import compare
-from rbank_es.experiments.experiment_folder import ExperimentData, read_experiment
+from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.experiment_results import results_of
 from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
 from rbank_es.experiments.plan import trials
@@ -30,7 +31,12 @@ from rbank_es.experiments.report import CONDITIONS, PAGE, ROWS, SHEET, SUMMARY, 
 from rbank_es.experiments.report_check import ReportCheck, check_report
 from rbank_es.experiments.trial import TrialPlace
 from rbank_es.log import Head
+from tests.cli_runner import ROOT
 from tests.experiments.folders import life, pair, suite_of, written
+from tests.experiments.trials import materials, ran
+from tests.experiments.trials import pair as real_pair
+from tests.loop.loops import source
+from tests.sandbox.sandboxes import require_dspy
 
 
 @pytest.fixture(scope="module")
@@ -361,3 +367,58 @@ def test_two_runs_are_compared_by_condition_with_welchs_interval(data: Experimen
 def test_every_declared_contrast_is_in_the_metrics_that_are_always_compared(data: ExperimentData) -> None:
     found = results_of(data).contrasts
     assert [each.result.contrast.metric for each in found] == [*experiment_results.CONTRASTED]
+
+
+# ---------------------------------------------------------------- the notebook
+
+
+def test_the_notebook_runs_without_jupyter_and_finds_the_numbers_of_the_report(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EXPERIMENT", str(kept))
+    cells = json.loads((ROOT / "docs" / "experiment.ipynb").read_text("utf-8"))["cells"]
+    names: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "experiment.ipynb", "exec"), names)
+    found = {name: each["metrics"]["success"]["units"] for name, each in conditions(kept).items()}
+    assert {name: {str(unit): value for unit, value in each.items()} for name, each in names["shares"].items()} == found
+    assert "too few to say" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- strangers, and real trials
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [DEFINITION, SUITE, ENVIRONMENT, CONDITIONS, PAGE])
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(folder: Path, part: str) -> None:
+    (folder / part).unlink()
+    os.mkfifo(folder / part)
+    seen = check_report(folder)
+    assert not seen.holds and "named pipe" in "".join(map(str, seen.differences))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"trials": [{"place": 1}]}', "null", '{"a": 1e999}'])
+def test_a_report_that_is_no_report_is_a_difference(folder: Path, text: str) -> None:
+    for name in (CONDITIONS, ROWS):
+        (folder / name).write_text(text)
+    seen = check_report(folder)
+    assert {each.file for each in seen.differences} == {CONDITIONS, ROWS}
+
+
+@pytest.mark.slow
+def test_the_report_of_real_trials_holds_and_no_run_was_given_a_lesson_of_its_own_task(tmp_path: Path) -> None:
+    require_dspy()
+    folder = tmp_path / "run"
+    ran(materials(tmp_path, real_pair(2)), folder)
+    shipped = FolderHead.of(folder).shipped_ontology()
+    assert shipped is not None and shipped.digest == FolderHead.of(folder).source_digest
+    write_report(read_experiment(folder, source()), folder)
+    assert check_report(folder, source()).holds
+    rows = lines(folder)
+    assert len(rows) == 8 and all(row["grounded_share"] == 1 and not row["gates_broken"] for row in rows)
+    assert not any(each["kind"] == "same task" for row in rows for each in row["contamination"])
+    assert any(row["items_injected"] for row in rows)
+    with pytest.raises(BadInput, match="name its files with --ont"):
+        check_report(folder)
