@@ -75,6 +75,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         corrections,
         counters,
         descendants,
+        experiment_reports,
         forks,
         graphs,
         leakage,
@@ -117,6 +118,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "rollouts": rollouts.measure,
         "sandbox": sandboxes.measure,
         "simulated runs": simulated_runs.measure,
+        "reports": experiment_reports.measure,
     }
     of_bank = {
         "reading": reading.measure,

@@ -9,6 +9,7 @@
     repetitions = 1                # of each order
     baseline = "no-memory"         # the condition without memory: needed wherever another is given memory
     contrasts = [["append", "no-memory"]]   # the comparisons that are declared before the data are seen
+    metrics = ["success", "lm_calls", "tokens"]   # in which each of them is tested; more of them show less of each
 
     [shared]                       # what all conditions share: any setting of a condition
     layers = ["L0", "L2"]
@@ -57,6 +58,9 @@ from rbank_es.policies.policy import hint
 
 WRITTEN = "written"
 """The `guide` of conditions whose guide an agent writes once, before the first trial."""
+
+BASE = "base"
+"""The folder of the bank from which all trials are forked, beside those of the conditions."""
 
 UNNAMED = LmChoice(model="unnamed/model")
 """The model of settings that are only checked."""
@@ -149,6 +153,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     repetitions: _Number = 1
     baseline: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[str, ...] = ("success", "lm_calls", "tokens")
     models: dict[Role, LmChoice] = {}
     condition: tuple[Condition, ...]
 
@@ -174,6 +179,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise BadInput(f"no condition is called {name!r}{hint(name, names)}")
         if any(one == other for one, other in self.contrasts):
             raise BadInput("a contrast compares two conditions, not one with itself")
+        if len(set(self.metrics)) < len(self.metrics) or len(set(self.contrasts)) < len(self.contrasts):
+            raise BadInput("a contrast or a metric is named twice: it would count twice in the correction of p values")
+        _check_metrics(self.metrics)
         given = [each.name for each in self.condition if each.is_given_memory]
         if given and self.baseline is None:
             raise BadInput(
@@ -219,9 +227,19 @@ def _check_name(name: str, whose: str) -> None:
         )
 
 
+def _check_metrics(names: tuple[str, ...]) -> None:
+    from rbank_es.experiments.metrics import METRICS
+
+    for name in names:
+        if name not in METRICS:
+            raise BadInput(f"no metric is called {name!r}{hint(name, METRICS)}")
+
+
 def _check_condition(one: Condition) -> None:
     """Raise `BadInput` for an impossible condition, now and not after a night of runs."""
     _check_name(one.name, "a condition")
+    if one.name.casefold() == BASE:
+        raise BadInput(f"a condition can't be called {one.name!r}: the common bank has that folder; rename it")
     try:
         one.settings({"agent": UNNAMED}, constraints=None, guide=None)
         one.choices()

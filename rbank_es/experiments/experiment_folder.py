@@ -20,7 +20,7 @@ from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events import ExperimentFinished, ExperimentStarted, RunStarted
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
-from rbank_es.experiments.definition import Experiment, parse_experiment
+from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
 from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.run_rows import RunRow, rows_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 State = Literal["finished", "unfinished", "missing"]
 
-BANKS, BASE = "banks", "base"
+BANKS = "banks"
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):

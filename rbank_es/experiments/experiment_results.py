@@ -24,9 +24,6 @@ from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.statistics import Estimate, interval, mean_of
 from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_of
 
-CONTRASTED = ("success", "lm_calls", "tokens")
-"""The metrics in which every declared pair of conditions is compared. All of these count in Holm's correction."""
-
 NO_MODEL = {"simulated": "SIMULATED", "scripted": "SCRIPTED"}
 """Marks of runs in which no model ran, by the fields of their rows; simulated ones are not called scripted too."""
 
@@ -263,7 +260,7 @@ def _gap(
 def _contrasts(experiment: Experiment, measures: _Measures) -> tuple[ContrastSaid, ...]:
     declared = [
         Contrast(condition=one, baseline=other, metric=metric)
-        for metric in CONTRASTED
+        for metric in experiment.metrics
         for one, other in experiment.contrasts
     ]
     less = [name for name, metric in METRICS.items() if metric.better == "lower"]

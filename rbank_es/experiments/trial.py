@@ -22,6 +22,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
 from rbank_es.experiments.run_rows import RunRow, rows_of
@@ -295,7 +296,7 @@ class _Life:
 
 def base_place(folder: Path) -> Path:
     """Return the place of the bank from which all trials of an experiment are forked."""
-    return folder / "banks" / "base"
+    return folder / "banks" / BASE
 
 
 def tables_of(choices: Iterable[PolicyChoice]) -> dict[str, dict[str, Any]]:

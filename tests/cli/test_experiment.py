@@ -117,6 +117,7 @@ def test_what_can_not_be_run_is_refused(place: Path, arguments: list[str], said:
 # ---------------------------------------------------------------- report, check and compare
 
 
+@pytest.mark.slow
 def test_a_report_is_written_checked_and_compared_and_a_change_is_named(tmp_path: Path) -> None:
     folder = written(tmp_path / "pair", pair(2), suite_of(2))
     assert "make one first: rbank-es experiment report" in told(fails("experiment", "check", "pair", cwd=tmp_path))

@@ -155,6 +155,12 @@ def test_the_settings_of_a_condition_replace_those_that_all_share_and_tables_are
         ("a = " + 5_000 * "[", "it is not TOML"),
         (ONE + "[models.agent]\nmodel = 'sk-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'", "key"),
         (ONE + "[models.writer]\nmodel = 'openai/x'", "writer"),
+        (
+            HEAD + 'metrics = ["succes"]\n[[condition]]\nname = "a"',
+            "no metric is called 'succes'; did you mean 'success'",
+        ),
+        (HEAD + 'metrics = ["tokens", "tokens"]\n[[condition]]\nname = "a"', "named twice"),
+        (HEAD + '[[condition]]\nname = "Base"', "a condition can't be called 'Base'"),
     ],
 )
 def test_what_is_unknown_or_impossible_is_refused_with_what_may_be_meant(text: str, said: str) -> None:

@@ -21,7 +21,6 @@ import scipy.stats
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import RunJudged
-from rbank_es.experiments import experiment_results
 from rbank_es.experiments.experiment_comparison import compare
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.experiment_results import results_of
@@ -364,9 +363,10 @@ def test_two_runs_are_compared_by_condition_with_welchs_interval(data: Experimen
         compare(results_of(data), results_of(smaller))
 
 
-def test_every_declared_contrast_is_in_the_metrics_that_are_always_compared(data: ExperimentData) -> None:
-    found = results_of(data).contrasts
-    assert [each.result.contrast.metric for each in found] == [*experiment_results.CONTRASTED]
+def test_every_declared_contrast_is_tested_in_every_declared_metric_and_in_no_other(data: ExperimentData) -> None:
+    assert [each.result.contrast.metric for each in results_of(data).contrasts] == ["success", "lm_calls", "tokens"]
+    fewer = msgspec.structs.replace(data, experiment=msgspec.structs.replace(pair(), metrics=("iterations",)))
+    assert [each.result.contrast.metric for each in results_of(fewer).contrasts] == ["iterations"]
 
 
 # ---------------------------------------------------------------- the notebook
