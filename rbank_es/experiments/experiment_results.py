@@ -224,8 +224,8 @@ def _condition(
     own = [row for row in rows if row.condition == condition.name]
     trials = [each for each in data.trials if each.condition == condition.name]
     counted = [row for row in own if row.counted]
-    kinds = Counter(kind for row in counted for kind in {each.kind for each in row.contamination})
-    gates = Counter(gate for row in own for gate in row.gates_broken)
+    kinds = Counter[Kind](kind for row in counted for kind in {each.kind for each in row.contamination})
+    gates: Counter[Gate] = Counter(gate for row in own for gate in row.gates_broken)
     successes = measures.curves(_success)
     growth = measures.curves(lambda row: float(row.items_in_bank))
     return ConditionResult(

@@ -172,7 +172,7 @@ class _Known:
         """Return the row of one run."""
         run, total, sizes = started.run, self._totals[started.run], self._sizes[started.run]
         trial = started.trial or Trial(experiment="", condition="")
-        verdict, scored = (self._verdict(run, purpose) for purpose in ("learning", "scoring"))
+        verdict, scored = self._verdict(run, "learning"), self._verdict(run, "scoring")
         given, group = tuple(self._given[run]), self._groups[task.id]
         scores = [one.scored for one in group.rollouts if one.scored is not None]
         anti_patterns, grounded = _checked(self._bank, run, source) if not started.simulated else (None, None)

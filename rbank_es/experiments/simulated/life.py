@@ -211,12 +211,13 @@ class _Living:
     def _check(self, check: VerdictCheck, done: int) -> None:
         runs = self._picked(check)
         self.checked.update(runs)
-        given = {run: self._opinion(run, check) for run in runs}
+        given: dict[str, Polarity] = {run: self._opinion(run, check) for run in runs}
         changed = [run for run, verdict in given.items() if verdict != self.runs[run].verdict]
         self.overruled += len(changed)
         left = [change.id for change in self._overrule(given).left]
         if check.second:
-            self._overrule({run: self._opinion(run, check, "second") for run in changed})
+            second: dict[str, Polarity] = {run: self._opinion(run, check, "second") for run in changed}
+            self._overrule(second)
         if check.vouch:
             self.memory.restore([id for id in left if self._seems_right(id, check, done)])
         for run in changed if check.relearn else ():
