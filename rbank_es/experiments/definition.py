@@ -5,7 +5,7 @@
     question = "…"                 # what it is to find out
     suite = "lights"               # a file of tasks, or the shipped one
     seed = 9                       # of the orders of tasks
-    orders = 5                     # shuffled orders of the tasks, shared by all conditions
+    orders = 8                     # shuffled orders of the tasks, shared by all conditions
     repetitions = 1                # of each order
     baseline = "no-memory"         # the condition without memory: needed wherever another is given memory
     contrasts = [["append", "no-memory"]]   # the comparisons that are declared before the data are seen

@@ -224,7 +224,10 @@ def _condition(
     own = [row for row in rows if row.condition == condition.name]
     trials = [each for each in data.trials if each.condition == condition.name]
     counted = [row for row in own if row.counted]
-    kinds = Counter[Kind](kind for row in counted for kind in {each.kind for each in row.contamination})
+    kinds = Counter[Kind]()
+    for row in counted:
+        found: set[Kind] = {each.kind for each in row.contamination}
+        kinds.update(found)
     gates: Counter[Gate] = Counter(gate for row in own for gate in row.gates_broken)
     successes = measures.curves(_success)
     growth = measures.curves(lambda row: float(row.items_in_bank))
