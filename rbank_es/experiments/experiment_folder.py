@@ -6,6 +6,7 @@ and no link is followed. Logs are believed as far as `rbank_es.experiments.repor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 State = Literal["finished", "unfinished", "missing"]
 
-BANKS = "banks"
+BANKS, CUT = "banks", "cut"
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +202,14 @@ def _unplanned(folder: Path, planned: Sequence[Trial]) -> Iterator[str]:
             yield from (f"{BANKS}/{name}/{each}" for each in _entries(folder / BANKS / name) if each not in known[name])
 
 
+def _cuts(place: TrialPlace) -> int:
+    """Return how many banks of a trial were cut off; names that no trial gives are not counted."""
+    if kind_of(place.folder / CUT) != "a directory":
+        return 0
+    named = re.compile(re.escape(place.name) + "-cut[0-9]+")
+    return sum(bool(named.fullmatch(name)) for name in _entries(place.folder / CUT / place.trial.condition))
+
+
 def _entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if kind_of(folder) == "a directory" else []
 
@@ -243,7 +252,7 @@ class _Found:
                     head=str(bank.head()),
                     runs=len(rows),
                     without_run=tuple(task for task in tasks if task not in ran),
-                    cuts=len(place.cuts),
+                    cuts=_cuts(place),
                 )
             )
 

@@ -399,6 +399,17 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(folder: Pat
 
 
 @pytest.mark.slow
+def test_banks_that_were_cut_off_are_counted_by_the_names_that_trials_give_them(folder: Path, tmp_path: Path) -> None:
+    places = folder / "cut" / "with"
+    for name in ("o0-r0-cut1", "o0-r0-cut2", "o0-r0-cutX", "o0-r0-cut", "o1-r0-cut1.old"):
+        (places / name).mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "o0-r0-cut1").mkdir()
+    (folder / "cut" / "without").symlink_to(tmp_path / "elsewhere")
+    assert {each.place: each.cuts for each in read_experiment(folder).trials if each.cuts} == {"banks/with/o0-r0": 2}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"trials": [{"place": 1}]}', "null", '{"a": 1e999}'])
 def test_a_report_that_is_no_report_is_a_difference(folder: Path, text: str) -> None:
     for name in (CONDITIONS, ROWS):
