@@ -108,11 +108,18 @@ def _begin_draft(draft: Path) -> int:
     """Make a draft directory; return a descriptor that keeps it from being swept."""
     draft.parent.mkdir(parents=True, exist_ok=True)
     _sweep_drafts(draft)
-    draft.mkdir(mode=0o700)
-    fd = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with suppress(OSError):  # NFS locks no directories: then nobody sweeps there, either
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return fd
+    while True:
+        draft.mkdir(mode=0o700)
+        try:
+            fd = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # before it was locked, it looked like what a killed process left, and another sweep removed it
+        with suppress(OSError):  # NFS locks no directories: then nobody sweeps there, either
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(fd), os.lstat(draft)):
+                return fd
+        os.close(fd)
 
 
 def _sweep_drafts(draft: Path) -> None:
