@@ -9,7 +9,7 @@
     repetitions = 1                # of each order
     baseline = "no-memory"         # the condition without memory: needed wherever another is given memory
     contrasts = [["append", "no-memory"]]   # the comparisons that are declared before the data are seen
-    metrics = ["success", "lm_calls", "tokens"]   # in which each of them is tested; more of them show less of each
+    metrics = ["success"]          # in which each of them is tested; more of them show less of each
 
     [shared]                       # what all conditions share: any setting of a condition
     layers = ["L0", "L2"]
@@ -153,7 +153,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     repetitions: _Number = 1
     baseline: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
-    metrics: tuple[str, ...] = ("success", "lm_calls", "tokens")
+    metrics: tuple[str, ...] = ("success",)
     models: dict[Role, LmChoice] = {}
     condition: tuple[Condition, ...]
 

@@ -23,10 +23,11 @@ from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
 from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
+from rbank_es.experiments.guide_worth import GuideWorth, guide_worths
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.run_rows import RunRow, rows_of
 from rbank_es.experiments.suite import Suite, load_suite
-from rbank_es.experiments.trial import TrialPlace
+from rbank_es.experiments.trial import TrialPlace, base_place
 from rbank_es.system.files import kind_of, read_regular
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     code       release and commit of the code that ran all trials
     source     SHA-256 of the ontology by which terms and flaws were checked; None: they were not
     unplanned  places under `banks` that belong to no trial: nothing of them was read
+    guides     in the bank from which the trials were forked
     """
 
     experiment: Experiment
@@ -76,6 +78,7 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None
     trials: tuple[TrialRead, ...]
     unplanned: tuple[str, ...]
+    guides: tuple[GuideWorth, ...]
     rows: tuple[RunRow, ...]
 
 
@@ -102,6 +105,7 @@ def read_experiment(folder: Path, source: Source | None = None, progress: Progre
         source=source.ontology.digest if source is not None and source.ontology is not None else None,
         trials=tuple(found.trials),
         unplanned=tuple(_unplanned(folder, planned)),
+        guides=_guides(folder, source),
         rows=tuple(found.rows),
     )
 
@@ -181,13 +185,27 @@ def _environment(data: bytes, name: str) -> Mapping[str, Any]:
 
 def bank_path(place: TrialPlace) -> Path | None:
     """Return the folder of a trial's bank; None where there is none. Raises `BadInput` for a link or a file there."""
-    for path in (place.folder / BANKS, place.bank.parent, place.bank):
+    return _directory(place.folder / BANKS, place.bank.parent, place.bank)
+
+
+def _directory(*paths: Path) -> Path | None:
+    """Return the last of some folders within each other; None where one is missing. Raises `BadInput` as above."""
+    for path in paths:
         kind = kind_of(path)
         if kind is None:
             return None
         if kind != "a directory":
             raise BadInput(f"{path} is {kind}, where the folder of a bank must be: nothing there was read")
-    return place.bank
+    return paths[-1]
+
+
+def _guides(folder: Path, source: Source | None) -> tuple[GuideWorth, ...]:
+    """Return the guides that were written before the first trial."""
+    path = _directory(folder / BANKS, base_place(folder))
+    if path is None:
+        return ()
+    with Bank.open(path) as bank:
+        return tuple(guide_worths(bank, source))
 
 
 def _unplanned(folder: Path, planned: Sequence[Trial]) -> Iterator[str]:

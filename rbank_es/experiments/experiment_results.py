@@ -17,6 +17,7 @@ from rbank_es.experiments.contamination import Kind
 from rbank_es.experiments.contrast import Contrast, ContrastResult, conclusion, contrast_results
 from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.experiment_folder import ExperimentData, TrialRead
+from rbank_es.experiments.guide_worth import COSTS, GuideWorth
 from rbank_es.experiments.learning_curve import LearningCurve, gap_by_position, learning_curve, unit_curves
 from rbank_es.experiments.metrics import METRICS, measured
 from rbank_es.experiments.quality_gates import Gate
@@ -68,6 +69,21 @@ class ContrastSaid(msgspec.Struct, frozen=True, kw_only=True):
     result: ContrastResult
 
 
+class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
+    """After how many tasks of a condition a guide has paid for its cost, by metric; None: never, or unknown."""
+
+    condition: str
+    baseline: str
+    tasks: dict[str, int | None]
+
+
+class GuideResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A guide with its cost, and when it has paid for it: in each contrast of a condition with L3 and one without."""
+
+    worth: GuideWorth
+    break_even: tuple[BreakEven, ...]
+
+
 class TaskTally(msgspec.Struct, frozen=True, kw_only=True):
     """How often a task was answered rightly: by condition, the number of right runs and of counted ones."""
 
@@ -115,6 +131,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     unplanned: tuple[str, ...]
     conditions: tuple[ConditionResult, ...]
     contrasts: tuple[ContrastSaid, ...]
+    guides: tuple[GuideResult, ...]
     tasks: tuple[TaskTally, ...]
     left_out: tuple[LeftOut, ...]
 
@@ -152,6 +169,7 @@ def results_of(data: ExperimentData) -> Results:
         unplanned=data.unplanned,
         conditions=tuple(_condition(each, data, rows, measures) for each in experiment.condition),
         contrasts=_contrasts(experiment, measures),
+        guides=tuple(_guide(worth, experiment, measures) for worth in data.guides),
         tasks=tuple(_tasks(data, rows)),
         left_out=tuple(_left_out(data, rows)),
     )
@@ -162,6 +180,25 @@ def sorted_rows(data: ExperimentData) -> list[RunRow]:
     rank = {condition.name: at for at, condition in enumerate(data.experiment.condition)}
     by_place = attrgetter("order", "repetition", "position", "rollout", "run")
     return sorted(data.rows, key=lambda row: (rank[row.condition], *by_place(row)))
+
+
+def _guide(worth: GuideWorth, experiment: Experiment, measures: _Measures) -> GuideResult:
+    layered = {condition.name for condition in experiment.condition if "L3" in condition.layers}
+
+    def mean(metric: str, condition: str) -> float | None:
+        estimate = measures.metric(metric, condition).estimate
+        return estimate.mean if estimate is not None else None
+
+    pairs = [pair for pair in experiment.contrasts if pair[0] in layered and pair[1] not in layered]
+    paid = (
+        BreakEven(
+            condition=given,
+            baseline=without,
+            tasks={name: worth.break_even(name, mean(name, without), mean(name, given)) for name in COSTS},
+        )
+        for given, without in pairs
+    )
+    return GuideResult(worth=worth, break_even=tuple(paid))
 
 
 def marks_of(rows: Iterable[RunRow]) -> dict[str, int]:

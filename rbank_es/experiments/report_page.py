@@ -13,7 +13,7 @@ from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.report_chart import curve_chart, interval_chart
 from rbank_es.experiments.run_rows import RunRow
-from rbank_es.experiments.summary import NO_MODEL_WORDS, with_interval
+from rbank_es.experiments.summary import NO_MODEL_WORDS, guide_sentences, with_interval
 
 CHARTED = ("success", "lm_calls", "tokens")
 """The metrics of which the intervals are drawn, where they have values; tables have all."""
@@ -99,6 +99,8 @@ def _findings(results: Results) -> Iterator[Html]:
         yield element(
             "p", "No comparison was declared before the runs, so none is tested: what follows is description."
         )
+    if results.guides:
+        yield element("ul", *(element("li", each) for each in guide_sentences(results)), class_="findings")
     charts = []
     for name in CHARTED:
         if any(each.metrics[name].estimate is not None for each in results.conditions):

@@ -32,6 +32,7 @@ def summary_of(results: Results) -> str:
         *_conditions(results),
         "## Contrasts",
         *_contrasts(results),
+        *_guides(results),
         "## Contamination",
         *_contamination(results),
         "## Left out",
@@ -130,6 +131,33 @@ def _contrasts(results: Results) -> Iterator[str]:
         f"Declared before the runs, tested by permutation of {results.unit}s in pairs, p values corrected for all "
         f"{len(results.contrasts)} by Holm's method. “Too few to say” is no sign of no difference."
     )
+
+
+def _guides(results: Results) -> Iterator[str]:
+    if results.guides:
+        yield "## Guides"
+        yield "\n".join(f"- {sentence}" for sentence in guide_sentences(results))
+
+
+def guide_sentences(results: Results) -> Iterator[str]:
+    """Yield what each guide cost, and after how many tasks it has paid for that, in plain text."""
+    for guide in results.guides:
+        worth = guide.worth
+        known = {"lm_calls": "calls", "tokens": "tokens", "cost_usd": "US$"}
+        cost = [f"{value:,} {unit}" for name, unit in known.items() if (value := getattr(worth, name)) is not None]
+        share = "not looked up" if worth.grounded_share is None else f"{100 * worth.grounded_share:.1f}%"
+        verdict = worth.verdict or "nobody judged it"
+        yield (
+            f"A guide of {worth.chars:,} characters cost {', '.join(cost) or 'an unknown amount'}. Terms in it that "
+            f"exist: {share}. Verdict on it: {verdict}."
+        )
+        for each in guide.break_even:
+            paid = [f"{n:,} tasks in {known[name]}" for name, n in each.tasks.items() if n is not None]
+            yield (
+                f"{clean(each.condition)} against {clean(each.baseline)}: it has paid for its cost after "
+                f"{', '.join(paid)}." if paid else
+                f"{clean(each.condition)} against {clean(each.baseline)}: it saves nothing that was measured."
+            )  # fmt: skip
 
 
 # ---------------------------------------------------------------- contamination and runs left out

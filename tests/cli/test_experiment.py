@@ -51,7 +51,7 @@ def test_the_shipped_experiments_are_listed_and_shown(place: Path) -> None:
     assert run("experiment", "list", "--json", cwd=place).json[8]["name"] == "E9"
     shown = run("experiment", "show", "E9c", cwd=place).out
     assert "retrieval.k_success=0, retrieval.k_failure=2" in " ".join(shown.split())
-    assert "20: 4 conditions x 5 orders x 1 repetition" in " ".join(shown.split())
+    assert "32: 4 conditions x 8 orders x 1 repetition" in " ".join(shown.split())
     (place / "again.toml").write_text(run("experiment", "show", "E9", "--toml", cwd=place).out)
     again, once = (run("experiment", "show", name, "--json", cwd=place).json for name in ("./again.toml", "E9"))
     assert again == once and once["baseline"] == "no-memory"

@@ -25,9 +25,12 @@ from rbank_es.experiments.experiment_comparison import compare
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.experiment_results import results_of
 from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
+from rbank_es.experiments.guide_worth import GuideWorth
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.report import CONDITIONS, PAGE, ROWS, SHEET, SUMMARY, report_files, write_report
 from rbank_es.experiments.report_check import ReportCheck, check_report
+from rbank_es.experiments.report_page import page_of
+from rbank_es.experiments.summary import summary_of
 from rbank_es.experiments.trial import TrialPlace
 from rbank_es.log import Head
 from tests.cli_runner import ROOT
@@ -364,9 +367,30 @@ def test_two_runs_are_compared_by_condition_with_welchs_interval(data: Experimen
 
 
 def test_every_declared_contrast_is_tested_in_every_declared_metric_and_in_no_other(data: ExperimentData) -> None:
-    assert [each.result.contrast.metric for each in results_of(data).contrasts] == ["success", "lm_calls", "tokens"]
-    fewer = msgspec.structs.replace(data, experiment=msgspec.structs.replace(pair(), metrics=("iterations",)))
-    assert [each.result.contrast.metric for each in results_of(fewer).contrasts] == ["iterations"]
+    assert [each.result.contrast.metric for each in results_of(data).contrasts] == ["success"]
+    more = msgspec.structs.replace(data, experiment=msgspec.structs.replace(pair(), metrics=("iterations", "lm_calls")))
+    assert [each.result.contrast.metric for each in results_of(more).contrasts] == ["iterations", "lm_calls"]
+
+
+def test_a_guide_has_paid_for_its_cost_after_the_tasks_that_its_mean_saving_says(data: ExperimentData) -> None:
+    """In summary and page, too; in a metric in which nothing is saved, never."""
+    guide = GuideWorth(
+        artifact="g", run="w", chars=935, lm_calls=7, tokens=None, cost_usd=None, grounded_share=0.75, verdict=None
+    )
+    layered = [
+        msgspec.structs.replace(each, layers=("L3",) if each.name == "with" else ()) for each in pair().condition
+    ]
+    experiment = msgspec.structs.replace(pair(), condition=tuple(layered))
+    rows = [
+        msgspec.structs.replace(row, lm_calls=4 if row.condition == "with" else 6) for row in data.rows if row.selected
+    ]
+    given = msgspec.structs.replace(data, experiment=experiment, guides=(guide,), rows=tuple(rows))
+    results = results_of(given)
+    [[paid]] = [each.break_even for each in results.guides]
+    assert (paid.condition, paid.baseline) == ("with", "without")
+    assert paid.tasks == {"lm_calls": 4, "tokens": None, "cost_usd": None}
+    for shown in (summary_of(results), page_of(results, rows)):
+        assert "cost 7 calls" in shown and "after 4 tasks in calls" in shown and "75.0%" in shown
 
 
 # ---------------------------------------------------------------- the notebook
