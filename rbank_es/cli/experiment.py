@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,6 +29,7 @@ from rbank_es.cli.shared.output import (
     Progress,
     count,
     echo,
+    echo_command,
     echo_fields,
     echo_heading,
     echo_json,
@@ -358,6 +360,8 @@ def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOu
     echo(f"{count(len(outcomes), 'trial')} in {safe_line(str(folder))}")
     if scripted:
         echo(styled(f"\n{SCRIPTED}", "yellow"))
+    echo("\nWhat came of it, with intervals and curves:")
+    echo_command(f"experiment report {shlex.quote(str(folder))}")
 
 
 # ---------------------------------------------------------------- by supposition
