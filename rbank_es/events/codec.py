@@ -11,6 +11,7 @@ years later, on an old bank.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar, Union
@@ -211,10 +212,15 @@ def encode_body(event: Event, salt: str) -> bytes:
     return _ENCODER.encode(bare)[prefix:-1]
 
 
+_MAKING = threading.Lock()
+"""Held while a decoder is made: msgspec notes types half described, and a thread that decodes by these crashes."""
+
+
 @cache
 def _decoder() -> msgspec.json.Decoder[Event]:
     # On first use: making it takes a third of the time of an append of one event, which reads none.
-    return msgspec.json.Decoder(Union[tuple(TYPES.values())])  # noqa: UP007
+    with _MAKING:
+        return msgspec.json.Decoder(Union[tuple(TYPES.values())])  # noqa: UP007
 
 
 def encode_json(value: Any) -> bytes:
@@ -225,7 +231,8 @@ def encode_json(value: Any) -> bytes:
 @cache
 def decoder_of(cls: type[Event]) -> msgspec.json.Decoder[Event]:
     """Return a decoder of today's lines of one type; it is made quickly, where one of all types is not."""
-    return msgspec.json.Decoder(cls)
+    with _MAKING:
+        return msgspec.json.Decoder(cls)
 
 
 def decode_event(line: bytes | bytearray | memoryview) -> Event:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import time
 import types
 import typing
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -26,6 +28,7 @@ from rbank_es.events.codec import (
     Upcaster,
     chains,
     decode_event,
+    decoder_of,
     encode_body,
     facts_of,
     schema_of,
@@ -291,3 +294,25 @@ assert codec.decode_event(line).note == "old"
         """Bytes that are no event of any version are told apart from those of the future."""
         with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
             decode_event(line)
+
+
+def test_threads_make_decoders_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that read the first events at once crashed in msgspec: one met types that another had half described."""
+    making, most = 0, 0
+
+    def slow(_: object) -> object:
+        nonlocal making, most
+        making += 1
+        most = max(most, making)
+        time.sleep(0.01)
+        making -= 1
+        return object()
+
+    monkeypatch.setattr(msgspec.json, "Decoder", slow)
+    decoder_of.cache_clear()
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(decoder_of, CLASSES[:8]))
+    finally:
+        decoder_of.cache_clear()
+    assert most == 1
