@@ -253,10 +253,10 @@ class StoredMemory(MemoryFacts):
         text = self._text(pair)
         facts = (state.action, json_of(state.targets), state.order[0], state.policy, int(state.undone))
         yield DECISIONS, (text, *facts)
-        for _, items in links(state):
-            for item in items:
-                if item in state.targets:
-                    yield DECISION_TARGETS, (item, text)
+        # Once each: a decision may name a target twice, and of two equal rows a batch would close only one.
+        for item in dict.fromkeys(item for _, items in links(state) for item in items):
+            if item in state.targets:
+                yield DECISION_TARGETS, (item, text)
 
     def _item_rows(self, id: str, item: ItemVersion | None) -> Iterator[TableRow]:
         if item is None:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es.bank import Bank
 from rbank_es.errors import EXTRAS, MissingExtra, missing_extra
+from rbank_es.events import RunStarted
 from tests.cli_runner import ROOT, SAMPLE, run
 
 HIDDEN = {"PYTHONPATH": f"{ROOT / 'tests' / 'cli' / 'without_extras'}:{ROOT}"}
-RUN = "lights-01-238e44f6-1"
+with Bank.open(SAMPLE) as _sample:
+    RUN = next(event.run for event in _sample.events(types={"run_started"}) if isinstance(event, RunStarted))
 
 
 @pytest.mark.parametrize(
