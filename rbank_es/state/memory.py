@@ -198,7 +198,9 @@ class MemoryFacts(ABC):
         first = len(self.records[made.item].pairs) == 1
         ids = dict.fromkeys((made.item,) if first else ())
         if self.extractions[pair[0]].stands:
-            ids |= dict.fromkeys(id for id in made.targets or (made.item,) if not self.land(id, pair, made, seq))
+            # A decision may name a target twice, and supports it once.
+            targets = dict.fromkeys(made.targets or (made.item,))
+            ids |= dict.fromkeys(id for id in targets if not self.land(id, pair, made, seq))
         return ids
 
     def land(self, id: str, pair: Pair, made: PairState, seq: int) -> bool:

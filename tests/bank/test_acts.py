@@ -352,6 +352,19 @@ def test_a_decision_that_names_an_item_that_never_was_can_be_undone_and_taken_ba
     assert not bank.check_canonical(decisions=True).decisions
 
 
+def test_a_decision_that_names_a_target_twice_supports_it_once(bank: Bank, abc: tuple[str, str, str]) -> None:
+    """In the fold, and in the read models, where one row of it would stay open once it is decided again."""
+    item = Item.make("Count with DISTINCT", "A light may be typed twice.", src="success")
+    extracted = MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,))
+    before = bank.state().items[abc[0]].support
+    extraction = bank.append(extracted).events[0].id
+    by_hand = Decision(candidate=0, action="skip", item=item.id, targets=(abc[0], abc[0]))
+    bank.append(MemoriesConsolidated(extraction=extraction, policy="hand-1", decisions=(by_hand,)))
+    with bank.as_of() as view:
+        row = view.item(abc[0])
+        assert row is not None and row["support"] == bank.state().items[abc[0]].support == before + 1
+
+
 def test_forgetting_by_hand_holds_and_what_is_not_active_is_refused(bank: Bank, abc: tuple[str, str, str]) -> None:
     assert bank.forget(abc[0]) == "forgotten"
     assert states(bank)[abc[0]][0] == "forgotten" and bank.correct() == Correction()
