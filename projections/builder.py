@@ -210,7 +210,13 @@ def objects_in(connection: sqlite3.Connection) -> dict[str, str]:
 
 def checkpoints_in(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
     """Return all checkpoints in the file, by projection. Raises `sqlite3.Error` if it is no file of read models."""
-    rows = connection.execute("SELECT projection, position, line, erasures, version, digest FROM checkpoints")
+    # The first statement reads the schema. Of a damaged one, Python may fail to decode what SQLite says.
+    try:
+        rows = connection.execute("SELECT projection, position, line, erasures, version, digest FROM checkpoints")
+    except UnicodeDecodeError as error:
+        damaged = sqlite3.DatabaseError("the schema of the file is damaged")
+        damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damaged from error
     return {
         name: Checkpoint(position=position, line=line, erasures=erasures, version=version, digest=digest)
         for name, position, line, erasures, version, digest in rows

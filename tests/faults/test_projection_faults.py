@@ -170,7 +170,7 @@ def test_a_view_that_somebody_changed_is_put_right_without_a_rebuild(models: Rea
 # ------------------------------------------------------------------------------------------------ damage
 
 
-@pytest.mark.parametrize("damage", ["garbage", "empty", "header", "cut", "gone"])
+@pytest.mark.parametrize("damage", ["garbage", "empty", "header", "cut", "gone", "schema"])
 def test_a_damaged_file_is_replaced(models: ReadModels, damage: str) -> None:
     """No database, none any more, or half of one."""
     content = models.path.read_bytes()
@@ -179,6 +179,8 @@ def test_a_damaged_file_is_replaced(models: ReadModels, damage: str) -> None:
         "empty": b"",
         "header": b"SQLite format 3\x00" + b"\xff" * 5_000,
         "cut": content[: len(content) // 2],
+        # What SQLite says of this is no UTF-8, and no error of SQLite in Python.
+        "schema": content.replace(b"CREATE TABLE checkpoints", b"CREATE TABL\xd4 checkpoints", 1),
     }
     if damage == "gone":
         models.path.unlink()
