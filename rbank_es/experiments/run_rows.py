@@ -159,7 +159,7 @@ class _Known:
         self._in_bank, self.state = _grown(bank)
         self._born = _born(self.state)
         self._positions: dict[str, int] = {}
-        self._groups = _groups(bank, view.rows("runs"))
+        self._groups = _groups(bank, self._totals.values())
 
     def runs_of(self, tasks: Mapping[str, Task]) -> list[RunStarted]:
         """Return the beginnings of the runs of some tasks that have ended, and number the tasks."""

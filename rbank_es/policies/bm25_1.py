@@ -6,7 +6,9 @@ set, against 0.65).
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -37,6 +39,19 @@ FROM items_fts CROSS JOIN active_items c ON c.text = items_fts.rowid
 WHERE items_fts MATCH ? AND {{condition}}
 ORDER BY score, c.item LIMIT ?
 """
+
+
+Gains = Callable[[Iterable[Sequence[Any]]], Mapping[str, float]]
+"""Returns by item the share of its score that a hit gains, from rows of `item_outcomes`."""
+
+
+def ranked_again(hits: Sequence[RankedItem], k: int, index: ItemIndex, columns: str, gains: Gains) -> list[RankedItem]:
+    """Return the best `k` hits after each gained a share of its score, by the columns of its outcomes."""
+    ids = json.dumps([hit.id for hit in hits])
+    rows = index.rows(f"SELECT {columns} FROM item_outcomes WHERE item IN (SELECT value FROM json_each(?))", (ids,))
+    gained = gains(rows)
+    moved = [RankedItem(hit.id, hit.score * (1 + gained.get(hit.id, 0.0))) for hit in hits]
+    return sorted(moved, key=lambda hit: (hit.score, hit.id))[:k]
 
 
 class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):

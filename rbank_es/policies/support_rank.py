@@ -7,17 +7,15 @@ taught once. Under `append` nearly all support is 1; it is for a policy that con
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import log
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import Meta
 
 from rbank_es import limits
-from rbank_es.policies.bm25_1 import Bm25V1, Weight
+from rbank_es.policies.bm25_1 import Bm25V1, Weight, ranked_again
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem
-
-_SUPPORTED = "SELECT item, support FROM item_outcomes WHERE item IN (SELECT value FROM json_each(?))"
 
 
 class SupportRanking(Bm25V1, frozen=True, kw_only=True):
@@ -45,8 +43,8 @@ class SupportRanking(Bm25V1, frozen=True, kw_only=True):
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""
         hits = super().rank(query, max(k, self.pool), filters, index)
-        ids = msgspec.json.encode([hit.id for hit in hits]).decode()
+        return ranked_again(hits, k, index, "item, support", self._gains)
+
+    def _gains(self, rows: Iterable[Sequence[Any]]) -> dict[str, float]:
         # A restored item may have no support.
-        gains = {item: self.weight * log(max(1, support)) for item, support in index.rows(_SUPPORTED, (ids,))}
-        moved = [RankedItem(hit.id, hit.score * (1 + gains.get(hit.id, 0.0))) for hit in hits]
-        return sorted(moved, key=lambda hit: (hit.score, hit.id))[:k]
+        return {item: self.weight * log(max(1, support)) for item, support in rows}

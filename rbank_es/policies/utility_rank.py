@@ -7,17 +7,15 @@ runs that used it keep succeeding. It is a correlation: an item given to easy ta
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import Meta
 
 from rbank_es import limits
-from rbank_es.policies.bm25_1 import Bm25V1, Weight
+from rbank_es.policies.bm25_1 import Bm25V1, Weight, ranked_again
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem
 from rbank_es.state.proportion import proven_share
-
-_OUTCOMES = "SELECT item, wins, losses FROM item_outcomes WHERE item IN (SELECT value FROM json_each(?))"
 
 
 class UtilityRanking(Bm25V1, frozen=True, kw_only=True):
@@ -45,7 +43,7 @@ class UtilityRanking(Bm25V1, frozen=True, kw_only=True):
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""
         hits = super().rank(query, max(k, self.pool), filters, index)
-        ids = msgspec.json.encode([hit.id for hit in hits]).decode()
-        proven = {item: proven_share(wins, wins + losses) for item, wins, losses in index.rows(_OUTCOMES, (ids,))}
-        moved = [RankedItem(hit.id, hit.score * (1 + self.weight * proven.get(hit.id, 0.0))) for hit in hits]
-        return sorted(moved, key=lambda hit: (hit.score, hit.id))[:k]
+        return ranked_again(hits, k, index, "item, wins, losses", self._gains)
+
+    def _gains(self, rows: Iterable[Sequence[Any]]) -> dict[str, float]:
+        return {item: self.weight * proven_share(wins, wins + losses) for item, wins, losses in rows}
