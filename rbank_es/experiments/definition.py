@@ -274,7 +274,7 @@ def load_experiment(place: str | Path) -> Experiment:
     path = shipped.get(str(place)) or Path(place)
     if str(place) not in shipped and path.suffix != ".toml":
         raise BadInput(f"no experiment is called {str(place)!r}{hint(str(place), shipped)}; or name a file, NAME.toml")
-    return parse_experiment(read_at_most(path, limits.EXPERIMENT_BYTES, "an experiment"), path.name)
+    return parse_experiment(read_at_most(path, limits.EXPERIMENT_BYTES, "conditions"), path.name)
 
 
 def parse_experiment(data: bytes, name: str = "experiment") -> Experiment:
