@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rbank_es.policies import Filters, RankedItem
+from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
+from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.memory_index import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.projection import json_of
@@ -39,6 +40,7 @@ SELECT item, wins_of(item) AS wins, losses_of(item) AS losses, support_of(item) 
 _PASSING = """
 SELECT c.text, c.item FROM active_items c WHERE c.text IN (SELECT value FROM json_each(?)) AND {condition}
 """
+_WANTED = "SELECT c.item FROM active_items c WHERE {condition}"
 _BATCH = 500
 """Items whose words are split into tokens at once: they are in memory together."""
 _TRIES = (2, 16, 64)
@@ -68,6 +70,7 @@ class ActiveItems:
         # The index is quicker where numbers are used again.
         self._free: list[int] = []
         self._held: dict[str, tuple[int, ItemState]] = {}
+        self._documents: dict[str, Document] | None = None
 
     def close(self) -> None:
         """Drop the index."""
@@ -76,6 +79,7 @@ class ActiveItems:
 
     def update(self, entries: Iterable[tuple[str, ItemState | None]]) -> None:
         """Take items as they are now; one that isn't active, or None, is dropped."""
+        self._documents = None
         self._connection.execute("BEGIN")
         added: list[tuple[int, ItemState]] = []
         for id, entry in entries:
@@ -120,6 +124,16 @@ class ActiveItems:
                 apart = all(after.score - hit.score > _APART for hit, after in pairwise(wanted))
                 return wanted[:k] if apart else None
         return None
+
+    def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the best items by the definition of word relevance."""
+        if self._documents is None:
+            rows = [_words(entry) for _, entry in self._held.values()]
+            self._documents = dict(zip(self._held, self._tokenizer.documents(rows), strict=True))
+        condition, values = filters.sql()
+        wanted = {id for (id,) in self._connection.execute(_WANTED.format(condition=condition), values)}
+        tokens = self._tokenizer.read([word for word, _ in words])
+        return rank_documents(words, tokens, formula, k, self._documents, wanted)
 
     def _add(self, entries: Sequence[tuple[int, ItemState]]) -> None:
         texts = ["\n".join(_words(entry)) for _, entry in entries]

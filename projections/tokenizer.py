@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from rbank_es.policies.compound_names import compound_parts
+from rbank_es.policies.word_relevance import Document
 from rbank_es.policies.words import words_of
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.memory_index import fts_ddl
@@ -37,6 +39,18 @@ class Tokenizer:
         self._learn(words)
         tokens = [self._known[word] for word in words]
         return [some[0] for some in tokens] if all(len(some) == 1 for some in tokens) else None
+
+    def read(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the tokens of each word of a query: one as a rule; none for what the tokenizer passes over."""
+        self._learn(words)
+        return [self._known[word] for word in words]
+
+    def documents(self, rows: Sequence[tuple[str, str, str, str]]) -> Iterator[Document]:
+        """Yield the document of each row of columns (title, desc, content, tags). They are in memory together."""
+        parts = (" ".join(part for text in row for part in compound_parts(text)) for row in rows)
+        counted = self.counted([text for row, more in zip(rows, parts, strict=True) for text in (*row, more)])
+        for title in counted:
+            yield Document((title, next(counted), next(counted), next(counted)), next(counted))
 
     def counted(self, texts: Sequence[str]) -> Iterator[Counter[str]]:
         """Yield how often each text has each of its tokens. Those of all texts are in memory together."""

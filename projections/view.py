@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,8 @@ from rbank_es.projections.projection import OF_RUN, Table, Value, view_texts
 
 if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
-    from rbank_es.policies import Filters, RetrievalPolicy
+    from rbank_es.policies import Filters, Formula, QueryWord, RetrievalPolicy, WordRanking
+    from rbank_es.policies.word_relevance import Document
 
 # Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
 _POLICY = """
@@ -119,6 +120,7 @@ class ViewConnection:
         self.shadowed = False
         self.prepared = False
         self.own_index = False
+        self.documents: dict[str, Document] | None = None
         self._holders = 0
 
     def hold(self) -> ViewConnection:
@@ -329,7 +331,7 @@ class View:
             connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses, seq=self.position))
             self._shared.prepared = True
         if self._shared.own_index:
-            yield _Index(connection)
+            yield _Index(self._shared)
             return
         # One transaction, because another process could change the live index after it was checked.
         connection.execute("BEGIN")
@@ -339,7 +341,7 @@ class View:
                 connection.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
                 connection.execute(_FILL, {"seq": self.position})
                 self._shared.own_index = True
-            yield _Index(connection)
+            yield _Index(self._shared)
             connection.execute("COMMIT")
         except BaseException:
             self._shared.own_index = False
@@ -382,8 +384,9 @@ class View:
 class _Index:
     """The items active at a view's position, as policies see them: see `rbank_es.policies.ItemIndex`."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, shared: ViewConnection) -> None:
+        self._shared = shared
+        self._connection = shared.connection
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT."""
@@ -391,6 +394,21 @@ class _Index:
 
     def best(self, words: Sequence[str], k: int, filters: Filters) -> None:
         """Leave every search to SQL: a view is asked few questions, and its full-text index is at hand."""
+
+    def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the best items by the definition of word relevance. All active items are read, once a view."""
+        from rbank_es.policies.word_relevance import rank_documents
+        from rbank_es.projections.tokenizer import Tokenizer
+
+        with closing(Tokenizer()) as tokenizer:
+            if self._shared.documents is None:
+                rows = self.rows('SELECT item, title, "desc", content, tags FROM active_items')
+                documents = tokenizer.documents([(row[1], row[2], row[3], row[4]) for row in rows])
+                self._shared.documents = dict(zip((row[0] for row in rows), documents, strict=True))
+            tokens = tokenizer.read([word for word, _ in words])
+        condition, values = filters.sql()
+        wanted = {id for (id,) in self.rows(f"SELECT c.item FROM active_items c WHERE {condition}", values)}
+        return rank_documents(words, tokens, formula, k, self._shared.documents, wanted)
 
 
 def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:

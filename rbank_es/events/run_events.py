@@ -125,7 +125,10 @@ class Hit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     id: Annotated[Name, Meta(description="Item id.")]
     rank: Annotated[Count, Meta(description="Rank, from 1.")]
-    score: Annotated[float, Meta(description="The policy's score; for BM25, lower is better.")]
+    score: Annotated[
+        float,
+        Meta(description="The policy's score: from 0 up, higher is better. Of bm25-1: below 0, lower is better."),
+    ]
 
 
 class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieved"):

@@ -39,6 +39,7 @@ from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailu
 from rbank_es.policies.selection import BestOf, selection_policy
 from rbank_es.policies.support_rank import SupportRanking
 from rbank_es.policies.utility_rank import UtilityRanking
+from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking
 from rbank_es.policies.words import match_expression, query_words
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Exposure",
     "Filters",
     "ForgettingPolicy",
+    "Formula",
     "ItemIndex",
     "LeastProven",
     "LmJudging",
@@ -63,6 +65,7 @@ __all__ = [
     "OpenAdmission",
     "Policy",
     "PolicyChange",
+    "QueryWord",
     "RankedItem",
     "RetrievalPolicy",
     "ReviewedAdmission",
@@ -70,6 +73,8 @@ __all__ = [
     "SuccessFailure",
     "SupportRanking",
     "UtilityRanking",
+    "WordHit",
+    "WordRanking",
     "changed",
     "chosen_policy",
     "content_jaccard",

@@ -51,7 +51,7 @@ def ranked_again(hits: Sequence[RankedItem], k: int, index: ItemIndex, columns: 
     rows = index.rows(f"SELECT {columns} FROM item_outcomes WHERE item IN (SELECT value FROM json_each(?))", (ids,))
     gained = gains(rows)
     moved = [RankedItem(hit.id, hit.score * (1 + gained.get(hit.id, 0.0))) for hit in hits]
-    return sorted(moved, key=lambda hit: (hit.score, hit.id))[:k]
+    return sorted(moved, key=lambda hit: (-abs(hit.score), hit.id))[:k]
 
 
 class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):

@@ -1,26 +1,115 @@
-"""Retrieval policy bm25-2: as bm25-1, but it also searches for question words that distinguish items.
+"""Retrieval policy bm25-2: BM25 by columns, with Lucene's idf, light stop words and the parts of compound names.
 
-"How many classes are there?" and "Which classes are there?" are the same query under bm25-1. On small banks 20 to
-58 % of such questions find nothing. bm25-2 keeps "how", "many" and "which" (the list `english-2`).
+Against bm25-1: stop words count a little, so that a question of few other words finds something ("which classes are
+there?"). The parts of `towerHeight` are searched for, and found, beside the whole. A word counts more in a title than
+in a content. No idf is below 0 or cut off, so a score tells how much of the query an item covers, also in a small bank.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Iterable, Sequence
+from math import log
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from rbank_es.policies.bm25_1 import Bm25V1
+from rbank_es import limits
+from rbank_es.policies import words
+from rbank_es.policies.bm25_1 import Weight, ranked_again
+from rbank_es.policies.compound_names import compound_parts
+from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy
+from rbank_es.policies.word_relevance import Formula, QueryWord
 
 
-class Bm25V2(Bm25V1, frozen=True, kw_only=True):
-    """BM25 with question words. It builds on `Bm25V1`, which is safe because a released version never changes."""
+class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
+    """BM25 over words and parts of names; scores are from 0 up, and ties are broken by item id."""
 
+    name: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2
 
-    stop_words: Annotated[
-        str,
+    weights: Annotated[
+        tuple[Weight, Weight, Weight, Weight],
+        Meta(description="Weights of title, desc, content and tags. Default: 3, 2, 1 and 1 (docs/retrieval.md)."),
+    ] = (3.0, 2.0, 1.0, 1.0)
+    parts: Annotated[
+        Weight,
         Meta(
-            description="As of bm25-1. Default: english-2, which keeps how, many and which: questions differ by them."
+            description="Weight of a part of a compound name (the tower of towerHeight), in items and in queries; 0 "
+            "leaves parts out. Default: 1 (docs/retrieval.md)."
         ),
-    ] = "english-2"
+    ] = 1.0
+    stop_words: Annotated[
+        str, Meta(description="List of words that count less: english-1, english-2 or none. Default: english-1.")
+    ] = "english-1"
+    stop_weight: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Weight of a stop word of a query; other words weigh 1. Default: 0.4 (docs/retrieval.md).",
+        ),
+    ] = 0.4
+    k1: Annotated[
+        Weight, Meta(description="How much a word gains by repetition: BM25's k1. Default: 0.8 (docs/retrieval.md).")
+    ] = 0.8
+    b: Annotated[
+        float,
+        Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.5 (docs/retrieval.md)."),
+    ] = 0.5
+    support: Annotated[
+        Weight,
+        Meta(
+            description="How far support moves a hit: its score is multiplied by 1 + this, times ln of the candidates "
+            "that landed on it and count. Default: 0: experiments with models are to judge it; with a simulated "
+            "learner, 1 gained 3 to 7 points (docs/studies/poisoned-bank.md)."
+        ),
+    ] = 0.0
+    pool: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.SEARCH_HITS,
+            description="Hits that support moves, at least as many as are asked for. Default: 50, our own choice: a "
+            "lesson further down has little to do with the query, however often it was learned.",
+        ),
+    ] = 50
+
+    def __post_init__(self) -> None:
+        words.stop_words(self.stop_words)
+
+    @property
+    def formula(self) -> Formula:
+        """The numbers of BM25 that the settings give."""
+        return Formula(idf="lucene", k1=self.k1, b=self.b, columns=self.weights, parts=self.parts)
+
+    def words(self, query: str) -> tuple[str, ...]:
+        """Return the distinct words of a query, stop words and parts of compound names among them."""
+        return tuple(word for word, _ in self.query_words(query))
+
+    def query_words(self, query: str) -> tuple[QueryWord, ...]:
+        """Return the words that a query searches for, with weights: its own words in order, then parts of names.
+
+        Of more than `limits.QUERY_WORDS`, other words come before stop words.
+        """
+        text, light = query[: limits.QUERY_CHARS], words.stop_words(self.stop_words)
+        weights = {word: self.stop_weight if word in light else 1.0 for word in words.words_of(text)}
+        for part in words.words_of(" ".join(compound_parts(text))):
+            weights.setdefault(part, self.parts)
+        found = [QueryWord(word, weight) for word, weight in weights.items() if weight > 0]
+        if len(found) > limits.QUERY_WORDS:
+            found = [each for each in found if each.word not in light] + [each for each in found if each.word in light]
+        return tuple(found[: limits.QUERY_WORDS])
+
+    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        """Return at most `k` active items that pass the filters, best first."""
+        searched = self.query_words(query)
+        if not searched:
+            return []
+        pool = max(k, self.pool) if self.support else k
+        found = index.by_words(searched, self.formula, pool, filters).hits
+        hits = [RankedItem(hit.id, hit.score) for hit in found]
+        return ranked_again(hits, k, index, "item, support", self._gains) if self.support else hits
+
+    def _gains(self, rows: Iterable[Sequence[Any]]) -> dict[str, float]:
+        # A restored item may have no support.
+        return {item: self.support * log(max(1, support)) for item, support in rows}

@@ -21,6 +21,7 @@ from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES, Polarity
 from rbank_es.policies.policy import Policy, governing
+from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 Nearness = Literal["own", "none", "other"]
@@ -79,7 +80,10 @@ class Filters(Struct, frozen=True, kw_only=True):
 
 
 class RankedItem(NamedTuple):
-    """One item found, by id. The scale of `score` is the policy's own; for BM25 it is below 0, and lower is better."""
+    """One item found, by id. `score` is from 0 up, higher is better, in the policy's own scale.
+
+    bm25-1 and the policies that move its hits record SQLite's score instead, which is below 0: lower is better.
+    """
 
     id: str
     score: float
@@ -104,6 +108,10 @@ class ItemIndex(Protocol):
 
         The ids are in the order in which SQL would give them, and none of them tie.
         """
+        ...
+
+    def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the best `k` items that pass the filters, as `word_relevance.rank_documents` defines them."""
         ...
 
 
@@ -146,7 +154,7 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=limits.POLICY_WEIGHT,
-            description="The least relevance of a hit, as its score with the sign turned; weaker hits are left out. "
+            description="The least relevance of a hit, its score without the sign; weaker hits are left out. "
             "Default: 0, no floor, because BM25's scores depend on the bank's size: no number suits every bank.",
         ),
     ] = 0.0
@@ -173,7 +181,7 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         for near in self._order(filters):
             if len(found) < k:
                 found += self.rank(query, k - len(found), near, index)
-        return [hit for hit in found if not self.floor or -hit.score >= self.floor]
+        return [hit for hit in found if not self.floor or abs(hit.score) >= self.floor]
 
     def _order(self, filters: Filters) -> Sequence[Filters]:
         # An explicit filter by domain leaves nothing to prefer.

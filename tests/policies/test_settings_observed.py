@@ -55,6 +55,7 @@ LAMPS = (
     Item.make("Lamps fail", "Never date a lamp by its report.", "failure", id="guard"),
     Item.make("Lamps lie", "Lamps that are off are lamps too.", "failure", id="other guard"),
     Item.make("Buoys", "No light, which is why there is one word on a lamp's tag.", id="buoys", tags=("lamp",)),
+    Item.make("Posts", "Take ex:lampPost.", id="posts"),
 )
 
 
@@ -240,7 +241,11 @@ LIKENESS = {
 JUDGED = {"supervised": Scenario(True, CLEAN), "grounding": Scenario(False, FAULTY, SUPERVISED)}
 SCENARIOS: dict[str, dict[str, Scenario]] = {
     "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
-    "retrieval:bm25-2": RETRIEVAL | {"stop_words": Scenario("english-1", searched)},
+    "retrieval:bm25-2": RETRIEVAL
+    | {"weights": Scenario([1, 1, 1, 1], searched), "parts": Scenario(0, searched)}
+    | {"stop_words": Scenario("english-2", searched), "stop_weight": Scenario(1, searched)}
+    | {"k1": Scenario(2, searched), "b": Scenario(1, searched), "support": Scenario(2, supported)}
+    | {"pool": Scenario(1, supported, {"retrieval": {"support": 2}})},
     "retrieval:support-1": RETRIEVAL
     | {"stop_words": Scenario("english-2", searched), "weight": Scenario(0, supported)}
     | {"pool": Scenario(1, supported)},
