@@ -73,6 +73,14 @@ def test_what_is_no_sparql_is_told() -> None:
     assert codes(run_of("I searched for things")) == ["unreadable_query!"]
 
 
+def test_only_an_engine_that_answered_this_very_query_makes_an_unreadable_one_unsure() -> None:
+    """It may know more of SPARQL than the parser. One that refused it, or answered another, tells nothing."""
+    unread = "SELECT ?x WHERE {"
+    other, refused = ran(THINGS, table((iri("a"),))), ran(unread, error_code="syntax")
+    assert codes(run_of(unread, answer="x", queries=(ran(unread, table((iri("a"),))),))) == ["unreadable_query"]
+    assert codes(run_of(unread, answer="x", queries=(other, refused))) == ["unreadable_query!"]
+
+
 # ---------------------------------------------------------------- what the run's own events say
 
 

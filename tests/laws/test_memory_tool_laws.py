@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rbank_es import limits
 from rbank_es.events.items import Item
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, quoted
 from rbank_es.tools.runtime.encoder import NEXT, encode, size
@@ -74,6 +75,13 @@ def test_items_fit_unless_their_ids_alone_do_not_and_what_was_cut_is_marked(
     for item, whole in zip(shown, items, strict=True):
         assert item == whole or item["truncated"] is True
         assert begins(item.get("content", ""), whole["content"])
+
+
+def test_of_items_without_room_the_tags_within_their_limits_are_kept() -> None:
+    longest, too_long = "t" * limits.ITEM_TAG_CHARS, "t" * (limits.ITEM_TAG_CHARS + 1)
+    item = {"id": "i", "title": "t", "desc": "", "content": "x" * 9_000, "tags": [longest, too_long]}
+    (shown,) = fit_items([item], 2_000)
+    assert shown["tags"] == [longest]
 
 
 @given(texts, st.integers(1, 5_000), st.integers(2, 2_000))

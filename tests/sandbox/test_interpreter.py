@@ -6,6 +6,7 @@ import ast
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -556,6 +557,18 @@ def test_an_empty_cache_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(CannotStart, match="is not filled; run once, with a network: rbank-es doctor --warm") as caught:
         Sandbox(take_session=start_session).execute("1")
     assert caught.value.code == "cold" and isinstance(caught.value, SandboxUnavailable)
+
+
+@pytest.mark.parametrize(("said", "filled"), [("--cached-only is specified", True), ("no such module", False)])
+def test_a_cache_that_lacks_something_is_told_as_not_filled(tmp_path: Path, said: str, filled: bool) -> None:
+    """Deno misses a module of a cache that looks complete, or stops for a reason of its own at an empty one."""
+    runtime = fake(tmp_path)
+    runtime.executable.write_text(f"#!/bin/sh\necho 'error: {said}' >&2\nexit 1\n")
+    if not filled:
+        shutil.rmtree(runtime.cache)
+    with pytest.raises(SandboxUnavailable, match="is not filled") as caught:
+        Session(runtime)
+    assert caught.value.code == "cold"
 
 
 def test_a_cache_that_can_not_be_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
