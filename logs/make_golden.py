@@ -62,10 +62,12 @@ from rbank_es.events import (
     RunStarted,
     StepTaken,
     ToolCalled,
+    WordsEmbedded,
     type_of,
 )
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import RunBounds, Trial
+from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.state import RESOLVED, fold
@@ -472,6 +474,16 @@ def tell_the_rest(teller: Teller) -> None:
             tokens_out=800,
             cost_usd=0.5,
             text=_long_text("page"),
+        ),
+        WordsEmbedded(
+            purpose="item",
+            model="openai/text-embedding-3-small",
+            dimensions=3,
+            items=(ITEMS[1].id,),
+            attempts=1,
+            tokens_in=12,
+            duration_s=0.25,
+            vectors=(vector_text(text_digest(text_of_item(ITEMS[1].text)), (0.5, -0.25, 1.0)),),
         ),
         ExperimentStarted(
             trial=Trial(experiment="e-1", condition="k2", order=1, repetition=3),

@@ -15,11 +15,13 @@ from itertools import pairwise
 from typing import Any
 
 from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
+from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.memory_index import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.vector_index import HeldVectors
 from rbank_es.projections.word_scores import WordScores
 from rbank_es.state import ItemState
 
@@ -66,6 +68,7 @@ class ActiveItems:
         self._connection.execute(_TABLE)
         self._connection.execute(_OUTCOMES)
         self._tokenizer, self._scores = Tokenizer(), WordScores()
+        self.vectors = HeldVectors()
         self._unindexed: list[tuple[str, tuple[object, ...]]] = []
         # The index is quicker where numbers are used again.
         self._free: list[int] = []
@@ -134,6 +137,10 @@ class ActiveItems:
         wanted = {id for (id,) in self._connection.execute(_WANTED.format(condition=condition), values)}
         tokens = self._tokenizer.read([word for word, _ in words])
         return rank_documents(words, tokens, formula, k, self._documents, wanted)
+
+    def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
+        """Return how near items are to a query by the vectors that were taken; None where the query has none."""
+        return self.vectors.ranked(self._connection, query, model, filters)
 
     def _add(self, entries: Sequence[tuple[int, ItemState]]) -> None:
         texts = ["\n".join(_words(entry)) for _, entry in entries]

@@ -180,6 +180,7 @@ PROJECTIONS: Registry[Projection] = Registry(
         "leakage": "rbank_es.projections.leakage:LEAKAGE",
         "lineage": "rbank_es.projections.lineage:LINEAGE",
         "health": "rbank_es.projections.health:HEALTH",
+        "vector_index": "rbank_es.projections.vector_index:VECTOR_INDEX",
     },
 )
 """Every projection by name."""

@@ -29,10 +29,12 @@ from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.memory_index import fts_ddl
 from rbank_es.projections.projection import OF_RUN, Table, Value, view_texts
+from rbank_es.projections.vector_index import ranked_by_vector
 
 if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.policies import Filters, Formula, QueryWord, RetrievalPolicy, WordRanking
+    from rbank_es.policies.vector_relevance import VectorRanking
     from rbank_es.policies.word_relevance import Document
 
 # Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
@@ -60,6 +62,7 @@ SELECT from_seq FROM main.item_states s WHERE from_seq > :after AND from_seq <= 
 ))
 UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'retrieval' AND from_seq > :after AND from_seq <= :seq
 UNION SELECT to_seq FROM main.policy_choices WHERE kind = 'retrieval' AND to_seq > :after AND to_seq <= :seq
+UNION SELECT from_seq FROM main.word_vectors WHERE from_seq > :after AND from_seq <= :seq
 ORDER BY 1
 """
 _ACTIVE_ROWS = """
@@ -205,7 +208,7 @@ class View:
             return [id for (id,) in connection.execute(sql, (beginning, beginning + "\U0010ffff", at_most))]
 
     def memory_changes(self, after: int) -> list[int]:
-        """Return the positions after `after`, in order, at which an active item or the retrieval policy changed.
+        """Return the positions after `after`, in order, at which what a search goes by changed: items, vectors, policy.
 
         Between two of them every search finds the same, with the same scores.
         """
@@ -331,7 +334,7 @@ class View:
             connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses, seq=self.position))
             self._shared.prepared = True
         if self._shared.own_index:
-            yield _Index(self._shared)
+            yield _Index(self._shared, self.position)
             return
         # One transaction, because another process could change the live index after it was checked.
         connection.execute("BEGIN")
@@ -341,7 +344,7 @@ class View:
                 connection.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
                 connection.execute(_FILL, {"seq": self.position})
                 self._shared.own_index = True
-            yield _Index(self._shared)
+            yield _Index(self._shared, self.position)
             connection.execute("COMMIT")
         except BaseException:
             self._shared.own_index = False
@@ -384,8 +387,8 @@ class View:
 class _Index:
     """The items active at a view's position, as policies see them: see `rbank_es.policies.ItemIndex`."""
 
-    def __init__(self, shared: ViewConnection) -> None:
-        self._shared = shared
+    def __init__(self, shared: ViewConnection, position: int) -> None:
+        self._shared, self._position = shared, position
         self._connection = shared.connection
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -409,6 +412,10 @@ class _Index:
         condition, values = filters.sql()
         wanted = {id for (id,) in self.rows(f"SELECT c.item FROM active_items c WHERE {condition}", values)}
         return rank_documents(words, tokens, formula, k, self._shared.documents, wanted)
+
+    def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
+        """Return how near items are to a query by the vectors of a model; None where the query has none."""
+        return ranked_by_vector(self._connection, self._position, query, model, filters)
 
 
 def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:

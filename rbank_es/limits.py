@@ -81,6 +81,11 @@ ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
 ITEM_TAGS = 12
 ITEM_TAG_CHARS = 60
+# Numbers of one vector: models give 384 to 4,096 of them. Up to here, sums of products of 16-bit integers are exact in
+# a double.
+VECTOR_DIMENSIONS = 8_192
+# Products of numbers up to which cosines are computed without loading numpy, which takes 0.1 s: as long as so many.
+VECTOR_PRODUCTS_IN_PYTHON = 2_000_000
 # -------------------- projections and policies
 # Events whose row changes are applied in one transaction: they are held in memory until then.
 PROJECTION_BATCH_EVENTS = 20_000

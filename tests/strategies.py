@@ -54,10 +54,12 @@ from rbank_es.events import (
     RunStarted,
     StepTaken,
     ToolCalled,
+    WordsEmbedded,
 )
 from rbank_es.events.items import Item, ItemHead, ItemText, Polarity, Source, polarity_of
 from rbank_es.events.memory_events import EndKind, ExtractionKind, ReturnKind
 from rbank_es.events.run_events import JudgeKind, VerdictValue
+from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
 
 RUNS = ("run-1", "run-2", "run-3", "run-4")
 ITEMS = ("item-a", "item-b", "item-c", "item-d", "item-e", "item-f")
@@ -388,6 +390,11 @@ def _set(draw: st.DrawFn, story: Story) -> list[Event]:
     return [PolicySet(policies=tuple(replace(p, settings=settings.get(p.kind, p.settings)) for p in policies))]
 
 
+def _vector_of(given: ItemText) -> str:
+    digest = text_digest(text_of_item(given))
+    return vector_text(digest, [int(digit, 16) - 7.5 for digit in digest[:3]])
+
+
 # Made once: a strategy takes far longer to make than to draw from.
 OTHERS: st.SearchStrategy[Event] = st.one_of(
     st.builds(NoteLogged, run=st.none() | runs, note=st.just('{"seen": true}')),
@@ -406,6 +413,13 @@ OTHERS: st.SearchStrategy[Event] = st.one_of(
         ontology=st.sampled_from(DOMAINS),
         sha256=st.sampled_from(("a" * 64, "b" * 64)),
         triples=maybe_counts,
+    ),
+    st.builds(
+        WordsEmbedded,
+        purpose=st.just("item"),
+        model=st.just("m"),
+        items=st.lists(item_ids, max_size=2).map(tuple),
+        vectors=st.lists(words().map(_vector_of) | texts, max_size=2).map(tuple),
     ),
     st.builds(
         ArtifactMaterialised,

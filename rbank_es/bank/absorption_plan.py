@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -27,7 +27,9 @@ from rbank_es.bank.foreign_events import (
 from rbank_es.errors import BadEvent, BadInput
 from rbank_es.events import Erased, Event, MemoriesExtracted, RunStarted, type_of
 from rbank_es.events.codec import event_types
+from rbank_es.events.items import ItemText
 from rbank_es.events.json_input import check_identity
+from rbank_es.events.vector_text import text_digest, text_of_item
 from rbank_es.log import EventLog
 from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.log.readings import SoughtWords
@@ -205,7 +207,13 @@ class _Comparison:
         if isinstance(event, MemoriesExtracted) and self._plan.erased_items:
             for head, words in zip(event.heads, event.candidates, strict=False):
                 if head.id in self._plan.erased_items:
-                    self._erased_here.update(words_of(words))
+                    self._bar(words)
+
+    def _bar(self, text: Any) -> None:
+        """Note words that were erased here, and the digest under which a vector of them is kept."""
+        self._erased_here.update(words_of(text))
+        if isinstance(text, str | ItemText):
+            self._erased_here.add(text_digest(text if isinstance(text, str) else text_of_item(text)))
 
     def _check(self, event: Event) -> None:
         try:
@@ -232,7 +240,7 @@ class _Comparison:
             self._plan.known += 1
             for (name, _, here), (_, _, there) in zip(texts_in(stored), texts_in(given), strict=True):
                 if isinstance(here, Erased):
-                    self._erased_here.update(words_of(there))
+                    self._bar(there)
                 elif isinstance(there, Erased) and not is_gone(here, name, stored):
                     self._plan.erased_since += 1
 

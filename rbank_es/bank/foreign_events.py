@@ -36,6 +36,7 @@ from rbank_es.events import (
     MemoriesRetrieved,
     MemoryProposed,
     PolicySet,
+    WordsEmbedded,
 )
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import NO_WORDS, ItemText, make_id
@@ -153,6 +154,8 @@ class Renaming(NamedTuple):
             case ItemsLinked():
                 source, target = self._ids((event.source, event.target))
                 return {"source": source, "target": target}
+            case WordsEmbedded():
+                return {"items": self._ids(event.items)}
             case MemoriesRead() | MemoriesForgotten() | MemoriesRetracted() | MemoriesRestored() | MemoriesAdmitted():
                 return {"ids": self._ids(event.ids)}
         return {}

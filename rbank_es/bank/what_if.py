@@ -42,6 +42,7 @@ from rbank_es.events import (
     RunJudged,
     RunStarted,
     Text,
+    WordsEmbedded,
 )
 from rbank_es.events.items import Item, Polarity
 from rbank_es.events.run_events import LayerUse
@@ -62,8 +63,9 @@ PackItems = Callable[[Sequence[Item], int], str]
 _BY_WORDS = (Bm25V1, Bm25V2)
 """Policies that rank by the words of the active items alone; others may also by what their uses have proven."""
 
-_READ = LIFE_TYPES | {"memories_retrieved"}
-_RESOLVED = frozenset({"memories_extracted", "memories_retrieved"})
+_VECTORS = frozenset({"words_embedded"})
+_READ = LIFE_TYPES | _VECTORS | {"memories_retrieved"}
+_RESOLVED = _VECTORS | {"memories_extracted", "memories_retrieved"}
 
 
 class WhatIfQuestion(Struct, frozen=True, kw_only=True):
@@ -141,11 +143,15 @@ class _Comparison:
         # A new bank's policies are its second event.
         life.begin(unborn=first is not None and self.since < first.seq <= 2)
         self._watch()
+        self._take_vectors()
         events = self.log.read(after=self.since, upto=self.until, types=_READ, resolve=_RESOLVED)
         for number, event in enumerate(events):
             if progress is not None and number % 1000 == 0:
                 progress(event.seq, self.until)
             was_otherwise = life.is_otherwise
+            if isinstance(event, WordsEmbedded):
+                self.index.vectors.take(event)
+                continue
             if isinstance(event, MemoriesRetrieved):
                 if was_otherwise and not self.supposition.is_without(event):
                     self._retrieve(event)
@@ -156,6 +162,16 @@ class _Comparison:
                 self._look_at(event)
         life.end(self.until)
         self._watch()
+
+    def _take_vectors(self) -> None:
+        """Take the vectors known when the supposition begins, or all of them where it brings another retrieval policy.
+
+        Whoever had ranked by vectors would have had them in time: they say nothing but what words mean.
+        """
+        upto = None if "retrieval" in self.supposition.policies else self.since
+        for event in self.log.read(upto=upto, types=_VECTORS, resolve=_VECTORS):
+            if isinstance(event, WordsEmbedded):
+                self.index.vectors.take(event)
 
     # ---------------------------------------------------------------- what was given to agents
 

@@ -6,7 +6,7 @@ run         run_started  context_built  memories_retrieved  memories_read  tool_
 judgment    run_judged  judgment_overruled
 memory      memories_extracted  memories_consolidated  memory_proposed  items_linked  memories_forgotten
             memories_retracted  memories_restored  memories_admitted  consolidation_proposed
-            decision_undone  correction_completed
+            decision_undone  correction_completed  words_embedded
 artifact    artifact_materialised
 experiment  experiment_started  experiment_finished
 erasure     content_erased
@@ -40,6 +40,7 @@ from rbank_es.events.memory_events import (
     MemoriesRetracted,
     MemoryProposed,
     Reliance,
+    WordsEmbedded,
 )
 from rbank_es.events.run_events import (
     ContextBuilt,
@@ -99,6 +100,7 @@ __all__ = [
     "RunStarted",
     "StepTaken",
     "Text",
+    "WordsEmbedded",
     "ToolCalled",
     "type_of",
 ]

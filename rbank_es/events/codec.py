@@ -51,6 +51,7 @@ CLASSES: tuple[type[Event], ...] = (
     memory_events.ConsolidationProposed,
     memory_events.DecisionUndone,
     memory_events.CorrectionCompleted,
+    memory_events.WordsEmbedded,
     memory_events.ArtifactMaterialised,
     memory_events.ExperimentStarted,
     memory_events.ExperimentFinished,

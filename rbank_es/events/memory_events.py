@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rbank_es import limits
-from rbank_es.events.event import Candidate, Count, Event, Names, Salt, Text
+from rbank_es.events.event import Candidate, Count, Event, Names, Salt, Seconds, Text
 from rbank_es.events.items import ItemHead, Name
 from rbank_es.events.run_events import Extra, Trial, Usd, VerdictValue
 
@@ -92,6 +92,31 @@ class MemoryProposed(Event, frozen=True, kw_only=True, tag="memory_proposed"):
     salt: Salt = ""
     candidate: Annotated[Candidate, Meta(description="Its words.")]
     why: Annotated[Text, Meta(description="Why.")] = ""
+    extra: Extra = None
+
+
+class WordsEmbedded(Event, frozen=True, kw_only=True, tag="words_embedded"):
+    """A model gave the vectors of texts, or failed: of items' words, or of queries."""
+
+    run: Annotated[Name | None, Meta(description="Id of the run, if in one.")] = None
+    purpose: Annotated[Literal["item", "query"], Meta(description="What the texts are.")]
+    model: Annotated[Name, Meta(description="Name of the model.")]
+    dimensions: Annotated[Count | None, Meta(description="Numbers of each vector.")] = None
+    items: Annotated[Names, Meta(description="Ids of the items, in the order of `vectors`.")] = ()
+    attempts: Annotated[Count | None, Meta(description="Requests that were sent.")] = None
+    tokens_in: Annotated[Count | None, Meta(description="Tokens of the texts.")] = None
+    duration_s: Seconds | None = None
+    error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
+    salt: Salt = ""
+    # Texts, because a vector gives its text away, and a digest confirms a guess of it.
+    vectors: Annotated[
+        tuple[Text, ...],
+        Meta(
+            max_length=limits.NAMES,
+            description="Of each text its SHA-256 in hex, a space, and its vector: base64 of little-endian float32.",
+        ),
+    ] = ()
+    error: Annotated[Text | None, Meta(description="The error's message.")] = None
     extra: Extra = None
 
 

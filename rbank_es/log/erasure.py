@@ -6,6 +6,7 @@ An engine provides a `LineSource` to search, and replaces its lines by the resul
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -16,6 +17,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.events import ContentErased, ErasedUnit
 from rbank_es.events.event import Ref
+from rbank_es.events.vector_text import DIGEST_CHARS, embedded_text, text_digest
 from rbank_es.log import lines
 from rbank_es.log.protocol import Appended, Erasing, Erasure, Place, Searched
 from rbank_es.log.readings import SoughtWords
@@ -27,6 +29,12 @@ Part = TypeVar("Part", bound=Hashable)
 class _Facts(msgspec.Struct):
     run: str | None = None
 
+
+OF_ERASED = "vector of it"
+"""The form of a vector that goes because its text goes."""
+
+_EMBEDDED = b'{"type":"words_embedded"'
+_DIGEST = re.compile(rb'"([0-9a-f]{%d}) ' % DIGEST_CHARS)
 
 _FACTS: msgspec.json.Decoder[_Facts] = msgspec.json.Decoder(_Facts)
 _REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
@@ -101,6 +109,8 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
         raise BadInput("the reason, or the name of who asked, holds the text to erase; use other words")
     search.sweep(sought)
     search.follow_handles()
+    if search.add_vectors(shared):
+        search.follow_handles()
     found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))
     erasure = Erasure(
         tuple(entry.place for entry in found),
@@ -263,6 +273,31 @@ class _Search(Generic[Part]):
         for key, part in list(self.keys.items()):
             for line, unit in self._handles_to(key, part):
                 self._add(line, unit, part, form=self._form_of_key.get(key, ""))
+
+    def add_vectors(self, shared: Collection[str]) -> bool:
+        """Add the vector of every text found so far, except those that others share; return whether there are any."""
+        known = len(self.found)
+        marked = [(part, line) for part in self._source.parts() for line in self._source.lines_with(part, _EMBEDDED)]
+        digests = self._digests(shared) if marked else frozenset[bytes]()
+        for part, line in marked:
+            if line.startswith(_EMBEDDED) and lines.is_intact(line, self._source.seed):
+                for unit in lines.split(line)[2]:
+                    # A handle shows the digest, too, because it is the beginning of the text.
+                    if unit.path.startswith("vectors.") and not digests.isdisjoint(_DIGEST.findall(unit.raw)):
+                        self._add(line, unit, part, form=OF_ERASED)
+        return len(self.found) > known
+
+    def _digests(self, shared: Collection[str]) -> frozenset[bytes]:
+        """Return the digests under which the vectors of the found texts are kept."""
+        digests = set[bytes]()
+        for seq, path in list(self.found):
+            if (found := self._source.line_at(seq)) is not None:
+                part, line = found
+                unit = next(unit for unit in lines.split(line)[2] if unit.path == path)
+                words = self._words(unit.raw, part)
+                if not shared or not all(word in shared for word in words):
+                    digests.add(text_digest(embedded_text(*words[:3], tags="\n".join(words[3:]))).encode())
+        return frozenset(digests)
 
 
 def _run_of(facts: bytes) -> str | None:

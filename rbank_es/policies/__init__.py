@@ -1,6 +1,6 @@
 """Policies: named, versioned, pure rules by which a bank decides. An event, `policy_set`, puts them in force.
 
-retrieval      bm25-1  bm25-2  support-1  utility-1
+retrieval      bm25-1  bm25-2  hybrid-1  support-1  utility-1
 admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
@@ -32,6 +32,7 @@ from rbank_es.policies.consolidation import (
     title_similarity,
 )
 from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
+from rbank_es.policies.hybrid_1 import HybridV1
 from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, policy_of
 from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
@@ -56,6 +57,7 @@ __all__ = [
     "Exposure",
     "Filters",
     "ForgettingPolicy",
+    "HybridV1",
     "Formula",
     "ItemIndex",
     "LeastProven",

@@ -21,6 +21,7 @@ from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES, Polarity
 from rbank_es.policies.policy import Policy, governing
+from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
@@ -112,6 +113,13 @@ class ItemIndex(Protocol):
 
     def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the best `k` items that pass the filters, as `word_relevance.rank_documents` defines them."""
+        ...
+
+    def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
+        """Return how near the items that pass the filters are to a query, by the vectors of a model at the position.
+
+        None where the query has no vector there.
+        """
         ...
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
-from rbank_es.events import ContextBuilt, Hit, MemoriesRead, MemoriesRetrieved, type_of
+from rbank_es.events import ContextBuilt, Hit, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
 from rbank_es.events.items import Polarity, truncate
 from rbank_es.state.memory import MEMORY_HANDLERS
 from rbank_es.tools.runtime.encoder import largest, size, text_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _KNOWN_SHOWN = 8
 """Known domains or roles that an error names."""
 
-CHANGES = frozenset({*map(type_of, MEMORY_HANDLERS), type_of(ContextBuilt), type_of(MemoriesRead)})
+CHANGES = frozenset(map(type_of, (*MEMORY_HANDLERS, ContextBuilt, MemoriesRead, WordsEmbedded)))
 """Types of the events that can change the result of a search, the words of an item, or its state.
 
 Uses are among them, because a policy may rank by their outcomes.

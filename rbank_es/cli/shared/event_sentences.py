@@ -178,6 +178,13 @@ def _artifact(event: ev.ArtifactMaterialised) -> str:
     return _with(_parts(name, event.ontology, count(event.chars, "character"), tokens, cost), event.text)
 
 
+def _embedded(event: ev.WordsEmbedded) -> str:
+    size = f"{event.dimensions:,} dimensions" if event.dimensions is not None else None
+    failure = f"failed: {event.error_code}" if event.error_code else None
+    facts = _parts(event.model, count(len(event.vectors), f"{event.purpose} vector"), size, failure)
+    return _with(facts, event.error)
+
+
 def _erased(event: ev.ContentErased) -> str:
     where = len({unit.seq for unit in event.units})
     return _with(f"{count(len(event.units), 'text')} in {count(where, 'event')}", event.reason)
@@ -216,6 +223,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "consolidation_proposed": _proposed,
     "decision_undone": _undone,
     "correction_completed": _corrected,
+    "words_embedded": _embedded,
     "artifact_materialised": _artifact,
     "experiment_started": _experiment,
     "experiment_finished": _experiment,

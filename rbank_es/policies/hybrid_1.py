@@ -1,0 +1,84 @@
+"""Retrieval policy hybrid-1: bm25-2, and the cosine of vectors that a model gave query and items, fused.
+
+Vectors are recorded as events, so that ranking asks nobody: live, as of a position and replayed it is the same. Where
+the query has no recorded vector, bm25-2 ranks alone. An item without one counts as if its vector said the same as its
+words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from rbank_es import limits
+from rbank_es.events.items import Name
+from rbank_es.policies.bm25_1 import Weight
+from rbank_es.policies.bm25_2 import Bm25V2
+from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem
+from rbank_es.policies.vector_relevance import nearest
+
+
+class HybridV1(Bm25V2, frozen=True, kw_only=True):
+    """Words and vectors, fused by rank or by score; ties are broken by item id."""
+
+    name: ClassVar[str] = "hybrid"
+    version: ClassVar[int] = 1
+
+    model: Annotated[
+        Name,
+        Meta(
+            description="Name of the model whose vectors count, as `retrieval embed` records it. Default: none, which "
+            "ranks as bm25-2 does: which model is the choice of whoever pays for it."
+        ),
+    ] = ""
+    fusion: Annotated[
+        Literal["rank", "score"],
+        Meta(
+            description="rank adds 1 / (rank_constant + rank) of both rankings; score adds the shares of the best "
+            "score and of the best cosine. Default: rank, reciprocal rank fusion, which needs no common scale "
+            "(Cormack, Clarke and Büttcher, SIGIR 2009)."
+        ),
+    ] = "rank"
+    rank_constant: Annotated[
+        Weight,
+        Meta(description="How little the first ranks outweigh the next in fusion by rank. Default: 60, as there."),
+    ] = 60.0
+    vector_weight: Annotated[
+        Weight, Meta(description="Weight of vectors where words weigh 1. Default: 1, as there: both weigh the same.")
+    ] = 1.0
+    cosine: Annotated[
+        float,
+        Meta(
+            ge=-1,
+            le=1,
+            description="The least cosine by which an item is found that no word finds. Default: 1, so that vectors "
+            "move hits and add none, because no number suits every model: unrelated texts have 0.1 by one and 0.7 by "
+            "another. Find one's own with retrieval calibrate.",
+        ),
+    ] = 1.0
+
+    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        """Return at most `k` active items that pass the filters, best first."""
+        near = index.by_vector(query, self.model, filters) if self.model else None
+        if near is None:
+            return super().rank(query, k, filters, index)
+        worded = super().rank(query, limits.SEARCH_HITS, filters, index)
+        by_words, by_vector = dict(worded), dict(nearest(near.cosines, limits.SEARCH_HITS))
+        found = by_words.keys() | {id for id, cosine in by_vector.items() if cosine >= self.cosine}
+        says, hints = self._parts(by_words), self._parts(by_vector)
+        fused: dict[str, float] = {}
+        for id in found:
+            said = says.get(id, 0.0)
+            # Without a vector, an item must not fall behind those that have one.
+            hinted = hints.get(id, 0.0) if id in near.cosines else said
+            fused[id] = said + self.vector_weight * hinted
+        return [RankedItem(id, fused[id]) for id in sorted(found, key=lambda id: (-fused[id], id))[:k]]
+
+    def _parts(self, ranked: Mapping[str, float]) -> dict[str, float]:
+        """Return what each item of a ranking adds to its fused score; the items are in order, best first."""
+        if self.fusion == "rank":
+            return {id: 1 / (self.rank_constant + rank) for rank, id in enumerate(ranked, 1)}
+        best = max(ranked.values(), default=0.0)
+        return {id: max(score, 0.0) / best if best > 0 else 0.0 for id, score in ranked.items()}

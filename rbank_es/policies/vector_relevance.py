@@ -1,0 +1,108 @@
+"""Relevance by vectors: the cosine of a query's vector with those of items, exact whatever computes it.
+
+A vector is rounded to 16-bit integers, its largest number to 32,767. Sums of products of such integers are below 2**53,
+so they are the same in any order, in Python as in numpy; root, product and quotient are rounded once each, by IEEE 754.
+So a cosine is the same bit for bit live, as of a position and replayed. It differs from that of the unrounded vectors
+by less than 1e-4.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import math
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from operator import mul
+from typing import NamedTuple
+
+from rbank_es import limits
+
+_LARGEST = 2**15 - 1
+_ROWS = 1_024
+"""Vectors that numpy multiplies at once: of 8,192 dimensions, 64 MiB as doubles."""
+
+
+class VectorRanking(NamedTuple):
+    """The cosine of a query with each item by id, from -1 to 1; `missing` counts the items without a usable vector."""
+
+    cosines: dict[str, float]
+    missing: int
+
+
+def rounded(numbers: Sequence[float]) -> bytes:
+    """Return a vector that has a direction as 16-bit integers, native, its largest number as ±32,767."""
+    largest = max(map(abs, numbers))
+    return array("h", [round(number / largest * _LARGEST) for number in numbers]).tobytes()
+
+
+def stored(vector: bytes) -> str:
+    """Return a rounded vector as read models keep it: base64 of little-endian integers."""
+    return base64.b64encode(_little_endian(vector)).decode()
+
+
+def loaded(text: str) -> bytes:
+    """Return the rounded vector of a text of `stored`."""
+    return _little_endian(base64.b64decode(text))
+
+
+def compared(query: bytes, items: Sequence[tuple[str, bytes | None]]) -> VectorRanking:
+    """Return how near items are to a query. An item without a vector, or with one of another size, is missing."""
+    fit = [(id, vector) for id, vector in items if vector is not None and len(vector) == len(query)]
+    found = cosines(query, [vector for _, vector in fit])
+    return VectorRanking(dict(zip((id for id, _ in fit), found, strict=True)), len(items) - len(fit))
+
+
+def nearest(cosines: Mapping[str, float], k: int) -> list[tuple[str, float]]:
+    """Return the `k` items of the greatest cosines, those first; ties are broken by id."""
+    return heapq.nsmallest(k, cosines.items(), key=lambda hit: (-hit[1], hit[0]))
+
+
+def cosines(query: bytes, vectors: Sequence[bytes]) -> list[float]:
+    """Return the cosine of a rounded vector with each of others of its size."""
+    products = len(vectors) * len(query) // 2
+    numpy = "numpy" in sys.modules or products > limits.VECTOR_PRODUCTS_IN_PYTHON
+    return (numpy and _by_numpy(query, vectors)) or by_python(query, vectors)
+
+
+def by_python(query: bytes, vectors: Sequence[bytes]) -> list[float]:
+    """Return the cosines without numpy."""
+    wanted = array("h", query)
+    length = math.sqrt(sum(map(mul, wanted, wanted)))
+    found: list[float] = []
+    for vector in vectors:
+        numbers = array("h", vector)
+        found.append(sum(map(mul, wanted, numbers)) / (length * math.sqrt(sum(map(mul, numbers, numbers)))))
+    return found
+
+
+def _by_numpy(query: bytes, vectors: Sequence[bytes]) -> list[float] | None:
+    """Return the cosines; None where numpy is not installed."""
+    try:
+        import numpy
+    except ImportError:
+        return None
+    wanted = numpy.frombuffer(query, dtype=numpy.int16).astype(numpy.float64)
+    length = numpy.sqrt(wanted @ wanted)
+    found: list[float] = []
+    for block in _blocks(vectors):
+        numbers = numpy.frombuffer(b"".join(block), dtype=numpy.int16)
+        rows = numbers.reshape(len(block), -1).astype(numpy.float64)
+        found += ((rows @ wanted) / (length * numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows)))).tolist()
+    return found
+
+
+def _blocks(vectors: Iterable[bytes]) -> Iterable[list[bytes]]:
+    left = iter(vectors)
+    while block := list(islice(left, _ROWS)):
+        yield block
+
+
+def _little_endian(vector: bytes) -> bytes:
+    if sys.byteorder == "little":
+        return vector
+    numbers = array("h", vector)
+    numbers.byteswap()
+    return numbers.tobytes()
