@@ -476,6 +476,16 @@ def tell_the_rest(teller: Teller) -> None:
             text=_long_text("page"),
         ),
         WordsEmbedded(
+            run="run-1",
+            purpose="query",
+            model="openai/text-embedding-3-small",
+            attempts=3,
+            duration_s=7.5,
+            error_code="rate_limited",
+            error="the provider turned the call away",
+            extra='{"region":"north"}',
+        ),
+        WordsEmbedded(
             purpose="item",
             model="openai/text-embedding-3-small",
             dimensions=3,

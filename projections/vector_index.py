@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from rbank_es.events import WordsEmbedded
 from rbank_es.events.vector_text import embedded_text, read_vector, text_digest
@@ -39,6 +40,8 @@ _WORDS = 'SELECT c.item, c.title, c."desc", c.content, c.tags FROM active_items 
 def vectors_of(event: WordsEmbedded) -> Iterator[tuple[str, bytes]]:
     """Yield digest and rounded vector of each text; a vector that was erased, or is none, is left out."""
 
+    from rbank_es.policies.vector_relevance import rounded  # on use: with it come all policies
+
     for text in event.vectors:
         try:
             digest, numbers = read_vector(text if isinstance(text, str) else "")
@@ -49,6 +52,8 @@ def vectors_of(event: WordsEmbedded) -> Iterator[tuple[str, bytes]]:
 
 def record_vectors(event: WordsEmbedded) -> list[Put]:
     """Record the vectors of an event in place of earlier ones of the same texts."""
+
+    from rbank_es.policies.vector_relevance import stored
 
     # By digest, because a row can't begin and end at one position: of two vectors of one text, the last counts.
     made = {digest: stored(vector) for digest, vector in vectors_of(event)}
@@ -89,6 +94,8 @@ def ranked_by_vector(
 ) -> VectorRanking | None:
     """Return how near the items active at a position are to a query; None where it has no vector there."""
 
+    from rbank_es.policies.vector_relevance import loaded
+
     row = connection.execute(_OF_QUERY, (model, text_digest(query), position, position)).fetchone()
     if row is None:
         return None
@@ -104,6 +111,8 @@ def ranked_by_vector(
 def _ranked(
     connection: sqlite3.Connection, query: bytes, find: Callable[[str], bytes | None], filters: Filters
 ) -> VectorRanking:
+
+    from rbank_es.policies.vector_relevance import compared
 
     condition, values = filters.sql()
     rows = connection.execute(_WORDS.format(condition=condition), values)

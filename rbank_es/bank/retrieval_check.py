@@ -15,14 +15,23 @@ from contextlib import contextmanager
 import msgspec
 
 from rbank_es.errors import BadPolicy, CheckFailed
-from rbank_es.events import Erased, Event, Hit, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet
+from rbank_es.events import (
+    Erased,
+    Event,
+    Hit,
+    MemoriesExtracted,
+    MemoriesRetrieved,
+    PolicyChoice,
+    PolicySet,
+    WordsEmbedded,
+)
 from rbank_es.log import EventLog
 from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import FoundItem
 from rbank_es.system.files import temporary
 
-_TYPES = ("memories_extracted", "memories_retrieved", "policy_set")
+_TYPES = ("memories_extracted", "memories_retrieved", "policy_set", "words_embedded")
 _TOLERANCE = 1e-9
 """The relative difference of scores that another build of SQLite or of the C library may make."""
 
@@ -103,7 +112,12 @@ def _policy_of(event: MemoriesRetrieved, choice: PolicyChoice | None) -> Retriev
 
 
 def _holds_erased(event: Event) -> bool:
-    return isinstance(event, MemoriesExtracted) and any(isinstance(text, Erased) for text in event.candidates)
+    match event:
+        case MemoriesExtracted():
+            return any(isinstance(text, Erased) for text in event.candidates)
+        case WordsEmbedded():
+            return any(isinstance(text, Erased) for text in event.vectors)
+    return False
 
 
 def _found_again(

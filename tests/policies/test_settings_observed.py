@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es import Bank, Item
-from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, RunJudged, RunStarted
+from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, RunJudged, RunStarted, WordsEmbedded
 from rbank_es.events.memory_events import ConsolidationProposed
+from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
 from rbank_es.exchange import import_paths
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import POLICIES, changed, default_policies
@@ -59,6 +60,10 @@ LAMPS = (
 )
 
 
+UNSAID = Item.make("Beacons", "They shine.", id="unsaid")
+BY_M: Tables = {"retrieval": {"model": "m"}}
+
+
 def searched(place: Path, tables: Tables) -> Any:
     made(place, tables, *LAMPS)
     hits = run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]
@@ -90,6 +95,18 @@ def supported(place: Path, tables: Tables) -> Any:
         for _ in range(9):
             consolidate(bank, bank.get([last]))
     return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
+
+
+def near(place: Path, tables: Tables) -> Any:
+    """As `searched`, after the model `m` gave the query a vector, and each item one that is less near than the last."""
+    made(place, tables, *LAMPS[:4], UNSAID)
+    vectors = {text_of_item(item.text): [9.0 - at, at + 1.0] for at, item in enumerate((UNSAID, *LAMPS[:4]))}
+    with Bank.open(place / "bank") as bank:
+        for purpose, texts in (("item", vectors), ("query", {"which lamps?": [1.0, 0.0]})):
+            rows = tuple(vector_text(text_digest(text), numbers) for text, numbers in texts.items())
+            bank.append(WordsEmbedded(purpose=purpose, model="m", vectors=rows))  # type: ignore[arg-type]
+    hits = run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]
+    return [(hit["id"], round(hit["score"], 6)) for hit in hits]
 
 
 def used(place: Path, tables: Tables) -> Any:
@@ -239,13 +256,20 @@ LIKENESS = {
     "content_min": Scenario([1, 2], partial(imported, [ALIKE])),
 }
 JUDGED = {"supervised": Scenario(True, CLEAN), "grounding": Scenario(False, FAULTY, SUPERVISED)}
-SCENARIOS: dict[str, dict[str, Scenario]] = {
-    "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
-    "retrieval:bm25-2": RETRIEVAL
+BY_WORDS = (
+    RETRIEVAL
     | {"weights": Scenario([1, 1, 1, 1], searched), "parts": Scenario(0, searched)}
     | {"stop_words": Scenario("english-2", searched), "stop_weight": Scenario(1, searched)}
     | {"k1": Scenario(2, searched), "b": Scenario(1, searched), "support": Scenario(2, supported)}
-    | {"pool": Scenario(1, supported, {"retrieval": {"support": 2}})},
+    | {"pool": Scenario(1, supported, {"retrieval": {"support": 2}})}
+)
+SCENARIOS: dict[str, dict[str, Scenario]] = {
+    "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
+    "retrieval:bm25-2": BY_WORDS,
+    "retrieval:hybrid-1": BY_WORDS
+    | {"model": Scenario("m", near), "fusion": Scenario("score", near, BY_M)}
+    | {"rank_constant": Scenario(1, near, BY_M), "vector_weight": Scenario(3, near, BY_M)}
+    | {"cosine": Scenario(0.9, near, BY_M)},
     "retrieval:support-1": RETRIEVAL
     | {"stop_words": Scenario("english-2", searched), "weight": Scenario(0, supported)}
     | {"pool": Scenario(1, supported)},

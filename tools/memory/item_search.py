@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 _KNOWN_SHOWN = 8
 """Known domains or roles that an error names."""
 
-CHANGES = frozenset(map(type_of, (*MEMORY_HANDLERS, ContextBuilt, MemoriesRead, WordsEmbedded)))
+CHANGES = frozenset(
+    {*map(type_of, MEMORY_HANDLERS), type_of(ContextBuilt), type_of(MemoriesRead), type_of(WordsEmbedded)}
+)
 """Types of the events that can change the result of a search, the words of an item, or its state.
 
-Uses are among them, because a policy may rank by their outcomes.
+Uses and vectors are among them, because a policy may rank by them.
 """
 
 

@@ -1,0 +1,280 @@
+"""Ranking by vectors: the same bit for bit live, as of a position, replayed and in memory; what vectors change."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es import Bank, Item
+from rbank_es.context.procedures import procedures
+from rbank_es.events import Event, MemoriesExtracted, RunStarted, WordsEmbedded
+from rbank_es.events.items import ItemText
+from rbank_es.events.vector_text import read_vector, text_digest, text_of_item, vector_text
+from rbank_es.extraction.candidates import consolidate
+from rbank_es.policies import Bm25V2, Filters, HybridV1
+from rbank_es.policies.vector_relevance import by_python, cosines, loaded, rounded, stored
+from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.read_models import ReadModels
+from rbank_es.state import fold
+from tests.effort import examples
+from tests.fakes import FakeLog
+from tests.strategies import DOMAINS, WORDS, histories, stamped
+
+NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def _of_size(size: int) -> st.SearchStrategy[list[float]]:
+    return st.lists(NUMBERS, min_size=size, max_size=size).filter(any)
+
+
+VECTORS = st.lists(NUMBERS, min_size=1, max_size=6).filter(any)
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda size: st.lists(st.lists(NUMBERS, min_size=size, max_size=size).filter(any), min_size=1)
+    )
+)
+def test_a_cosine_is_the_same_by_python_and_by_numpy(vectors: list[list[float]]) -> None:
+    """To the last bit, and within 1e-4 of that of the unrounded vectors."""
+    pytest.importorskip("numpy")
+    query, *others = [rounded(vector) for vector in [vectors[0], *vectors]]
+    found = cosines(query, others)
+    assert struct.pack(f"{len(found)}d", *found) == struct.pack(f"{len(found)}d", *by_python(query, others))
+    for vector, cosine in zip(vectors, found, strict=True):
+        assert cosine == pytest.approx(plain_cosine(vectors[0], vector), abs=1e-4)
+
+
+def plain_cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine by the textbook; scaled first, because float32 squared may exceed a double's range below."""
+    one, other = ([number / max(map(abs, vector)) for number in vector] for vector in (one, other))
+    return sum(a * b for a, b in zip(one, other, strict=True)) / (math.hypot(*one) * math.hypot(*other))
+
+
+@given(VECTORS)
+def test_a_vector_is_read_back_as_float32_from_its_text(numbers: list[float]) -> None:
+    digest, read = read_vector(vector_text("0" * 64, numbers))
+    assert digest == "0" * 64
+    assert read.tolist() == numbers
+    assert loaded(stored(rounded(numbers))) == rounded(numbers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no digest",
+        "0" * 64,
+        f"{'0' * 64} ",
+        f"{'0' * 64} AAA",
+        f"{'0' * 64} AAAAAA==",
+        f"{'0' * 64} AAAAAA== ",
+        f"{'0' * 64} AADAfw==",
+        f"{'0' * 64} AACAfw==",
+        f"{'G' * 64} AACAPw==",
+        f"{'0' * 64} ☃",
+    ],
+)
+def test_a_text_that_is_no_vector_is_refused(text: str) -> None:
+    """NaN, infinity, zero everywhere, half a number, no base64."""
+    with pytest.raises(ValueError, match=r"."):
+        read_vector(text)
+
+
+# ---------------------------------------------------------------- the law
+
+memories = histories(
+    min_size=6,
+    max_size=20,
+    chapters=(*("learned",) * 4, "consolidated", "ended", "ended", "judged", "again", "corrected"),
+    erased=True,
+)
+
+
+def with_vectors(events: list[Event], random: Random, query: str) -> list[Event]:
+    """The history with vectors of some words in it, of another size now and then, before or behind their items."""
+    words = [
+        text
+        for event in events
+        if isinstance(event, MemoriesExtracted)
+        for text in event.candidates
+        if isinstance(text, ItemText)
+    ]
+    made = list(events)
+    for _ in range(6):
+        purpose, texts = random.choice((("item", [text_of_item(each) for each in words]), ("query", [query])))
+        size = random.choice((3, 3, 3, 2))
+        vectors = tuple(
+            vector_text(text_digest(text), [random.choice((-1.0, 0.0, 0.5)) for _ in range(size - 1)] + [1.0])
+            for text in texts
+            if random.random() < 0.7
+        )
+        made.insert(
+            random.randrange(len(made) + 1), WordsEmbedded(purpose=purpose, model="m", vectors=(*vectors, "no vector"))
+        )
+    return stamped(made)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    memories, st.randoms(use_true_random=False), st.sampled_from(("rank", "score")), st.sampled_from((-1.0, 0.5, 1.0))
+)
+def test_live_equals_as_of_equals_replayed_equals_in_memory(
+    events: list[Event], random: Random, fusion: Any, cosine: float
+) -> None:
+    """Ids, order and scores, with erased words, returns, domains, and vectors that are missing or of another size."""
+    query = " ".join(WORDS[:6])
+    log = with_vectors(events, random, query)
+    domains = random.choice(("prefer", "filter", "none"))
+    policy = HybridV1(model="m", fusion=fusion, cosine=random.choice((-1.0, 0.5, 1.0)), domains=domains)
+    filters = {"polarity": random.choice((None, "success")), "ontology": random.choice((None, *DOMAINS))}
+    with TemporaryDirectory() as folder, ReadModels.open(Path(folder) / "whole.sqlite") as whole:
+        whole.catch_up(FakeLog(log))
+        for position in sorted({random.randrange(1, len(log) + 1), len(log)}):
+            with whole.as_of(position, FakeLog(log)) as view:
+                past = view.search(query, 9, policy=policy, **filters)
+            with ReadModels.open(Path(folder) / f"{position}.sqlite") as part:
+                part.catch_up(FakeLog(log[:position]))
+                with part.live() as view:
+                    replayed = view.search(query, 9, policy=policy, **filters)
+            assert past == replayed
+            found = [(hit.id, hit.score) for hit in past]
+            assert found == in_memory(log[:position], policy, query, Filters(**filters))
+
+
+def in_memory(log: Sequence[Event], policy: HybridV1, query: str, filters: Filters) -> list[tuple[str, float]]:
+    state = fold(log)
+    with closing(ActiveItems(lambda item: (0, 0))) as index:
+        index.update(state.items.items())
+        for event in log:
+            if isinstance(event, WordsEmbedded):
+                index.vectors.take(event)
+        return [(hit.id, hit.score) for hit in policy.choose(query, 9, filters, index)]
+
+
+# ---------------------------------------------------------------- what vectors change
+
+NEAR = Item.make("Count the lamps", "Count lamps with DISTINCT.", id="near")
+FAR = Item.make("Count the rows", "Count lamps in each row.", id="far")
+UNSAID = Item.make("Tally lights", "Use COUNT.", id="unsaid")
+QUERY = "How many lamps?"
+
+
+def embedded(bank: Bank, vectors: Mapping[str, Sequence[float]], *, query: Sequence[float] | None = None) -> None:
+    """Record vectors of items by id, and that of the query."""
+    texts = {id: text_of_item(next(iter(bank.get([id]))).text) for id in vectors}
+    made = tuple(vector_text(text_digest(texts[id]), vector) for id, vector in vectors.items())
+    bank.append(WordsEmbedded(purpose="item", model="m", items=tuple(vectors), vectors=made))
+    if query is not None:
+        bank.append(WordsEmbedded(purpose="query", model="m", vectors=(vector_text(text_digest(QUERY), query),)))
+
+
+@pytest.fixture
+def bank(tmp_path: Path):
+    with Bank.create(tmp_path / "bank", policies=(HybridV1(model="m", cosine=0.9).choice,)) as made:
+        consolidate(made, (NEAR, FAR, UNSAID))
+        yield made
+
+
+def ids(bank: Bank, **more: Any) -> list[str]:
+    return [hit.id for hit in bank.search(QUERY, **more)]
+
+
+def test_without_a_vector_of_the_query_bm25_2_ranks_alone(bank: Bank) -> None:
+    embedded(bank, {"near": [1, 0], "far": [0, 1], "unsaid": [1, 0]})
+    with bank.live() as view:
+        plain = view.search(QUERY, policy=Bm25V2())
+    assert bank.search(QUERY) == plain
+
+
+def test_vectors_move_hits_and_add_near_items_that_no_word_finds(bank: Bank) -> None:
+    before = ids(bank)
+    assert set(before) == {"near", "far"}
+    embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
+    assert set(ids(bank)) == {"near", "far", "unsaid"}
+    assert ids(bank).index("far") < ids(bank).index("near")
+    assert ids(bank, point="HEAD~1") == before
+
+
+def test_an_item_without_a_vector_is_ranked_by_its_words(bank: Bank) -> None:
+    """It counts as if its vector said the same, so that what was learned last doesn't fall behind."""
+    first, second = ids(bank)
+    embedded(bank, {second: [1, 0]}, query=[1, 0])
+    assert ids(bank)[0] in (first, second)
+    assert set(ids(bank)) == {first, second}
+
+
+def test_vectors_of_another_size_or_model_are_missing(bank: Bank) -> None:
+    plain = ids(bank)
+    embedded(bank, {"unsaid": [1, 0, 0], "near": [1, 0, 0]}, query=[1, 0])
+    assert ids(bank) == plain
+
+
+def test_an_erased_item_loses_its_vector_too(tmp_path: Path, bank: Bank) -> None:
+    embedded(bank, {"near": [1, 0.25], "far": [0.75, 1]}, query=[1, 0])
+    bank.erase(item="near")
+    [items, query] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
+    assert [isinstance(text, str) for text in items.vectors] == [False, True]
+    assert isinstance(query.vectors[0], str)
+    gone = text_digest(text_of_item(NEAR.text)).encode()
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or gone not in path.read_bytes(), path
+    assert "near" not in ids(bank)
+    bank.verify(retrievals=True)
+
+
+def test_a_retrieval_whose_vectors_were_erased_is_unverifiable(bank: Bank) -> None:
+    """A recorded one is exact, and stays so until its vectors are gone; then it proves nothing."""
+    embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
+    bank.append(procedures(bank, QUERY).retrievals)
+    assert bank.verify(retrievals=True).retrievals.checked == 2
+    bank.erase(event=bank.position - 2)
+    checked = bank.verify(retrievals=True).retrievals
+    assert (checked.checked, checked.unverifiable) == (1, 1)
+
+
+def test_a_query_erased_by_its_words_loses_its_vector(bank: Bank) -> None:
+    embedded(bank, {"near": [1, 0]}, query=[1, 0])
+    bank.append(RunStarted(run="r", task=QUERY))
+    bank.erase(text=QUERY)
+    vectors = [event.vectors for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
+    assert [isinstance(text, str) for row in vectors for text in row] == [True, False]
+
+
+def test_long_vectors_are_stored_apart_and_erased_with_their_words(bank: Bank) -> None:
+    vector = [float(number % 7) for number in range(1, 1_500)]
+    embedded(bank, {"near": vector, "far": vector}, query=vector)
+    assert ids(bank)
+    bank.erase(item="near")
+    [items, _] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
+    assert [isinstance(text, str) for text in items.vectors] == [False, True]
+
+
+def test_a_fork_and_an_absorption_carry_vectors(tmp_path: Path, bank: Bank) -> None:
+    embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
+    found = bank.search(QUERY)
+    with bank.fork(tmp_path / "fork") as fork:
+        assert fork.search(QUERY) == found
+    with Bank.create(tmp_path / "other", policies=(HybridV1(model="m", cosine=0.9).choice,)) as other:
+        other.absorb(bank)
+        assert other.search(QUERY) == found
+
+
+def test_words_erased_here_bring_no_vector_back(tmp_path: Path, bank: Bank) -> None:
+    """What is absorbed of a bank that still has them leaves their vectors there."""
+    with bank.fork(tmp_path / "fork") as fork:
+        bank.erase(item="near")
+        embedded(fork, {"near": [0, 1], "far": [1, 0]}, query=[1, 0])
+        bank.absorb(fork)
+    [items, _] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
+    assert [bool(text) for text in items.vectors] == [False, True]
