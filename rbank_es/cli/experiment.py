@@ -376,9 +376,10 @@ def whatif(folder: str, basis: str, as_json: bool) -> None:
     Conditions that differ in their policies of consolidation, forgetting or retrieval alone are compared over the same
     runs. No model is called. It is first order: how runs would have gone with other items is unknown.
     """
+    from rbank_es.experiments.experiment_folder import FolderHead
     from rbank_es.experiments.supposed_conditions import supposed_conditions
 
-    loaded = _recorded(Path(folder))
+    loaded = FolderHead.of(Path(folder)).experiment
     with Progress("deciding again") as progress:
         found = supposed_conditions(loaded, Path(folder), basis, progress)
     if as_json:
@@ -401,16 +402,6 @@ def whatif(folder: str, basis: str, as_json: bool) -> None:
     headers = ["trial", "under", named, "supposed", "live", "other decisions", "other retrievals", "would ask a model"]
     shown = [at for at in range(len(headers)) if headers[at] != "would ask a model" or any(row[at] for row in rows)]
     echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows])
-
-
-def _recorded(folder: Path) -> Experiment:
-    """Return the experiment that a folder holds. Raises `BadInput`."""
-    from rbank_es.experiments.definition import load_experiment
-    from rbank_es.experiments.experiment_run import DEFINITION
-
-    if not (folder / DEFINITION).is_file():
-        raise BadInput(f"{folder} holds no experiment: there is no {DEFINITION}")
-    return load_experiment(folder / DEFINITION)
 
 
 experiment.params.append(debug_option())

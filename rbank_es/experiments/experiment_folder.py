@@ -6,11 +6,10 @@ and no link is followed. Logs are believed as far as `rbank_es.experiments.repor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,32 +17,42 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BankNotFound
-from rbank_es.events import ExperimentFinished, ExperimentStarted, RunStarted
+from rbank_es.events import RunStarted
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
-from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
 from rbank_es.experiments.guide_worth import GuideWorth, guide_worths
-from rbank_es.experiments.plan import trials
+from rbank_es.experiments.materials import MaterialDigests
+from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.run_rows import RunRow, rows_of
 from rbank_es.experiments.suite import Suite, load_suite
-from rbank_es.experiments.trial import TrialPlace, base_place
-from rbank_es.system.files import kind_of, read_regular
+from rbank_es.experiments.trial_place import (
+    BANKS,
+    DEFINITION,
+    ENVIRONMENT,
+    SUITE,
+    TrialPlace,
+    base_place,
+    directory,
+    entries,
+    read_part,
+)
+from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
+from rbank_es.system.files import kind_of
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
 
 Progress = Callable[[int, int], None]
-State = Literal["finished", "unfinished", "missing"]
-
-BANKS, CUT = "banks", "cut"
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
     """A planned trial, as its bank has it.
 
     place         of its bank, in the folder
+    why           in words, where it is unfinished or altered: it is in no number then
+    altered_rows  whether its results are not those that it recorded at its end
     head          of its log: it names every byte of the log; empty if the bank is missing
     runs          that ended
     without_run   ids of tasks of which no run ended
@@ -54,7 +63,9 @@ class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     repetition: int
     place: str
-    state: State
+    state: TrialState
+    why: str = ""
+    altered_rows: bool = False
     head: str = ""
     runs: int = 0
     without_run: tuple[str, ...] = ()
@@ -94,7 +105,7 @@ def read_experiment(folder: Path, source: Source | None = None, progress: Progre
     head.require_source(source)
     planned, found = trials(head.experiment), _Found()
     for done, trial in enumerate(planned, 1):
-        found.add(TrialPlace(folder, trial), head.suite, source)
+        found.add(TrialPlace(folder, trial), head, source)
         if progress is not None:
             progress(done, len(planned))
     return ExperimentData(
@@ -139,6 +150,29 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
         files = {name: sha256(data).hexdigest() for name, data in named.items()}
         return cls(experiment=experiment, suite=suite, environment=environment, files=files)
 
+    def terms(self, trial: Trial) -> TrialTerms:
+        """Return what a trial has to be. Raises `BadInput` where the definition names no model."""
+        condition, models = self.experiment.named(trial.condition), self.experiment.models
+        if "agent" not in models:
+            raise BadInput(f"{DEFINITION} names no model of the agent: an experiment that was run has one")
+        return TrialTerms(
+            trial=trial,
+            config_digest=self.digests.config_digest(condition, models),
+            settings=self.digests.settings_digest(condition, models),
+            policies=condition.choices(),
+            suite=self.suite.digest,
+            tasks=tuple(task.id for task in ordered_tasks(self.suite.tasks, self.experiment.seed, trial.order)),
+        )
+
+    @property
+    def digests(self) -> MaterialDigests:
+        """The digests of texts and seeds, as the environment names them."""
+        named = {name: self.environment[name] for name in MaterialDigests.__struct_fields__ if name in self.environment}
+        try:
+            return msgspec.convert(named, MaterialDigests)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"{ENVIRONMENT}: {str(error).replace('$.', '')}") from None
+
     @property
     def source_digest(self) -> str | None:
         """The SHA-256 of the ontology that the agents asked; None for an endpoint."""
@@ -165,14 +199,6 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
         return shipped if shipped.digest == self.source_digest else None
 
 
-def read_part(folder: Path, name: str, most_bytes: int) -> bytes:
-    """Return the bytes of a regular file in a folder. Raises `BadInput` for anything else in its place."""
-    try:
-        return read_regular(folder / name, most_bytes)
-    except OSError as refused:
-        raise BadInput(f"{folder / name} can't be read: {refused.strerror or refused}") from None
-
-
 def _environment(data: bytes, name: str) -> Mapping[str, Any]:
     try:
         found = decode_strict(data)
@@ -183,25 +209,9 @@ def _environment(data: bytes, name: str) -> Mapping[str, Any]:
     return found
 
 
-def bank_path(place: TrialPlace) -> Path | None:
-    """Return the folder of a trial's bank; None where there is none. Raises `BadInput` for a link or a file there."""
-    return _directory(place.folder / BANKS, place.bank.parent, place.bank)
-
-
-def _directory(*paths: Path) -> Path | None:
-    """Return the last of some folders within each other; None where one is missing. Raises `BadInput` as above."""
-    for path in paths:
-        kind = kind_of(path)
-        if kind is None:
-            return None
-        if kind != "a directory":
-            raise BadInput(f"{path} is {kind}, where the folder of a bank must be: nothing there was read")
-    return paths[-1]
-
-
 def _guides(folder: Path, source: Source | None) -> tuple[GuideWorth, ...]:
     """Return the guides that were written before the first trial."""
-    path = _directory(folder / BANKS, base_place(folder))
+    path = directory(folder / BANKS, base_place(folder))
     if path is None:
         return ()
     with Bank.open(path) as bank:
@@ -213,23 +223,11 @@ def _unplanned(folder: Path, planned: Sequence[Trial]) -> Iterator[str]:
     known: dict[str, set[str]] = {BASE: set()}
     for trial in planned:
         known.setdefault(trial.condition, set()).add(TrialPlace(folder, trial).name)
-    for name in _entries(folder / BANKS):
+    for name in entries(folder / BANKS):
         if name not in known:
             yield f"{BANKS}/{name}"
         elif name != BASE:
-            yield from (f"{BANKS}/{name}/{each}" for each in _entries(folder / BANKS / name) if each not in known[name])
-
-
-def _cuts(place: TrialPlace) -> int:
-    """Return how many banks of a trial were cut off; names that no trial gives are not counted."""
-    if kind_of(place.folder / CUT) != "a directory":
-        return 0
-    named = re.compile(re.escape(place.name) + "-cut[0-9]+")
-    return sum(bool(named.fullmatch(name)) for name in _entries(place.folder / CUT / place.trial.condition))
-
-
-def _entries(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir()) if kind_of(folder) == "a directory" else []
+            yield from (f"{BANKS}/{name}/{each}" for each in entries(folder / BANKS / name) if each not in known[name])
 
 
 # ---------------------------------------------------------------- trials
@@ -244,11 +242,11 @@ class _Found:
         self._code: dict[tuple[str, str], str] = {}
         self._origins: dict[str, str] = {}
 
-    def add(self, place: TrialPlace, suite: Suite, source: Source | None) -> None:
+    def add(self, place: TrialPlace, head: FolderHead, source: Source | None) -> None:
         """Read a trial. Raises as `read_experiment`."""
         where = str(place.bank.relative_to(place.folder))
         named = {name: getattr(place.trial, name) for name in ("condition", "order", "repetition")}
-        path = bank_path(place)
+        path = place.found_bank
         try:
             opened = Bank.open(path) if path is not None else None
         except BankNotFound:
@@ -257,35 +255,23 @@ class _Found:
             self.trials.append(TrialRead(**named, place=where, state="missing"))
             return
         with opened as bank:
-            tasks, state = self._declared(bank, place.trial, suite, where)
-            rows = rows_of(bank, suite, source)
-            ran = {row.task for row in rows}
+            rows = rows_of(bank, head.suite, source)
+            record = record_of(bank, rows, head.terms(place.trial), where)
             self._compare(bank, place.trial, rows, where)
             self.rows += rows
             self.trials.append(
                 TrialRead(
                     **named,
                     place=where,
-                    state=state,
+                    state=record.state,
+                    why=record.why,
+                    altered_rows=record.altered_rows,
                     head=str(bank.head()),
                     runs=len(rows),
-                    without_run=tuple(task for task in tasks if task not in ran),
-                    cuts=_cuts(place),
+                    without_run=record.without_run,
+                    cuts=len(place.cuts),
                 )
             )
-
-    def _declared(self, bank: Bank, trial: Trial, suite: Suite, where: str) -> tuple[tuple[str, ...], State]:
-        """Return the tasks that a trial declared, and whether it is finished."""
-        started = next(bank.events(types={"experiment_started"}), None)
-        if not isinstance(started, ExperimentStarted):
-            return tuple(task.id for task in suite.tasks), "unfinished"
-        finished = next(bank.events(types={"experiment_finished"}), None)
-        for event in filter(None, (started, finished)):
-            if isinstance(event, ExperimentStarted | ExperimentFinished) and event.trial != trial:
-                raise BadInput(f"{where} is the bank of another trial: {_trial_words(event.trial)}")
-        if started.suite != suite.digest:
-            raise BadInput(f"{where} is of the suite {started.suite[:12]}, not of {suite.digest[:12]}")
-        return started.tasks, "finished" if finished is not None else "unfinished"
 
     def _compare(self, bank: Bank, trial: Trial, rows: Sequence[RunRow], where: str) -> None:
         own = (trial.experiment, trial.condition, trial.order, trial.repetition)
@@ -312,10 +298,6 @@ class _Found:
                     "results of different code can't be compared; run the experiment with one, in another folder"
                 )
         return named
-
-
-def _trial_words(trial: Trial) -> str:
-    return f"{trial.experiment}, {trial.condition}, order {trial.order}, repetition {trial.repetition}"
 
 
 def _code_words(code: tuple[str, str]) -> str:

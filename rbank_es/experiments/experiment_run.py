@@ -13,7 +13,6 @@ The same call goes on with a folder that is there; a folder of another experimen
 from __future__ import annotations
 
 import contextvars
-import hashlib
 import platform
 import queue
 import threading
@@ -37,16 +36,21 @@ from rbank_es.experiments.definition import Experiment
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.suite import suite_json
-from rbank_es.experiments.trial import TrialOutcome, base_place, patiently, run_trial
+from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
+from rbank_es.experiments.trial_place import (
+    DEFINITION,
+    ENVIRONMENT,
+    SUITE,
+    base_place,
+    read_part,
+    require_own_places,
+)
 from rbank_es.loop.resources import Sandboxes, check, origin, registration
 from rbank_es.policies import default_policies
-from rbank_es.system.files import write_replacing
+from rbank_es.system.files import kind_of, write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
-
-DEFINITION, SUITE, ENVIRONMENT = "experiment.toml", "suite.json", "environment.json"
-"""The files of an experiment's folder beside its banks."""
 
 PACKAGES = ("msgspec", "dspy", "pyoxigraph", "rdflib", "sqlite-utils", "deno")
 """Packages on whose versions a result may depend."""
@@ -114,28 +118,32 @@ def prepare_folder(materials: Materials, folder: Path) -> None:
         SUITE: suite_json(materials.suite),
         ENVIRONMENT: msgspec.json.format(msgspec.json.encode(environment(materials)), indent=1) + b"\n",
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / DEFINITION).exists() and any(folder.iterdir()):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise BadInput(f"{folder} is a file, where the folder of an experiment must be: {ELSEWHERE}") from None
+    require_own_places(folder, trials(materials.experiment))
+    is_whole = kind_of(folder / DEFINITION) is not None
+    if not is_whole and any(folder.iterdir()):
         left = {path.name for path in folder.iterdir()} - {SUITE, ENVIRONMENT}
         if left:
             raise BadInput(f"{folder} holds {min(left)} and no experiment: {ELSEWHERE}")
     # The definition last, because its presence says that the folder is whole.
-    is_whole = (folder / DEFINITION).exists()
     for name in (DEFINITION, SUITE, ENVIRONMENT) if is_whole else (SUITE, ENVIRONMENT, DEFINITION):
         if is_whole:
-            _require_same(folder / name, files[name])
+            _require_same(folder, name, files[name])
         else:
             write_replacing(folder / name, [files[name]])
 
 
-def _require_same(path: Path, wanted: bytes) -> None:
-    there = path.read_bytes() if path.is_file() else b""
+def _require_same(folder: Path, name: str, wanted: bytes) -> None:
+    there = read_part(folder, name, limits.TASKS_BYTES)
     if there == wanted:
         return
     pairs = zip((*there.decode(errors="replace").splitlines(), ""), (*wanted.decode().splitlines(), ""), strict=False)
     old, new = next(((one.strip(), other.strip()) for one, other in pairs if one != other), ("", ""))
     raise BadInput(
-        f"{path.parent} holds another experiment, or the same under other conditions: {path.name} has {old[:200]!r}, "
+        f"{folder} holds another experiment, or the same under other conditions: {name} has {old[:200]!r}, "
         f"and this would be {new[:200]!r}; {ELSEWHERE}"
     )
 
@@ -154,9 +162,9 @@ def environment(materials: Materials) -> dict[str, Any]:
         "definition": materials.experiment.digest,
         "suite": materials.suite.digest,
         "source": {"id": materials.source.id, **source},
-        "seeds": {name: pack.sha256 for name, pack in materials.seeds.items()},
-        "guides": {name: _sha256(text) for name, text in materials.guides.items()},
-        "constraints": _sha256(materials.constraints) if materials.constraints is not None else None,
+        "seeds": materials.digests.seeds,
+        "guides": materials.digests.guides,
+        "constraints": materials.digests.constraints,
     }
 
 
@@ -165,10 +173,6 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # ---------------------------------------------------------------- the common bank

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,7 +13,7 @@ from rbank_es import limits
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import read_at_most
-from rbank_es.experiments.definition import WRITTEN, Condition, Experiment
+from rbank_es.experiments.definition import WRITTEN, Condition, Experiment, ModelsByRole
 from rbank_es.experiments.suite import Suite
 
 if TYPE_CHECKING:
@@ -29,6 +29,39 @@ class SeedPack(msgspec.Struct, frozen=True):
 
     path: Path
     sha256: str
+
+
+class MaterialDigests(msgspec.Struct, frozen=True, kw_only=True):
+    """The SHA-256, in hex, of texts and seeds that conditions name: enough to tell one condition from another."""
+
+    constraints: str | None = None
+    guides: Mapping[str, str] = {}
+    seeds: Mapping[str, str] = {}
+
+    def settings_facts(self, condition: Condition, models: ModelsByRole) -> dict[str, Any]:
+        """Return the facts of a condition's settings (`LoopSettings.facts`)."""
+        curated = condition.curated and "L1" in condition.layers
+        return condition.settings(models, constraints=None, guide=None).facts() | {
+            "constraints": self.constraints if curated else None,
+            "guide": self.guides.get(condition.guide) if "L3" in condition.layers else None,
+        }
+
+    def settings_digest(self, condition: Condition, models: ModelsByRole) -> str:
+        """Return the digest that each run of a condition names (`LoopSettings.digest`)."""
+        return _sha256(self.settings_facts(condition, models))
+
+    def config_digest(self, condition: Condition, models: ModelsByRole) -> str:
+        """Return the SHA-256, in hex, of all that tells the trials of a condition from those of another one."""
+        facts = {
+            "settings": self.settings_facts(condition, models),
+            "policies": condition.choices(),
+            "seeds": [self.seeds.get(name) for name in condition.seeds],
+        }
+        return _sha256(facts)
+
+
+def _sha256(facts: Any) -> str:
+    return hashlib.sha256(_ENCODER.encode(facts)).hexdigest()
 
 
 class Materials(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,14 +87,22 @@ class Materials(msgspec.Struct, frozen=True, kw_only=True):
         guide = self.guides.get(condition.guide) if "L3" in condition.layers else None
         return condition.settings(models, constraints=curated, guide=guide)
 
+    @property
+    def digests(self) -> MaterialDigests:
+        """The digests of its texts and seeds."""
+        return MaterialDigests(
+            constraints=_text_sha256(self.constraints) if self.constraints is not None else None,
+            guides={name: _text_sha256(text) for name, text in self.guides.items()},
+            seeds={name: pack.sha256 for name, pack in self.seeds.items()},
+        )
+
     def config_digest(self, condition: Condition) -> str:
-        """Return the SHA-256, in hex, of all that tells the trials of a condition from those of another one."""
-        facts = {
-            "settings": self.settings(condition).facts(),
-            "policies": condition.choices(),
-            "seeds": [self.seeds[name].sha256 for name in condition.seeds],
-        }
-        return hashlib.sha256(_ENCODER.encode(facts)).hexdigest()
+        """Return the digest of a condition (`MaterialDigests.config_digest`)."""
+        return self.digests.config_digest(condition, self.experiment.models)
+
+
+def _text_sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def gather(

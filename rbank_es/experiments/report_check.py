@@ -19,11 +19,10 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogError, RBankError, message_of
-from rbank_es.experiments.experiment_folder import FolderHead, bank_path, read_experiment, read_part
-from rbank_es.experiments.experiment_run import DEFINITION
+from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
-from rbank_es.experiments.trial import TrialPlace
+from rbank_es.experiments.trial_place import DEFINITION, TrialPlace, read_part
 from rbank_es.log import Head
 from rbank_es.system.files import kind_of
 
@@ -90,7 +89,11 @@ def check_report(folder: Path, source: Source | None = None, progress: Progress 
     except (BadInput, LogError) as error:
         return _failed([*logs, ReportDifference(file="banks", found=message_of(error))])
     files = report_files(data)
-    found = [*logs, *(each for name, content in files.items() for each in _compared(folder, name, content))]
+    found = [
+        *logs,
+        *_result_differences(data),
+        *(each for name, content in files.items() for each in _compared(folder, name, content)),
+    ]
     digest = sha256(b"".join(sha256(content).digest() for content in files.values())).hexdigest()
     sound = sum(bool(each.head) for each in data.trials)
     return ReportCheck(differences=tuple(found), logs=sound, runs=len(data.rows), files=len(files), digest=digest)
@@ -122,7 +125,7 @@ def _log_difference(place: TrialPlace, name: str, recorded: str) -> Iterator[Rep
     with suppress(BadInput):
         noted = Head.parse(recorded)
     try:
-        path = bank_path(place)
+        path = place.found_bank
         if path is None:
             if recorded:
                 yield ReportDifference(
@@ -137,6 +140,13 @@ def _log_difference(place: TrialPlace, name: str, recorded: str) -> Iterator[Rep
                 yield ReportDifference(file=name, place=where, found=str(seen.head), computed=recorded)
     except (RBankError, OSError) as error:
         yield ReportDifference(file=name, found=message_of(error) if isinstance(error, RBankError) else str(error))
+
+
+def _result_differences(data: ExperimentData) -> Iterator[ReportDifference]:
+    """Yield the trials whose results are not those that they recorded at their end."""
+    for trial in data.trials:
+        if trial.altered_rows:
+            yield ReportDifference(file=trial.place, place="its results", found=trial.why)
 
 
 def _changed_at(bank: Bank, noted: Head | None) -> str:

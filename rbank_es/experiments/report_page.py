@@ -217,7 +217,11 @@ def _warnings(results: Results) -> Iterator[Html]:
 
 def _left_out(results: Results) -> Iterator[Html]:
     rows = [
-        {"what": each.place, "why": f"{each.state}; {plural(each.runs, 'run')} ended"} for each in results.incomplete
+        {
+            "what": each.place,
+            "why": "; ".join(filter(None, (each.state, each.why, f"{plural(each.runs, 'run')} ended"))),
+        }
+        for each in results.incomplete
     ]
     rows += [{"what": place, "why": "of no planned trial; not read"} for place in results.unplanned]
     rows += [

@@ -186,13 +186,10 @@ def _left_out(results: Results) -> Iterator[str]:
 
 def _trials(results: Results) -> Iterator[str]:
     for each in results.incomplete[:LISTED]:
-        ran = f", {plural(each.runs, 'run')} ended" if each.state == "unfinished" else ""
+        ran = f", {plural(each.runs, 'run')} ended; {_md(each.why)}" if each.state != "missing" else ""
         yield f"- Trial {_md(each.place)}: {each.state}{ran}. It is in no number above."
     if len(results.incomplete) > LISTED:
-        yield f"- {len(results.incomplete) - LISTED:,} more trials that are missing or unfinished."
-    silent = [each for each in results.trials if each.state == "finished" and each.without_run]
-    for each in silent[:LISTED]:
-        yield f"- Trial {_md(each.place)}: no run ended of {', '.join(map(_md, each.without_run[:5]))}."
+        yield f"- {len(results.incomplete) - LISTED:,} more trials that are missing, unfinished or altered."
     for place in results.unplanned[:LISTED]:
         yield f"- {_md(place)} is of no planned trial: it was not read."
 

@@ -17,7 +17,8 @@ from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.plan import trials
-from rbank_es.experiments.trial import TrialPlace, is_finished, tables_of
+from rbank_es.experiments.trial import is_finished, tables_of
+from rbank_es.experiments.trial_place import TrialPlace
 from rbank_es.state import active
 
 REDECIDED = frozenset({"consolidation", "forgetting", "retrieval"})
@@ -110,9 +111,12 @@ def _of_trial(folder: Path, trial: Trial, others: list[Condition]) -> Iterator[S
 
 
 def _finished(place: TrialPlace) -> Bank | None:
+    path = place.found_bank
     try:
-        bank = Bank.open(place.bank)
+        bank = Bank.open(path) if path is not None else None
     except BankNotFound:
+        bank = None
+    if bank is None:
         return None
     if is_finished(bank):
         return bank

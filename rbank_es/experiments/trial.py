@@ -7,13 +7,12 @@ nothing had happened. What was cut off is kept, because its calls were paid for:
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -22,10 +21,11 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
-from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
-from rbank_es.experiments.run_rows import RunRow, rows_of
+from rbank_es.experiments.run_rows import rows_of
+from rbank_es.experiments.trial_place import TrialPlace, base_place
+from rbank_es.experiments.trial_record import results_digest
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
 from rbank_es.loop.history import INTERRUPTED, History, RunProgress
 from rbank_es.loop.resources import LoopResources
@@ -41,34 +41,6 @@ WAITED_FOR = PASSING - {INTERRUPTED} | {"unreachable"}
 
 OnTaskEnd = Callable[[Trial, TaskResult], None]
 """Called after each task that counts; what it raises ends the trial between two tasks."""
-
-
-class TrialPlace(NamedTuple):
-    """Where a trial's bank stands in the folder of an experiment, and the banks that it was cut off from."""
-
-    folder: Path
-    trial: Trial
-
-    @property
-    def name(self) -> str:
-        """The name of the bank's folder."""
-        return f"o{self.trial.order}-r{self.trial.repetition}"
-
-    @property
-    def bank(self) -> Path:
-        """The bank."""
-        return self.folder / "banks" / self.trial.condition / self.name
-
-    @property
-    def cuts(self) -> list[Path]:
-        """The banks that were cut off, oldest first."""
-        found = (self.folder / "cut" / self.trial.condition).glob(f"{self.name}-cut*")
-        return sorted(found, key=lambda path: int(path.name.rpartition("-cut")[2]))
-
-    @property
-    def next_cut(self) -> Path:
-        """The place of the next one."""
-        return self.folder / "cut" / self.trial.condition / f"{self.name}-cut{len(self.cuts) + 1}"
 
 
 class TrialOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,24 +266,9 @@ class _Life:
 # ---------------------------------------------------------------- parts
 
 
-def base_place(folder: Path) -> Path:
-    """Return the place of the bank from which all trials of an experiment are forked."""
-    return folder / "banks" / BASE
-
-
 def tables_of(choices: Iterable[PolicyChoice]) -> dict[str, dict[str, Any]]:
     """Return policies as `Bank.set_policies` takes them, each whole."""
     return {each.kind: {"name": each.name, "version": each.version, **each.settings} for each in choices}
-
-
-def results_digest(rows: Iterable[RunRow]) -> str:
-    """Return the SHA-256, in hex, of the rows of a trial as `rows_of` gives them without a source, but for seconds.
-
-    `experiment_finished` records it. So a trial that was cut off has the digest of one that was not, and a verdict that
-    came after the end of a trial gives another one.
-    """
-    facts = [msgspec.structs.replace(row, seconds=None) for row in rows]
-    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
 
 def is_finished(bank: Bank) -> bool:

@@ -22,10 +22,13 @@ from rbank_es.events import (
 )
 from rbank_es.events.run_events import LayerUse, Trial
 from rbank_es.experiments.definition import Experiment, parse_experiment
-from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
+from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
+from rbank_es.experiments.run_rows import rows_of
 from rbank_es.experiments.suite import Suite, suite_json
-from rbank_es.experiments.trial import TrialPlace, base_place
+from rbank_es.experiments.trial import tables_of
+from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace, base_place
+from rbank_es.experiments.trial_record import results_digest
 from rbank_es.loop.tasks import Task
 
 DEFINITION_TEXT = """\
@@ -36,6 +39,8 @@ orders = {orders}
 seed = 1
 baseline = "without"
 contrasts = [["with", "without"]]
+[models.agent]
+model = "script:none"
 [[condition]]
 name = "without"
 layers = ["L0"]
@@ -87,29 +92,48 @@ def written(
             place = TrialPlace(folder, trial).bank
             place.parent.mkdir(exist_ok=True)
             with base.fork(place) as bank:
-                # In several groups, as a loop appends them: of one at the end that is damaged a log is only cut.
-                for events in groups(life(trial, experiment, suite, right, {"commit": "c" * 40} | changes)):
-                    bank.append(events)
+                lived(bank, trial, experiment, suite, right, **{"commit": "c" * 40} | changes)
     return folder
 
 
+def lived(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right: Right, **changes: Any) -> None:
+    """Record a trial in its bank, from its policies to its end."""
+    bank.set_policies(tables_of(experiment.named(trial.condition).choices()))
+    # In several groups, as a loop appends them: of one at the end that is damaged a log is only cut.
+    for events in groups(life(trial, experiment, suite, right, changes)):
+        bank.append(events)
+    bank.append(end(bank, trial, experiment, suite))
+
+
+def end(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite) -> ExperimentFinished:
+    """The event that ends a trial, with the digest of its results as they are now."""
+    digest = results_digest(rows_of(bank, suite))
+    return ExperimentFinished(trial=trial, result_digest=digest, **digests(trial, experiment, suite))
+
+
+def digests(trial: Trial, experiment: Experiment, suite: Suite) -> dict[str, str]:
+    config = MaterialDigests().config_digest(experiment.named(trial.condition), experiment.models)
+    return {"config_digest": config, "suite": suite.digest}
+
+
 def groups(events: list[Event]) -> Iterator[list[Event]]:
-    """Yield events in groups, each begun by a run or by the end."""
-    starts = [at for at, event in enumerate(events) if isinstance(event, RunStarted | ExperimentFinished)]
+    """Yield events in groups, each begun by a run."""
+    starts = [at for at, event in enumerate(events) if isinstance(event, RunStarted)]
     yield from (events[start:end] for start, end in pairwise([0, *starts, len(events)]))
 
 
 def life(trial: Trial, experiment: Experiment, suite: Suite, right: Right, changes: dict[str, Any]) -> list[Event]:
-    """The events of a trial."""
+    """The events of a trial, up to its last run."""
     tasks = ordered_tasks(suite.tasks, experiment.seed, trial.order)
-    digests = {"config_digest": "1" * 64, "suite": suite.digest}
-    events: list[Event] = [ExperimentStarted(trial=trial, tasks=tuple(task.id for task in tasks), **digests)]
+    settings = MaterialDigests().settings_digest(experiment.named(trial.condition), experiment.models)
+    declared = digests(trial, experiment, suite)
+    events: list[Event] = [ExperimentStarted(trial=trial, tasks=tuple(task.id for task in tasks), **declared)]
     for position, task in enumerate(tasks, 1):
         run = f"{task.id}-{trial.condition}-{trial.order}"
         verdict = "success" if right(trial, position, task) else "failure"
         given = {"release": "0.1.0", "settings": "{}", "scripted": True, "trial": trial, "task": task.question}
         named = {"task_id": task.id, "level": task.level, "family": task.family, "suite": suite.digest}
-        facts: dict[str, Any] = {"config_digest": "1" * 64, **given, **named, **changes}
+        facts: dict[str, Any] = {"config_digest": settings, **given, **named, **changes}
         layer = LayerUse(layer="base", chars=3, budget=800)
         judged = {"run": run, "judge_version": "1", "verdict": verdict}
         events += [
@@ -117,10 +141,10 @@ def life(trial: Trial, experiment: Experiment, suite: Suite, right: Right, chang
             ContextBuilt(run=run, chars=3, layers=(layer,), texts=("abc",)),
             *(
                 LmCalled(run=run, role="agent", model="m", tokens_in=100 * position, tokens_out=10)
-                for _ in range(CALLS[trial.condition])
+                for _ in range(CALLS.get(trial.condition, 1))
             ),
             RunFinished(run=run, outcome="submitted", iterations=position, answer="a"),
             RunJudged(purpose="learning", judge="lm", kind="lm", **judged),
             RunJudged(purpose="scoring", judge="gold", kind="gold", suite=suite.digest, **judged),
         ]
-    return [*events, ExperimentFinished(trial=trial, result_digest="2" * 64, **digests)]
+    return events

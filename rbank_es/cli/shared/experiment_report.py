@@ -157,7 +157,7 @@ def _print_results(results: Results) -> None:
             f"{METRICS[contrast.metric].title.lower()}: {said.said}"
         )
     for trial in results.incomplete[: limits.REPORT_DIFFERENCES]:
-        echo(f"left out: {trial.place} is {trial.state}")
+        echo_paragraph(f"left out: {trial.place} is {trial.state}" + (f": {safe_line(trial.why)}" if trial.why else ""))
     if results.left_out:
         echo(f"left out: {count(len(results.left_out), 'run')} that break a quality gate")
 

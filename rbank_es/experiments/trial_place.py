@@ -1,0 +1,105 @@
+"""Places in the folder of an experiment: the files beside its banks, and the bank of each trial.
+
+A folder may come from anybody. Nothing in it is followed: a link, a pipe or a device in a planned place is refused,
+before anything is read there and before anything is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from rbank_es.errors import BadInput
+from rbank_es.events.run_events import Trial
+from rbank_es.experiments.definition import BASE
+from rbank_es.system.files import kind_of, read_regular
+
+DEFINITION, SUITE, ENVIRONMENT = "experiment.toml", "suite.json", "environment.json"
+"""The files of an experiment's folder beside its banks."""
+
+BANKS, CUT = "banks", "cut"
+"""Its folders: of the banks, and of those that were cut off inside a task."""
+
+
+class TrialPlace(NamedTuple):
+    """Where a trial's bank stands in the folder of an experiment, and the banks that it was cut off from."""
+
+    folder: Path
+    trial: Trial
+
+    @property
+    def name(self) -> str:
+        """The name of the bank's folder."""
+        return f"o{self.trial.order}-r{self.trial.repetition}"
+
+    @property
+    def bank(self) -> Path:
+        """The bank."""
+        return self.folder / BANKS / self.trial.condition / self.name
+
+    @property
+    def found_bank(self) -> Path | None:
+        """The bank, if its folder is there. Raises `BadInput` for a link or a file in its place."""
+        return directory(self.folder / BANKS, self.bank.parent, self.bank)
+
+    @property
+    def cuts(self) -> list[Path]:
+        """The banks that were cut off, oldest first; what has another name is none of them. Raises `BadInput`."""
+        numbers = self._cut_numbers()
+        return [self._cut(number) for number in sorted(numbers) if directory(self._cut(number)) is not None]
+
+    @property
+    def next_cut(self) -> Path:
+        """The place of the next one."""
+        return self._cut(max(self._cut_numbers(), default=0) + 1)
+
+    def _cut_numbers(self) -> set[int]:
+        folder = directory(self.folder / CUT, self.folder / CUT / self.trial.condition)
+        named = re.compile(re.escape(self.name) + "-cut([1-9][0-9]{0,5})")
+        found = (named.fullmatch(name) for name in (entries(folder) if folder is not None else ()))
+        return {int(match[1]) for match in found if match is not None}
+
+    def _cut(self, number: int) -> Path:
+        return self.folder / CUT / self.trial.condition / f"{self.name}-cut{number}"
+
+
+def base_place(folder: Path) -> Path:
+    """Return the place of the bank from which all trials of an experiment are forked."""
+    return folder / BANKS / BASE
+
+
+def require_own_places(folder: Path, trials: Iterable[Trial]) -> None:
+    """Raise `BadInput` where a link or a file is in the place of a folder that an experiment writes into."""
+    directory(folder / BANKS, base_place(folder))
+    for trial in trials:
+        place = TrialPlace(folder, trial)
+        _ = place.found_bank, place.cuts
+
+
+def directory(*paths: Path) -> Path | None:
+    """Return the last of some folders within each other; None where one is missing.
+
+    Raises `BadInput` where something else is in the place of one.
+    """
+    for path in paths:
+        kind = kind_of(path)
+        if kind is None:
+            return None
+        if kind != "a directory":
+            raise BadInput(f"{path} is {kind}, where a folder of banks must be: nothing there was read or written")
+    return paths[-1]
+
+
+def entries(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; none of anything but a folder."""
+    return sorted(path.name for path in folder.iterdir()) if kind_of(folder) == "a directory" else []
+
+
+def read_part(folder: Path, name: str, most_bytes: int) -> bytes:
+    """Return the bytes of a regular file in a folder. Raises `BadInput` for anything else in its place."""
+    try:
+        return read_regular(folder / name, most_bytes)
+    except OSError as refused:
+        raise BadInput(f"{folder / name} can't be read: {refused.strerror or refused}") from None
