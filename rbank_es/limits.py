@@ -111,6 +111,8 @@ QUERY_WORDS = 64
 QUERY_CHARS = 10_000
 # The largest `k` of a search, because each hit is looked up, and more are not read.
 SEARCH_HITS = 100
+# Labelled cases of one file: each costs a few searches, and ten thousand tell policies apart by less than a point.
+RELEVANCE_CASES = 10_000
 # Default size of `quote`: half of a tool's return.
 QUOTE_CHARS = 500
 # Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps

@@ -13,7 +13,7 @@ LIGHTS = "lights"
 SCRIPTED_TASKS = ("lights-L1-1", "lights-L2-2", "lights-L4-1", "lights-L2-1", "lights-L5-1", "lights-L5-2")
 """The shipped tasks that the script answers, in the order of its answers."""
 
-_SUFFIXES = frozenset({".ttl", ".md", ".toml", ".json"})
+_SUFFIXES = frozenset({".ttl", ".md", ".toml", ".json", ".jsonl"})
 
 
 class Companions(NamedTuple):
@@ -21,7 +21,8 @@ class Companions(NamedTuple):
 
     `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`.
     `tasks` are questions, each with the query that answers it and one that seems to; `suite` are sixty others in
-    families, for experiments. `script` stands in for a model in the tasks of `SCRIPTED_TASKS`.
+    families, for experiments. `script` stands in for a model in the tasks of `SCRIPTED_TASKS`. `lessons` are items as
+    runs of the suite would teach them, and `cases` questions with the lessons that help, to measure retrieval by.
     """
 
     ontology: Path
@@ -31,6 +32,8 @@ class Companions(NamedTuple):
     tasks: Path
     suite: Path
     script: Path
+    lessons: Path
+    cases: Path
 
 
 def shipped(name: str) -> Path:
@@ -51,4 +54,6 @@ def lights() -> Companions:
         tasks=shipped("lights_tasks.json"),
         suite=shipped("lights_suite.json"),
         script=shipped("lights_script.toml"),
+        lessons=shipped("lights_lessons.json"),
+        cases=shipped("lights_cases.jsonl"),
     )

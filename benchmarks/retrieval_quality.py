@@ -1,0 +1,220 @@
+"""Measure how well policies retrieve, on labelled cases: the settings of bm25-2 were chosen by this.
+
+    python benchmarks/retrieval_quality.py                     the shipped sets
+    python benchmarks/retrieval_quality.py --real FOLDER       also one made of the tasks and memories in a data folder
+    python benchmarks/retrieval_quality.py --grid              the choice of settings again, on the half that is for it
+
+Each set has two halves, by a hash of the case id. Settings were chosen on one, and both are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from rbank_es.data import LIGHTS, lights
+from rbank_es.events.items import Item, Polarity
+from rbank_es.experiments.retrieval_comparison import RetrievalComparison, compare_retrieval
+from rbank_es.policies import Bm25V1, Bm25V2, Filters, RetrievalPolicy
+from rbank_es.policies.retrieval_quality import CaseQuality, RelevanceCase, evaluate, read_cases
+from rbank_es.projections.active_items import ActiveItems
+from rbank_es.state import ItemState
+
+LUCENE = Bm25V2(weights=(1.0, 1.0, 1.0, 1.0), parts=0.0, stop_weight=0.0, k1=1.2, b=0.75)
+"""bm25-1 with Lucene's idf, and nothing else changed."""
+
+CONFIGURATION_C = Bm25V2(weights=(3.0, 2.0, 1.0, 1.0), parts=1.0, stop_weight=0.4, k1=0.8, b=0.5)
+"""The best of earlier measurements, on other data."""
+
+POLICIES: Mapping[str, RetrievalPolicy] = {
+    "bm25-1": Bm25V1(),
+    "Lucene's idf alone": LUCENE,
+    "configuration C": CONFIGURATION_C,
+    "bm25-2": Bm25V2(),
+}
+
+
+class RelevanceSet(NamedTuple):
+    """Items of one bank, and cases about them."""
+
+    name: str
+    items: Sequence[Item]
+    cases: Sequence[RelevanceCase]
+
+
+# ---------------------------------------------------------------- the sets
+
+
+def lessons() -> RelevanceSet:
+    """Return the shipped lessons with their cases: written by hand, labelled by what a right query needs."""
+    rows = json.loads(lights().lessons.read_bytes())
+    return RelevanceSet("lessons", [_item(row) for row in rows], read_cases(lights().cases.read_bytes()))
+
+
+def queries() -> RelevanceSet:
+    """Return an item for each task of the shipped suite, its query with the trap; it helps the others of its family."""
+    tasks = json.loads(lights().suite.read_bytes())["tasks"]
+    items = [
+        Item.make(task["question"], task["gold_sparql"], desc=task["trap"], id=task["id"], domain=LIGHTS)
+        for task in tasks
+    ]
+    families = {task["id"]: task["family"] for task in tasks}
+
+    def alike(one: str, two: str) -> bool:
+        return families[one] == families[two]
+
+    cases = [_left_out(task["id"], task["question"], alike, families) for task in tasks]
+    return RelevanceSet("queries of one suite", items, cases)
+
+
+_TERM = re.compile(r"\b(prov|brick|soda|up|taxon|faldo|skos|ex|rec):([A-Za-z]\w*)")
+
+
+def real(folder: Path) -> RelevanceSet:
+    """Return the tasks of the data folder as items, their queries; one helps another that needs half of its terms.
+
+    With them come the items that an agent drew and the seeds, which help the tasks that they were drawn from.
+    """
+    made = _json(folder / "tasks/ontology_tasks.json")["tasks"]
+    tasks = {task["id"]: (task["question"], task["gold_sparql"]) for task in made}
+    subset = _json(folder / "tasks/uniprot_subset_tasks.json")
+    tasks |= {task["id"]: (task["query"], task["expected_sparql"]) for task in subset}
+    terms = {id: frozenset(_TERM.findall(query)) for id, (_, query) in tasks.items()}
+    items = [Item.make(question, query, id=id) for id, (question, query) in tasks.items()]
+    drawn: dict[str, list[str]] = {}
+    for path in sorted((folder / "memory").glob("*.json")):
+        for row in _json(path):
+            question = row["desc"].partition(": ")[2]
+            for id, (asked, _) in tasks.items():
+                if question and asked.startswith(question):
+                    drawn.setdefault(id, []).append(row["id"])
+            # Without the description, which quotes the question.
+            items.append(_item(row | {"desc": ""}))
+
+    def alike(one: str, two: str) -> bool:
+        common = len(terms[one] & terms[two])
+        return common > 0 and 2 * common >= min(len(terms[one]), len(terms[two]))
+
+    cases = []
+    for id, (question, _) in tasks.items():
+        case = _left_out(id, question, alike, tasks)
+        cases.append(replace(case, relevant=(*case.relevant, *drawn.get(id, ()))))
+    return RelevanceSet("real tasks", items, [case for case in cases if case.relevant])
+
+
+def _left_out(id: str, question: str, alike: Callable[[str, str], bool], ids: Iterable[str]) -> RelevanceCase:
+    relevant = tuple(other for other in ids if other != id and alike(id, other))
+    return RelevanceCase(id=id, query=question, relevant=relevant, without=(id,))
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+def _item(row: Mapping[str, Any]) -> Item:
+    tags = row["tags"] if isinstance(row["tags"], list) else json.loads(row["tags"])
+    facts = {"id": row["id"], "domain": row.get("domain", "")}
+    return Item.make(row["title"], row["content"], row["src"], desc=row["desc"], tags=tags, **facts)
+
+
+# ---------------------------------------------------------------- the measurement
+
+
+class Bench:
+    """The items of a set, indexed, to be searched by any policy."""
+
+    def __init__(self, held: RelevanceSet) -> None:
+        """Index the items."""
+        self.held = held
+        self._index = ActiveItems(lambda _: (0, 0))
+        self._index.update(
+            (item.id, ItemState(item=item, born_seq=1, extraction="e", rank=(1, 0), domains=(item.domain,)))
+            for item in held.items
+        )
+
+    def close(self) -> None:
+        """Drop the index."""
+        self._index.close()
+
+    def measured(self, policy: RetrievalPolicy, half: str | None = None) -> tuple[CaseQuality, ...]:
+        """Return the measures of a policy on a half of the cases, or on all."""
+
+        def search(case: RelevanceCase, k: int, polarity: Polarity | None) -> list[str]:
+            filters = Filters(polarity=polarity, ontology=case.domain, without=frozenset(case.without))
+            return [hit.id for hit in policy.choose(case.query, k, filters, self._index)]
+
+        return evaluate(policy, [case for case in self.held.cases if half in (None, case.half)], search)
+
+
+def table(bench: Bench) -> Iterator[str]:
+    """Yield the lines of a Markdown table: every policy on both halves, with its paired difference from bm25-1."""
+    yield f"\n{bench.held.name}: {len(bench.held.items)} items, {len(bench.held.cases)} cases\n"
+    yield "| half | policy | hit@1 | recall@10 | reciprocal rank | less bm25-1's recall@10 |"
+    yield "|---|---|---|---|---|---|"
+    for half in ("chosen", "unseen"):
+        plain = bench.measured(POLICIES["bm25-1"], half)
+        for name, policy in POLICIES.items():
+            yield f"| {half} | {name} | {_cells(compare_retrieval(plain, bench.measured(policy, half)))} |"
+
+
+def _cells(found: RetrievalComparison) -> str:
+    means = " | ".join(f"{measure.second:.3f}" for measure in found.measures)
+    gains = ", ".join(_ends(measure) for measure in found.measures if measure.measure == "recall")
+    return f"{means} | {gains}"
+
+
+def _ends(measure: Any) -> str:
+    found = measure.difference
+    return "" if found is None or found.low is None else f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+
+
+GRID = {
+    "weights": [(1.0, 1.0, 1.0, 1.0), (2.0, 1.0, 1.0, 1.0), (2.0, 1.5, 1.0, 1.0), (3.0, 2.0, 1.0, 1.0)],
+    "parts": [0.0, 0.5, 1.0],
+    "stop_weight": [0.0, 0.1, 0.2, 0.3, 0.4, 0.6],
+    "k1": [0.6, 0.8, 1.2],
+    "b": [0.3, 0.5, 0.75],
+}
+
+
+def grid(benches: Sequence[Bench]) -> Iterator[str]:
+    """Yield every combination of settings by its mean recall and hit@1 over the sets, on the half for choosing."""
+    rows = []
+    for values in product(*GRID.values()):
+        policy = Bm25V2(**dict(zip(GRID, values, strict=True)))  # type: ignore[arg-type]
+        scores = []
+        for bench in benches:
+            related = [case for case in bench.measured(policy, "chosen") if case.related]
+            scores.append(sum(case.recall + case.reciprocal for case in related) / len(related) / 2)
+        rows.append((sum(scores) / len(scores), scores, values))
+    for mean, scores, values in sorted(rows, reverse=True, key=lambda row: row[0]):
+        yield f"{mean:.4f}  {' '.join(f'{score:.3f}' for score in scores)}  {dict(zip(GRID, values, strict=True))}"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--real", type=Path, metavar="FOLDER")
+    parser.add_argument("--grid", action="store_true")
+    options = parser.parse_args()
+    sets = [lessons(), queries(), *([real(options.real)] if options.real else [])]
+    benches = [Bench(held) for held in sets]
+    if options.grid:
+        for line in grid(benches):
+            print(line)
+        return
+    for bench in benches:
+        with closing(bench):
+            print("\n".join(table(bench)))
+
+
+if __name__ == "__main__":
+    main()
