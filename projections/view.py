@@ -17,14 +17,15 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, BadSearch, ProjectionError
-from rbank_es.events import PolicyChoice
+from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
+from rbank_es.events.run_events import Nearness, Shortfall
 from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.memory_index import fts_ddl
@@ -33,7 +34,8 @@ from rbank_es.projections.vector_index import ranked_by_vector
 
 if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
-    from rbank_es.policies import Filters, Formula, QueryWord, RetrievalPolicy, WordRanking
+    from rbank_es.events.items import Polarity
+    from rbank_es.policies import Choice, Filters, Formula, QueryWord, RetrievalPolicy, WordRanking, WordShare
     from rbank_es.policies.vector_relevance import VectorRanking
     from rbank_es.policies.word_relevance import Document
 
@@ -102,7 +104,12 @@ _OUTCOME = """(
 
 
 class FoundItem(Struct, frozen=True, kw_only=True):
-    """One hit of a search. `score` is the policy's (BM25's is below 0, lower is better). `rank` counts from 1."""
+    """One item that a search found. `score` is the policy's (that of bm25-1 is below 0, lower is better).
+
+    `rank` counts from 1; it is 0 where the item is withheld because its figure `withheld` is below the floor.
+    `coverage` is the share of the query's idf that its words cover, `matched` those words with their shares; None and
+    empty where the policy doesn't tell. `near` is how its domains relate to the question's, where that counts.
+    """
 
     id: str
     title: str
@@ -112,6 +119,21 @@ class FoundItem(Struct, frozen=True, kw_only=True):
     polarity: str
     score: float
     rank: int
+    coverage: float | None = None
+    matched: tuple[WordShare, ...] = ()
+    near: Nearness | None = None
+    withheld: Shortfall | None = None
+
+
+class SearchResult(Struct, frozen=True, kw_only=True):
+    """The items that a search gives, best first; those that the floor kept back; and the event that records both.
+
+    The event is that of a search by the loop, without a run: whoever records it adds run, mode and call.
+    """
+
+    items: tuple[FoundItem, ...]
+    withheld: tuple[FoundItem, ...]
+    event: MemoriesRetrieved
 
 
 class ViewConnection:
@@ -275,11 +297,54 @@ class View:
         Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if this release doesn't know the policy
         in force.
         """
+        result = self.retrieve(
+            query,
+            k,
+            polarity=polarity,
+            domain=domain,
+            role=role,
+            ontology=ontology,
+            without_task=without_task,
+            policy=policy,
+        )
+        return list(result.items)
+
+    def retrieve(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        polarity: str | None = None,
+        domain: str | None = None,
+        role: str | None = None,
+        ontology: str | None = None,
+        without_task: str | None = None,
+        policy: RetrievalPolicy | None = None,
+    ) -> SearchResult:
+        """Search as `search` does. Return what was found, what was withheld, and the event that records the search."""
         from rbank_es.policies import Filters
 
+        ranking = policy or self.retrieval_policy()
+        wanted = ranking.k if k is None else k
         without = frozenset[str]() if without_task is None else self.items_of_task(without_task)
         filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology, without=without)
-        return self._ranked(query, k, filters, policy or self.retrieval_policy())
+        found, choice = self._chosen(query, wanted, filters, ranking)
+        event = MemoriesRetrieved(
+            k=wanted,
+            polarity=cast("Polarity | None", polarity),  # the filters refuse any other
+            domain=domain,
+            role=role,
+            ontology=ontology,
+            without_task=without_task,
+            policy=ranking.label,
+            hits=choice.hits,
+            withheld=choice.withheld,
+            floor=choice.floor,
+            fallback=choice.fallback,
+            query=query,
+        )
+        given = len(choice.hits)
+        return SearchResult(items=tuple(found[:given]), withheld=tuple(found[given:]), event=event)
 
     def search_for_judge(self, query: str, k: int, source: str, *, ontology: str | None = None) -> list[FoundItem]:
         """Return the active items of a source that only judges are given (`principle`, `episode`), found as `search`
@@ -288,7 +353,10 @@ class View:
         from rbank_es.policies import Filters
 
         filters = Filters(judges_source=source, ontology=ontology)
-        return self._ranked(query, k, filters, self.retrieval_policy()) if k else []
+        if not k:
+            return []
+        found, choice = self._chosen(query, k, filters, self.retrieval_policy())
+        return found[: len(choice.hits)]
 
     def items_of_task(self, task: str) -> frozenset[str]:
         """Return the ids of the items that candidates drawn from any run of a task brought, landed on or ended."""
@@ -312,17 +380,22 @@ class View:
         chosen = {"kind": kind, "name": name, "version": version, "settings": msgspec.json.decode(settings)}
         return msgspec.convert(chosen, PolicyChoice)
 
-    def _ranked(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy) -> list[FoundItem]:
-        """Rank by a policy. Every search of people, agents, contexts, judges and `verify` uses this method."""
-        wanted = policy.k if k is None else k
-        if not 1 <= wanted <= limits.SEARCH_HITS:
-            raise BadSearch(f"can't return {wanted:,} hits: give a number from 1 to {limits.SEARCH_HITS}")
+    def _chosen(self, query: str, k: int, filters: Filters, policy: RetrievalPolicy) -> tuple[list[FoundItem], Choice]:
+        """Choose by a policy; return the items given, then those withheld, beside the choice.
+
+        Every search of people, agents, contexts, judges and `verify` uses this method.
+        """
+        from rbank_es.policies import Choice
+
+        if not 1 <= k <= limits.SEARCH_HITS:
+            raise BadSearch(f"can't return {k:,} hits: give a number from 1 to {limits.SEARCH_HITS}")
         # A query without words needs no index, which may have to be made first.
         if not policy.words(query):
-            return []
+            return [], Choice()
         with self._reading(), self._indexing() as index:
-            ranked = policy.choose(query, wanted, filters, index)
-            return [_found(index, hit.id, hit.score, rank) for rank, hit in enumerate(ranked, 1)]
+            choice = policy.choose(query, k, filters, index)
+            matches: list[Hit | WithheldHit] = [*choice.hits, *choice.withheld]
+            return [_found(index, match, choice) for match in matches], choice
 
     @contextmanager
     def _indexing(self) -> Iterator[_Index]:
@@ -418,9 +491,22 @@ class _Index:
         return ranked_by_vector(self._connection, self._position, query, model, filters)
 
 
-def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:
-    ((title, desc, content, src, polarity),) = index.rows(_FOUND, (id,))
-    return FoundItem(id=id, title=title, desc=desc, content=content, src=src, polarity=polarity, score=score, rank=rank)
+def _found(index: _Index, match: Hit | WithheldHit, choice: Choice) -> FoundItem:
+    ((title, desc, content, src, polarity),) = index.rows(_FOUND, (match.id,))
+    return FoundItem(
+        id=match.id,
+        title=title,
+        desc=desc,
+        content=content,
+        src=src,
+        polarity=polarity,
+        score=match.score,
+        rank=match.rank if isinstance(match, Hit) else 0,
+        coverage=match.coverage,
+        matched=choice.shares.get(match.id, ()),
+        near=match.near,
+        withheld=match.why if isinstance(match, WithheldHit) else None,
+    )
 
 
 def _shadow_of(table: Table) -> str:

@@ -113,6 +113,8 @@ QUERY_CHARS = 10_000
 SEARCH_HITS = 100
 # Labelled cases of one file: each costs a few searches, and ten thousand tell policies apart by less than a point.
 RELEVANCE_CASES = 10_000
+# Items below the floor that a search looks at, and records, before it gives up: each is some 120 bytes of its event.
+WITHHELD_HITS = 10
 # Default size of `quote`: half of a tool's return.
 QUOTE_CHARS = 500
 # Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps

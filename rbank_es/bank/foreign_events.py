@@ -146,7 +146,7 @@ class Renaming(NamedTuple):
             case MemoryProposed():
                 return {"head": self._named(event.head)}
             case MemoriesRetrieved():
-                return {"hits": tuple(self._named(hit) for hit in event.hits)}
+                return {name: tuple(map(self._named, getattr(event, name))) for name in ("hits", "withheld")}
             case ContextBuilt():
                 return {"items": self._ids(event.items)}
             case ConsolidationProposed():

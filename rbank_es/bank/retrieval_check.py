@@ -9,7 +9,7 @@ bank, so it is counted and not repeated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -18,7 +18,6 @@ from rbank_es.errors import BadPolicy, CheckFailed
 from rbank_es.events import (
     Erased,
     Event,
-    Hit,
     MemoriesExtracted,
     MemoriesRetrieved,
     PolicyChoice,
@@ -28,7 +27,6 @@ from rbank_es.events import (
 from rbank_es.log import EventLog
 from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.projections.view import FoundItem
 from rbank_es.system.files import temporary
 
 _TYPES = ("memories_extracted", "memories_retrieved", "policy_set", "words_embedded")
@@ -37,7 +35,7 @@ _TOLERANCE = 1e-9
 
 
 class RetrievalDifference(msgspec.Struct, frozen=True):
-    """A retrieval that finds other items now: item ids with scores, as recorded and as found."""
+    """A retrieval that gives or withholds other items now: item ids with scores, as recorded and as found."""
 
     seq: int
     recorded: tuple[str, ...]
@@ -84,12 +82,12 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
             if progress is not None:
                 progress(event.seq, head)
             found = _found_again(log, models, event, _policy_of(event, choice))
-            if found is not None and _same(event.hits, found):
+            if found is not None and _is_same(event, found):
                 checked += 1
             elif found is None or erased:  # an erased item might have been found, so a difference proves nothing
                 unverifiable += 1
             else:
-                different.append(RetrievalDifference(event.seq, _shown(event.hits), _shown(found)))
+                different.append(RetrievalDifference(event.seq, _shown(event), _shown(found)))
     return RetrievalCheck(checked, unverifiable, tuple(different), elsewhere)
 
 
@@ -122,15 +120,15 @@ def _holds_erased(event: Event) -> bool:
 
 def _found_again(
     log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: RetrievalPolicy | None
-) -> list[FoundItem] | None:
-    """Return the items that the retrieval finds now; None if it can't be repeated."""
+) -> MemoriesRetrieved | None:
+    """Return the record of the retrieval as it is made now; None if it can't be repeated."""
     if policy is None or not isinstance(event.query, str):
         return None
     if event.k < 1:
-        return []
+        return MemoriesRetrieved(k=event.k, policy=event.policy)
     models.catch_up(log, upto=event.seq - 1)  # retrievals come in order, so the scratch models only go forward
     with models.live() as view:
-        return view.search(
+        result = view.retrieve(
             event.query,
             event.k,
             polarity=event.polarity,
@@ -140,14 +138,27 @@ def _found_again(
             without_task=event.without_task,
             policy=policy,
         )
+    return result.event
 
 
-def _shown(hits: Iterable[Hit | FoundItem]) -> tuple[str, ...]:
-    return tuple(f"{hit.id} ({hit.score!r})" for hit in hits)
+def _shown(event: MemoriesRetrieved) -> tuple[str, ...]:
+    given = (f"{hit.id} ({hit.score!r})" for hit in event.hits)
+    return (*given, *(f"{hit.id} ({hit.score!r}, withheld: {hit.why})" for hit in event.withheld))
 
 
-def _same(recorded: tuple[Hit, ...], found: list[FoundItem]) -> bool:
-    if [hit.id for hit in recorded] != [hit.id for hit in found]:
-        return False
-    pairs = zip(recorded, found, strict=True)
-    return all(math.isclose(there.score, here.score, rel_tol=_TOLERANCE) for there, here in pairs)
+def _is_same(recorded: MemoriesRetrieved, found: MemoriesRetrieved) -> bool:
+    """Return whether two records give and withhold the same items by the same figures."""
+    there, here = _figures(recorded), _figures(found)
+    return len(there) == len(here) and all(map(_is_close, there, here))
+
+
+def _figures(event: MemoriesRetrieved) -> list[object]:
+    parts = (*event.hits, *event.withheld, *([] if event.floor is None else [event.floor]))
+    # The kinds are among them, so that an item that was given differs from one that was withheld.
+    return [event.fallback, *(value for part in parts for value in (type(part), *msgspec.structs.astuple(part)))]
+
+
+def _is_close(there: object, here: object) -> bool:
+    if isinstance(there, float) and isinstance(here, float):
+        return math.isclose(there, here, rel_tol=_TOLERANCE)
+    return there == here

@@ -249,9 +249,7 @@ class _Comparison:
         self.index.update((id, items.get(id)) for id in self._unindexed)
         self._unindexed.clear()
         policy, k = self._policy(self.life.supposed), min(k, limits.SEARCH_HITS)
-        if k < 1 or not policy.words(words):
-            return ()
-        return tuple(hit.id for hit in policy.choose(words, k, filters, self.index))
+        return tuple(hit.id for hit in policy.choose(words, k, filters, self.index).hits)
 
     def _filters(self, event: MemoriesRetrieved) -> Filters:
         task = event.without_task

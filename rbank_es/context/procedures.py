@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rbank_es import limits
 from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_budget, counted, fair_shares, plain
 from rbank_es.errors import BadInput
-from rbank_es.events import Hit, MemoriesRetrieved
+from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.items import Item, Polarity, truncate
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ def procedures(
             raise BadInput(f"can't choose {chosen} items; give 0 to {limits.SEARCH_HITS} of each")
         for polarity, k in wanted.items():
             if k:
-                hits = view.search(
+                found = view.retrieve(
                     task,
                     k,
                     polarity=polarity,
@@ -90,21 +92,8 @@ def procedures(
                     without_task=without_task,
                     policy=policy,
                 )
-                items += [_item(hit) for hit in hits]
-                retrievals.append(
-                    MemoriesRetrieved(
-                        run=run,
-                        mode="auto",
-                        k=k,
-                        polarity=polarity,
-                        domain=domain,
-                        ontology=ontology,
-                        without_task=without_task,
-                        policy=policy.label,
-                        hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
-                        query=task,
-                    )
-                )
+                items += [_item(hit) for hit in found.items]
+                retrievals.append(replace(found.event, run=run))
     return LayerText(pack_items(items, budget_chars), tuple(retrievals))
 
 

@@ -44,6 +44,7 @@ from rbank_es.events.memory_events import (
 )
 from rbank_es.events.run_events import (
     ContextBuilt,
+    Floor,
     Hit,
     JudgmentOverruled,
     LayerUse,
@@ -56,6 +57,7 @@ from rbank_es.events.run_events import (
     RunStarted,
     StepTaken,
     ToolCalled,
+    WithheldHit,
 )
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "Event",
     "ExperimentFinished",
     "ExperimentStarted",
+    "Floor",
     "Hit",
     "ItemsLinked",
     "JudgmentOverruled",
@@ -102,5 +105,6 @@ __all__ = [
     "Text",
     "WordsEmbedded",
     "ToolCalled",
+    "WithheldHit",
     "type_of",
 ]

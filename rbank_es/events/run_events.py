@@ -120,7 +120,21 @@ class ContextBuilt(Event, frozen=True, kw_only=True, tag="context_built"):
     extra: Extra = None
 
 
-class Hit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+Nearness = Literal["own", "none", "other"]
+"""How the domains of an item relate to that of a question: it is one of them, else none is named, else others."""
+
+Shortfall = Literal["score", "coverage", "words"]
+"""The figure of an item that is below the floor; of several, the first in this order."""
+
+_Coverage = Annotated[
+    float | None,
+    Meta(description="Share of the query's idf that the item's words cover, 0 to 1, if the policy tells."),
+]
+_MatchedWords = Annotated[Count | None, Meta(description="Words of the query that the item has, if the policy tells.")]
+_Near = Annotated[Nearness | None, Meta(description="How its domains relate to the question's, where that counts.")]
+
+
+class Hit(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One item found."""
 
     id: Annotated[Name, Meta(description="Item id.")]
@@ -129,6 +143,31 @@ class Hit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float,
         Meta(description="The policy's score: from 0 up, higher is better. Of bm25-1: below 0, lower is better."),
     ]
+    coverage: _Coverage = None
+    words: _MatchedWords = None
+    near: _Near = None
+
+
+class WithheldHit(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One item that ranked before the last hit and is below the floor, which kept it back."""
+
+    id: Annotated[Name, Meta(description="Item id.")]
+    why: Annotated[Shortfall, Meta(description="The figure that is below the floor.")]
+    score: Annotated[float, Meta(description="The policy's score.")]
+    coverage: _Coverage = None
+    words: _MatchedWords = None
+    near: _Near = None
+
+
+class Floor(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The figures that an item must reach to be given; None for a figure that doesn't count."""
+
+    score: Annotated[float | None, Meta(description="The least score, without the sign.")] = None
+    coverage: Annotated[float | None, Meta(description="The least coverage.")] = None
+    words: Annotated[Count | None, Meta(description="The least number of words of the query.")] = None
+    coverage_alone: Annotated[
+        float | None, Meta(description="The least coverage of an item with fewer words than that.")
+    ] = None
 
 
 class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieved"):
@@ -149,6 +188,14 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
     call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
     hits: Annotated[tuple[Hit, ...], Meta(description="The hits, best first.")] = ()
+    withheld: Annotated[
+        tuple[WithheldHit, ...], Meta(description="Items that the floor kept back, best first; at most 10.")
+    ] = ()
+    floor: Annotated[Floor | None, Meta(description="The floor in force, if there was one.")] = None
+    fallback: Annotated[
+        Name | None,
+        Meta(description="Why the policy ranked by words alone, as a code, if it did."),
+    ] = None
     salt: Salt = ""
     query: Annotated[Text, Meta(description="The query as given.")] = ""
     extra: Extra = None

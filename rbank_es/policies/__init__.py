@@ -35,7 +35,15 @@ from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Lea
 from rbank_es.policies.hybrid_1 import HybridV1
 from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, policy_of
 from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
-from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
+from rbank_es.policies.retrieval import (
+    Choice,
+    Filters,
+    ItemIndex,
+    RankedItem,
+    RetrievalPolicy,
+    WordShare,
+    retrieval_policy,
+)
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
 from rbank_es.policies.selection import BestOf, selection_policy
 from rbank_es.policies.support_rank import SupportRanking
@@ -52,6 +60,7 @@ __all__ = [
     "Bm25V2",
     "Bounded",
     "CheckJudging",
+    "Choice",
     "ConsolidationPolicy",
     "Dedup",
     "Exposure",
@@ -77,6 +86,7 @@ __all__ = [
     "UtilityRanking",
     "WordHit",
     "WordRanking",
+    "WordShare",
     "changed",
     "chosen_policy",
     "content_jaccard",

@@ -1,15 +1,17 @@
-"""Retrieval: the protocol by which a policy ranks the active items for a query.
+"""Retrieval: the protocol by which a policy chooses, for a query, among the active items, or none of them.
 
 A retrieval policy is one file with one class, and one pure function in it, `rank`: the query, the number of hits, the
 filters and the index go in, ranked ids with scores come out. `RetrievalPolicy.choose` adds the settings that every
 policy has: floor and domain preference. `search`, the agents' `mem_search` and related procedures, layer L2 of a
-context, the judge's precedents and `verify --retrievals` all call `choose` of the policy in force.
+context, the judge's precedents, what-if and `verify --retrievals` all call `choose` of the policy in force. Its
+`Choice` is recorded as it is: the items given, those that the floor kept back, and the figures that decided.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Meta, Struct
@@ -17,17 +19,15 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy, BadSearch
-from rbank_es.events import PolicyChoice
+from rbank_es.events import Floor, Hit, PolicyChoice, WithheldHit
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES, Polarity
+from rbank_es.events.run_events import Nearness, Shortfall
 from rbank_es.policies.policy import Policy, governing
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
-Nearness = Literal["own", "none", "other"]
-"""How the domains of an item relate to the ontology of a run: it is one of them, else none is named, else others."""
-
 NEARNESS: tuple[Nearness, ...] = get_args(Nearness)
 _DOMAINS = "(SELECT value FROM json_each(c.domains))"
 # An empty name among several domains: one of the candidates that count was about no ontology.
@@ -80,14 +80,42 @@ class Filters(Struct, frozen=True, kw_only=True):
         return " AND ".join(conditions), values
 
 
+class WordShare(NamedTuple):
+    """One word of a query that an item has, and its share of the query's idf, from 0 to 1."""
+
+    word: str
+    share: float
+
+
 class RankedItem(NamedTuple):
     """One item found, by id. `score` is from 0 up, higher is better, in the policy's own scale.
 
     bm25-1 and the policies that move its hits record SQLite's score instead, which is below 0: lower is better.
+    `shares` are the query's words that the item has; None where the policy doesn't tell.
     """
 
     id: str
     score: float
+    shares: tuple[WordShare, ...] | None = None
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the query's idf that the item's words cover, from 0 to 1."""
+        # Of all words, rounding may make a little more than 1.
+        return None if self.shares is None else min(1.0, math.fsum(each.share for each in self.shares))
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """The items that a query is given, best first, and the better matches that are below the floor.
+
+    `shares` are the matched words of both by item, for people: they are words of the query, and are not recorded.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    withheld: tuple[WithheldHit, ...] = ()
+    floor: Floor | None = None
+    fallback: str | None = None
+    shares: dict[str, tuple[WordShare, ...]] = {}
 
 
 class ItemIndex(Protocol):
@@ -124,7 +152,7 @@ class ItemIndex(Protocol):
 
 
 class RetrievalPolicy(Policy, frozen=True, kw_only=True):
-    """A rule that ranks items for a query. Override `words` and `rank`."""
+    """A rule that ranks items for a query. Override `words` and `rank`, and `floor_for` for another floor."""
 
     kind: ClassVar[PolicyKind] = "retrieval"
 
@@ -151,18 +179,28 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
     domains: Annotated[
         Literal["prefer", "filter", "none"],
         Meta(
-            description="Where the run has an ontology: prefer ranks its items first, then those of no domain, then "
-            "those of others; filter gives its own alone; none ranks by score. Default: prefer, our own choice: on "
-            "example queries of several databases, filter found the right item first in 4 % more of all cases than "
-            "none, but it loses items of no domain."
+            description="Where the question has a domain, as that of its run's ontology: prefer ranks items of it "
+            "first, then those of no domain, then those of others, as far as strength says; filter gives its own "
+            "alone; none ranks by score. Default: prefer, our own choice: on example queries of several databases, "
+            "filter found the right item first in 4 % more of all cases than none, but it loses items of no domain."
         ),
     ] = "prefer"
+    strength: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Strength of the preference of domains: the share of its score that an item of no domain "
+            "loses; one of other domains loses it twice. At 1, the nearer item comes first, whatever the scores. "
+            "Default: 1, the rule that was measured.",
+        ),
+    ] = 1.0
     floor: Annotated[
         float,
         Meta(
             ge=0,
             le=limits.POLICY_WEIGHT,
-            description="The least relevance of a hit, its score without the sign; weaker hits are left out. "
+            description="The least score of a hit, without the sign; weaker hits are withheld. "
             "Default: 0, no floor, because BM25's scores depend on the bank's size: no number suits every bank.",
         ),
     ] = 0.0
@@ -179,24 +217,78 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def choose(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
-        """Return at most `k` items as `rank` does, by the settings `floor` and `domains` too.
+    def floor_for(self, query: str, index: ItemIndex) -> Floor | None:
+        """Return the figures that an item must reach to be given for a query; None where any item is good enough."""
+        return Floor(score=self.floor) if self.floor else None
 
-        `filters.ontology` is the ontology of the run, if there is one. Items that it doesn't name come behind those of
-        its own, whatever their scores.
+    def fallback_for(self, query: str, index: ItemIndex) -> str | None:
+        """Return why another ranking takes the place of this policy's for a query, as a code; None if none does."""
+        return None
+
+    def choose(self, query: str, k: int, filters: Filters, index: ItemIndex) -> Choice:
+        """Return at most `k` items as `rank` orders them, by the domains of items and above the floor.
+
+        `filters.ontology` is the domain of the question, if it has one. At most `WITHHELD_HITS` items below the floor
+        are passed over: with the last of them the search ends.
         """
-        found: list[RankedItem] = []
-        for near in self._order(filters):
-            if len(found) < k:
-                found += self.rank(query, k - len(found), near, index)
-        return [hit for hit in found if not self.floor or abs(hit.score) >= self.floor]
+        if k < 1 or not self.words(query):
+            return Choice()
+        floor = self.floor_for(query, index)
+        hits: list[Hit] = []
+        withheld: list[WithheldHit] = []
+        shares: dict[str, tuple[WordShare, ...]] = {}
+        spare = 0 if floor is None else limits.WITHHELD_HITS
+        for item, near in self._in_order(query, k, spare, filters, index):
+            why = None if floor is None else self.shortfall(item, floor)
+            words = None if item.shares is None else len(item.shares)
+            figures: dict[str, Any] = dict(id=item.id, score=item.score, coverage=item.coverage, words=words, near=near)
+            if item.shares is not None:
+                shares[item.id] = item.shares
+            if why is None:
+                hits.append(Hit(rank=len(hits) + 1, **figures))
+            else:
+                withheld.append(WithheldHit(why=why, **figures))
+            if len(hits) == k or len(withheld) == limits.WITHHELD_HITS:
+                break
+        fallback = self.fallback_for(query, index)
+        return Choice(hits=tuple(hits), withheld=tuple(withheld), floor=floor, fallback=fallback, shares=shares)
 
-    def _order(self, filters: Filters) -> Sequence[Filters]:
+    def _in_order(
+        self, query: str, k: int, spare: int, filters: Filters, index: ItemIndex
+    ) -> Iterator[tuple[RankedItem, Nearness | None]]:
+        """Yield items, best first, as many as `k` good ones among `spare` others may take; each with its nearness."""
         # An explicit filter by domain leaves nothing to prefer.
         if filters.ontology is None or filters.domain is not None or self.domains == "none":
-            return (filters,)
-        wanted = NEARNESS if self.domains == "prefer" else NEARNESS[:1]
-        return [replace(filters, nearness=nearness) for nearness in wanted]
+            yield from ((item, None) for item in self.rank(query, k + spare, filters, index))
+        elif self.domains == "prefer" and self.strength < 1:
+            yield from self._mixed(query, k + spare, filters, index)
+        else:
+            # One after the other, because the nearest alone are often enough.
+            for near in NEARNESS if self.domains == "prefer" else NEARNESS[:1]:
+                ranked = self.rank(query, k + spare, replace(filters, nearness=near), index)
+                yield from ((item, near) for item in ranked)
+
+    def _mixed(
+        self, query: str, k: int, filters: Filters, index: ItemIndex
+    ) -> list[tuple[RankedItem, Nearness | None]]:
+        """Return the best items of every nearness, ordered by what the preference leaves of their scores."""
+        left = 1 - self.strength
+        mixed: list[tuple[float, str, RankedItem, Nearness]] = []
+        for lost, near in enumerate(NEARNESS):
+            for item in self.rank(query, k, replace(filters, nearness=near), index):
+                mixed.append((-abs(item.score) * left**lost, item.id, item, near))
+        return [(item, near) for _, _, item, near in sorted(mixed)[:k]]
+
+    def shortfall(self, item: RankedItem, floor: Floor) -> Shortfall | None:
+        """Return the figure of an item that is below the floor; None if it passes. What it doesn't tell passes."""
+        if floor.score is not None and abs(item.score) < floor.score:
+            return "score"
+        if item.coverage is None or item.shares is None:
+            return None
+        if item.coverage < (floor.coverage or 0):
+            return "coverage"
+        alone = len(item.shares) < (floor.words or 0)
+        return "words" if alone and item.coverage < (floor.coverage_alone or 1) else None
 
 
 def retrieval_policy(choice: PolicyChoice | None) -> RetrievalPolicy:

@@ -147,7 +147,7 @@ def test_hits_that_tie_are_left_to_sql_which_orders_them_by_id() -> None:
         index.update((item.id, entry(item)) for item in (*items, *other))
         assert index.best(("river",), 2, Filters()) is None
         found = Bm25V1().choose("river", 2, Filters(), index)
-    assert [hit.id for hit in found] == sorted(item.id for item in items)[:2]
+    assert [hit.id for hit in found.hits] == sorted(item.id for item in items)[:2]
 
 
 def test_behind_the_best_that_a_filter_drops_the_next_best_is_found() -> None:

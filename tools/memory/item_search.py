@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
-from rbank_es.events import ContextBuilt, Hit, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
-from rbank_es.events.items import Polarity, truncate
+from rbank_es.events import ContextBuilt, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
+from rbank_es.events.items import truncate
 from rbank_es.state.memory import MEMORY_HANDLERS
 from rbank_es.tools.runtime.encoder import largest, size, text_of
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
@@ -86,25 +88,10 @@ def _searched(
     session: ToolSession, view: View, policy: RetrievalPolicy, words: str, k: int, facts: dict[str, str | None]
 ) -> tuple[tuple[FoundItem, ...], MemoriesRetrieved]:
     """Return the hits of one search, and the event that records it. Raises `BadSearch` for a bad filter."""
-    hits = view.search(
+    found = view.retrieve(
         words, k, **facts, ontology=session.domain, without_task=session.policy.without_task, policy=policy
     )
-    event = MemoriesRetrieved(
-        run=session.run,
-        mode="tool",
-        k=k,
-        polarity=cast("Polarity | None", facts.get("polarity")),  # the search refuses any other
-        domain=facts.get("domain"),
-        role=facts.get("role"),
-        ontology=session.domain,
-        without_task=session.policy.without_task,
-        policy=policy.label,
-        call=session.call,
-        # Recorded with rank and score, so that `verify --retrievals` can compare all three.
-        hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
-        query=words,
-    )
-    return tuple(hits), event
+    return found.items, replace(found.event, run=session.run, mode="tool", call=session.call)
 
 
 @contextmanager

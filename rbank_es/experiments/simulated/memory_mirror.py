@@ -14,7 +14,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.correction import verdict_on
 from rbank_es.context.layer import LayerText
 from rbank_es.context.procedures import pack_items
-from rbank_es.events import Event, Hit, MemoriesConsolidated, MemoriesForgotten, MemoriesRetrieved
+from rbank_es.events import Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRetrieved
 from rbank_es.events.items import Polarity
 from rbank_es.experiments.simulated.real_life import LearnerMemory, Tables
 from rbank_es.policies import Filters, retrieval_policy
@@ -50,9 +50,17 @@ class MirrorMemory(LearnerMemory):
         return LayerText(pack_items(items), tuple(retrievals))
 
     def _retrieved(self, question: str, polarity: Polarity, k: int) -> MemoriesRetrieved:
-        ranked = self._policy.choose(question, k, Filters(polarity=polarity), self._index)
-        hits = tuple(Hit(id=hit.id, rank=rank, score=hit.score) for rank, hit in enumerate(ranked, 1))
-        return MemoriesRetrieved(k=k, polarity=polarity, policy=self._policy.label, hits=hits, query=question)
+        choice = self._policy.choose(question, k, Filters(polarity=polarity), self._index)
+        return MemoriesRetrieved(
+            k=k,
+            polarity=polarity,
+            policy=self._policy.label,
+            hits=choice.hits,
+            withheld=choice.withheld,
+            floor=choice.floor,
+            fallback=choice.fallback,
+            query=question,
+        )
 
     def _changed(self, events: Iterable[Event] | None) -> None:
         items = self._state().items
