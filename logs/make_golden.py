@@ -38,6 +38,7 @@ from rbank_es.events import (
     Event,
     ExperimentFinished,
     ExperimentStarted,
+    Floor,
     Hit,
     ItemsLinked,
     JudgmentOverruled,
@@ -62,6 +63,7 @@ from rbank_es.events import (
     RunStarted,
     StepTaken,
     ToolCalled,
+    WithheldHit,
     WordsEmbedded,
     type_of,
 )
@@ -287,7 +289,13 @@ def _retrieval(run: str) -> Iterator[Event]:
         without_task="other-boats",
         policy="bm25-1",
         call="c1",
-        hits=(Hit(id=ITEMS[0].id, rank=1, score=-1.25e-06), Hit(id=ITEMS[2].id, rank=2, score=-0.5)),
+        hits=(
+            Hit(id=ITEMS[0].id, rank=1, score=-1.25e-06, coverage=0.75, words=2, near="own"),
+            Hit(id=ITEMS[2].id, rank=2, score=-0.5),
+        ),
+        withheld=(WithheldHit(id=ITEMS[1].id, why="coverage", score=-0.25, coverage=0.125, words=1, near="none"),),
+        floor=Floor(score=0.125, coverage=0.25, words=2, coverage_alone=0.5),
+        fallback="no-query-vector",
         query="which classes are there?",
         extra="{}",
     )

@@ -248,6 +248,7 @@ RETRIEVAL = {
     "k_success": Scenario(2, given_unasked),
     "k_failure": Scenario(0, given_unasked),
     "domains": Scenario("none", given_unasked),
+    "strength": Scenario(0, given_unasked),
     "floor": Scenario(0.3, searched),
     "weights": Scenario([3, 1, 1, 1], searched),
 }

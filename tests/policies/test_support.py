@@ -34,7 +34,7 @@ def test_the_ranking_is_that_of_its_definition_at_every_point_and_in_memory() ->
             assert ranked(bank, policy, point) == [(id, score) for score, id in moved]
             with closing(ActiveItems(lambda _: (0, 0))) as index:
                 index.update(state.items.items())
-                found = policy.choose("lamps", 10, Filters(), index)
+                found = policy.choose("lamps", 10, Filters(), index).hits
             assert [(hit.id, round(hit.score, 9)) for hit in found] == [(id, round(s, 9)) for s, id in moved]
         assert {state.items[item.id].support for item in LAMPS} == {1, 3, 5}
 

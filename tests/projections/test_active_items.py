@@ -97,7 +97,7 @@ def test_hits_are_those_of_sqlite_bit_for_bit(
             expected = policy.choose(query, k, filters, slow)
             assert policy.choose(query, k, filters, quick) == expected
             told = quick.best(policy.words(query), k, filters) is not None
-            event(f"told without SQL: {told}, hits: {min(len(expected), 3)}")
+            event(f"told without SQL: {told}, hits: {min(len(expected.hits), 3)}")
 
 
 @settings(max_examples=examples(100), deadline=None)
