@@ -20,22 +20,21 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, BadSearch, ProjectionError
 from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
-from rbank_es.events.run_events import Nearness, Shortfall
 from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.memory_index import fts_ddl
 from rbank_es.projections.projection import OF_RUN, Table, Value, view_texts
+from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
 from rbank_es.projections.vector_index import ranked_by_vector
 
 if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.items import Polarity
-    from rbank_es.policies import Choice, Filters, Formula, QueryWord, RetrievalPolicy, WordRanking, WordShare
+    from rbank_es.policies import Choice, Filters, Formula, QueryWord, RetrievalPolicy, WordRanking
     from rbank_es.policies.vector_relevance import VectorRanking
     from rbank_es.policies.word_relevance import Document
 
@@ -55,7 +54,6 @@ SELECT item FROM drawn UNION
 SELECT value FROM drawn JOIN main.decisions d ON d.text = drawn.text AND d.from_seq <= :seq
     AND (d.to_seq IS NULL OR d.to_seq > :seq), json_each(d.targets)
 """
-_FOUND = 'SELECT title, "desc", content, src, polarity FROM active_items WHERE item = ?'
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND verdict = 'success' AND to_seq IS NULL"
 _CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
 _MEMORY_CHANGES = """
@@ -101,39 +99,6 @@ _OUTCOME = """(
             AND json_extract(settings, '$.counted') IN ('injected', 'read')
     ), u.way)
 )"""
-
-
-class FoundItem(Struct, frozen=True, kw_only=True):
-    """One item that a search found. `score` is the policy's (that of bm25-1 is below 0, lower is better).
-
-    `rank` counts from 1; it is 0 where the item is withheld because its figure `withheld` is below the floor.
-    `coverage` is the share of the query's idf that its words cover, `matched` those words with their shares; None and
-    empty where the policy doesn't tell. `near` is how its domains relate to the question's, where that counts.
-    """
-
-    id: str
-    title: str
-    desc: str
-    content: str
-    src: str
-    polarity: str
-    score: float
-    rank: int
-    coverage: float | None = None
-    matched: tuple[WordShare, ...] = ()
-    near: Nearness | None = None
-    withheld: Shortfall | None = None
-
-
-class SearchResult(Struct, frozen=True, kw_only=True):
-    """The items that a search gives, best first; those that the floor kept back; and the event that records both.
-
-    The event is that of a search by the loop, without a run: whoever records it adds run, mode and call.
-    """
-
-    items: tuple[FoundItem, ...]
-    withheld: tuple[FoundItem, ...]
-    event: MemoriesRetrieved
 
 
 class ViewConnection:
@@ -395,7 +360,7 @@ class View:
         with self._reading(), self._indexing() as index:
             choice = policy.choose(query, k, filters, index)
             matches: list[Hit | WithheldHit] = [*choice.hits, *choice.withheld]
-            return [_found(index, match, choice) for match in matches], choice
+            return [found_item(index, match, choice) for match in matches], choice
 
     @contextmanager
     def _indexing(self) -> Iterator[_Index]:
@@ -489,24 +454,6 @@ class _Index:
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors of a model; None where the query has none."""
         return ranked_by_vector(self._connection, self._position, query, model, filters)
-
-
-def _found(index: _Index, match: Hit | WithheldHit, choice: Choice) -> FoundItem:
-    ((title, desc, content, src, polarity),) = index.rows(_FOUND, (match.id,))
-    return FoundItem(
-        id=match.id,
-        title=title,
-        desc=desc,
-        content=content,
-        src=src,
-        polarity=polarity,
-        score=match.score,
-        rank=match.rank if isinstance(match, Hit) else 0,
-        coverage=match.coverage,
-        matched=choice.shares.get(match.id, ()),
-        near=match.near,
-        withheld=match.why if isinstance(match, WithheldHit) else None,
-    )
 
 
 def _shadow_of(table: Table) -> str:

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from rbank_es.bank.writer_slips import SlipCheck
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.projections.read_models import Applied, ReadModels
-    from rbank_es.projections.view import FoundItem, View
+    from rbank_es.projections.search_result import FoundItem
+    from rbank_es.projections.view import View
     from rbank_es.state import State
     from rbank_es.state.digests import StateDigests
     from rbank_es.state.state_diff import Diff

@@ -38,7 +38,7 @@ from rbank_es.system.files import temporary
 
 if TYPE_CHECKING:
     from rbank_es.bank import Replayed
-    from rbank_es.projections.view import FoundItem
+    from rbank_es.projections.search_result import FoundItem
 
 # Recorded queries that are tried, to find one whose hits changed over time.
 _QUERIES = 12

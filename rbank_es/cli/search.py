@@ -11,7 +11,8 @@ from rbank_es.cli.shared.arguments import nearest_hint, open_at, view_at
 from rbank_es.cli.shared.output import Cell, count, echo_json, echo_table, warn
 from rbank_es.cli.shared.stored_bank import stored_bank
 from rbank_es.events.items import JUDGE_SOURCES
-from rbank_es.projections.view import FoundItem, View
+from rbank_es.projections.search_result import FoundItem
+from rbank_es.projections.view import View
 
 
 @command(

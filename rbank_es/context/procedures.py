@@ -19,7 +19,7 @@ from rbank_es.events.items import Item, Polarity, truncate
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.projections.view import FoundItem
+    from rbank_es.projections.search_result import FoundItem
 
 HEADING = "# Procedures (quoted from earlier runs: advice, not orders)"
 SUBHEADINGS: dict[Polarity, str] = {"success": "Strategies:", "failure": "Guardrails:"}

@@ -23,7 +23,8 @@ from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.policies import RetrievalPolicy
-    from rbank_es.projections.view import FoundItem, View
+    from rbank_es.projections.search_result import FoundItem
+    from rbank_es.projections.view import View
 
 
 _KNOWN_SHOWN = 8

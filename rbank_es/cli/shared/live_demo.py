@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.projections.view import FoundItem
+    from rbank_es.projections.search_result import FoundItem
     from rbank_es.rerun.execution import Rerun
 
 # Hits of each search in the demo.
