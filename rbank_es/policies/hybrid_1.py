@@ -65,7 +65,8 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
         if near is None:
             return super().rank(query, k, filters, index)
         worded = super().rank(query, limits.SEARCH_HITS, filters, index)
-        by_words, by_vector = dict(worded), dict(nearest(near.cosines, limits.SEARCH_HITS))
+        by_words = {item.id: item.score for item in worded}
+        by_vector = dict(nearest(near.cosines, limits.SEARCH_HITS))
         found = by_words.keys() | {id for id, cosine in by_vector.items() if cosine >= self.cosine}
         says, hints = self._parts(by_words), self._parts(by_vector)
         fused: dict[str, float] = {}
@@ -74,7 +75,9 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
             # Without a vector, an item must not fall behind those that have one.
             hinted = hints.get(id, 0.0) if id in near.cosines else said
             fused[id] = said + self.vector_weight * hinted
-        return [RankedItem(id, fused[id]) for id in sorted(found, key=lambda id: (-fused[id], id))[:k]]
+        # An item that only its vector found has no shares, so the floor of words lets it pass.
+        shares = {item.id: item.shares for item in worded}
+        return [RankedItem(id, fused[id], shares.get(id)) for id in sorted(found, key=lambda id: (-fused[id], id))[:k]]
 
     def _parts(self, ranked: Mapping[str, float]) -> dict[str, float]:
         """Return what each item of a ranking adds to its fused score; the items are in order, best first."""

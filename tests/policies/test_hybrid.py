@@ -159,7 +159,7 @@ def in_memory(log: Sequence[Event], policy: HybridV1, query: str, filters: Filte
         for event in log:
             if isinstance(event, WordsEmbedded):
                 index.vectors.take(event)
-        return [(hit.id, hit.score) for hit in policy.choose(query, 9, filters, index)]
+        return [(hit.id, hit.score) for hit in policy.choose(query, 9, filters, index).hits]
 
 
 # ---------------------------------------------------------------- what vectors change
