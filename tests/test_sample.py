@@ -259,6 +259,7 @@ def test_it_uses_most_of_the_vocabulary(bank: Bank) -> None:
         "memories_admitted",
         "memories_restored",
         "memories_retracted",
+        "words_embedded",
     }
 
 
