@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from rbank_es import limits
 from rbank_es.events import ContextBuilt, StepTaken, ToolCalled
-from rbank_es.projections.projection import OF_RUN, Insert, Projection, Table
+from rbank_es.projections.paged_view import OF_RUN, PagedView
+from rbank_es.projections.projection import Insert, Projection, Table
 
 TOOL_CALLS = Table(
     name="tool_calls",
@@ -49,12 +50,20 @@ def record_step(event: StepTaken) -> tuple[Insert]:
     return (Insert("step_sizes", (event.run, *sizes, event.seq)),)
 
 
+LARGE_RETURNS = f"count(CASE WHEN chars > {limits.FLAG_RETURN_CHARS} THEN 1 END) AS large_returns"
+"""The column of red flags among the calls of tools that are grouped."""
+
+CONTEXT_FLAGS = f"""
+    sum(items_n > {limits.FLAG_ITEMS_INJECTED}) + sum(chars > {limits.FLAG_CONTEXT_CHARS}) AS flags
+"""
+"""The column of red flags among the contexts that are grouped."""
+
 _MEASURES = f"""
     count(*) AS calls,
     sum(failed) AS errors,
     sum(chars) AS total_chars_returned,
     max(chars) AS max_single_return,
-    count(CASE WHEN chars > {limits.FLAG_RETURN_CHARS} THEN 1 END) AS large_returns,
+    {LARGE_RETURNS},
     sum(truncated) AS truncated
 """
 
@@ -72,40 +81,46 @@ SELECT run, 'context_size', chars, {limits.FLAG_CONTEXT_CHARS}, from_seq, NULL
 FROM contexts WHERE chars > {limits.FLAG_CONTEXT_CHARS}
 """
 
-_BY_RUN = f"""
-WITH returned AS (SELECT run, {_MEASURES} FROM tool_calls {OF_RUN} GROUP BY run),
-sizes AS (
-    SELECT run, sum(stdout_chars) AS stdout_chars, max(prompt_chars) AS prompt_chars_max,
-        max(variables_n) AS variables_n, max(variables_chars) AS variables_chars
-    FROM step_sizes {OF_RUN} GROUP BY run
-),
-built AS (
-    SELECT run, max(items_n) AS items, max(chars) AS chars,
-        sum(items_n > {limits.FLAG_ITEMS_INJECTED}) + sum(chars > {limits.FLAG_CONTEXT_CHARS}) AS flags
-    FROM contexts {OF_RUN} GROUP BY run
-),
-subcalls AS (SELECT run, sum(role = 'sub') AS n FROM lm_calls {OF_RUN} GROUP BY run),
-stepped AS (SELECT run, count(*) AS n FROM run_steps {OF_RUN} GROUP BY run)
-SELECT r.run, r.from_seq AS started_seq,
-    CASE WHEN t.run IS NULL THEN 0 ELSE t.total_chars_returned END AS total_chars_returned,
-    CASE WHEN t.run IS NULL THEN 0 ELSE t.max_single_return END AS max_single_return,
-    coalesce(t.large_returns, 0) AS large_returns,
-    z.stdout_chars, z.variables_n, z.variables_chars,
-    coalesce(s.n, 0) AS subcalls,
-    b.items AS memory_items_injected,
-    b.chars AS context_size,
-    z.prompt_chars_max,
-    coalesce(e.iterations, p.n, 0) AS iterations,
-    coalesce(t.calls, 0) AS tool_calls,
-    coalesce(t.large_returns, 0) + coalesce(b.flags, 0) AS red_flags
-FROM run_starts r
-LEFT JOIN run_ends e ON e.run = r.run AND e.to_seq IS NULL
-LEFT JOIN returned t ON t.run = r.run
-LEFT JOIN sizes z ON z.run = r.run
-LEFT JOIN built b ON b.run = r.run
-LEFT JOIN subcalls s ON s.run = r.run
-LEFT JOIN stepped p ON p.run = r.run
-"""
+LEAKAGE_PAGES = PagedView(
+    key="run",
+    place="started_seq",
+    base="run_starts r",
+    tables={
+        "returned": f"SELECT run, {_MEASURES} FROM tool_calls {OF_RUN} GROUP BY run",
+        "sizes": f"""
+            SELECT run, sum(stdout_chars) AS stdout_chars, max(prompt_chars) AS prompt_chars_max,
+                max(variables_n) AS variables_n, max(variables_chars) AS variables_chars
+            FROM step_sizes {OF_RUN} GROUP BY run""",
+        "built": f"""
+            SELECT run, max(items_n) AS items, max(chars) AS chars, {CONTEXT_FLAGS}
+            FROM contexts {OF_RUN} GROUP BY run""",
+        "subcalls": f"SELECT run, sum(role = 'sub') AS n FROM lm_calls {OF_RUN} GROUP BY run",
+        "stepped": f"SELECT run, count(*) AS n FROM run_steps {OF_RUN} GROUP BY run",
+    },
+    parts={
+        "e": "LEFT JOIN run_ends e ON e.run = r.run AND e.to_seq IS NULL",
+        "t": "LEFT JOIN returned t ON t.run = r.run",
+        "z": "LEFT JOIN sizes z ON z.run = r.run",
+        "b": "LEFT JOIN built b ON b.run = r.run",
+        "s": "LEFT JOIN subcalls s ON s.run = r.run",
+        "p": "LEFT JOIN stepped p ON p.run = r.run",
+    },
+    columns={
+        **{"run": "r.run", "started_seq": "r.from_seq"},
+        **{
+            name: f"CASE WHEN t.run IS NULL THEN 0 ELSE t.{name} END"
+            for name in ("total_chars_returned", "max_single_return")
+        },
+        "large_returns": "coalesce(t.large_returns, 0)",
+        **{name: f"z.{name}" for name in ("stdout_chars", "variables_n", "variables_chars")},
+        "subcalls": "coalesce(s.n, 0)",
+        **{"memory_items_injected": "b.items", "context_size": "b.chars", "prompt_chars_max": "z.prompt_chars_max"},
+        "iterations": "coalesce(e.iterations, p.n, 0)",
+        "tool_calls": "coalesce(t.calls, 0)",
+        "red_flags": "coalesce(t.large_returns, 0) + coalesce(b.flags, 0)",
+    },
+)
+"""The leakage of each run."""
 
 LEAKAGE = Projection(
     name="leakage",
@@ -113,8 +128,9 @@ LEAKAGE = Projection(
     title="What tools, contexts and steps put before the model, with red flags",
     handlers={ToolCalled: record_call, ContextBuilt: record_context, StepTaken: record_step},
     tables=(TOOL_CALLS, CONTEXTS, STEP_SIZES),
+    paged={"leakage_by_run": LEAKAGE_PAGES},
     views={
-        "leakage_by_run": _BY_RUN,
+        "leakage_by_run": LEAKAGE_PAGES.view,
         "leakage_by_tool": _BY_TOOL,
         "leakage_by_run_and_tool": _BY_RUN_AND_TOOL,
         "red_flags": _RED_FLAGS,

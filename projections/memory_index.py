@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from rbank_es.events import ConsolidationProposed, Event
 from rbank_es.projections.memory_tables import MEMORY_TABLES
+from rbank_es.projections.paged_view import PagedView
 from rbank_es.projections.projection import Change, Projection
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.usage import COUNTED
@@ -50,22 +51,30 @@ SELECT text, title, "desc", content, tags FROM candidates WHERE text IN ({_IS} E
 """
 
 # From exposures, by item, because SQLite would group all uses before it takes those of one item from `counted_uses`.
-_JUDGED = f"""
-    (SELECT count(DISTINCT u.run) FROM exposures u
-     CROSS JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
-     WHERE u.item = s.item AND {COUNTED} AND v.verdict = '{{verdict}}') AS {{name}}
-"""
+_JUDGED = f"""(
+    SELECT count(DISTINCT u.run) FROM exposures u
+    CROSS JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+    WHERE u.item = s.item AND {COUNTED} AND v.verdict = '{{verdict}}'
+)"""
 
-_ITEMS = f"""
-SELECT s.item AS id, c.title, c."desc", c.content, c.src, c.polarity, c.tags_json AS tags, c.role, c.scope, c.domain,
-    s.domains, s.vouched, s.superseded_by, s.state,
-    (SELECT count(*) FROM item_support p WHERE p.item = s.item AND p.to_seq IS NULL) AS support,
-    (SELECT count(DISTINCT u.run) FROM exposures u WHERE u.item = s.item AND {COUNTED}) AS uses,
-    {_JUDGED.format(verdict="success", name="wins")},
-    {_JUDGED.format(verdict="failure", name="losses")},
-    s.born_seq, s.ended_seq, c.extraction, c.erased
-FROM item_states s JOIN candidates c ON c.text = s.text WHERE s.to_seq IS NULL
-"""
+ITEM_PAGES = PagedView(
+    key="id",
+    place="born_seq",
+    base="item_states s",
+    parts={"c": "JOIN candidates c ON c.text = s.text"},
+    holds="s.to_seq IS NULL",
+    columns={
+        **{"id": "s.item", "title": "c.title", "desc": 'c."desc"', "content": "c.content", "src": "c.src"},
+        **{"polarity": "c.polarity", "tags": "c.tags_json", "role": "c.role", "scope": "c.scope", "domain": "c.domain"},
+        **{name: f"s.{name}" for name in ("domains", "vouched", "superseded_by", "state")},
+        "support": "(SELECT count(*) FROM item_support p WHERE p.item = s.item AND p.to_seq IS NULL)",
+        "uses": f"(SELECT count(DISTINCT u.run) FROM exposures u WHERE u.item = s.item AND {COUNTED})",
+        "wins": _JUDGED.format(verdict="success"),
+        "losses": _JUDGED.format(verdict="failure"),
+        **{"born_seq": "s.born_seq", "ended_seq": "s.ended_seq", "extraction": "c.extraction", "erased": "c.erased"},
+    },
+)
+"""The items in every state, each with its words, its support, and its uses that count."""
 
 _DUE = "SELECT kind, id, place, from_seq AS since_seq FROM due_facts WHERE to_seq IS NULL"
 
@@ -75,6 +84,17 @@ SELECT c.extraction, c.place, c.item, c.title, d.action, d.targets, d.policy, d.
     d.from_seq AS since_seq,
     (SELECT json_group_array(p.item) FROM item_support p WHERE p.text = c.text AND p.to_seq IS NULL) AS landed
 FROM candidates c LEFT JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL
+"""
+
+# One row for each run that the extraction was drawn from or relies on, and one without where there is none.
+_DRAWN = """
+SELECT r.run, c.extraction, c.place, c.item, c.title, c.erased, c.from_seq AS seq, e.kind, e.relied, e.stands, d.action,
+    d.undone, s.state
+FROM candidates c
+JOIN extractions e ON e.extraction = c.extraction AND e.to_seq IS NULL
+LEFT JOIN relying r ON r.extraction = c.extraction
+LEFT JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL
+LEFT JOIN item_states s ON s.item = c.item AND s.to_seq IS NULL
 """
 
 _POLICIES = """
@@ -100,12 +120,20 @@ MEMORY_INDEX = Projection(
     tables=MEMORY_TABLES,
     indexes={
         "candidates_item": "candidates (item)",
+        "relying_extraction": "relying (extraction)",
         "item_states_from_seq": "item_states (from_seq)",
         "item_states_text": "item_states (text)",
         "item_support_text": "item_support (text)",
     },
     settle=(_UNINDEX, _INDEX),
-    views={"items": _ITEMS, "candidate_decisions": _CANDIDATE_DECISIONS, "policies": _POLICIES, "due": _DUE},
+    paged={"items": ITEM_PAGES},
+    views={
+        "items": ITEM_PAGES.view,
+        "candidate_decisions": _CANDIDATE_DECISIONS,
+        "policies": _POLICIES,
+        "due": _DUE,
+        "drawn_candidates": _DRAWN,
+    },
     virtual={"items_fts": fts_ddl("items_fts", "candidates")},
     bulk_begin=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 0)",),
     bulk_end=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 4)",),

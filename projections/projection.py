@@ -23,12 +23,12 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import BadInput, BadPlugin, ProjectionError
 from rbank_es.events import Event, type_of
+from rbank_es.projections.paged_view import PagedView, Value
 from rbank_es.system.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
 
-Value = str | int | float | None
 Row = tuple[Value, ...]
 
 
@@ -118,8 +118,8 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     given the connection, or None if there are no rows yet; it must remember what the handlers made of every event
     since, because rows are written at the end of a batch. `resolves` are event types whose long texts are needed.
     `settle` is SQL that runs once per batch, with `:after` and `:upto`; its outcome must not depend on where batches
-    end. People and programs read the `views`, written as if only the present existed. `virtual` are search indexes;
-    `bulk_begin` and `bulk_end` run around a rebuild.
+    end. People and programs read the `views`, written as if only the present existed; `paged` are those that have
+    pages. `virtual` are search indexes; `bulk_begin` and `bulk_end` run around a rebuild.
     """
 
     name: str
@@ -132,6 +132,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     settle: tuple[str, ...] = ()
     indexes: Mapping[str, str] = {}
     views: Mapping[str, str] = {}
+    paged: Mapping[str, PagedView] = {}
     virtual: Mapping[str, str] = {}
     bulk_begin: tuple[str, ...] = ()
     bulk_end: tuple[str, ...] = ()
@@ -210,12 +211,9 @@ def view_texts() -> dict[str, str]:
     return {name: text for projection in all_projections() for name, text in projection.views.items()}
 
 
-OF_RUN = "/* of one run */"
-"""The place in a view's SQL, behind a table, for a condition on its `run`.
-
-SQLite computes a grouped subquery for all runs before it takes one of them. Where one run is asked for, `View.rows`
-puts the condition here.
-"""
+def paged_views() -> dict[str, PagedView]:
+    """Return the views that can be read by pages, by name."""
+    return {name: paged for projection in all_projections() for name, paged in projection.paged.items()}
 
 
 @cache

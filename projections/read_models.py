@@ -21,7 +21,8 @@ from rbank_es.log.system_calls import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.projection import OnBatch
-from rbank_es.projections.view import View, ViewConnection
+from rbank_es.projections.view import View
+from rbank_es.projections.view_rows import ViewConnection
 from rbank_es.system.files import kind_of, replaceable, sweep_scratch
 
 if TYPE_CHECKING:

@@ -10,14 +10,17 @@ from __future__ import annotations
 from operator import attrgetter
 
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
-from rbank_es.projections.projection import OF_RUN, Insert, Projection, Put, Table, words_of
+from rbank_es.projections.leakage import CONTEXT_FLAGS, LARGE_RETURNS
+from rbank_es.projections.paged_view import OF_RUN, PagedView
+from rbank_es.projections.projection import Insert, Projection, Put, Table, words_of
 
 STARTS = Table(
     name="run_starts",
     columns="""
         run TEXT NOT NULL, task TEXT, task_id TEXT, level INTEGER, family TEXT, suite TEXT, ontology TEXT,
         endpoint TEXT, executor TEXT, model TEXT, mode TEXT, scripted INTEGER NOT NULL, simulated INTEGER NOT NULL,
-        rollout_group TEXT, rollout_index INTEGER, iterations_max INTEGER, started_at TEXT NOT NULL, imported_at TEXT
+        rollout_group TEXT, rollout_index INTEGER, iterations_max INTEGER, experiment TEXT,
+        condition TEXT, started_at TEXT NOT NULL, imported_at TEXT
     """,
     key=("run",),
     bulky=True,
@@ -46,14 +49,16 @@ STEPS = Table(
 
 
 # The facts of an event that are columns of the same names and in the same order.
-_STARTED = attrgetter(*(name for name in STARTS.types if name not in ("run", "task", "started_at", "imported_at")))
+_COMPUTED = ("run", "task", "experiment", "condition", "started_at", "imported_at")
+_STARTED = attrgetter(*(name for name in STARTS.types if name not in _COMPUTED))
 _FINISHED = attrgetter(*(name for name in ENDS.types if name not in ("answer", "sparql", "error", "finished_at")))
 
 
 def record_start(event: RunStarted) -> tuple[Insert]:
     """Record the start of a run, unless it began before; where it was imported, also the time of that."""
     times = (event.occurred_at, event.at) if event.occurred_at else (event.at, None)
-    row = (event.run, words_of(event.task), *_STARTED(event), *times, event.seq)
+    trial = (event.trial.experiment, event.trial.condition) if event.trial else (None, None)
+    row = (event.run, words_of(event.task), *_STARTED(event), *trial, *times, event.seq)
     return (Insert("run_starts", row),)
 
 
@@ -76,37 +81,52 @@ def record_step(event: StepTaken) -> tuple[Insert]:
     return (Insert("run_steps", (event.run, event.index, event.seq)),)
 
 
-_RUNS = f"""
-WITH spent AS (
-    SELECT run, count(*) AS lm_calls, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out,
-        sum(cost_usd) AS cost_usd
-    FROM lm_calls {OF_RUN} GROUP BY run
-),
-stepped AS (SELECT run, count(*) AS steps FROM run_steps {OF_RUN} GROUP BY run),
-returned AS (SELECT run, count(*) AS tool_calls FROM tool_calls {OF_RUN} GROUP BY run),
-built AS (SELECT run, max(items_n) AS items_injected FROM contexts {OF_RUN} GROUP BY run)
-SELECT r.run, r.task, r.task_id, r.level, r.family, r.suite, r.ontology, r.endpoint, r.executor, r.model, r.mode,
-    r.scripted, r.simulated, r.rollout_group, r.rollout_index, r.iterations_max,
-    r.from_seq AS started_seq, r.started_at, r.imported_at, e.from_seq AS finished_seq, e.finished_at, e.outcome,
-    coalesce(e.iterations, p.steps, 0) AS iterations,
-    CASE WHEN c.run IS NULL THEN e.lm_calls ELSE c.lm_calls END AS lm_calls,
-    CASE WHEN c.run IS NULL THEN e.tokens_in ELSE c.tokens_in END AS tokens_in,
-    CASE WHEN c.run IS NULL THEN e.tokens_out ELSE c.tokens_out END AS tokens_out,
-    CASE WHEN c.run IS NULL THEN e.cost_usd ELSE c.cost_usd END AS cost_usd,
-    e.duration_s, e.answer_chars, e.error_code, e.answer, e.sparql, e.error,
-    l.verdict, l.judge, l.kind, l.sure, s.verdict AS score,
-    b.items_injected,
-    coalesce(t.tool_calls, 0) AS tool_calls,
-    coalesce(p.steps, 0) AS steps
-FROM run_starts r
-LEFT JOIN run_ends e ON e.run = r.run AND e.to_seq IS NULL
-LEFT JOIN verdicts l ON l.run = r.run AND l.purpose = 'learning' AND l.to_seq IS NULL
-LEFT JOIN verdicts s ON s.run = r.run AND s.purpose = 'scoring' AND s.to_seq IS NULL
-LEFT JOIN spent c ON c.run = r.run
-LEFT JOIN stepped p ON p.run = r.run
-LEFT JOIN returned t ON t.run = r.run
-LEFT JOIN built b ON b.run = r.run
-"""
+# Unknown where neither part is known, and the known part where one is.
+_SUM = "coalesce({0}.tokens_in + {0}.tokens_out, {0}.tokens_in, {0}.tokens_out)"
+
+RUN_PAGES = PagedView(
+    key="run",
+    place="started_seq",
+    base="run_starts r",
+    tables={
+        "spent": f"""
+            SELECT run, count(*) AS lm_calls, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out,
+                sum(cost_usd) AS cost_usd
+            FROM lm_calls {OF_RUN} GROUP BY run""",
+        "stepped": f"SELECT run, count(*) AS steps FROM run_steps {OF_RUN} GROUP BY run",
+        "returned": f"SELECT run, count(*) AS tool_calls, {LARGE_RETURNS} FROM tool_calls {OF_RUN} GROUP BY run",
+        "built": f"SELECT run, max(items_n) AS items_injected, {CONTEXT_FLAGS} FROM contexts {OF_RUN} GROUP BY run",
+    },
+    parts={
+        "e": "LEFT JOIN run_ends e ON e.run = r.run AND e.to_seq IS NULL",
+        "l": "LEFT JOIN verdicts l ON l.run = r.run AND l.purpose = 'learning' AND l.to_seq IS NULL",
+        "s": "LEFT JOIN verdicts s ON s.run = r.run AND s.purpose = 'scoring' AND s.to_seq IS NULL",
+        "c": "LEFT JOIN spent c ON c.run = r.run",
+        "p": "LEFT JOIN stepped p ON p.run = r.run",
+        "t": "LEFT JOIN returned t ON t.run = r.run",
+        "b": "LEFT JOIN built b ON b.run = r.run",
+    },
+    columns={
+        **{name: f"r.{name}" for name in STARTS.types if name not in ("started_at", "imported_at")},
+        **{"started_seq": "r.from_seq", "started_at": "r.started_at", "imported_at": "r.imported_at"},
+        **{"finished_seq": "e.from_seq", "finished_at": "e.finished_at", "outcome": "e.outcome"},
+        "iterations": "coalesce(e.iterations, p.steps, 0)",
+        **{
+            name: f"CASE WHEN c.run IS NULL THEN e.{name} ELSE c.{name} END"
+            for name in ("lm_calls", "tokens_in", "tokens_out", "cost_usd")
+        },
+        **{name: f"e.{name}" for name in ("duration_s", "answer_chars", "error_code", "answer", "sparql", "error")},
+        **{"verdict": "l.verdict", "judge": "l.judge", "kind": "l.kind", "sure": "l.sure", "rank": "l.rank"},
+        "overruled": "l.overruled",
+        **{"judged_seq": "l.judged_seq", "score": "s.verdict", "scored_seq": "s.judged_seq"},
+        "tokens": f"CASE WHEN c.run IS NULL THEN {_SUM.format('e')} ELSE {_SUM.format('c')} END",
+        "items_injected": "b.items_injected",
+        "tool_calls": "coalesce(t.tool_calls, 0)",
+        "steps": "coalesce(p.steps, 0)",
+        "red_flags": "coalesce(t.large_returns, 0) + coalesce(b.flags, 0)",
+    },
+)
+"""The runs, each with its end, its costs and the verdicts that stand."""
 
 RUNS = Projection(
     name="runs",
@@ -115,5 +135,7 @@ RUNS = Projection(
     handlers={RunStarted: record_start, RunFinished: record_end, LmCalled: record_call, StepTaken: record_step},
     resolves=frozenset({"run_started", "run_finished"}),
     tables=(STARTS, ENDS, CALLS, STEPS),
-    views={"runs": _RUNS},
+    indexes={"run_starts_from_seq": "run_starts (from_seq)"},
+    views={"runs": RUN_PAGES.view},
+    paged={"runs": RUN_PAGES},
 )

@@ -9,6 +9,7 @@ policy may change.
     uses          every use, with the position of the first way in which the run was given the item
     counted_uses  those that count
     item_usage    uses that count, wins and losses by item
+    item_exposures  every way in which a run was given an item: injected, or read in full
     judged_runs   runs that were decided about for learning, each with its ontology or endpoint, the family and
                   level of its task, the quarter of the bank's runs in which it began (1 to 4), and whether it was won
 """
@@ -46,6 +47,8 @@ COUNTED = """u.way = coalesce((
 
 _USES = "SELECT item, run, min(from_seq) AS from_seq FROM exposures GROUP BY item, run"
 
+_EXPOSED = "SELECT item, run, way, from_seq AS seq FROM exposures"
+
 _COUNTED = f"SELECT item, run, min(from_seq) AS from_seq FROM exposures u WHERE {COUNTED} GROUP BY item, run"
 
 
@@ -80,5 +83,11 @@ USAGE = Projection(
     title="Uses, wins and losses of items",
     handlers={ContextBuilt: record_injected, MemoriesRead: record_read},
     tables=(EXPOSURES,),
-    views={"uses": _USES, "counted_uses": _COUNTED, "item_usage": _ITEM_USAGE, "judged_runs": _JUDGED_RUNS},
+    views={
+        "uses": _USES,
+        "item_exposures": _EXPOSED,
+        "counted_uses": _COUNTED,
+        "item_usage": _ITEM_USAGE,
+        "judged_runs": _JUDGED_RUNS,
+    },
 )

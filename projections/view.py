@@ -1,9 +1,4 @@
-"""Views of the read models as of a position, with the same SQL for the present and for the past.
-
-A view hides all later rows. For every table the connection gets a temporary SQL view of the same name, which shadows
-the table: it leaves out rows that began later, and shows rows that ended later as open. For every named view it gets a
-temporary one with the same SQL, which then reads the shadows. Nothing is written to the file, and rows appended to it
-later don't show: reading the past never disturbs the present, nor the other way round.
+"""Views of a bank as of a position: its rows (`ViewRows`), and searches as they were then.
 
 Search ranks exactly the items that were active at the position. BM25 weighs a word by the number of documents that have
 it, and a document by its length relative to the average. So an index that also holds later or ended items gives other
@@ -13,30 +8,26 @@ that set is made in memory, once per view.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, BadSearch, ProjectionError
+from rbank_es.errors import BadSearch
 from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
-from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.memory_index import fts_ddl
-from rbank_es.projections.projection import OF_RUN, Table, Value, view_texts
 from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
 from rbank_es.projections.vector_index import ranked_by_vector
+from rbank_es.projections.view_rows import ViewConnection, ViewRows
 
 if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.items import Polarity
     from rbank_es.policies import Choice, Filters, Formula, QueryWord, RetrievalPolicy, WordRanking
     from rbank_es.policies.vector_relevance import VectorRanking
-    from rbank_es.policies.word_relevance import Document
 
 # Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
 _POLICY = """
@@ -64,10 +55,6 @@ UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'retrieval' AND from
 UNION SELECT to_seq FROM main.policy_choices WHERE kind = 'retrieval' AND to_seq > :after AND to_seq <= :seq
 UNION SELECT from_seq FROM main.word_vectors WHERE from_seq > :after AND from_seq <= :seq
 ORDER BY 1
-"""
-_ACTIVE_ROWS = """
-SELECT from_seq, CASE WHEN to_seq <= :seq THEN to_seq END FROM main.item_states
-WHERE item = :item AND state = 'active' AND from_seq <= :seq ORDER BY from_seq
 """
 _FILL = """
 INSERT INTO temp.items_fts (rowid, title, "desc", content, tags)
@@ -101,98 +88,8 @@ _OUTCOME = """(
 )"""
 
 
-class ViewConnection:
-    """A connection for the views of one position, which share its temporary tables. Closed with its last holder."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        self.lock = RLock()
-        self.shadowed = False
-        self.prepared = False
-        self.own_index = False
-        self.documents: dict[str, Document] | None = None
-        self._holders = 0
-
-    def hold(self) -> ViewConnection:
-        """Return this connection, which stays open until each holder released it."""
-        with self.lock:
-            self._holders += 1
-        return self
-
-    def release(self) -> None:
-        """Close the connection unless others hold it. For its holders, each once."""
-        with self.lock:
-            self._holders -= 1
-            if not self._holders:
-                self.connection.close()
-
-
-class View:
+class View(ViewRows):
     """The bank as it was at `position`. Made by `ReadModels`; a context manager; may be used by several threads."""
-
-    def __init__(self, shared: ViewConnection, position: int) -> None:
-        """Hold the connection until the view is closed."""
-        self.position = position
-        self._shared = shared.hold()
-        self._closed = False
-
-    def __enter__(self) -> View:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file and drop every temporary copy, unless another view shares them."""
-        with self._shared.lock:
-            if not self._closed:
-                self._closed = True
-                self._shared.release()
-
-    def rows(self, view: str, /, **equal: Value) -> list[dict[str, Any]]:
-        """Return the rows of a named view, as dicts by column; with `column=value`, those where all are equal.
-
-        Raises `BadInput` for a view or column that doesn't exist, `ProjectionError` if the file can't be read.
-        """
-        if view not in view_names():
-            raise BadInput(f"there is no view {view!r}; there are: {', '.join(view_names())}")
-        columns = self.columns(view)
-        unknown = [name for name in equal if name not in columns]
-        if unknown:
-            raise BadInput(f"{view} has no column {unknown[0]!r}; it has: {', '.join(columns)}")
-        where = " AND ".join(f'"{name}" IS :{name}' for name in equal)
-        text = view_texts()[view]
-        # The view's own SQL for one run, because through the view all other runs would be counted too.
-        source = f"({text.replace(OF_RUN, 'WHERE run = :run')})" if "run" in equal and OF_RUN in text else view
-        with self._shadowing() as connection:
-            found = connection.execute(f"SELECT * FROM {source}{' WHERE ' + where if where else ''}", equal)
-            return [dict(zip(columns, row, strict=True)) for row in found]
-
-    def columns(self, view: str) -> tuple[str, ...]:
-        """Return the columns of a named view, in order."""
-        with self._shadowing() as connection:
-            return tuple(row[0] for row in connection.execute(f"SELECT * FROM {view} LIMIT 0").description)
-
-    def item(self, id: str) -> dict[str, Any] | None:
-        """Return the row of `items` with this id; None if the bank has no such item yet."""
-        return next(iter(self.rows("items", id=id)), None)
-
-    def items(self, state: str | None = None) -> list[dict[str, Any]]:
-        """Return the rows of `items`, in order of birth; those in one state, where given."""
-        rows = self.rows("items") if state is None else self.rows("items", state=state)
-        return sorted(rows, key=lambda row: (row["born_seq"], row["id"]))
-
-    def run(self, id: str) -> dict[str, Any] | None:
-        """Return the row of `runs` with this id; None if no such run has begun yet."""
-        return next(iter(self.rows("runs", run=id)), None)
-
-    def ids(self, kind: str, beginning: str, at_most: int) -> list[str]:
-        """Return the ids of `run` or `item` that begin so, in their order, at most that many."""
-        table = {"run": "run_starts", "item": "item_states"}[kind]
-        # A range, because it uses the key of the table; no character comes after the last one of Unicode.
-        sql = f"SELECT DISTINCT {kind} FROM {table} WHERE {kind} >= ? AND {kind} < ? ORDER BY {kind} LIMIT ?"
-        with self._shadowing() as connection:
-            return [id for (id,) in connection.execute(sql, (beginning, beginning + "\U0010ffff", at_most))]
 
     def memory_changes(self, after: int) -> list[int]:
         """Return the positions after `after`, in order, at which what a search goes by changed: items, vectors, policy.
@@ -205,14 +102,7 @@ class View:
 
     def active_spans(self, item: str) -> list[tuple[int, int | None]]:
         """Return from which position to which (None: still) an item was active, in order."""
-        spans: list[tuple[int, int | None]] = []
-        with self._reading() as connection:
-            for begin, end in connection.execute(_ACTIVE_ROWS, {"item": item, "seq": self.position}):
-                # An item that only changes, such as its domains, ends and begins at one position.
-                if spans and spans[-1][1] == begin:
-                    begin = spans.pop()[0]
-                spans.append((begin, end))
-        return spans
+        return [(each["from"], each["to"]) for each in self.item_history(item) if each["state"] == "active"]
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Return uses and wins of every item that was ever used, known to the bank or not."""
@@ -389,38 +279,6 @@ class View:
             connection.execute("ROLLBACK")
             raise
 
-    @contextmanager
-    def _shadowing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as connection:
-            if not self._shared.shadowed:
-                self._shadow(connection)
-                self._shared.shadowed = True
-            yield connection
-
-    def _shadow(self, connection: sqlite3.Connection) -> None:
-        # In the temporary schema, which is in memory and private to this connection.
-        connection.execute("CREATE TEMP TABLE looking (seq INTEGER NOT NULL)")
-        connection.execute("INSERT INTO looking VALUES (?)", (self.position,))
-        for projection in all_projections():
-            for table in projection.tables:
-                connection.execute(_shadow_of(table))
-        for projection in all_projections():
-            for name, text in projection.views.items():
-                connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with self._shared.lock:
-                if self._closed:
-                    raise sqlite3.ProgrammingError("the view is closed")
-                yield self._shared.connection
-        except sqlite3.Error as error:
-            raise ProjectionError(
-                f"can't read the read models at position {self.position:,}: {error}; "
-                "if they are damaged, run: rbank-es project BANK --rebuild"
-            ) from error
-
 
 class _Index:
     """The items active at a view's position, as policies see them: see `rbank_es.policies.ItemIndex`."""
@@ -454,13 +312,3 @@ class _Index:
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors of a model; None where the query has none."""
         return ranked_by_vector(self._connection, self._position, query, model, filters)
-
-
-def _shadow_of(table: Table) -> str:
-    # A view takes no parameters, so the position is in a table of one row; SQLite reads it once a statement.
-    columns = ", ".join(f'"{name}"' for name in table.names if name != "to_seq")
-    return f"""
-    CREATE TEMP VIEW {table.name} AS
-    SELECT {columns}, CASE WHEN to_seq > (SELECT seq FROM looking) THEN NULL ELSE to_seq END AS to_seq
-    FROM main.{table.name} WHERE from_seq <= (SELECT seq FROM looking)
-    """

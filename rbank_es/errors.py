@@ -36,7 +36,8 @@ RBankError                       exit code of the command line
 ├── LoopStopped                  2   a run failed for a reason that would fail all others too (run, code)
 ├── SandboxUnavailable           2   the sandbox for an agent's code can't run here (code, fix)
 ├── ProjectionError              3   a read model can't be built or read
-│   └── ProjectionUnavailable    2   the system refused access: read-only, disk full, I/O error
+│   ├── ProjectionUnavailable    2   the system refused access: read-only, disk full, I/O error
+│   └── ProjectionTimeout        2   a question to the read models took longer than it may
 └── CheckFailed                  1   a verification found a difference
 """
 
@@ -332,6 +333,18 @@ class ProjectionUnavailable(ProjectionError):
     """The system refused to write or read a read model: a read-only place, a full disk, an I/O error."""
 
     exit_code = 2
+
+
+class ProjectionTimeout(ProjectionError):
+    """A question to the read models took longer than it may."""
+
+    exit_code = 2
+
+    def __init__(self, allowed_s: float, took_s: float) -> None:
+        self.allowed_s, self.took_s = allowed_s, took_s
+        super().__init__(
+            f"it took {took_s:.1f} s, and may take {allowed_s:g} s; ask for fewer rows, or search for less"
+        )
 
 
 # -------------------- exchange

@@ -548,6 +548,32 @@ DASHBOARD_ROWS = 200
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500
+# Rows of one page of a list, usually and at most, and characters of each text in a row.
+LIST_ROWS = 100
+LIST_ROWS_MOST = 200
+LIST_TEXT_CHARS = 300
+# Characters of a run's task, answer and query on its page; and of each text of its events, which open in blocks.
+RUN_TEXT_CHARS = 4_000
+EVENT_TEXT_CHARS = 2_000
+# Characters of one block of a text of any length.
+TEXT_BLOCK_CHARS = 64 * KIB
+# Events of a run in one answer, and bytes of their JSON: a browser draws so much without a pause.
+RUN_EVENTS = 500
+ANSWER_BYTES = 1 * MIB
+# Messages of one recorded prompt that are shown apart; the whole of it opens in blocks.
+PROMPT_MESSAGES = 100
+# Changes that the time slider names, and bins in which it draws all others.
+NOTABLE_EVENTS = 1_000
+TIME_BINS = 200
+# Marks and points of the overview, and rows of its lists: more can't be told apart, or read.
+OVERVIEW_RUNS = 240
+OVERVIEW_POINTS = 200
+OVERVIEW_FAILURES = 5
+OVERVIEW_ITEMS = 10
+# Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
+PARAMETER_CHARS = 1_000
+# Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
+STATEMENT_S = 2.0
 # -------------------- cli
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000

@@ -9,12 +9,15 @@ import click
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.event_texts import text_of
 from rbank_es.bank.outcome_difference import OutcomeDifference, outcome_difference
+from rbank_es.bank.run_judgments import judgments_of
+from rbank_es.bank.run_lessons import LearnedItem, given_to, learned_from
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.event_sentences import summary, text_of
+from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.item_support import Ground, ItemSupport, support_of
-from rbank_es.cli.shared.judgments import judgments_of, print_judgments
+from rbank_es.cli.shared.judgments import print_judgments
 from rbank_es.cli.shared.lineage_tree import node_line, tree_facts, tree_lines
 from rbank_es.cli.shared.named_things import Moment, find_thing, position_of
 from rbank_es.cli.shared.output import (
@@ -31,7 +34,6 @@ from rbank_es.cli.shared.output import (
     safe_line,
     styled,
 )
-from rbank_es.cli.shared.run_lessons import LearnedItem, given_to, learned_from
 from rbank_es.cli.shared.stored_bank import show_stored, stored_bank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, MemoriesExtracted, type_of

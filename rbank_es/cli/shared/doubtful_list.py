@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es.bank import Bank
+from rbank_es.bank.event_texts import text_of
 from rbank_es.cli.shared.arguments import view_at
 from rbank_es.cli.shared.correction_report import NEXT, command_on
-from rbank_es.cli.shared.event_sentences import text_of
 from rbank_es.cli.shared.output import (
     Progress,
     count,

@@ -6,26 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rbank_es import events as ev
+from rbank_es.bank.event_texts import text_of, titled
 from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, safe_line
 from rbank_es.events.codec import facts_of, texts_of
-from rbank_es.events.items import ItemText
 
-ERASED = "[erased]"
 NAMED = 3
-
-
-def text_of(value: ev.Text | None) -> str:
-    """Return a text as far as its event holds it: the preview of a stored one, a mark for an erased one."""
-    if value is None:
-        return ""
-    if isinstance(value, ev.Ref):
-        return value.prev + (ELLIPSIS if value.sz > len(value.prev) else "")
-    return ERASED if isinstance(value, ev.Erased) else value
-
-
-def titled(candidate: ev.Candidate) -> str:
-    """Return the title of a candidate, as far as the event holds it."""
-    return candidate.title if isinstance(candidate, ItemText) else text_of(candidate)
 
 
 def summary(event: ev.Event) -> str:

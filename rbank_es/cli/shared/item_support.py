@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.judgments import JUDGMENT_TYPES
+from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted, type_of
 from rbank_es.state import Pair, State, fold
 from rbank_es.state.bank_state import PairState

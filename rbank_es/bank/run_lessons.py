@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from rbank_es.bank import Bank
-from rbank_es.cli.shared.event_sentences import titled
+from rbank_es.bank.bank import Bank
+from rbank_es.bank.event_texts import titled
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, MemoriesRead
 
 if TYPE_CHECKING:

@@ -1,0 +1,43 @@
+"""Answers about a bank as of a position, by the name of what is asked: the pages of a served bank are made of them.
+
+Each is a pure function of a view, the bank's log where texts are needed, and the parameters of the question. An
+exported page computes the same from rows (`rbank_es/dashboard/app`), and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rbank_es.bank import Bank
+from rbank_es.dashboard.answers.bank_answer import bank_answer
+from rbank_es.dashboard.answers.items_answer import item_answer, items_answer
+from rbank_es.dashboard.answers.overview_answer import overview_answer
+from rbank_es.dashboard.answers.page_question import PageQuestion
+from rbank_es.dashboard.answers.run_answer import run_answer
+from rbank_es.dashboard.answers.runs_answer import runs_answer
+from rbank_es.dashboard.answers.text_answer import text_answer
+
+Answer = Callable[[PageQuestion], dict[str, Any]]
+
+ANSWERS: Mapping[str, Answer] = {
+    "bank": bank_answer,
+    "overview": overview_answer,
+    "runs": runs_answer,
+    "run": run_answer,
+    "text": text_answer,
+    "items": items_answer,
+    "item": item_answer,
+}
+"""The function that answers each name of `/api/v1/NAME`."""
+
+
+def answer(bank: Bank, name: str, given: Mapping[str, str], *, prompts: bool = True) -> dict[str, Any]:
+    """Return the answer to a question about a bank, with `at`, the position that it is as of.
+
+    `given` are the parameters as text; `at` is any point of the bank, by default the newest. Without `prompts`, what
+    models were sent and answered is left out. Raises `NotInBank` for an unknown name, run, item or position, `BadInput`
+    for parameters that can't be, `BadPoint`, `ProjectionError`.
+    """
+    with PageQuestion.opened(bank, given, prompts=prompts) as asked:
+        return {"at": asked.position} | ANSWERS[name](asked)

@@ -1,0 +1,80 @@
+"""The answer `overview`: whether the bank gets better, and where it goes wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rbank_es import limits
+from rbank_es.dashboard.answers.page_question import PageQuestion, cut
+from rbank_es.dashboard.answers.runs_answer import run_rows
+
+DECIDED = ("success", "failure")
+
+
+def overview_answer(asked: PageQuestion) -> dict[str, Any]:
+    """Return the figures of the overview."""
+    from rbank_es.projections.paged_view import RowCondition
+
+    view = asked.view
+    names = ("run", "verdict", "score", "started_seq", "outcome")
+    runs = [dict(zip(names, row, strict=True)) for row in view.pick("runs", names, sort="started_seq")]
+    decided = [row["verdict"] for row in runs if row["verdict"] in DECIDED]
+    scored = [row["score"] for row in runs if row["score"] in DECIDED]
+    states = Counter(state for (state,) in view.pick("items", ("state",)))
+    failed = view.page("runs", [RowCondition(("verdict",), "is", "failure")], limit=limits.OVERVIEW_FAILURES)
+    used = view.page("items", [RowCondition(("uses",), "after", 0)], sort="-uses", limit=limits.OVERVIEW_ITEMS)
+    half = len(decided) // 2
+    return {
+        "learning": {**_tally(decided), "halves": [_tally(decided[:half]), _tally(decided[half:])]},
+        "scoring": {"scored": len(scored), "successes": scored.count("success")},
+        "items": states,
+        "flags": len(view.rows("red_flags")),
+        "runs": [
+            {**{name: row[name] for name in ("run", "verdict", "score")}, "started": row["started_seq"]}
+            for row in reversed(runs[-limits.OVERVIEW_RUNS :])
+        ],
+        "failures": [
+            shown | {"answer": cut(row["answer"]), "given": _given(asked, row["run"])}
+            for shown, row in zip(run_rows(asked.bank, failed.rows), failed.rows, strict=True)
+        ],
+        "most_used": [
+            {**{name: row[name] for name in ("id", "title", "uses", "wins")}, "judged": row["wins"] + row["losses"]}
+            for row in used.rows
+        ],
+        "wants_look": sum(map(wants_look, runs)) + states["pending"],
+        "growth": _growth(asked),
+    }
+
+
+def wants_look(row: dict[str, Any]) -> bool:
+    """Return whether a person should look at a run: its verdict and its score differ, or it ended without a verdict."""
+    differ = row["verdict"] in DECIDED and row["score"] in DECIDED and row["verdict"] != row["score"]
+    return differ or (row["outcome"] is not None and row["verdict"] is None)
+
+
+def _tally(verdicts: Sequence[str]) -> dict[str, int]:
+    return {"judged": len(verdicts), "successes": verdicts.count("success")}
+
+
+def _given(asked: PageQuestion, run: str) -> list[dict[str, Any]]:
+    """Return the items that a run was given, in order, with their states now."""
+    first: dict[str, int] = {}
+    for row in asked.view.rows("item_exposures", run=run):
+        first[row["item"]] = min(row["seq"], first.get(row["item"], row["seq"]))
+    rows = {id: asked.view.item(id) or {} for id in sorted(first, key=lambda id: (first[id], id))}
+    return [{"id": id, "title": row.get("title"), "state": row.get("state")} for id, row in rows.items()]
+
+
+def _growth(asked: PageQuestion) -> list[dict[str, int]]:
+    """Return the number of active items at evenly spaced positions."""
+    points = min(limits.OVERVIEW_POINTS, asked.position)
+    changes = iter(asked.view.active_changes())
+    change, active, made = next(changes, None), 0, []
+    for number in range(1, points + 1):
+        seq = asked.position * number // points
+        while change is not None and change[0] <= seq:
+            active, change = active + change[1], next(changes, None)
+        made.append({"seq": seq, "active": active})
+    return made

@@ -1,0 +1,147 @@
+"""The answer `run`: a run with its verdicts, what it was given and taught, its context, and its events in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
+from rbank_es.dashboard.answers.event_answer import beginning, shown_event
+from rbank_es.dashboard.answers.page_question import PageQuestion, cut
+from rbank_es.dashboard.answers.runs_answer import run_row
+from rbank_es.errors import NotInBank
+from rbank_es.events import ContextBuilt, Hit, JudgmentOverruled, MemoriesRead, MemoriesRetrieved
+from rbank_es.events.event import Text
+
+GIVING = ("memories_retrieved", "context_built", "memories_read")
+
+
+def run_answer(asked: PageQuestion) -> dict[str, Any]:
+    """Return the run `id`, with its events behind the position `after`; `next` is where the following ones begin."""
+    events, following = events_of(asked, asked.needed("id"))
+    return {**run_facts(asked, asked.needed("id")), "events": events, "next": following}
+
+
+def run_facts(asked: PageQuestion, id: str) -> dict[str, Any]:
+    """Return all about a run but its events. Raises `NotInBank`."""
+    row = asked.view.run(id)
+    if row is None:
+        raise NotInBank(id, asked.position, kind="run")
+    leakage = asked.view.rows("leakage_by_run", run=id)
+    return {
+        "run": _whole(asked, row),
+        "verdicts": list(_verdicts(asked, id)),
+        "given": _given(asked, id),
+        "learnt": _learnt(asked, id),
+        "layers": _layers(asked, id),
+        "leakage": leakage[0] if leakage else None,
+        "flags": asked.view.rows("red_flags", run=id),
+    }
+
+
+def _whole(asked: PageQuestion, row: dict[str, Any]) -> dict[str, Any]:
+    made = run_row(asked.bank, row)
+    return {
+        **made,
+        **{name: cut(made[name], limits.RUN_TEXT_CHARS) for name in ("task", "reason", "score_reason")},
+        **{name: cut(row[name], limits.RUN_TEXT_CHARS) for name in ("answer", "sparql", "error")},
+        **{"finished": row["finished_seq"], "ended": row["finished_at"], "answer_chars": row["answer_chars"]},
+        **{name: row[name] for name in ("level", "family", "suite", "mode", "error_code", "cost_usd", "duration_s")},
+        **{name: row[name] for name in ("iterations", "iterations_max", "rollout_group", "rollout_index")},
+    }
+
+
+def events_of(asked: PageQuestion, id: str) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the events of a run behind the position `after`, and the position behind which to go on (None: no more).
+
+    At most `limits.RUN_EVENTS`, and `limits.ANSWER_BYTES` of JSON: one event at least.
+    """
+    after, size = asked.number("after", 0, 0, 10**15), 0
+    shown: list[dict[str, Any]] = []
+    for event in asked.bank.events(after=after, point=asked.position, run=id, resolve=True):
+        made = shown_event(event, prompts=asked.prompts)
+        size += len(msgspec.json.encode(made))
+        if shown and (len(shown) == limits.RUN_EVENTS or size > limits.ANSWER_BYTES):
+            return shown, shown[-1]["seq"]
+        shown.append(made)
+    return shown, None
+
+
+def _verdicts(asked: PageQuestion, id: str) -> Iterator[dict[str, Any]]:
+    judged = judgments_of(asked.bank, id, asked.position)
+    for each in judged:
+        later = (other.event for other in judged if isinstance(other.event, JudgmentOverruled))
+        overruled = next((other.seq for other in later if other.judgment == each.event.id), None)
+        yield _verdict(asked, each) | {"overruled_seq": overruled}
+
+
+def _verdict(asked: PageQuestion, each: RankedJudgment) -> dict[str, Any]:
+    event = each.event
+    why = event.why if isinstance(event, JudgmentOverruled) else ""
+    return {
+        **{"seq": event.seq, "time": event.occurred_at or event.at, "purpose": event.purpose, "verdict": event.verdict},
+        **{"judge": f"{event.judge}-{event.judge_version}", "kind": event.kind, "authority": AUTHORITIES[each.rank]},
+        **{"confidence": event.confidence, "stands": each.stands},
+        "by": event.by if isinstance(event, JudgmentOverruled) else None,
+        "reason": _words(asked, event.reason),
+        "why": _words(asked, why),
+    }
+
+
+def _words(asked: PageQuestion, text: Text) -> str | None:
+    return cut(asked.bank.text(text), limits.RUN_TEXT_CHARS)
+
+
+def _given(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
+    """Return the items that a run was given in full, in order, each with its hit and what became of it since."""
+    hits: dict[str, Hit] = {}
+    given: dict[str, dict[str, Any]] = {}
+    for event in asked.bank.events(point=asked.position, run=id, types=GIVING):
+        if isinstance(event, MemoriesRetrieved):
+            hits |= {hit.id: hit for hit in event.hits}
+        elif isinstance(event, ContextBuilt):
+            for item in event.items:
+                given.setdefault(item, _gift(asked, item, event.seq, "injected", hits.get(item)))
+        elif isinstance(event, MemoriesRead) and event.how == "get":
+            for item in event.ids:
+                given.setdefault(item, _gift(asked, item, event.seq, "read", hits.get(item)))
+    return list(given.values())
+
+
+def _gift(asked: PageQuestion, item: str, seq: int, way: str, hit: Hit | None) -> dict[str, Any]:
+    row = asked.view.item(item) or {}
+    then = next((each["state"] for each in reversed(asked.view.item_history(item)) if each["from"] <= seq), None)
+    return {
+        **{"id": item, "title": row.get("title"), "polarity": row.get("polarity"), "way": way, "seq": seq},
+        **{"rank": hit and hit.rank, "score": hit and hit.score, "state_then": then, "state": row.get("state")},
+    }
+
+
+def _learnt(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
+    """Return the candidates that were drawn from a run, in order, each with the decision in force."""
+    names = ("kind", "extraction", "place", "title", "state", "action", "seq")
+    rows = sorted(asked.view.rows("drawn_candidates", run=id), key=lambda row: (row["seq"], row["place"]))
+    return [
+        {"id": row["item"], **{name: row[name] for name in names}, "stands": bool(row["stands"])}
+        | {"undone": bool(row["undone"])}
+        for row in rows
+    ]
+
+
+def _layers(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
+    """Return the layers of a run's latest context, each with its budget and its text as it was sent."""
+    latest: ContextBuilt | None = None
+    for event in asked.bank.events(point=asked.position, run=id, types={"context_built"}, resolve=True):
+        latest = event if isinstance(event, ContextBuilt) else latest
+    if latest is None:
+        return []
+    made = []
+    for number, layer in enumerate(latest.layers):
+        text = latest.texts[number] if number < len(latest.texts) else None
+        shown = beginning(text, f"texts.{number}", limits.EVENT_TEXT_CHARS, hidden=not asked.prompts)
+        facts = {"layer": layer.layer, "chars": layer.chars, "budget": layer.budget, "truncated": layer.truncated}
+        made.append(facts | {"seq": latest.seq, "text": None if text is None else shown})
+    return made

@@ -1,0 +1,303 @@
+"""Answers of pages, as of many positions of the sample, beside the fold and beside plain readings of the log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from rbank_es import Bank, limits
+from rbank_es.dashboard.answers import ANSWERS, answer
+from rbank_es.dashboard.answers.event_answer import messages_of
+from rbank_es.errors import BadInput, BadPoint, NotInBank
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    LmCalled,
+    MemoriesRead,
+    MemoriesRetrieved,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    ToolCalled,
+)
+from rbank_es.state import counted_uses, usage
+from tests.cli_runner import SAMPLE
+from tests.effort import one_in
+
+HEAD = 608
+POSITIONS = one_in(4, [*range(0, HEAD, 38), 201, 202, HEAD])
+
+
+@pytest.fixture(scope="module")
+def bank() -> Iterator[Bank]:
+    with Bank.open(SAMPLE) as opened:
+        assert opened.position == HEAD
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def events(bank: Bank) -> list[Event]:
+    return list(bank.events(resolve=True))
+
+
+def ask(bank: Bank, name: str, at: int | None = None, **given: Any) -> dict[str, Any]:
+    parameters = {key: str(value) for key, value in given.items()} | ({} if at is None else {"at": str(at)})
+    found = answer(bank, name, parameters)
+    assert found["at"] == (HEAD if at is None else at)
+    msgspec.json.encode(found)
+    return found
+
+
+@pytest.mark.parametrize("at", POSITIONS)
+def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, events: list[Event], at: int) -> None:
+    state, past = bank.state(at), events[:at]
+    rows = ask(bank, "runs", at, limit=200)["rows"]
+    started = [event for event in past if isinstance(event, RunStarted)]
+    assert [(row["run"], row["started"], row["task"]) for row in rows] == [
+        (event.run, event.seq, str(event.task)[:300]) for event in reversed(started)
+    ]
+    for row in rows:
+        run, own = row["run"], [event for event in past if getattr(event, "run", None) == row["run"]]
+        calls = [event for event in own if isinstance(event, LmCalled)]
+        contexts = [event for event in own if isinstance(event, ContextBuilt)]
+        standing, score = (state.verdicts.get((run, purpose)) for purpose in ("learning", "scoring"))
+        assert row["verdict"] == (standing and standing.verdict)
+        assert row["score"] == (score and score.verdict)
+        if standing is not None:
+            [judgment] = [event for event in own if event.seq == standing.seq]
+            assert isinstance(judgment, RunJudged) or row["overruled"]
+            assert row["reason"] == judgment.reason[:300]  # type: ignore[attr-defined]
+        assert row["tools"] == sum(isinstance(event, ToolCalled) for event in own)
+        assert row["calls"] == (len(calls) or None)
+        assert row["tokens"] == (sum((c.tokens_in or 0) + (c.tokens_out or 0) for c in calls) if calls else None)
+        assert row["items"] == max((len(event.items) for event in contexts), default=None)
+        large = [e for e in own if isinstance(e, ToolCalled) and (e.chars or 0) > limits.FLAG_RETURN_CHARS]
+        crowded = [event for event in contexts if len(event.items) > limits.FLAG_ITEMS_INJECTED]
+        assert row["flags"] == len(large) + len(crowded) + sum(c.chars > limits.FLAG_CONTEXT_CHARS for c in contexts)
+        ends = [event for event in own if isinstance(event, RunFinished)]
+        assert row["outcome"] == (ends[-1].outcome if ends else None)
+
+
+@pytest.mark.parametrize("at", POSITIONS)
+def test_items_are_those_of_the_fold(bank: Bank, at: int) -> None:
+    state = bank.state(at)
+    used = usage(state)
+    found = ask(bank, "items", at, limit=200)
+    rows = {row["id"]: row for row in found["rows"]}
+    assert rows.keys() == state.items.keys() and found["total"] == len(rows)
+    for id, entry in state.items.items():
+        row = rows[id]
+        assert (row["title"], row["state"], row["polarity"]) == (entry.item.title, entry.state, entry.item.polarity)
+        assert (row["uses"], row["wins"]) == used.get(id, (0, 0))
+        assert row["domains"] == list(entry.domains)
+        assert row["losses"] == sum(
+            (verdict := state.verdicts.get((run, "learning"))) is not None and verdict.verdict == "failure"
+            for run in counted_uses(state).get(id, ())
+        )
+
+
+@pytest.mark.parametrize("at", POSITIONS)
+def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: list[Event], at: int) -> None:
+    state, past = bank.state(at), events[:at]
+    verdicts = [each.verdict for (_, purpose), each in state.verdicts.items() if purpose == "learning"]
+    found, overview = ask(bank, "bank", at), ask(bank, "overview", at)
+    states = Counter(entry.state for entry in state.items.values())
+    decided = [verdict for verdict in verdicts if verdict != "undecided"]
+    runs = [event.run for event in past if isinstance(event, RunStarted)]
+    assert found["counts"] == {
+        "events": at,
+        "runs": len(runs),
+        "items": states,
+        "judged": len(decided),
+        "successes": decided.count("success"),
+    }
+    assert overview["items"] == states
+    assert [row["run"] for row in overview["runs"]] == runs[::-1]
+    halves = overview["learning"].pop("halves")
+    assert overview["learning"] == {"judged": len(decided), "successes": decided.count("success")}
+    assert sum(half["judged"] for half in halves) == len(decided)
+    assert abs(halves[0]["judged"] - halves[1]["judged"]) <= 1
+    assert overview["growth"][-1:] == ([{"seq": at, "active": states["active"]}] if at else [])
+    for point in overview["growth"][:: len(past) // 3 + 1]:
+        earlier = bank.state(point["seq"]).items.values()
+        assert point["active"] == sum(entry.state == "active" for entry in earlier)
+    assert overview["flags"] == sum(row["flags"] for row in ask(bank, "runs", at, limit=200)["rows"])
+
+
+def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(bank: Bank, events: list[Event]) -> None:
+    first, last = ask(bank, "bank", 0), ask(bank, "bank")
+    assert first["kinds"] == last["kinds"] and first["notable"] == last["notable"]
+    assert [mark["type"] for mark in last["notable"]].count("memories_forgotten") == 9
+    assert "lights-07-c225789b-1: failure, by curator" in last["notable"][1]["text"]
+    ends = [event.seq for event in events if isinstance(event, RunFinished)]
+    assert sum(last["kinds"]["ends"]) == len(ends) and len(last["kinds"]["ends"]) == limits.TIME_BINS
+    assert last["kinds"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
+    for at in range(0, HEAD, 29):
+        stops = [e.seq for e in events if ask_type(e) in ("run_finished", "run_judged", "memories_consolidated")]
+        stops = sorted({*stops, *(mark["seq"] for mark in last["notable"])})
+        found = ask(bank, "bank", at)
+        assert found["before"] == max((seq for seq in stops if seq < at), default=None)
+        assert found["after"] == min((seq for seq in stops if seq > at), default=None)
+
+
+def ask_type(event: Event) -> str:
+    return str(event.__struct_config__.tag)
+
+
+@pytest.mark.parametrize("at", one_in(3, [205, 400, HEAD]))
+def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, events: list[Event], at: int) -> None:
+    state = bank.state(at)
+    for row in ask(bank, "runs", at, limit=200)["rows"]:
+        run = row["run"]
+        found = ask(bank, "run", at, id=run)
+        own = [event for event in events[:at] if getattr(event, "run", None) == run]
+        assert [each["seq"] for each in found["events"]] == [event.seq for event in own]
+        assert found["next"] is None
+        given = {item for event in own if isinstance(event, ContextBuilt) for item in event.items}
+        given |= {item for e in own if isinstance(e, MemoriesRead) and e.how == "get" for item in e.ids}
+        assert {gift["id"] for gift in found["given"]} == given
+        hits = {hit.id: hit for event in own if isinstance(event, MemoriesRetrieved) for hit in event.hits}
+        for gift in found["given"]:
+            assert gift["state"] == state.items[gift["id"]].state
+            assert gift["state_then"] == bank.state(gift["seq"]).items[gift["id"]].state
+            if gift["way"] == "injected":
+                assert (gift["rank"], gift["score"]) == (hits[gift["id"]].rank, hits[gift["id"]].score)
+        assert {each["extraction"] for each in found["learnt"]} <= state.extractions.keys()
+        standing = [each for each in found["verdicts"] if each["stands"] and each["purpose"] == "learning"]
+        assert [each["verdict"] for each in standing] == ([row["verdict"]] if row["verdict"] else [])
+        assert [each["layer"] for each in found["layers"]] == [
+            layer.layer for event in own if isinstance(event, ContextBuilt) for layer in event.layers
+        ]
+
+
+def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_in_warns(bank: Bank) -> None:
+    found = ask(bank, "run", id="lights-07-c225789b-1")
+    before, after = (each for each in found["verdicts"] if each["purpose"] == "learning")
+    assert (before["verdict"], before["stands"], before["overruled_seq"]) == ("success", False, 201)
+    assert (after["verdict"], after["stands"], after["by"]) == ("failure", True, "curator")
+    assert after["authority"] == "a person" and after["reason"].startswith("The tal")
+    [fallen] = [each for each in found["learnt"] if each["state"] == "unsupported"]
+    item = ask(bank, "item", id=fallen["id"])
+    assert item["warning"] == (
+        "It was drawn from lights-07-c225789b-1 as a success, and that run's verdict is failure."
+    )
+    assert [span["state"] for span in item["states"]] == ["active", "unsupported"]
+    assert item["states"][0]["to"] == item["states"][1]["from"] == 201
+    assert ask(bank, "item", 200, id=fallen["id"])["warning"] is None
+
+
+def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    whole = ask(bank, "run", id=run)["events"]
+    for name, value in (("RUN_EVENTS", 3), ("ANSWER_BYTES", 1)):
+        monkeypatch.setattr(limits, name, value)
+        pages, after = [], 0
+        while after is not None:
+            page = ask(bank, "run", id=run, after=after)
+            pages += page["events"]
+            after = page["next"]
+            assert 1 <= len(page["events"]) <= 3
+        assert pages == whole
+
+
+def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    shown = next(each for each in ask(bank, "run", id=run)["events"] if each["type"] == "lm_called")
+    message = max(shown["request"], key=lambda each: each["text"]["chars"])["text"]
+    assert message["more"] and message["text"] is not None and len(message["text"]) == limits.EVENT_TEXT_CHARS
+    monkeypatch.setattr(limits, "TEXT_BLOCK_CHARS", 1000)
+    text, offset = "", 0
+    while offset is not None:
+        block = ask(bank, "text", seq=shown["seq"], path=message["more"], offset=offset)
+        text += block["text"]
+        offset = block["next"]
+    assert len(text) == message["chars"] == block["total"] and text.startswith(message["text"])
+    [event] = bank.events(after=shown["seq"] - 1, point=shown["seq"], resolve=True)
+    assert isinstance(event, LmCalled) and isinstance(event.request, str)
+    assert text in [each["text"] for each in messages_of(event.request)]
+    assert ask(bank, "text", seq=shown["seq"], path="request")["total"] == len(event.request)
+
+
+def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> None:
+    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    found = answer(bank, "run", {"id": run}, prompts=False)
+    for layer in found["layers"]:
+        assert layer["text"]["text"] is None and layer["text"]["left_out"]
+    calls = [each for each in found["events"] if each["type"] == "lm_called"]
+    assert calls and all(m["text"]["text"] is None for each in calls for m in each["request"] + each["response"])
+    with pytest.raises(NotInBank, match="left out"):
+        answer(bank, "text", {"seq": str(calls[0]["seq"]), "path": "request"}, prompts=False)
+
+
+def test_erased_words_are_in_no_answer() -> None:
+    with Bank.create("memory:", purpose="p") as opened:
+        opened.append([RunStarted(run="r", task="a secret task"), RunFinished(run="r", outcome="failed", answer="x")])
+        opened.erase(event=3)
+        row = ask_any(opened, "runs")["rows"][0]
+        assert row["task"] is None
+        assert ask_any(opened, "run", id="r")["events"][0]["task"] == {
+            "text": None, "chars": None, "more": None, "erased": True,
+        }  # fmt: skip
+        assert ask_any(opened, "text", seq="3", path="task") | {"at": 0} == {
+            "at": 0, "seq": 3, "path": "task", "text": None, "total": None, "next": None,
+        }  # fmt: skip
+
+
+def ask_any(bank: Bank, name: str, **given: str) -> dict[str, Any]:
+    return answer(bank, name, given)
+
+
+def test_an_empty_bank_has_answers() -> None:
+    with Bank.create("memory:") as opened:
+        for at in ("0", "1", "2"):
+            assert ask_any(opened, "runs", at=at)["rows"] == ask_any(opened, "items", at=at)["rows"] == []
+            assert ask_any(opened, "overview", at=at)["learning"]["judged"] == 0
+            assert ask_any(opened, "bank", at=at)["counts"]["events"] == int(at)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("runs", {"at": "nosuch"}),
+        ("runs", {"at": "9999"}),
+        ("runs", {"limit": "0"}),
+        ("runs", {"limit": "201"}),
+        ("runs", {"limit": "9" * 5000}),
+        ("runs", {"limit": "\u0661"}),
+        ("runs", {"sort": "run_starts.task"}),
+        ("runs", {"sort": "started; DROP TABLE run_starts"}),
+        ("runs", {"verdict": "' OR 1=1"}),
+        ("runs", {"after": "' OR 1=1"}),
+        ("runs", {"q": "x" * 2000}),
+        ("items", {"state": "nosuch"}),
+        ("run", {}),
+        ("run", {"id": "' UNION SELECT 1 --"}),
+        ("item", {"id": "nosuch"}),
+        ("text", {"seq": "3", "path": "__class__"}),
+        ("text", {"seq": "3", "path": "salt"}),
+        ("text", {"seq": "3", "path": "id"}),
+        ("text", {"seq": "9999", "path": "task"}),
+        ("text", {"seq": "-1", "path": "task"}),
+        ("text", {"seq": "9" * 18, "path": "task"}),
+    ],
+)
+def test_what_can_not_be_answered_is_refused_by_name(bank: Bank, name: str, given: dict[str, str]) -> None:
+    assert name in ANSWERS
+    with pytest.raises((BadInput, BadPoint)):
+        answer(bank, name, given)
+
+
+def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
+    for hostile in ("'; DROP TABLE runs --", '" OR ""="', "%", "\x00"):
+        for name, parameter in (
+            ("runs", "q"),
+            ("items", "q"),
+            ("runs", "item"),
+            ("runs", "model"),
+            ("items", "domain"),
+        ):
+            assert ask(bank, name, **{parameter: hostile})["rows"] == []

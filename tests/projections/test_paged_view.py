@@ -1,0 +1,136 @@
+"""Pages of views: every page is what a plain sort of the whole view has there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es import Bank
+from rbank_es.errors import BadInput
+from rbank_es.projections.paged_view import RowCondition
+from rbank_es.projections.projection import paged_views
+from rbank_es.projections.view import View
+from tests.cli_runner import SAMPLE
+from tests.effort import examples
+
+Row = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def bank() -> Any:
+    with Bank.open(SAMPLE) as opened:
+        yield opened
+
+
+def plainly(rows: Sequence[Row], sort: str, key: str, place: str) -> list[Row]:
+    """Rows in the order that `View.page` promises, by sorts that are stable."""
+    name = sort.removeprefix("-")
+    ordered = sorted(sorted(rows, key=lambda row: row[key]), key=lambda row: row[place], reverse=True)
+    known = sorted(
+        (row for row in ordered if row[name] is not None), key=lambda row: row[name], reverse=sort.startswith("-")
+    )
+    # `reverse` keeps the order of equals: they are the latest first in both directions.
+    return known + [row for row in ordered if row[name] is None]
+
+
+def all_pages(view: View, name: str, sort: str, limit: int) -> list[Row]:
+    rows, after = list[Row](), None
+    while True:
+        page = view.page(name, sort=sort, after=after, limit=limit)
+        assert len(page.rows) <= limit
+        rows += page.rows
+        if (after := page.next) is None:
+            return rows
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(data=st.data())
+def test_the_pages_in_any_order_at_any_position_are_the_whole_view_sorted(bank: Bank, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(paged_views())))
+    paged = paged_views()[name]
+    sort = data.draw(st.sampled_from(("", "-"))) + data.draw(st.sampled_from(sorted(paged.columns)))
+    with bank.as_of(data.draw(st.integers(0, bank.position))) as view:
+        found = all_pages(view, name, sort, data.draw(st.integers(1, 20)))
+        assert found == plainly(view.rows(name), sort, paged.key, paged.place)
+        assert view.page(name, limit=1).total == len(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "keeps"),
+    [
+        ("runs", RowCondition(("verdict",), "is", "failure"), lambda row: row["verdict"] == "failure"),
+        ("runs", RowCondition(("score",), "is", None), lambda row: row["score"] is None),
+        (
+            "runs",
+            RowCondition(("run", "task"), "contains", ("LIGHT", "range")),
+            lambda row: "light" in (text := (row["run"] + row["task"]).lower()) and "range" in text,
+        ),
+        ("runs", RowCondition(("tokens_in",), "after", 8000), lambda row: (row["tokens_in"] or 0) > 8000),
+        ("items", RowCondition(("domains",), "has", "lights"), lambda row: '"lights"' in row["domains"]),
+        ("items", RowCondition(("born_seq",), "upto", 200), lambda row: row["born_seq"] <= 200),
+        (
+            "items",
+            RowCondition(("state",), "among", ("pending", "active")),
+            lambda row: row["state"] in ("active", "pending"),
+        ),
+    ],
+)
+def test_a_condition_keeps_the_rows_that_a_plain_filter_keeps(
+    bank: Bank, name: str, condition: RowCondition, keeps: Any
+) -> None:
+    for point in (None, 333):
+        with bank.as_of(point) as view:
+            page = view.page(name, [condition])
+            assert page.rows == plainly(
+                list(filter(keeps, view.rows(name))),
+                f"-{paged_views()[name].place}",
+                paged_views()[name].key,
+                paged_views()[name].place,
+            )
+            assert page.total == len(page.rows) > 0
+
+
+def test_words_are_compared_in_lower_case_of_every_script() -> None:
+    from rbank_es.events import RunStarted
+
+    with Bank.create("memory:") as opened:
+        opened.append([RunStarted(run="a", task="Écoute ΣΟΦΙΑ"), RunStarted(run="b", task="100 % _")])
+        with opened.as_of() as view:
+
+            def found(*words: str) -> list[str]:
+                return [row["run"] for row in view.page("runs", [RowCondition(("task",), "contains", words)]).rows]
+
+            assert found("éCOUTE", "σοφια") == ["a"]
+            assert found("%", "_") == ["b"]
+            assert found("' OR 1=1 --") == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"sort": "nosuch"},
+        {"sort": "run; DROP TABLE runs"},
+        {"after": "nosuch"},
+        {"conditions": [RowCondition(("nosuch",), "is", 1)]},
+    ],
+)
+def test_what_is_no_column_and_no_key_is_refused(bank: Bank, asked: Any) -> None:
+    with bank.as_of() as view, pytest.raises(BadInput):
+        view.page("runs", **asked)
+
+
+def test_a_view_without_pages_says_which_have_them(bank: Bank) -> None:
+    with bank.as_of() as view, pytest.raises(BadInput, match="these have: items, runs, leakage_by_run"):
+        view.page("due")
+
+
+def test_picked_columns_are_those_of_the_rows(bank: Bank) -> None:
+    with bank.as_of() as view:
+        rows = view.page("runs").rows
+        assert view.pick("runs", ("run", "red_flags", "tokens")) == [
+            (row["run"], row["red_flags"], row["tokens"]) for row in rows
+        ]
