@@ -130,7 +130,9 @@ _Coverage = Annotated[
     float | None,
     Meta(description="Share of the query's idf that the item's words cover, 0 to 1, if the policy tells."),
 ]
-_MatchedWords = Annotated[Count | None, Meta(description="Words of the query that the item has, if the policy tells.")]
+_MatchedWords = Annotated[
+    Count | None, Meta(description="Words of the query that the item has, stop words not counted, if told.")
+]
 _Near = Annotated[Nearness | None, Meta(description="How its domains relate to the question's, where that counts.")]
 
 

@@ -8,16 +8,17 @@ in a content. No idf is below 0 or cut off, so a score tells how much of the que
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import log
+from math import fsum, log
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from rbank_es import limits
+from rbank_es.events import Floor
 from rbank_es.policies import words
 from rbank_es.policies.bm25_1 import Weight, ranked_again
 from rbank_es.policies.compound_names import compound_parts
-from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy
+from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, WordShare
 from rbank_es.policies.word_relevance import Formula, QueryWord
 
 
@@ -74,6 +75,26 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         ),
     ] = 50
 
+    coverage: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="The least share of the query's idf (times the weights of its words) that an item's words "
+            "must cover; less is withheld, so that an unrelated question is given nothing. A word that no item has "
+            "counts most. Default: 0.45 (docs/retrieval.md). 0 withholds nothing.",
+        ),
+    ] = 0.45
+    coverage_alone: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="The least such share of an item that has a single word of the query, stop words not counted: "
+            "in a large bank, some item has any one word. Default: 0.55 (docs/retrieval.md).",
+        ),
+    ] = 0.55
+
     def __post_init__(self) -> None:
         words.stop_words(self.stop_words)
 
@@ -106,9 +127,26 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         if not searched:
             return []
         pool = max(k, self.pool) if self.support else k
-        found = index.by_words(searched, self.formula, pool, filters).hits
-        hits = [RankedItem(hit.id, hit.score) for hit in found]
+        ranking = index.by_words(searched, self.formula, pool, filters)
+        shares = self._shares(searched, ranking.idf)
+        hits = [RankedItem(hit.id, hit.score, tuple(shares[at] for at in hit.matched)) for hit in ranking.hits]
         return ranked_again(hits, k, index, "item, support", self._gains) if self.support else hits
+
+    def _shares(self, searched: Sequence[QueryWord], idf: Sequence[float]) -> list[WordShare]:
+        """Return the share of each query word in the whole query's idf, by the weights of its words."""
+        masses = [word.weight * rarity for word, rarity in zip(searched, idf, strict=True)]
+        whole, light = fsum(masses) or 1.0, words.stop_words(self.stop_words)
+        # A word whose stem an earlier one has counts there.
+        return [
+            WordShare(word.word, mass / whole, not mass or word.word in light)
+            for word, mass in zip(searched, masses, strict=True)
+        ]
+
+    def floor_for(self, query: str, index: ItemIndex) -> Floor | None:
+        """Return the figures that an item must reach to be given for a query."""
+        if not (self.floor or self.coverage or self.coverage_alone):
+            return None
+        return Floor(score=self.floor or None, coverage=self.coverage, words=2, coverage_alone=self.coverage_alone)
 
     def _gains(self, rows: Iterable[Sequence[Any]]) -> dict[str, float]:
         # A restored item may have no support.

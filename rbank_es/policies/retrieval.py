@@ -81,10 +81,14 @@ class Filters(Struct, frozen=True, kw_only=True):
 
 
 class WordShare(NamedTuple):
-    """One word of a query that an item has, and its share of the query's idf, from 0 to 1."""
+    """One word of a query that an item has, and its share of the query's idf, from 0 to 1.
+
+    A light word is one that every question could have: a stop word.
+    """
 
     word: str
     share: float
+    light: bool = False
 
 
 class RankedItem(NamedTuple):
@@ -103,6 +107,11 @@ class RankedItem(NamedTuple):
         """The share of the query's idf that the item's words cover, from 0 to 1."""
         # Of all words, rounding may make a little more than 1.
         return None if self.shares is None else min(1.0, math.fsum(each.share for each in self.shares))
+
+    @property
+    def words(self) -> int | None:
+        """The number of words of the query that the item has, light ones not counted."""
+        return None if self.shares is None else sum(not each.light for each in self.shares)
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -240,8 +249,8 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         spare = 0 if floor is None else limits.WITHHELD_HITS
         for item, near in self._in_order(query, k, spare, filters, index):
             why = None if floor is None else self.shortfall(item, floor)
-            words = None if item.shares is None else len(item.shares)
-            figures: dict[str, Any] = dict(id=item.id, score=item.score, coverage=item.coverage, words=words, near=near)
+            facts = {"id": item.id, "score": item.score, "near": near}
+            figures: dict[str, Any] = facts | {"coverage": item.coverage, "words": item.words}
             if item.shares is not None:
                 shares[item.id] = item.shares
             if why is None:
@@ -283,11 +292,11 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         """Return the figure of an item that is below the floor; None if it passes. What it doesn't tell passes."""
         if floor.score is not None and abs(item.score) < floor.score:
             return "score"
-        if item.coverage is None or item.shares is None:
+        if item.coverage is None or item.words is None:
             return None
         if item.coverage < (floor.coverage or 0):
             return "coverage"
-        alone = len(item.shares) < (floor.words or 0)
+        alone = item.words < (floor.words or 0)
         return "words" if alone and item.coverage < (floor.coverage_alone or 1) else None
 
 

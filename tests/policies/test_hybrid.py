@@ -181,7 +181,9 @@ def embedded(bank: Bank, vectors: Mapping[str, Sequence[float]], *, query: Seque
 
 @pytest.fixture
 def bank(tmp_path: Path):
-    with Bank.create(tmp_path / "bank", policies=(HybridV1(model="m", cosine=0.9).choice,)) as made:
+    with Bank.create(
+        tmp_path / "bank", policies=(HybridV1(model="m", cosine=0.9, coverage=0, coverage_alone=0).choice,)
+    ) as made:
         consolidate(made, (NEAR, FAR, UNSAID))
         yield made
 
@@ -193,7 +195,7 @@ def ids(bank: Bank, **more: Any) -> list[str]:
 def test_without_a_vector_of_the_query_bm25_2_ranks_alone(bank: Bank) -> None:
     embedded(bank, {"near": [1, 0], "far": [0, 1], "unsaid": [1, 0]})
     with bank.live() as view:
-        plain = view.search(QUERY, policy=Bm25V2())
+        plain = view.search(QUERY, policy=Bm25V2(coverage=0, coverage_alone=0))
     assert bank.search(QUERY) == plain
 
 
@@ -265,7 +267,9 @@ def test_a_fork_and_an_absorption_carry_vectors(tmp_path: Path, bank: Bank) -> N
     found = bank.search(QUERY)
     with bank.fork(tmp_path / "fork") as fork:
         assert fork.search(QUERY) == found
-    with Bank.create(tmp_path / "other", policies=(HybridV1(model="m", cosine=0.9).choice,)) as other:
+    with Bank.create(
+        tmp_path / "other", policies=(HybridV1(model="m", cosine=0.9, coverage=0, coverage_alone=0).choice,)
+    ) as other:
         other.absorb(bank)
         assert other.search(QUERY) == found
 

@@ -11,7 +11,6 @@ from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadPolicy, CheckFailed
 from rbank_es.events import (
     Decision,
-    Hit,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRetrieved,
@@ -130,9 +129,7 @@ def test_a_retrieval_is_verified_by_the_settings_that_ranked_it(tmp_path: Path, 
 def searched(bank: Bank, query: str) -> MemoriesRetrieved:
     """Search a bank by the policy in force, and record it."""
     with bank.as_of() as view:
-        policy = view.retrieval_policy()
-        hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in view.search(query, 5))
-    event = MemoriesRetrieved(k=5, policy=policy.label, query=query, hits=hits)
+        event = view.retrieve(query, 5).event
     bank.append(event)
     return event
 
