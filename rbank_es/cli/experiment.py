@@ -23,6 +23,7 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.experiment_rating import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.output import (
     Cell,
@@ -316,6 +317,7 @@ def _print_plan(plan: ExperimentPlan, *, as_json: bool) -> None:
     priced = plan.usd_most is not None
     rows = [row for each in plan.conditions for row in _plan_rows(each.condition, each.runs, each.roles, priced)]
     rows += _plan_rows("the guide, once", 1, plan.guide, priced)
+    rows += _plan_rows("ratings", None, plan.ratings, priced)
     headers = ["condition", "runs", "role", "model", "calls at least", "at most", "characters in", "and out"]
     echo_table([*headers, *(["dollars"] if priced else [])], rows)
     least, most = sum(role.calls_least for role in plan.roles), sum(role.calls_most for role in plan.roles)
@@ -326,7 +328,7 @@ def _print_plan(plan: ExperimentPlan, *, as_json: bool) -> None:
     )
 
 
-def _plan_rows(name: str, runs: int, roles: Sequence[RolePlan], priced: bool) -> list[list[Cell]]:
+def _plan_rows(name: str, runs: int | None, roles: Sequence[RolePlan], priced: bool) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for number, role in enumerate(roles):
         first: list[Cell] = [name, runs] if not number else [None, None]
@@ -409,6 +411,7 @@ experiment.add_command(list_)
 experiment.add_command(show)
 experiment.add_command(run)
 experiment.add_command(whatif)
+experiment.add_command(rate)
 experiment.add_command(simulate)
 for each in REPORT_COMMANDS:
     experiment.add_command(each)

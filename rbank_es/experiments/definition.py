@@ -10,6 +10,7 @@
     baseline = "no-memory"         # the condition without memory: needed wherever another is given memory
     contrasts = [["append", "no-memory"]]   # the comparisons that are declared before the data are seen
     metrics = ["success"]          # in which each of them is tested; more of them show less of each
+    rubrics = ["guide"]            # what a model rates when all is run: answer, guide; nothing unless named
 
     [shared]                       # what all conditions share: any setting of a condition
     layers = ["L0", "L2"]
@@ -50,6 +51,7 @@ from rbank_es.events import PolicyChoice
 from rbank_es.events.json_input import read_at_most
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds
 from rbank_es.experiments.toml_text import to_toml
+from rbank_es.judging.rubric import Subject
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.settings import ExtractFrom, LoopSettings, Perturbation
 from rbank_es.models.choice import LmChoice
@@ -154,6 +156,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     baseline: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
     metrics: tuple[str, ...] = ("success",)
+    rubrics: tuple[Subject, ...] = ()
     models: dict[Role, LmChoice] = {}
     condition: tuple[Condition, ...]
 
@@ -228,11 +231,13 @@ def _check_name(name: str, whose: str) -> None:
 
 
 def _check_metrics(names: tuple[str, ...]) -> None:
-    from rbank_es.experiments.metrics import METRICS
+    from rbank_es.experiments.metrics import METRICS, RUBRIC
 
     for name in names:
         if name not in METRICS:
             raise BadInput(f"no metric is called {name!r}{hint(name, METRICS)}")
+        if name == RUBRIC:
+            raise BadInput("ratings by a rubric are an opinion beside the other metrics: declare contrasts in those")
 
 
 def _check_condition(one: Condition) -> None:

@@ -24,6 +24,7 @@ from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
 from rbank_es.experiments.guide_worth import GuideWorth, guide_worths
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
+from rbank_es.experiments.ratings import KnownRatings, known_ratings
 from rbank_es.experiments.run_rows import RunRow, rows_of
 from rbank_es.experiments.suite import Suite, load_suite
 from rbank_es.experiments.trial_place import (
@@ -79,6 +80,7 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     code       release and commit of the code that ran all trials
     source     SHA-256 of the ontology by which terms and flaws were checked; None: they were not
     unplanned  places under `banks` that belong to no trial: nothing of them was read
+    ratings    by rubric, with the head of their log
     guides     in the bank from which the trials were forked
     """
 
@@ -89,6 +91,7 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None
     trials: tuple[TrialRead, ...]
     unplanned: tuple[str, ...]
+    ratings: KnownRatings
     guides: tuple[GuideWorth, ...]
     rows: tuple[RunRow, ...]
 
@@ -103,7 +106,8 @@ def read_experiment(folder: Path, source: Source | None = None, progress: Progre
     """
     head = FolderHead.of(folder)
     head.require_source(source)
-    planned, found = trials(head.experiment), _Found()
+    ratings = known_ratings(folder)
+    planned, found = trials(head.experiment), _Found(ratings.shares)
     for done, trial in enumerate(planned, 1):
         found.add(TrialPlace(folder, trial), head, source)
         if progress is not None:
@@ -116,7 +120,8 @@ def read_experiment(folder: Path, source: Source | None = None, progress: Progre
         source=source.ontology.digest if source is not None and source.ontology is not None else None,
         trials=tuple(found.trials),
         unplanned=tuple(_unplanned(folder, planned)),
-        guides=_guides(folder, source),
+        ratings=ratings,
+        guides=_guides(folder, source, ratings.shares),
         rows=tuple(found.rows),
     )
 
@@ -209,13 +214,13 @@ def _environment(data: bytes, name: str) -> Mapping[str, Any]:
     return found
 
 
-def _guides(folder: Path, source: Source | None) -> tuple[GuideWorth, ...]:
+def _guides(folder: Path, source: Source | None, ratings: Mapping[str, float]) -> tuple[GuideWorth, ...]:
     """Return the guides that were written before the first trial."""
     path = directory(folder / BANKS, base_place(folder))
     if path is None:
         return ()
     with Bank.open(path) as bank:
-        return tuple(guide_worths(bank, source))
+        return tuple(guide_worths(bank, source, ratings))
 
 
 def _unplanned(folder: Path, planned: Sequence[Trial]) -> Iterator[str]:
@@ -236,7 +241,8 @@ def _unplanned(folder: Path, planned: Sequence[Trial]) -> Iterator[str]:
 class _Found:
     """The trials read so far, and what all of them must have in common."""
 
-    def __init__(self) -> None:
+    def __init__(self, ratings: Mapping[str, float]) -> None:
+        self._ratings = ratings
         self.trials: list[TrialRead] = []
         self.rows: list[RunRow] = []
         self._code: dict[tuple[str, str], str] = {}
@@ -255,7 +261,7 @@ class _Found:
             self.trials.append(TrialRead(**named, place=where, state="missing"))
             return
         with opened as bank:
-            rows = rows_of(bank, head.suite, source)
+            rows = rows_of(bank, head.suite, source, self._ratings)
             record = record_of(bank, rows, head.terms(place.trial), where)
             self._compare(bank, place.trial, rows, where)
             self.rows += rows

@@ -109,6 +109,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     models    of the experiment, by role;  suite  its SHA-256
     files     SHA-256 of the definition, the suite and the environment
     source    SHA-256 of the ontology by which terms were checked; None: they were not
+    rubrics   versions and models of the ratings;  ratings  the head of their log
     unit      what counts as one independent value
     level     of the intervals
     """
@@ -125,6 +126,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     suite_tasks: int
     files: Mapping[str, str]
     source: str | None
+    rubrics: tuple[str, ...]
+    ratings: str
     unit: Unit
     runs: int
     trials: tuple[TrialRead, ...]
@@ -163,6 +166,8 @@ def results_of(data: ExperimentData) -> Results:
         suite_tasks=len(data.suite.tasks),
         files=data.files,
         source=data.source,
+        rubrics=data.ratings.rubrics,
+        ratings=data.ratings.head,
         unit=measures.unit,
         runs=len(rows),
         trials=data.trials,

@@ -89,7 +89,8 @@ def run_experiment(
 
     Raises:
         BadInput: the folder holds something else, or another process runs this experiment.
-        LmFailed, SandboxUnavailable, MissingExtra: every run would fail; nothing was recorded.
+        LmFailed, SandboxUnavailable, MissingExtra: every run would fail, and nothing was recorded; or, once all is run,
+            no rating can be had.
         LoopStopped: a trial stopped. The others end after their current task. The same call goes on.
     """
     if not 1 <= jobs <= limits.EXPERIMENT_JOBS:
@@ -105,7 +106,10 @@ def run_experiment(
         waits: dict[str, Any] = {"patience_s": patience_s, "sleep": sleep}
         patiently(partial(_write_guide, materials, base, places, parts), lambda: 0, **waits)
         work = _Work(materials, folder, places, on_task, on_trial, {**waits, **parts})
-        return work.done_by(jobs)
+        outcomes = work.done_by(jobs)
+        if materials.experiment.rubrics:
+            _rate(materials, folder, parts)
+        return outcomes
 
 
 # ---------------------------------------------------------------- the folder
@@ -235,6 +239,16 @@ def _write_guide(materials: Materials, base: Bank, places: _Places, parts: dict[
         settings = materials.settings(wanting)
         own = places.of(guide_settings(settings).executor, settings.bounds)
         write_guide(base, settings, materials.source, **own, **parts)
+
+
+def _rate(materials: Materials, folder: Path, parts: dict[str, Any]) -> None:
+    """Have the judging model rate what the definition names."""
+    from rbank_es.experiments.ratings import rate_experiment
+
+    experiment, models = materials.experiment, materials.experiment.models
+    own = {"model_for": parts["model_for"]} if "model_for" in parts else {}
+    judge = models.get("judge", models["agent"])
+    rate_experiment(folder, experiment, materials.suite, judge, experiment.rubrics, **own)
 
 
 # ---------------------------------------------------------------- sandboxes and jobs

@@ -8,13 +8,14 @@ may be nothing at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from rbank_es.events import ArtifactMaterialised
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.experiments.run_rows import NO_RATINGS
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -28,6 +29,7 @@ class GuideWorth(Struct, frozen=True, kw_only=True):
     """A guide and its cost. None is unknown.
 
     grounded_share  of the IRIs and prefixed names in its text, those that the ontology has
+    rated           by a model and a rubric, 0 to 1
     verdict         of the judge that was asked about the run that wrote it: `rbank-es judge run`
     """
 
@@ -38,6 +40,7 @@ class GuideWorth(Struct, frozen=True, kw_only=True):
     tokens: int | None
     cost_usd: float | None
     grounded_share: float | None
+    rated: float | None = None
     verdict: VerdictValue | None
 
     def break_even(self, metric: str, without: float | None, given: float | None) -> int | None:
@@ -51,8 +54,13 @@ class GuideWorth(Struct, frozen=True, kw_only=True):
         return math.ceil(cost / (without - given))
 
 
-def guide_worths(bank: Bank, source: Source | None = None) -> Iterator[GuideWorth]:
-    """Yield the guides in a bank, in the order in which they were written; terms are looked up in the source."""
+def guide_worths(
+    bank: Bank, source: Source | None = None, ratings: Mapping[str, float] = NO_RATINGS
+) -> Iterator[GuideWorth]:
+    """Yield the guides in a bank, in the order in which they were written; terms are looked up in the source.
+
+    `ratings` are by the ids of the events that hold the guides.
+    """
     verdicts = bank.state().verdicts
     for event in bank.events(types={"artifact_materialised"}, resolve=True):
         if not isinstance(event, ArtifactMaterialised) or event.kind != "guide":
@@ -67,6 +75,7 @@ def guide_worths(bank: Bank, source: Source | None = None) -> Iterator[GuideWort
             tokens=(event.tokens_in or 0) + (event.tokens_out or 0) if known else None,
             cost_usd=event.cost_usd,
             grounded_share=_grounded_share(bank.text(event.text), source),
+            rated=ratings.get(event.id),
             verdict=judged.verdict if judged is not None else None,
         )
 

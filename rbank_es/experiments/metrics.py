@@ -17,6 +17,9 @@ from rbank_es.experiments.statistics import mean_of, pass_at_k
 Better = Literal["higher", "lower", ""]
 Area = Literal["quality", "convergence", "efficiency", "leakage", "memory", "rollouts", "judge", "contamination"]
 Measure = Callable[[Sequence[RunRow]], float | None]
+RUBRIC = "rubric"
+"""The metric that no contrast may be declared in: a model's opinion stands beside what can be computed."""
+
 PASS_K = 3
 """The k of pass@k, as the source documents' number of rollouts; tasks with fewer rollouts count with theirs."""
 
@@ -106,6 +109,7 @@ METRICS: Mapping[str, Metric] = {
     "wrong": Metric("Other rows", "quality", "share", "lower", _quality_of("wrong")),
     "anti_patterns": Metric("Flaws in query and answer", "quality", "a run", "lower", _mean_of("anti_patterns")),
     "grounded": Metric("Terms that exist", "quality", "share", "higher", _mean_of("grounded_share")),
+    RUBRIC: Metric("Rating by a model, of a rubric", "quality", "0 to 1", "", _mean_of("rubric")),
     "converged": Metric("Submitted by itself", "convergence", "share", "higher", _share_of(lambda row: row.converged)),
     "iterations": Metric("Iterations", "efficiency", "a run", "lower", _mean_of("iterations")),
     "lm_calls": Metric("Calls of models", "efficiency", "a run", "lower", _mean_of("lm_calls")),

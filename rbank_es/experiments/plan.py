@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.context.layer import budgets_of
 from rbank_es.events.run_events import Trial
@@ -81,7 +82,7 @@ class ConditionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment will do. `guide` are the calls of the one run that writes a guide, if one is needed."""
+    """What an experiment will do. `guide` are the calls of the run that writes a guide, `ratings` those by rubric."""
 
     experiment: str
     tasks: int
@@ -90,11 +91,12 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
     conditions: tuple[ConditionPlan, ...]
     guide: tuple[RolePlan, ...] = ()
+    ratings: tuple[RolePlan, ...] = ()
 
     @property
     def roles(self) -> tuple[RolePlan, ...]:
-        """The calls of all roles of all conditions, and of the guide."""
-        return (*self.guide, *(role for each in self.conditions for role in each.roles))
+        """The calls of all roles of all conditions, of the guide, and of the ratings."""
+        return (*self.guide, *self.ratings, *(role for each in self.conditions for role in each.roles))
 
     @property
     def runs(self) -> int:
@@ -122,6 +124,7 @@ def planned(materials: Materials, prices: Prices | None = None) -> ExperimentPla
         trials=experiment.lives,
         conditions=tuple(_condition(materials, each, prices) for each in experiment.condition),
         guide=_guide(materials, prices),
+        ratings=_ratings(materials, prices),
     )
 
 
@@ -166,6 +169,21 @@ def _guide(materials: Materials, prices: Prices | None) -> tuple[RolePlan, ...]:
     text = estimated_context(task, settings, materials.source, None).text
     chars = len(text) + len(QUESTION) + manual_chars(settings, materials.source)
     return _summed([estimate_calls(chars, settings)], 1, prices)
+
+
+def _ratings(materials: Materials, prices: Prices | None) -> tuple[RolePlan, ...]:
+    experiment, models = materials.experiment, materials.experiment.models
+    answers = experiment.orders * experiment.repetitions * len(materials.suite.tasks)
+    answers *= sum(each.rollouts for each in experiment.condition)
+    guides = int(any(each.needs_guide for each in experiment.condition))
+    texts = answers * ("answer" in experiment.rubrics) + guides * ("guide" in experiment.rubrics)
+    if not texts:
+        return ()
+    tokens = limits.RUBRIC_TEXT_CHARS // CHARS_A_TOKEN + ANSWER_TOKENS
+    most = limits.JUDGE_TRIES
+    model = models.get("judge", models["agent"]).name
+    one = CallEstimate(role="judge", model=model, least=1, most=most, tokens_most=most * tokens)
+    return _summed([[one]] * texts, 1, prices)
 
 
 def _summed(tasks: Sequence[Sequence[CallEstimate]], lives: int, prices: Prices | None) -> tuple[RolePlan, ...]:

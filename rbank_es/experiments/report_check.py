@@ -21,8 +21,9 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogError, RBankError, message_of
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.plan import trials
+from rbank_es.experiments.ratings import ratings_place
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
-from rbank_es.experiments.trial_place import DEFINITION, TrialPlace, read_part
+from rbank_es.experiments.trial_place import DEFINITION, RATINGS, TrialPlace, read_part
 from rbank_es.log import Head
 from rbank_es.system.files import kind_of
 
@@ -112,20 +113,21 @@ def _log_differences(
     """Yield what is wrong with the logs: a damaged one has no place, a changed one that of the head."""
     heads = {each.place: each.head for each in recorded.trials}
     planned = trials(head.experiment)
+    yield from _log_difference(lambda: ratings_place(folder), RATINGS, recorded.ratings)
     for done, trial in enumerate(planned, 1):
         place = TrialPlace(folder, trial)
         name = str(place.bank.relative_to(folder))
-        yield from _log_difference(place, name, heads.get(name, ""))
+        yield from _log_difference(lambda place=place: place.found_bank, name, heads.get(name, ""))  # type: ignore[misc]
         if progress is not None:
             progress(done, len(planned))
 
 
-def _log_difference(place: TrialPlace, name: str, recorded: str) -> Iterator[ReportDifference]:
+def _log_difference(find: Callable[[], Path | None], name: str, recorded: str) -> Iterator[ReportDifference]:
     noted: Head | None = None
     with suppress(BadInput):
         noted = Head.parse(recorded)
     try:
-        path = place.found_bank
+        path = find()
         if path is None:
             if recorded:
                 yield ReportDifference(
@@ -169,6 +171,7 @@ class _Recorded(msgspec.Struct):
     """What a check takes from a report before it computes anything: by which ontology, and from which logs."""
 
     source: str | None = None
+    ratings: str = ""
     trials: list[_RecordedTrial] = []
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from msgspec import Struct
 
 from rbank_es.errors import BadInput, JudgeFailed
-from rbank_es.events import ContextBuilt, MemoriesRead, RunJudged, RunStarted
+from rbank_es.events import ContextBuilt, MemoriesRead, RunFinished, RunJudged, RunStarted
 from rbank_es.events.run_events import Trial, VerdictValue
 from rbank_es.experiments.contamination import Contamination, contamination_of
 from rbank_es.experiments.quality_gates import Gate, broken_gates
@@ -41,12 +41,16 @@ ANTI_PATTERNS = frozenset(
 """Findings that a query or an answer is written badly, whatever its result."""
 
 
+NO_RATINGS: Mapping[str, float] = {}
+
+
 class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run of a trial. None is unknown, never 0.
 
     position        of its task among those of the trial, from 1
     verdict         the one that stands for learning;  scored  that of the right answer
     quality         how its result relates to the right one; None if nobody scored it
+    rubric          rating of its answer by a model, 0 to 1; see `rbank_es.experiments.ratings`
     judged_rightly  whether the judge agrees with the right answer; None where either didn't decide
     anti_patterns   findings in its query and answer;  grounded_share  of the terms it named, those that exist
     seconds         by the clock of the loop;  sizes ending in `chars` are characters
@@ -78,6 +82,7 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     verdict: VerdictValue | None
     scored: VerdictValue | None
     quality: Quality | None
+    rubric: float | None
     judged_rightly: bool | None
     anti_patterns: int | None
     grounded_share: float | None
@@ -115,17 +120,20 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.selected and not self.gates_broken
 
 
-def rows_of(bank: Bank, suite: Suite, source: Source | None = None) -> list[RunRow]:
+def rows_of(
+    bank: Bank, suite: Suite, source: Source | None = None, ratings: Mapping[str, float] = NO_RATINGS
+) -> list[RunRow]:
     """Return the rows of a trial's bank, in the order in which its runs began.
 
     Runs of tasks that are not in the suite (a guide is written in such a run) have none. With a source, queries are
-    checked for anti-patterns and terms that don't exist; only the source is asked, never a model.
+    checked for anti-patterns and terms that don't exist; only the source is asked, never a model. `ratings` are by the
+    ids of the events that ended the runs.
 
     Raises `BadInput` for a run of another suite, or of two trials in one bank.
     """
     tasks = {task.id: task for task in suite.tasks}
     with bank.as_of() as view:
-        known = _Known(bank, view)
+        known = _Known(bank, view, ratings)
         rows = [known.row(started, tasks[started.task_id or ""], source) for started in known.runs_of(tasks)]
     places = {(row.experiment, row.condition, row.order, row.repetition) for row in rows}
     if len(places) > 1:
@@ -139,21 +147,23 @@ def rows_of(bank: Bank, suite: Suite, source: Source | None = None) -> list[RunR
 class _Known:
     """What a bank knows of its runs, read once."""
 
-    def __init__(self, bank: Bank, view: View) -> None:
-        self._bank = bank
+    def __init__(self, bank: Bank, view: View, ratings: Mapping[str, float]) -> None:
+        self._bank, self._ratings = bank, dict[str, float | None]()
         self.started = {e.run: e for e in reversed([*bank.events(types={"run_started"})]) if isinstance(e, RunStarted)}
         self._totals = {row["run"]: row for row in view.rows("runs")}
         self._sizes = {row["run"]: row for row in view.rows("leakage_by_run")}
         self._given: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._contexts: dict[str, ContextBuilt] = {}
         self._judged: dict[int, RunJudged] = {}
-        for event in bank.events(types={"context_built", "memories_read", "run_judged"}):
+        for event in bank.events(types={"context_built", "memories_read", "run_finished", "run_judged"}):
             match event:
                 case ContextBuilt(run=run, items=items):
                     self._contexts[run] = event
                     self._given[run].update(dict.fromkeys(items))
                 case MemoriesRead(run=run, ids=ids):
                     self._given[run].update(dict.fromkeys(ids))
+                case RunFinished(run=run, id=id):
+                    self._ratings[run] = ratings.get(id)
                 case RunJudged(seq=seq):
                     self._judged[seq] = event
         self._in_bank, self.state = _grown(bank)
@@ -196,6 +206,7 @@ class _Known:
             verdict=verdict,
             scored=scored,
             quality=self._quality(run, total["outcome"]),
+            rubric=self._ratings.get(run),
             judged_rightly=None if {verdict, scored} & {None, "undecided"} else verdict == scored,
             anti_patterns=anti_patterns,
             grounded_share=grounded,

@@ -147,9 +147,10 @@ def guide_sentences(results: Results) -> Iterator[str]:
         cost = [f"{value:,} {unit}" for name, unit in known.items() if (value := getattr(worth, name)) is not None]
         share = "not looked up" if worth.grounded_share is None else f"{100 * worth.grounded_share:.1f}%"
         verdict = worth.verdict or "nobody judged it"
+        rated = f" A model rates it {worth.rated:.2f} of 1." if worth.rated is not None else ""
         yield (
             f"A guide of {worth.chars:,} characters cost {', '.join(cost) or 'an unknown amount'}. Terms in it that "
-            f"exist: {share}. Verdict on it: {verdict}."
+            f"exist: {share}. Verdict on it: {verdict}.{rated}"
         )
         for each in guide.break_even:
             paid = [f"{n:,} tasks in {known[name]}" for name, n in each.tasks.items() if n is not None]

@@ -19,8 +19,8 @@ from rbank_es.system.files import kind_of, read_regular
 DEFINITION, SUITE, ENVIRONMENT = "experiment.toml", "suite.json", "environment.json"
 """The files of an experiment's folder beside its banks."""
 
-BANKS, CUT = "banks", "cut"
-"""Its folders: of the banks, and of those that were cut off inside a task."""
+BANKS, CUT, RATINGS = "banks", "cut", "ratings"
+"""Its folders: of the banks, of those that were cut off inside a task, and the bank of ratings by rubric."""
 
 
 class TrialPlace(NamedTuple):

@@ -168,7 +168,7 @@ def _words(trial: Trial) -> str:
 
 
 def results_digest(rows: Iterable[RunRow]) -> str:
-    """Return the SHA-256, in hex, of the rows of a trial, without what depends on a clock or on a source.
+    """Return the SHA-256, in hex, of the rows of a trial, without what depends on a clock, a source or a rating.
 
     `experiment_finished` records it. So a trial that was cut off has the digest of one that was not, and a verdict that
     came after the end of a trial gives another one. What is None is left out: a fact that a later release adds to rows
@@ -178,7 +178,7 @@ def results_digest(rows: Iterable[RunRow]) -> str:
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
 
-_OF_THE_MOMENT = frozenset({"seconds", "anti_patterns", "grounded_share"})
+_OF_THE_MOMENT = frozenset({"seconds", "anti_patterns", "grounded_share", "rubric"})
 
 
 def _kept(row: RunRow) -> dict[str, Any]:

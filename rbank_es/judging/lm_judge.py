@@ -148,12 +148,12 @@ def judge_by_lm(
     known, seen = precedents or Precedents(), evidence or Evidence()
     # Markers are removed from every text, because an agent's answer must not begin a field of the prompt.
     asked = {
-        "task": _within(outcome.task, limits.JUDGE_ANSWER_CHARS),
-        "answer": _within(outcome.answer, limits.JUDGE_ANSWER_CHARS),
-        "sparql": _within(outcome.sparql, limits.JUDGE_QUERY_CHARS),
-        "rows": _within(_rows(seen.answer), limits.JUDGE_ROWS_CHARS),
-        "steps": _within(seen.ending, limits.JUDGE_STEPS_CHARS),
-        "suspicions": _within(_listed(seen.findings), limits.JUDGE_REASON_CHARS),
+        "task": within(outcome.task, limits.JUDGE_ANSWER_CHARS),
+        "answer": within(outcome.answer, limits.JUDGE_ANSWER_CHARS),
+        "sparql": within(outcome.sparql, limits.JUDGE_QUERY_CHARS),
+        "rows": within(_rows(seen.answer), limits.JUDGE_ROWS_CHARS),
+        "steps": within(seen.ending, limits.JUDGE_STEPS_CHARS),
+        "suspicions": within(_listed(seen.findings), limits.JUDGE_REASON_CHARS),
         "principles": unmarked(known.principles),
         "cases": unmarked(known.cases),
     }
@@ -189,7 +189,7 @@ def _listed(findings: tuple[Finding, ...]) -> str:
     return "\n".join(f"- {each.code}: {each.message}" for each in findings)
 
 
-def _within(text: str, chars: int) -> str:
+def within(text: str, chars: int) -> str:
     """Return a text truncated in its middle, and with no field marker; `none` for an empty one."""
     if len(text) <= chars:
         return unmarked(text.strip()) or NONE

@@ -10,6 +10,7 @@ import pytest
 from rbank_es.experiments.suite import Suite, write_suite
 from tests.cli_runner import digest_of, fails, run
 from tests.experiments.folders import pair, suite_of, written
+from tests.experiments.test_ratings import RATED
 from tests.loop.loops import TASKS
 from tests.loop.test_closed_loop import REACT
 from tests.sandbox.sandboxes import require_dspy
@@ -143,3 +144,17 @@ def test_a_folder_without_an_experiment_has_no_report(tmp_path: Path) -> None:
 def told(text: str) -> str:
     """A text without its line breaks."""
     return " ".join(text.split())
+
+
+@pytest.mark.slow
+def test_answers_are_rated_by_a_rubric_and_the_report_shows_it(tmp_path: Path) -> None:
+    require_dspy()
+    written(tmp_path / "pair")
+    (tmp_path / "rating.toml").write_text(RATED)
+    command = ("experiment", "rate", "pair", "--lm", "script:rating.toml", "--rubric", "answer")
+    assert "rated 24 texts by script:rating; 0 had a rating" in run(*command, cwd=tmp_path).out
+    again = run(*command, "--json", cwd=tmp_path).json
+    assert (again["before"], again["now"], again["scripted"]) == (24, 0, True)
+    run("experiment", "report", "pair", cwd=tmp_path)
+    assert "Rating by a model, of a rubric" in (tmp_path / "pair" / "report.html").read_text()
+    assert run("experiment", "check", "pair", "--json", cwd=tmp_path).json["ok"]

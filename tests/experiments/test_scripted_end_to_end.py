@@ -16,6 +16,7 @@ from rbank_es.experiments.materials import gather
 from rbank_es.experiments.suite import Suite
 from rbank_es.loop.tasks import load_tasks
 from rbank_es.models.choice import LmChoice
+from tests.experiments.test_ratings import GUIDE_RATED
 from tests.loop.loops import source
 from tests.loop.test_closed_loop import of_type
 from tests.loop.test_guide_run import SCRIPT as GUIDE_SCRIPT
@@ -33,7 +34,7 @@ NAMES = [*(f"E{number}" for number in range(1, 9)), *LEARNING]
 
 def chosen(name: str, script: Path) -> Experiment:
     """A shipped experiment, each condition once."""
-    script.write_text(lights().script.read_text() + GUIDE_SCRIPT)
+    script.write_text(lights().script.read_text() + GUIDE_SCRIPT + GUIDE_RATED)
     models = {"agent": LmChoice(model=f"script:{script}")}
     return msgspec.structs.replace(load_experiment(name), models=models, orders=1, repetitions=1)  # type: ignore[arg-type]
 
