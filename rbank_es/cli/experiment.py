@@ -23,7 +23,6 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import CommandGroup, command, debug_option
-from rbank_es.cli.shared.experiment_rating import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.output import (
     Cell,
@@ -41,6 +40,7 @@ from rbank_es.cli.shared.output import (
     styled,
     warn,
 )
+from rbank_es.cli.shared.rubric_ratings import rate
 from rbank_es.cli.shared.simulation import simulate
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
