@@ -18,7 +18,7 @@ from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanki
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.builder import in_memory
-from rbank_es.projections.memory_index import FTS_COLUMNS, fts_ddl
+from rbank_es.projections.full_text import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
 from rbank_es.projections.vector_index import HeldVectors

@@ -10,17 +10,15 @@ frequencies and average lengths in BM25, and so the scores of all others.
 from __future__ import annotations
 
 from rbank_es.events import ConsolidationProposed, Event
+from rbank_es.projections.active_texts import ACTIVE_TEXT_TABLES, index_active_texts
+from rbank_es.projections.full_text import fts_ddl
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.paged_view import PagedView
+from rbank_es.projections.posting_tables import POSTING_TABLES, index_words
 from rbank_es.projections.projection import Change, Projection
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.usage import COUNTED
 from rbank_es.state.memory import MEMORY_HANDLERS
-
-FTS_COLUMNS = ("title", "desc", "content", "tags")
-"""The columns of the full-text index, in the order of a retrieval policy's weights."""
-
-TOKENIZER = "porter unicode61"
 
 
 def record_facts(memory: StoredMemory, event: Event) -> list[Change]:
@@ -102,13 +100,6 @@ SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices 
 """
 
 
-def fts_ddl(name: str, content: str) -> str:
-    """Return the statement that creates a full-text index like the live one; `content` names its text table, if any."""
-    columns = ", ".join(f'"{column}"' for column in FTS_COLUMNS)
-    rowid = ", content_rowid='text'" if content else ""
-    return f"CREATE VIRTUAL TABLE {name} USING fts5({columns}, content='{content}'{rowid}, tokenize='{TOKENIZER}')"
-
-
 MEMORY_INDEX = Projection(
     name="memory_index",
     version=1,
@@ -134,7 +125,8 @@ MEMORY_INDEX = Projection(
         "due": _DUE,
         "drawn_candidates": _DRAWN,
     },
-    virtual={"items_fts": fts_ddl("items_fts", "candidates")},
+    indexers=(index_words, index_active_texts),
+    virtual={"items_fts": fts_ddl("items_fts", "candidates"), **POSTING_TABLES, **ACTIVE_TEXT_TABLES},
     bulk_begin=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 0)",),
     bulk_end=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 4)",),
 )

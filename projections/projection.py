@@ -55,6 +55,8 @@ class Put(Struct, frozen=True, gc=False):
 
 Change = Insert | Close | Put
 Handler = Callable[..., Iterable[Change]]
+Indexer = Callable[[sqlite3.Connection, int, int], None]
+"""Brings tables in `virtual` up to a batch: the connection, the position before it, and its last one."""
 
 
 class Table(Struct, frozen=True, kw_only=True, dict=True):
@@ -117,9 +119,10 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     follow from earlier ones, `memory` makes what the handlers get before the event, once per reading of the log. It is
     given the connection, or None if there are no rows yet; it must remember what the handlers made of every event
     since, because rows are written at the end of a batch. `resolves` are event types whose long texts are needed.
-    `settle` is SQL that runs once per batch, with `:after` and `:upto`; its outcome must not depend on where batches
-    end. People and programs read the `views`, written as if only the present existed; `paged` are those that have
-    pages. `virtual` are search indexes; `bulk_begin` and `bulk_end` run around a rebuild.
+    `settle` is SQL that runs once per batch, with `:after` and `:upto`; then each of `indexers` is called with the
+    connection and these. Their outcome must not depend on where batches end. People and programs read the `views`,
+    written as if only the present existed; `paged` are those that have pages. `virtual` are search indexes;
+    `bulk_begin` and `bulk_end` run around a rebuild.
     """
 
     name: str
@@ -130,6 +133,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     tables: tuple[Table, ...] = ()
     resolves: frozenset[str] = frozenset()
     settle: tuple[str, ...] = ()
+    indexers: tuple[Indexer, ...] = ()
     indexes: Mapping[str, str] = {}
     views: Mapping[str, str] = {}
     paged: Mapping[str, PagedView] = {}
@@ -367,11 +371,13 @@ def _refused(projection: Projection, event: Event, error: Exception) -> Projecti
 
 
 def settle(connection: sqlite3.Connection, projections: Iterable[Projection], after: int, upto: int) -> None:
-    """Run the settling SQL of the projections for the positions after `after`, up to `upto`."""
+    """Run the settling SQL and the indexers of the projections for the positions after `after`, up to `upto`."""
     span = {"after": after, "upto": upto}
     for projection in projections:
         for statement in projection.settle:
             connection.execute(statement, span)
+        for index in projection.indexers:
+            index(connection, after, upto)
 
 
 def _quoted(name: str) -> str:

@@ -14,7 +14,7 @@ from rbank_es.policies.compound_names import compound_parts
 from rbank_es.policies.word_relevance import Document
 from rbank_es.policies.words import words_of
 from rbank_es.projections.builder import in_memory
-from rbank_es.projections.memory_index import fts_ddl
+from rbank_es.projections.full_text import fts_ddl
 
 # One row for each token of the texts in the index.
 _TOKENS = "CREATE VIRTUAL TABLE spelled_tokens USING fts5vocab(spelled, 'instance')"
@@ -54,11 +54,15 @@ class Tokenizer:
 
     def counted(self, texts: Sequence[str]) -> Iterator[Counter[str]]:
         """Yield how often each text has each of its tokens. Those of all texts are in memory together."""
+        return map(Counter, self.sequences(texts))
+
+    def sequences(self, texts: Sequence[str]) -> Iterator[Iterable[str]]:
+        """Yield the tokens of each text, in an order that depends on that text alone."""
         words = [words_of(text) if text.isascii() else None for text in texts]
         self._learn(chain.from_iterable(some for some in words if some is not None))
         others = iter(self._spelled([text for text, some in zip(texts, words, strict=True) if some is None]))
         for some in words:
-            yield Counter(next(others) if some is None else chain.from_iterable(map(self._known.__getitem__, some)))
+            yield next(others) if some is None else chain.from_iterable(map(self._known.__getitem__, some))
 
     def _learn(self, words: Iterable[str]) -> None:
         new = [word for word in {*words} if word not in self._known]
@@ -66,7 +70,7 @@ class Tokenizer:
             self._known.update(zip(new, map(tuple, self._spelled(new)), strict=True))
 
     def _spelled(self, texts: Sequence[str]) -> list[list[str]]:
-        """Return the tokens of each text, in any order."""
+        """Return the tokens of each text, in order of the tokens."""
         run, found = self._connection, [list[str]() for _ in texts]
         run.execute("BEGIN")
         run.executemany("INSERT INTO spelled (rowid, content) VALUES (?, ?)", enumerate(texts))

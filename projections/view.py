@@ -1,15 +1,15 @@
 """Views of a bank as of a position: its rows (`ViewRows`), and searches as they were then.
 
 Search ranks exactly the items that were active at the position. BM25 weighs a word by the number of documents that have
-it, and a document by its length relative to the average. So an index that also holds later or ended items gives other
-scores and another order. The live index holds the active items. If another set was active at the position, an index of
-that set is made in memory, once per view.
+it, and a document by its length relative to the average. So a count that takes in later or ended items gives other
+scores and another order. `projections/word_index.py` counts those of the position, the present one or another. A policy
+that asks SQLite's full-text index itself gets one of exactly these items: the live one, or one made in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -17,8 +17,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadSearch
 from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
+from rbank_es.projections.full_text import fts_ddl
 from rbank_es.projections.lineage import LineageEdge, LineageNode
-from rbank_es.projections.memory_index import fts_ddl
 from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
 from rbank_es.projections.vector_index import ranked_by_vector
 from rbank_es.projections.view_rows import ViewConnection, ViewRows
@@ -26,8 +26,9 @@ from rbank_es.projections.view_rows import ViewConnection, ViewRows
 if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.items import Polarity
-    from rbank_es.policies import Choice, Filters, Formula, QueryWord, RetrievalPolicy, WordRanking
+    from rbank_es.policies import Choice, Filters, Formula, QueryWord, RankedItem, RetrievalPolicy, WordRanking
     from rbank_es.policies.vector_relevance import VectorRanking
+    from rbank_es.projections.word_index import WordIndex
 
 # Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
 _POLICY = """
@@ -254,29 +255,22 @@ class View(ViewRows):
 
     @contextmanager
     def _indexing(self) -> Iterator[_Index]:
-        """Provide the index of the items active at the position as `items_fts` until the context ends."""
-        connection = self._shared.connection
-        if not self._shared.prepared:
-            connection.execute(_ACTIVE_ITEMS.format(seq=self.position))
+        """Provide the items active at the position to policies until the context ends."""
+        shared = self._shared
+        if not shared.prepared:
+            shared.connection.execute(_ACTIVE_ITEMS.format(seq=self.position))
             wins, losses = (_OUTCOME.format(seq=self.position, verdict=name) for name in ("success", "failure"))
-            connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses, seq=self.position))
-            self._shared.prepared = True
-        if self._shared.own_index:
-            yield _Index(self._shared, self.position)
-            return
-        # One transaction, because another process could change the live index after it was checked.
-        connection.execute("BEGIN")
+            shared.connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses, seq=self.position))
+            shared.prepared = True
+        had_own = shared.own_index
+        # One transaction, because another process could change the file between two statements.
+        shared.connection.execute("BEGIN")
         try:
-            if connection.execute(_CHANGED_SINCE, (self.position,)).fetchone()[0]:
-                connection.execute(fts_ddl("temp.items_fts", ""))
-                connection.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
-                connection.execute(_FILL, {"seq": self.position})
-                self._shared.own_index = True
-            yield _Index(self._shared, self.position)
-            connection.execute("COMMIT")
+            yield _Index(shared, self.position)
+            shared.connection.execute("COMMIT")
         except BaseException:
-            self._shared.own_index = False
-            connection.execute("ROLLBACK")
+            shared.connection.execute("ROLLBACK")
+            shared.own_index = had_own
             raise
 
 
@@ -289,26 +283,35 @@ class _Index:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT."""
+        if "items_fts" in sql.lower():
+            self._index_full_text()
         return self._connection.execute(sql, parameters).fetchall()
 
-    def best(self, words: Sequence[str], k: int, filters: Filters) -> None:
-        """Leave every search to SQL: a view is asked few questions, and its full-text index is at hand."""
+    def best(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
+        """Return the best items by BM25 with equal weights; None for a word that FTS5 takes as a phrase."""
+        return self._words().by_sqlite(words, k, filters)
 
     def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
-        """Return the best items by the definition of word relevance. All active items are read, once a view."""
-        from rbank_es.policies.word_relevance import rank_documents
-        from rbank_es.projections.tokenizer import Tokenizer
-
-        with closing(Tokenizer()) as tokenizer:
-            if self._shared.documents is None:
-                rows = self.rows('SELECT item, title, "desc", content, tags FROM active_items')
-                documents = tokenizer.documents([(row[1], row[2], row[3], row[4]) for row in rows])
-                self._shared.documents = dict(zip((row[0] for row in rows), documents, strict=True))
-            tokens = tokenizer.read([word for word, _ in words])
-        condition, values = filters.sql()
-        wanted = {id for (id,) in self.rows(f"SELECT c.item FROM active_items c WHERE {condition}", values)}
-        return rank_documents(words, tokens, formula, k, self._shared.documents, wanted)
+        """Return the best items by the definition of word relevance."""
+        return self._words().by_words(words, formula, k, filters)
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors of a model; None where the query has none."""
         return ranked_by_vector(self._connection, self._position, query, model, filters)
+
+    def _words(self) -> WordIndex:
+        from rbank_es.projections.word_index import WordIndex
+
+        if self._shared.words is None:
+            self._shared.words = WordIndex(self._connection, self._position)
+        self._shared.words.refresh()
+        return self._shared.words
+
+    def _index_full_text(self) -> None:
+        """Index exactly the items active at the position as `items_fts`, if the live index has others."""
+        run = self._connection
+        if not self._shared.own_index and run.execute(_CHANGED_SINCE, (self._position,)).fetchone()[0]:
+            run.execute(fts_ddl("temp.items_fts", ""))
+            run.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
+            run.execute(_FILL, {"seq": self._position})
+            self._shared.own_index = True

@@ -23,7 +23,7 @@ from rbank_es.projections.paged_view import OF_RUN, PagedView, RowCondition, Row
 from rbank_es.projections.projection import Table, paged_views, view_texts
 
 if TYPE_CHECKING:
-    from rbank_es.policies.word_relevance import Document
+    from rbank_es.projections.word_index import WordIndex
 
 # Steps of SQLite's machine between two looks at the clock: about a millisecond.
 _STEPS = 10_000
@@ -49,7 +49,7 @@ class ViewConnection:
         self.shadowed = False
         self.prepared = False
         self.own_index = False
-        self.documents: dict[str, Document] | None = None
+        self.words: WordIndex | None = None
         self._holders = 0
 
     def hold(self) -> ViewConnection:
@@ -63,6 +63,8 @@ class ViewConnection:
         with self.lock:
             self._holders -= 1
             if not self._holders:
+                if self.words is not None:
+                    self.words.close()
                 self.connection.close()
 
 

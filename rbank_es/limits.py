@@ -109,6 +109,15 @@ SEAL_WAIT_S = 0.05
 QUERY_WORDS = 64
 # Characters of a query that are read; an agent may send a whole page.
 QUERY_CHARS = 10_000
+# Postings of a search's words from which numpy is quicker than plain Python, once it is loaded: to call it for each
+# word takes 10 us, and Python takes 100 ns for a posting.
+NUMPY_POSTINGS = 5_000
+# Postings that a process walks in plain Python before it loads numpy: that took as long as loading takes, 0.1 s.
+PYTHON_POSTINGS = 2_000_000
+# Postings that a view keeps in memory, at 6 bytes each: 50 MB, the common words of a bank of a million items.
+POSTINGS_KEPT = 8_000_000
+# Filters whose passing items a view keeps in memory, at a byte for each item.
+FILTER_MASKS_KEPT = 64
 # The largest `k` of a search, because each hit is looked up, and more are not read.
 SEARCH_HITS = 100
 # Labelled cases of one file: each costs a few searches, and ten thousand tell policies apart by less than a point.

@@ -38,6 +38,15 @@ _NEAR: dict[Nearness, str] = {
 }
 
 
+class ItemFacts(NamedTuple):
+    """What filters ask of an active item. `domains` has an empty name where a candidate was about no ontology."""
+
+    src: str
+    polarity: str
+    role: str | None
+    domains: tuple[str, ...]
+
+
 class Filters(Struct, frozen=True, kw_only=True):
     """Conditions on hits beside the query. `judges_source` selects one of the sources that only judges are given.
 
@@ -58,6 +67,17 @@ class Filters(Struct, frozen=True, kw_only=True):
             raise BadSearch(f"{self.judges_source!r} is no source of judges: {', '.join(sorted(JUDGE_SOURCES))}")
         if self.polarity not in (None, *get_args(Polarity)):
             raise BadSearch(f"{self.polarity!r} is no polarity: give one of {', '.join(get_args(Polarity))}")
+
+    def admits(self, facts: ItemFacts) -> bool:
+        """Return whether an item with these facts passes; `without` is for the caller to look at."""
+        sources = (self.judges_source,) if self.judges_source else JUDGE_SOURCES
+        return (
+            (facts.src in sources) == bool(self.judges_source)
+            and self.polarity in (None, facts.polarity)
+            and self.role in (None, facts.role)
+            and (self.domain is None or self.domain in facts.domains)
+            and self.nearness in (None, nearness_of(facts.domains, self.ontology))
+        )
 
     def sql(self) -> tuple[str, list[str]]:
         """Return a condition on `active_items c`, and its parameters."""
@@ -89,6 +109,13 @@ class WordShare(NamedTuple):
     word: str
     share: float
     light: bool = False
+
+
+def nearness_of(domains: Sequence[str], ontology: str | None) -> Nearness:
+    """Return how the domains of an item relate to an ontology."""
+    if (ontology or "") in domains:
+        return "own"
+    return "none" if not domains or "" in domains else "other"
 
 
 class RankedItem(NamedTuple):

@@ -1,0 +1,266 @@
+"""The postings beside the full-text index: which texts have a token, how often, and how long each text is.
+
+They hold the words of every candidate. `projections/active_texts.py` says which texts are active when, so a search as
+of any position reads the same rows. FTS5 stays the tokenizer. Every row follows from the texts in order of their
+numbers, so it doesn't depend on where batches end, and a rebuild makes the same rows.
+
+The postings of a token are in blocks of texts. A new text is one row (`recent_texts`). `_SMALL` texts become a row for
+each token (`recent_postings`), and `_BLOCK` texts the final rows (`postings`): an append writes one small row, and a
+search reads few rows for each word.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby
+from typing import NamedTuple
+
+from rbank_es.policies.compound_names import compound_parts
+from rbank_es.projections.tokenizer import Tokenizer
+
+_BLOCK = 4096
+"""Texts of a block: of 1e5 texts, a search reads 25 rows for each word."""
+_SMALL = 256
+"""Texts of a small block. A search reads each recent text whole: 255 take 1.5 ms."""
+_LENGTHS = 512
+"""Texts of a row of lengths: 2 kB, which an append writes again."""
+
+# How often a column has a token, in so many bits: more than a text of 16 MiB can have words.
+_COUNT_BITS = 24
+_COUNT = (1 << _COUNT_BITS) - 1
+# The content is in the lowest bits, because most tokens are only there, and small numbers are quick.
+_SHIFTS = tuple(place * _COUNT_BITS for place in (3, 2, 0, 1, 4))
+"""Where the counts of title, desc, content, tags and parts are."""
+_PLACE_BITS = 32
+
+_BLOCKS = "CREATE TABLE {} (place INTEGER PRIMARY KEY, texts BLOB NOT NULL, codes BLOB NOT NULL)"
+
+POSTING_TABLES = {
+    # Numbers in the order in which texts have the terms.
+    "word_terms": "CREATE TABLE word_terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE)",
+    # How often the columns of some text have some token. Few such rows differ, so a posting has a code.
+    "word_counts": (
+        'CREATE TABLE word_counts (code INTEGER PRIMARY KEY, title INTEGER NOT NULL, "desc" INTEGER NOT NULL, '
+        "content INTEGER NOT NULL, tags INTEGER NOT NULL, parts INTEGER NOT NULL, "
+        'UNIQUE (title, "desc", content, tags, parts))'
+    ),
+    "postings": _BLOCKS.format("postings"),  # `place`: see `places_of`; then the number of the block's first text
+    "recent_postings": _BLOCKS.format("recent_postings"),
+    # The terms of one text, a line each: first `own` of its columns, then those among parts of names alone.
+    "recent_texts": (
+        "CREATE TABLE recent_texts (text INTEGER PRIMARY KEY, terms TEXT NOT NULL, own INTEGER NOT NULL, "
+        "codes BLOB NOT NULL)"
+    ),
+    "text_lengths": "CREATE TABLE text_lengths (first INTEGER PRIMARY KEY, lengths BLOB NOT NULL)",
+}
+"""The tables by name, with the statements that create them."""
+
+_TEXTS = 'SELECT text, title, "desc", content, tags FROM candidates WHERE text > ? AND text <= ? ORDER BY text'
+_AMONG_PARTS = "\n"
+"""The mark of a term that a text has among parts alone: no term has a line break."""
+_READ_AT_ONCE = 256
+"""Texts whose tokens are in memory together."""
+
+
+class ReadText(NamedTuple):
+    """The terms of a text, with the codes of their counts. From `own` on, they are among parts of names alone."""
+
+    text: int
+    terms: Sequence[str]
+    own: int
+    codes: array[int]
+
+
+def places_of(number: int, *, parts: bool) -> tuple[int, int]:
+    """Return the first and the last place of a term's rows: of texts that have it in columns, or in `parts` alone.
+
+    Apart, because a policy that leaves parts out must not count those texts.
+    """
+    first = (number * 2 + parts) << _PLACE_BITS
+    return first, first + (1 << _PLACE_BITS) - 1
+
+
+def numbers_of(blob: bytes) -> array[int]:
+    """Return the numbers in a blob, of 4 bytes each."""
+    found = array("I")
+    found.frombytes(blob)
+    return found
+
+
+def codes_of(blob: bytes, texts: int) -> array[int]:
+    """Return the codes of so many texts: of 2 bytes each, or of 4 if one is beyond."""
+    found = array("H" if len(blob) == 2 * texts else "I")
+    found.frombytes(blob)
+    return found
+
+
+def recent_texts(connection: sqlite3.Connection) -> list[ReadText]:
+    """Return the texts that are in no block yet, in order."""
+    rows = connection.execute("SELECT text, terms, own, codes FROM recent_texts ORDER BY text")
+    return [
+        ReadText(text, terms.split("\n") if terms else (), own, numbers_of(codes)) for text, terms, own, codes in rows
+    ]
+
+
+def index_words(connection: sqlite3.Connection, after: int, upto: int) -> None:
+    """Take the words of new candidates into the postings: see `Projection.indexers`."""
+    last, writer = _last_text(connection, "candidates", "text"), _Writer(connection)
+    if last > writer.last:
+        with closing(Tokenizer()) as tokenizer:
+            while writer.last < last:
+                writer.extend(min(last, (writer.last + 1) // _BLOCK * _BLOCK + _BLOCK - 1), tokenizer)
+
+
+def _last_text(connection: sqlite3.Connection, table: str, column: str) -> int:
+    (last,) = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}").fetchone()
+    return int(last)
+
+
+_Lists = dict[int, "tuple[array[int], array[int]]"]
+"""Texts and codes of postings, by twice the number of their term, and 1 for texts that have it among parts alone."""
+
+
+class _Writer:
+    """The postings of one file, to be extended by texts in order of their numbers."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._run = connection
+        self._codes: dict[int, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._first = _last_text(connection, "text_lengths", "first")
+        rows = connection.execute("SELECT lengths FROM text_lengths WHERE first = ?", (self._first,)).fetchall()
+        # There is no text 0.
+        self._lengths = numbers_of(rows[0][0]) if rows else array("I", (0,))
+
+    @property
+    def last(self) -> int:
+        """The number of the last text that the postings have."""
+        return self._first + len(self._lengths) - 1
+
+    def extend(self, end: int, tokenizer: Tokenizer) -> None:
+        """Take the texts up to number `end`, which are of one block."""
+        first = self.last + 1
+        new = list(self._read(end, tokenizer))
+        # What a new block completes is no longer recent.
+        complete = (end + 1) // _SMALL * _SMALL
+        waiting = recent_texts(self._run) if first < complete else []
+        if (end + 1) % _BLOCK == 0:
+            self._write("postings", end + 1 - _BLOCK, self._lists([*waiting, *new], self._small_blocks()))
+            self._run.execute("DELETE FROM recent_postings")
+            self._run.execute("DELETE FROM recent_texts")
+            return
+        for block, texts in groupby([*waiting, *new], key=lambda one: one.text // _SMALL):
+            if block * _SMALL < complete:
+                self._write("recent_postings", block * _SMALL, self._lists(texts, {}))
+        self._run.execute("DELETE FROM recent_texts WHERE text < ?", (complete,))
+        rows = ((one.text, "\n".join(one.terms), one.own, one.codes.tobytes()) for one in new if one.text >= complete)
+        self._run.executemany("INSERT INTO recent_texts VALUES (?, ?, ?, ?)", rows)
+
+    # ---------------------------------------------------------------- texts
+
+    def _read(self, end: int, tokenizer: Tokenizer) -> Iterator[ReadText]:
+        """Yield the new texts up to number `end`, and record their lengths."""
+        rows = self._run.execute(_TEXTS, (self.last, end))
+        while some := rows.fetchmany(_READ_AT_ONCE):
+            columns = [text for _, *row in some for text in (*row, " ".join(map(" ".join, map(compound_parts, row))))]
+            tokens = tokenizer.sequences(columns)
+            for number, *_ in some:
+                own, parts, length = _counted([next(tokens) for _ in _SHIFTS])
+                self._note_length(length)
+                codes = array("I", map(self._code, (*own.values(), *parts.values())))
+                yield ReadText(number, (*own, *parts), len(own), codes)
+        self._write_lengths()
+
+    def _note_length(self, length: int) -> None:
+        if len(self._lengths) == _LENGTHS:
+            self._write_lengths()
+            self._first, self._lengths = self._first + _LENGTHS, array("I")
+        self._lengths.append(length)
+
+    def _write_lengths(self) -> None:
+        row = (self._first, self._lengths.tobytes())
+        self._run.execute("INSERT OR REPLACE INTO text_lengths VALUES (?, ?)", row)
+
+    def _code(self, packed: int) -> int:
+        code = self._codes.get(packed)
+        if code is None:
+            counts = [packed >> shift & _COUNT for shift in _SHIFTS]
+            known = 'SELECT code FROM word_counts WHERE (title, "desc", content, tags, parts) = (?, ?, ?, ?, ?)'
+            rows = self._run.execute(known, counts).fetchall()
+            if not rows:
+                rows = self._run.execute(
+                    "INSERT INTO word_counts SELECT coalesce(max(code), -1) + 1, ?, ?, ?, ?, ? FROM word_counts "
+                    "RETURNING code",
+                    counts,
+                ).fetchall()
+            code = self._codes[packed] = rows[0][0]
+        return code
+
+    # ---------------------------------------------------------------- postings
+
+    def _small_blocks(self) -> _Lists:
+        lists: _Lists = {}
+        rows = self._run.execute("SELECT place, texts, codes FROM recent_postings ORDER BY place")
+        for place, blob, codes in rows:
+            texts, kept = lists.setdefault(place >> _PLACE_BITS, (array("I"), array("I")))
+            numbers = numbers_of(blob)
+            texts.extend(numbers)
+            kept.extend(array("I", codes_of(codes, len(numbers))))
+        return lists
+
+    def _lists(self, texts: Iterable[ReadText], lists: _Lists) -> _Lists:
+        """Add the postings of texts to lists of postings, and return these."""
+        # By term, because to look up its number for each posting would take twice as long. In order of the texts,
+        # because new terms are numbered in this order, whatever comes together in a block.
+        found: dict[str, tuple[array[int], array[int]]] = {}
+        for number, terms, own, codes in texts:
+            for place, (term, code) in enumerate(zip(terms, codes, strict=True)):
+                key = term if place < own else _AMONG_PARTS + term
+                known = found.get(key)
+                if known is None:
+                    known = found[key] = array("I"), array("I")
+                known[0].append(number)
+                known[1].append(code)
+        for key, (numbers, codes) in found.items():
+            parts = key.startswith(_AMONG_PARTS)
+            known = lists.setdefault(self._number(key.removeprefix(_AMONG_PARTS)) * 2 + parts, (array("I"), array("I")))
+            known[0].extend(numbers)
+            known[1].extend(codes)
+        return lists
+
+    def _number(self, term: str) -> int:
+        number = self._numbers.get(term)
+        if number is None:
+            rows = self._run.execute("SELECT number FROM word_terms WHERE term = ?", (term,)).fetchall()
+            if not rows:
+                rows = self._run.execute(
+                    "INSERT INTO word_terms (term) VALUES (?) RETURNING number", (term,)
+                ).fetchall()
+            number = self._numbers[term] = rows[0][0]
+        return number
+
+    def _write(self, table: str, first: int, lists: Mapping[int, tuple[array[int], array[int]]]) -> None:
+        rows = (
+            (key << _PLACE_BITS | first, texts.tobytes(), array("H" if max(codes) < 1 << 16 else "I", codes).tobytes())
+            for key, (texts, codes) in sorted(lists.items())
+        )
+        self._run.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+
+
+def _counted(columns: Sequence[Iterable[str]]) -> tuple[dict[str, int], dict[str, int], int]:
+    """Return the packed counts of tokens in columns, those of tokens among parts alone, and the number in columns."""
+    own: dict[str, int] = {}
+    length = 0
+    for tokens, shift in zip(columns[:-1], _SHIFTS, strict=False):
+        one = 1 << shift
+        for token in tokens:
+            length += 1
+            own[token] = own.get(token, 0) + one
+    parts: dict[str, int] = {}
+    for token in columns[-1]:
+        counts = own if token in own else parts
+        counts[token] = counts.get(token, 0) + (1 << _SHIFTS[-1])
+    return own, parts, length

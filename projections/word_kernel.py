@@ -1,0 +1,213 @@
+"""The kernel of a search by words: of many texts with any of its terms, those that may be among the best.
+
+Most terms of a question are in most texts, and weigh little. So terms are taken in order of weight, until what the
+others can add no longer lifts a text that has none of those taken above the best (Turtle and Flood: Query evaluation:
+strategies and optimizations, 1995). These sums only select. The selected texts are then scored by the definition, in
+the order of the query, so numpy and plain Python find the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from heapq import nlargest
+from itertools import compress
+from typing import Any, NamedTuple
+
+from rbank_es import limits
+from rbank_es.policies.word_relevance import Formula
+
+_SLACK = 1e-9
+"""By more than sums of this size differ in another order of addition, as a share."""
+_LOOK = 4
+"""A sum is looked at before terms that more than one in so many of the texts with a sum have: looking takes as long as
+adding to so many."""
+_FEW = 200
+"""Texts that are scored rather than sifted by another term."""
+
+
+class Postings(NamedTuple):
+    """The texts that have a term, in order, and the code of its counts in each."""
+
+    texts: array[int]
+    codes: array[int]
+
+    def code(self, text: int) -> int | None:
+        """Return the code of a text; None if it doesn't have the term."""
+        place = bisect_left(self.texts, text)
+        return self.codes[place] if place < len(self.texts) and self.texts[place] == text else None
+
+
+def alive_among(postings: Postings, active: bytes) -> Postings:
+    """Return the postings of active texts; `active` has 1 for each of these."""
+    texts, codes = postings
+    if (numpy := numpy_for(len(texts))) is not None:
+        chosen = numpy.frombuffer(active, bool)[numpy.asarray(texts)]
+        if chosen.all():
+            return postings
+        kept = Postings(array("I"), array(codes.typecode))
+        kept.texts.frombytes(numpy.asarray(texts)[chosen].tobytes())
+        kept.codes.frombytes(numpy.asarray(codes)[chosen].tobytes())
+        return kept
+    alive = bytes(map(active.__getitem__, texts))
+    if alive.count(1) == len(texts):
+        return postings
+    return Postings(array("I", compress(texts, alive)), array(codes.typecode, compress(codes, alive)))
+
+
+class WeightedTerm(NamedTuple):
+    """A term of a query, in its order: its weight times its idf, and the texts that have it."""
+
+    weight: float
+    postings: Postings
+
+
+class Texts(NamedTuple):
+    """What a search ranks: the length of each text by number, and their average; the weighted frequency of each code.
+
+    `wanted` has 1 for a text that passes the filters; None if all of them do.
+    """
+
+    lengths: Sequence[int]
+    average: float
+    frequencies: Sequence[float]
+    wanted: bytes | None
+
+
+class _Walked:
+    """The postings that this process walked in plain Python."""
+
+    number = 0
+
+
+def best_texts(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int) -> list[tuple[int, float]]:
+    """Return the best `k` wanted texts that score above 0, and those that tie with the last, with their scores."""
+    some = [term for term in terms if term.weight > 0 and term.postings.texts]
+    if not some or k < 1:
+        return []
+    numpy = numpy_for(sum(len(term.postings.texts) for term in some))
+    select = _selected if numpy is None else _selected_by_numpy
+    found = [(text, _score(some, formula, texts, text)) for text in select(some, formula, texts, k)]
+    least = nlargest(k, (score for _, score in found))[-1:]
+    return [(text, score) for text, score in found if score > 0 and score >= least[0]]
+
+
+def numpy_for(postings: int) -> Any:
+    """Return numpy where it is quicker for so many postings; else None."""
+    if postings < limits.NUMPY_POSTINGS:
+        return None
+    if "numpy" not in sys.modules:
+        _Walked.number += postings
+        if _Walked.number < limits.PYTHON_POSTINGS:
+            return None
+    try:
+        import numpy
+    except ImportError:  # it is in no core dependency
+        return None
+    return numpy
+
+
+def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, text: int) -> float:
+    """Return the score of a text by the definition."""
+    score, length = 0.0, texts.lengths[text]
+    for weight, postings in terms:
+        code = postings.code(text)
+        if code is not None and (frequency := texts.frequencies[code]) > 0:
+            score += weight * formula.saturated(frequency, length, texts.average)
+    return score
+
+
+def _selected(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int) -> list[int]:
+    """Return a set of texts that has the best `k`, and all that tie with them."""
+    lengths, frequencies, wanted = texts.lengths, texts.frequencies, texts.wanted
+    most, base, each = formula.k1 + 1.0, formula.k1 * (1.0 - formula.b), formula.k1 * formula.b / texts.average
+    order = sorted(terms, key=lambda term: -term.weight)
+    rest = most * sum(term.weight for term in order)
+    slack = rest * _SLACK
+    sums: dict[int, float] = {}
+    taken = 0
+    for weight, postings in order:
+        if k <= len(sums) < _LOOK * len(postings.texts) and rest + slack < nlargest(k, sums.values())[-1]:
+            break
+        gain = weight * most
+        pairs = zip(postings.texts, postings.codes, strict=True)
+        for text, code in pairs if wanted is None else compress(pairs, map(wanted.__getitem__, postings.texts)):
+            frequency = frequencies[code]
+            if frequency > 0:
+                added = gain * frequency / (frequency + base + each * lengths[text])
+                sums[text] = sums[text] + added if text in sums else added
+        rest -= gain
+        taken += 1
+    return _sifted(sums, order[taken:], formula, texts, k)
+
+
+def _sifted(
+    sums: dict[int, float], others: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int
+) -> list[int]:
+    """Return the texts that may be among the best: by their sums, and what the other terms can add."""
+    most = formula.k1 + 1.0
+    rest = most * sum(term.weight for term in others)
+    slack = (rest + max(sums.values(), default=0.0)) * _SLACK
+    left = iter(others)
+    while True:
+        least = nlargest(k, sums.values())[-1] if len(sums) >= k else 0.0
+        sums = {text: known for text, known in sums.items() if known + rest + slack >= least}
+        term = next(left, None) if len(sums) > _FEW else None
+        if term is None:
+            return list(sums)
+        for text in sums:
+            code = term.postings.code(text)
+            if code is not None and (frequency := texts.frequencies[code]) > 0:
+                sums[text] += term.weight * formula.saturated(frequency, texts.lengths[text], texts.average)
+        rest -= term.weight * most
+
+
+def _selected_by_numpy(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int) -> list[int]:
+    """Return a set as `_selected` does, by numpy."""
+    import numpy as np
+
+    most, base, each = formula.k1 + 1.0, formula.k1 * (1.0 - formula.b), formula.k1 * formula.b / texts.average
+    lengths, frequencies = np.asarray(texts.lengths), np.asarray(texts.frequencies)
+    unwanted = None if texts.wanted is None else np.frombuffer(texts.wanted, np.uint8) == 0
+    order = sorted(terms, key=lambda term: -term.weight)
+    rest = most * sum(term.weight for term in order)
+    slack = rest * _SLACK
+    sums, least, taken, reached = np.zeros(len(lengths)), 0.0, 0, 0
+
+    def gains(weight: float, some: Any, codes: Any) -> Any:
+        found = frequencies[codes]
+        # A frequency of 0, from a column that weighs nothing, gains nothing, also where k1 is 0.
+        return weight * most * found / np.maximum(found + base + each * lengths[some], 1e-300)
+
+    for weight, (some, codes) in order:
+        if k <= reached < _LOOK * len(some) and (least := _least(sums, k, least)) > rest + slack:
+            break
+        numbers = np.asarray(some)
+        sums[numbers] += gains(weight, numbers, np.asarray(codes))
+        if unwanted is not None:
+            sums[unwanted] = 0.0
+        taken, reached, rest = taken + 1, reached + len(some), rest - weight * most
+    chosen = np.flatnonzero(sums)
+    left = iter(order[taken:])
+    while True:
+        least = _least(sums[chosen], k, least)
+        chosen = chosen[sums[chosen] >= least - rest - slack]
+        term = next(left, None) if len(chosen) > _FEW else None
+        if term is None:
+            return [int(text) for text in chosen]
+        numbers = np.asarray(term.postings.texts)
+        places = np.minimum(np.searchsorted(numbers, chosen), len(numbers) - 1)
+        has = numbers[places] == chosen
+        sums[chosen[has]] += gains(term.weight, chosen[has], np.asarray(term.postings.codes)[places[has]])
+        rest -= term.weight * most
+
+
+def _least(sums: Any, k: int, known: float) -> float:
+    """Return the `k`th largest of sums that only grew since it was `known`; 0 if there are fewer."""
+    import numpy as np
+
+    some = sums[sums > known]
+    # Those that were as large as the known one may still be; and of equal numbers, to find the kth takes very long.
+    return float(np.partition(some, len(some) - k)[len(some) - k]) if len(some) >= k else known

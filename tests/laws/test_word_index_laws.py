@@ -1,0 +1,216 @@
+"""Laws of the postings: a search by them finds what the definition of word relevance says, live and as of any point."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.events import Event
+from rbank_es.events.items import Item
+from rbank_es.policies import Bm25V1, Filters, Formula, ItemIndex, QueryWord, RankedItem, RetrievalPolicy, WordRanking
+from rbank_es.policies.retrieval import ItemFacts
+from rbank_es.policies.word_relevance import rank_documents
+from rbank_es.projections import active_texts, posting_tables
+from rbank_es.projections.memory_index import MEMORY_INDEX
+from rbank_es.projections.read_models import ReadModels, rebuild
+from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.view import View
+from rbank_es.state import State, active, fold
+from tests.effort import examples
+from tests.fakes import FakeLog
+from tests.projections.test_search import born
+from tests.strategies import DOMAINS, WORDS, histories, stamped
+
+memories = histories(
+    min_size=8,
+    max_size=30,
+    chapters=(*("learned",) * 4, "consolidated", "ended", "ended", "judged", "judged", "again", "corrected"),
+    erased=True,
+).map(stamped)
+law = settings(max_examples=examples(40), deadline=None)
+
+weights = st.sampled_from((0.0, 0.4, 1.0, 3.0))
+formulas = st.builds(
+    Formula,
+    idf=st.sampled_from(("sqlite", "lucene")),
+    k1=st.sampled_from((0.0, 0.8, 1.2)),
+    b=st.sampled_from((0.0, 0.5, 1.0)),
+    columns=st.tuples(weights, weights, weights, weights),
+    parts=st.sampled_from((0.0, 1.0)),
+)
+query_words = st.lists(
+    st.builds(
+        QueryWord, st.sampled_from((*WORDS, "café", "sparql", "counts", "counted", "σίσυφος", "日本", "ǅ_x")), weights
+    ),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda word: word.word,
+)
+filters = st.builds(
+    Filters,
+    polarity=st.sampled_from((None, None, "success", "failure")),
+    role=st.sampled_from((None, None, None, "planner")),
+    judges_source=st.sampled_from((None, None, None, "principle")),
+    ontology=st.sampled_from((None, *DOMAINS)),
+    nearness=st.sampled_from((None, None, "own", "none", "other")),
+    domain=st.sampled_from((None, None, None, *DOMAINS)),
+)
+questions = st.lists(st.tuples(query_words, formulas, st.integers(1, 6), filters), min_size=1, max_size=4)
+
+
+class Asked(RetrievalPolicy, frozen=True, kw_only=True):
+    """A policy that asks the index one question, and keeps the answer."""
+
+    name = "asked"
+    question: tuple[Sequence[QueryWord], Formula, int, Filters]
+    answers: list[WordRanking] = []
+
+    def words(self, query: str) -> tuple[str, ...]:
+        """Return something to search for."""
+        return ("any",)
+
+    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        """Ask."""
+        self.answers.append(index.by_words(*self.question))
+        return []
+
+
+def asked(view: View, question: tuple[Sequence[QueryWord], Formula, int, Filters]) -> WordRanking:
+    policy = Asked(question=question, answers=[])
+    view.search("any", 1, policy=policy)
+    return policy.answers[0]
+
+
+def defined(state: State, question: tuple[Sequence[QueryWord], Formula, int, Filters]) -> WordRanking:
+    """What the definition says of the items that a fold holds active."""
+    words, formula, k, wanted = question
+    items = active(state)
+    facts = {id: ItemFacts(i.src, i.polarity, i.role, state.items[id].domains) for id, i in items.items()}
+    with closing(Tokenizer()) as tokenizer:
+        rows = [(item.title, item.desc, item.content, "\n".join(item.tags)) for item in items.values()]
+        documents = dict(zip(items, tokenizer.documents(rows), strict=True))
+        tokens = tokenizer.read([word for word, _ in words])
+    passing = {id for id in items if wanted.admits(facts[id]) and id not in wanted.without}
+    return rank_documents(words, tokens, formula, k, documents, passing)
+
+
+@contextmanager
+def small_blocks(batch: int = 3) -> Iterator[None]:
+    """Blocks of few texts and changes, so that a short history completes several of each kind."""
+    with (
+        patch.multiple(posting_tables, _BLOCK=8, _SMALL=4, _LENGTHS=3, _READ_AT_ONCE=2),
+        patch.multiple(active_texts, _CHUNK=3, _SNAPSHOT=2),
+        patch.object(limits, "PROJECTION_BATCH_EVENTS", batch),
+    ):
+        yield
+
+
+@contextmanager
+def by_numpy(always: bool) -> Iterator[None]:
+    """Search by numpy, or by plain Python alone."""
+    numbers = {"NUMPY_POSTINGS": 0, "PYTHON_POSTINGS": 0} if always else {"NUMPY_POSTINGS": 2**62}
+    with patch.multiple(limits, **numbers), patch("rbank_es.projections.word_kernel._FEW", 1):
+        yield
+
+
+def search_tables(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    tables = [name for name, ddl in MEMORY_INDEX.virtual.items() if "VIRTUAL" not in ddl]
+    with closing(sqlite3.connect(path)) as connection:
+        return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in tables}
+
+
+@pytest.mark.parametrize("numpy", [False, True], ids=["python", "numpy"])
+@law
+@given(memories, st.lists(st.integers(0, 80), max_size=3), questions)
+def test_hits_are_those_of_the_definition_live_and_as_of_bit_for_bit(
+    numpy: bool, log: list[Event], chosen: list[int], asking: list[tuple[Sequence[QueryWord], Formula, int, Filters]]
+) -> None:
+    """Ids, order, scores, words that match and their idf: after every batch, and from a file that knows the future."""
+    if numpy:
+        pytest.importorskip("numpy")
+    cuts = sorted({min(cut, len(log)) for cut in chosen} | {len(log)})
+    with tempfile.TemporaryDirectory() as folder, small_blocks(), by_numpy(numpy):
+        models = ReadModels.open(Path(folder, "p.sqlite"))
+        for cut in cuts:
+            models.catch_up(FakeLog(log), upto=cut)
+            with models.live() as view:
+                assert [asked(view, one) for one in asking] == [defined(fold(log[:cut]), one) for one in asking]
+        for cut in cuts:
+            with models.as_of(cut) as view:
+                assert [asked(view, one) for one in asking] == [defined(fold(log[:cut]), one) for one in asking]
+
+
+@law
+@given(memories, st.lists(st.integers(0, 80), max_size=4), st.integers(1, 7))
+def test_postings_and_changes_are_those_of_a_rebuild(log: list[Event], chosen: list[int], batch: int) -> None:
+    """Row for row, wherever batches end."""
+    with tempfile.TemporaryDirectory() as folder, small_blocks(batch):
+        path, other = Path(folder, "p.sqlite"), Path(folder, "other.sqlite")
+        for cut in [*sorted(min(cut, len(log)) for cut in chosen), len(log)]:
+            ReadModels.open(path).catch_up(FakeLog(log), upto=cut)
+        rebuild(other, FakeLog(log))
+        assert search_tables(path) == search_tables(other)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(("", "units", "coast")), st.sampled_from(("", "x"))), max_size=3),
+    filters,
+    st.sampled_from(("success", "failure", "principle", "episode")),
+    st.sampled_from((None, "planner")),
+)
+def test_filters_admit_in_python_what_they_admit_in_sql(
+    domains: list[tuple[str, str]], wanted: Filters, src: str, role: str | None
+) -> None:
+    names = tuple(dict.fromkeys("".join(pair) for pair in domains))
+    polarity = src if src in ("success", "failure") else "success"
+    condition, values = wanted.sql()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE c (item, src, polarity, role, domains)")
+        listed = Item.make("t", "c", "success").id, src, polarity, role, "[" + ",".join(f'"{n}"' for n in names) + "]"
+        connection.execute("INSERT INTO c VALUES (?, ?, ?, ?, ?)", listed)
+        found = connection.execute(f"SELECT count(*) FROM c WHERE {condition}", values).fetchone() == (1,)
+    assert wanted.admits(ItemFacts(src, polarity, role, names)) == found
+
+
+def test_a_view_that_stays_open_finds_the_same_while_blocks_are_completed(tmp_path: Path) -> None:
+    """The file is rewritten under it: what was a text of its own is in a block later."""
+    items = [[Item.make(f"lamp {n} of {m}", "light " * (n % 3 + 1)) for n in range(3)] for m in range(9)]
+    log = stamped([event for m, some in enumerate(items) for event in born(some, f"e{m}")])
+    with small_blocks():
+        models = ReadModels.open(tmp_path / "p.sqlite")
+        models.catch_up(FakeLog(log), upto=4)
+        with models.live() as view:
+            first = [view.search(query, 6, policy=Bm25V1()) for query in ("lamp 1", "light 2")]
+            for cut in range(6, len(log) + 1, 2):
+                models.catch_up(FakeLog(log), upto=cut)
+                assert [view.search(query, 6, policy=Bm25V1()) for query in ("lamp 1", "light 2")] == first
+                assert [hit.id for hit in view.search("of 0 1", 9)] == [hit.id for hit in view.search("of 0 1", 9)]
+
+
+def test_of_many_texts_few_are_scored_and_the_best_are_those_of_the_definition() -> None:
+    """Where a search leaves out the terms that nearly every text has."""
+    items = [
+        Item.make(f"n{n} w{n % 7} w{n % 11} towerHeight{n % 5}", f"common w{n % 3} " + "pad " * (n % 17))
+        for n in range(300)
+    ]
+    log = stamped([event for m in range(6) for event in born(items[m * 50 : m * 50 + 50], f"e{m}")])
+    with tempfile.TemporaryDirectory() as folder:
+        models = ReadModels.open(Path(folder, "p.sqlite"))
+        models.catch_up(FakeLog(log))
+        state = fold(log)
+        with models.live() as view:
+            for n in range(0, 300, 60):
+                words = [QueryWord(f"w{n % 7}", 1.0), QueryWord(f"w{n % 11}", 1.0), QueryWord("common", 0.4)]
+                question = (words, Formula(parts=1.0, columns=(3, 2, 1, 1)), 3, Filters())
+                for numpy in (False, True):
+                    with by_numpy(numpy):
+                        assert asked(view, question) == defined(state, question)
