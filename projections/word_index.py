@@ -18,7 +18,7 @@ from rbank_es.projections.active_texts import fact_sets, facts_at
 from rbank_es.projections.posting_tables import codes_of, numbers_of, places_of, recent_texts
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
-from rbank_es.projections.word_kernel import Postings, Texts, WeightedTerm, alive_among, best_texts
+from rbank_es.projections.word_kernel import Postings, RankedTexts, WeightedTerm, alive_among, best_texts
 
 _NUMBER = "SELECT number FROM word_terms WHERE term = ?"
 _POSTINGS = """
@@ -99,7 +99,7 @@ class WordIndex:
         self, terms: Sequence[WeightedTerm], formula: Formula, k: int, filters: Filters
     ) -> list[tuple[str, float, int]]:
         """Return id, score and text of the best `k` items, best first."""
-        texts = Texts(self._lengths, self._average, self._frequencies(formula), self._wanted(filters))
+        texts = RankedTexts(self._lengths, self._average, self._frequencies(formula), self._wanted(filters))
         scores = dict(best_texts(terms, formula, texts, k))
         found = [(id, scores[text], text) for text, id in self._run.execute(_ITEMS, (json_of([*scores]),))]
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))[: max(0, k)]

@@ -25,7 +25,7 @@ _LOOK = 4
 """A sum is looked at before terms that more than one in so many of the texts with a sum have: looking takes as long as
 adding to so many."""
 _FEW = 200
-"""Texts that are scored rather than sifted by another term."""
+"""RankedTexts that are scored rather than sifted by another term."""
 
 
 class Postings(NamedTuple):
@@ -64,7 +64,7 @@ class WeightedTerm(NamedTuple):
     postings: Postings
 
 
-class Texts(NamedTuple):
+class RankedTexts(NamedTuple):
     """What a search ranks: the length of each text by number, and their average; the weighted frequency of each code.
 
     `wanted` has 1 for a text that passes the filters; None if all of them do.
@@ -82,7 +82,7 @@ class _Walked:
     number = 0
 
 
-def best_texts(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int) -> list[tuple[int, float]]:
+def best_texts(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[tuple[int, float]]:
     """Return the best `k` wanted texts that score above 0, and those that tie with the last, with their scores."""
     some = [term for term in terms if term.weight > 0 and term.postings.texts]
     if not some or k < 1:
@@ -109,7 +109,7 @@ def numpy_for(postings: int) -> Any:
     return numpy
 
 
-def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, text: int) -> float:
+def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, text: int) -> float:
     """Return the score of a text by the definition."""
     score, length = 0.0, texts.lengths[text]
     for weight, postings in terms:
@@ -119,7 +119,7 @@ def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, text: 
     return score
 
 
-def _selected(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int) -> list[int]:
+def _selected(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[int]:
     """Return a set of texts that has the best `k`, and all that tie with them."""
     lengths, frequencies, wanted = texts.lengths, texts.frequencies, texts.wanted
     most, base, each = formula.k1 + 1.0, formula.k1 * (1.0 - formula.b), formula.k1 * formula.b / texts.average
@@ -144,7 +144,7 @@ def _selected(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: 
 
 
 def _sifted(
-    sums: dict[int, float], others: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int
+    sums: dict[int, float], others: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int
 ) -> list[int]:
     """Return the texts that may be among the best: by their sums, and what the other terms can add."""
     most = formula.k1 + 1.0
@@ -164,7 +164,7 @@ def _sifted(
         rest -= term.weight * most
 
 
-def _selected_by_numpy(terms: Sequence[WeightedTerm], formula: Formula, texts: Texts, k: int) -> list[int]:
+def _selected_by_numpy(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[int]:
     """Return a set as `_selected` does, by numpy."""
     import numpy as np
 
