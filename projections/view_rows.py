@@ -32,6 +32,20 @@ _STATE_ROWS = """
 SELECT state, from_seq, CASE WHEN to_seq <= :seq THEN to_seq END FROM main.item_states
 WHERE item = :item AND from_seq <= :seq ORDER BY from_seq
 """
+# The rows at both positions of what has a row that began or ended between them.
+_CHANGED = """
+WITH rows AS (SELECT {key}, {column}, from_seq, to_seq FROM main.{table} WHERE {where}),
+touched AS (
+    SELECT {key}, max(seq) AS seq FROM (
+        SELECT {key}, from_seq AS seq FROM rows WHERE from_seq > :since AND from_seq <= :seq
+        UNION ALL SELECT {key}, to_seq FROM rows WHERE to_seq > :since AND to_seq <= :seq
+    ) GROUP BY {key}
+)
+SELECT t.{key}, b.{column}, n.{column}, t.seq FROM touched t
+LEFT JOIN rows b ON b.{key} = t.{key} AND b.from_seq <= :since AND (b.to_seq IS NULL OR b.to_seq > :since)
+LEFT JOIN rows n ON n.{key} = t.{key} AND n.from_seq <= :seq AND (n.to_seq IS NULL OR n.to_seq > :seq)
+WHERE b.{column} IS NOT n.{column} ORDER BY t.seq DESC, t.{key}
+"""
 _ACTIVE_CHANGES = """
 SELECT seq, sum(change) FROM (
     SELECT from_seq AS seq, 1 AS change FROM main.item_states WHERE state = 'active' AND from_seq <= :seq
@@ -206,6 +220,21 @@ class ViewRows:
                 else:
                     spans.append({"state": state, "from": begin, "to": end})
         return spans
+
+    def changed_states(self, since: int) -> list[tuple[str, str | None, str | None, int]]:
+        """Return (item, state then, state now, position of the last change) of the items whose state is another one
+        than at a position, the latest first; None before birth."""
+        return self._changed(_CHANGED.format(table="item_states", key="item", column="state", where="TRUE"), since)
+
+    def changed_verdicts(self, since: int) -> list[tuple[str, str | None, str | None, int]]:
+        """Return (run, verdict then, verdict now, position) of the runs whose standing verdict for learning is another
+        one than at a position, the latest first; None without one."""
+        where = "purpose = 'learning'"
+        return self._changed(_CHANGED.format(table="verdicts", key="run", column="verdict", where=where), since)
+
+    def _changed(self, sql: str, since: int) -> list[tuple[str, str | None, str | None, int]]:
+        with self._reading() as connection:
+            return connection.execute(sql, {"since": since, "seq": self.position}).fetchall()
 
     def active_changes(self) -> list[tuple[int, int]]:
         """Return the positions at which the number of active items changed, in order, each with the change."""

@@ -14,7 +14,7 @@ from rbank_es import limits
 from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, read_ontology
-from rbank_es.cli.shared.correction_report import NEXT, command_on
+from rbank_es.cli.shared.correction_report import NEXT
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -27,6 +27,7 @@ from rbank_es.cli.shared.output import (
     warn,
 )
 from rbank_es.errors import QueryFailed
+from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:
     from rbank_es.bank.drifted_texts import DriftedText

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from rbank_es import Bank, limits
+from rbank_es.bank.health_report import health_of
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.answers.event_answer import messages_of
+from rbank_es.dashboard.answers.health_answer import thinned
 from rbank_es.errors import BadInput, BadPoint, NotInBank
 from rbank_es.events import (
     ContextBuilt,
@@ -29,7 +32,7 @@ from tests.cli_runner import SAMPLE
 from tests.effort import one_in
 
 HEAD = 608
-POSITIONS = one_in(4, [*range(0, HEAD, 38), 201, 202, HEAD])
+POSITIONS = one_in(7, [*range(0, HEAD, 38), 201, 202, HEAD])
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +139,7 @@ def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(ba
     ends = [event.seq for event in events if isinstance(event, RunFinished)]
     assert sum(last["kinds"]["ends"]) == len(ends) and len(last["kinds"]["ends"]) == limits.TIME_BINS
     assert last["kinds"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
-    for at in range(0, HEAD, 29):
+    for at in range(0, HEAD, 151):
         stops = [e.seq for e in events if ask_type(e) in ("run_finished", "run_judged", "memories_consolidated")]
         stops = sorted({*stops, *(mark["seq"] for mark in last["notable"])})
         found = ask(bank, "bank", at)
@@ -301,3 +304,120 @@ def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
             ("items", "domain"),
         ):
             assert ask(bank, name, **{parameter: hostile})["rows"] == []
+
+
+# ---------------------------------------------------------------- review, leakage, health, differences, search
+
+
+@pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))
+def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list[Event], at: int) -> None:
+    state, found = bank.state(at), ask(bank, "review", at)
+
+    def verdict(run: str, purpose: Any) -> str | None:
+        standing = state.verdicts.get((run, purpose))
+        return standing and standing.verdict
+
+    ended = {event.run for event in events[:at] if isinstance(event, RunFinished)}
+    wanted = set()
+    for run in state.runs:
+        learning, scoring = verdict(run, "learning"), verdict(run, "scoring")
+        differ = {learning, scoring} == {"success", "failure"}
+        if differ or (run in ended and learning is None):
+            wanted.add(run)
+    assert {row["run"] for row in found["verdicts"]["rows"]} == wanted
+    assert found["verdicts"]["total"] == len(wanted)
+    pending = {id for id, entry in state.items.items() if entry.state == "pending"}
+    assert {row["id"] for row in found["pending"]["rows"]} == pending
+    assert ask(bank, "overview", at)["wants_look"] == len(wanted) + len(pending)
+    for row in found["losing"]["rows"]:
+        assert state.items[row["id"]].state == "active" and row["losses"] > row["wins"]
+
+
+def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "b") as opened:
+        opened.append([RunStarted(run="-r; rm x", task="t"), RunFinished(run="-r; rm x", outcome="failed")])
+        [row] = ask_any(opened, "review")["verdicts"]["rows"]
+    assert row["command"] == "rbank-es judge run --ont FILE -- b '-r; rm x'"
+
+
+@pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))
+def test_leakage_is_what_the_calls_of_tools_returned(bank: Bank, events: list[Event], at: int) -> None:
+    calls = [event for event in events[:at] if isinstance(event, ToolCalled)]
+    found = ask(bank, "leakage", at)
+    assert {row["tool"]: row["calls"] for row in found["rows"]} == Counter(event.tool for event in calls)
+    assert found["rows"][0]["total_chars_returned"] == max(
+        sum(event.chars or 0 for event in calls if event.tool == tool) for tool in {event.tool for event in calls}
+    )
+    flags = ask(bank, "leakage", at, by="flag")
+    assert flags["flags"]["single_return"] == sum((event.chars or 0) > 1_000 for event in calls)
+    assert sum(flags["flags"].values()) == flags["total"]
+    by_run = ask(bank, "leakage", at, by="run", sort="-tool_calls", limit=200)
+    counted = Counter(event.run for event in calls)
+    assert [row["tool_calls"] for row in by_run["rows"]] == sorted(
+        (counted[row["run"]] for row in by_run["rows"]), reverse=True
+    )
+    assert all(row["task"] for row in by_run["rows"])
+
+
+def test_health_is_that_of_the_command_and_its_course_ends_in_it(bank: Bank) -> None:
+    for at in (300, HEAD):
+        found = ask(bank, "health", at)
+        with bank.as_of(at) as view:
+            report = health_of(view)
+        assert found["size"] == report.size == found["series"][-1]["size"]
+        assert found["measures"][0]["part"] == report.novelty.part
+        assert found["stock"] == report.stock
+
+
+def test_a_course_is_thinned_to_the_last_of_each_group() -> None:
+    assert thinned(range(10), 3) == [2, 5, 9]
+    assert thinned(range(2), 3) == [0, 1] and thinned([], 3) == []
+
+
+@pytest.mark.parametrize(("since", "at"), one_in(3, [(200, 202), (0, HEAD), (100, 450), (300, 300)]))
+def test_changes_are_the_differences_of_two_folds(bank: Bank, since: int, at: int) -> None:
+    before, after = bank.state(since), bank.state(at)
+    found = ask(bank, "changes", at, **{"from": since})
+
+    def states(state: Any) -> dict[str, str]:
+        return {id: entry.state for id, entry in state.items.items()}
+
+    def verdicts(state: Any) -> dict[str, str]:
+        return {run: each.verdict for (run, purpose), each in state.verdicts.items() if purpose == "learning"}
+
+    for kind, key, read in (("items", "id", states), ("verdicts", "run", verdicts)):
+        old, new = read(before), read(after)
+        wanted = {name: (old.get(name), new.get(name)) for name in old | new if old.get(name) != new.get(name)}
+        assert {row[key]: (row["before"], row["after"]) for row in found[kind]["rows"]} == wanted
+        assert all(since < row["seq"] <= at for row in found[kind]["rows"])
+    assert found["runs"] == len(after.runs) - len(before.runs)
+
+
+def test_the_day_of_an_overruled_verdict_names_the_run_and_the_items_that_fell(bank: Bank) -> None:
+    found = ask(bank, "changes", 201, **{"from": 200})
+    assert [(row["run"], row["before"], row["after"]) for row in found["verdicts"]["rows"]] == [
+        ("lights-07-c225789b-1", "success", "failure")
+    ]
+    assert [(row["before"], row["after"]) for row in found["items"]["rows"]] == [("active", "unsupported")]
+    with pytest.raises(BadInput, match="exchange the two"):
+        ask(bank, "changes", 100, **{"from": 200})
+
+
+def test_two_runs_are_compared_by_their_fields(bank: Bank) -> None:
+    rows = ask(bank, "runs", limit=2)["rows"]
+    found = ask(bank, "compare", a=rows[0]["run"], b=rows[1]["run"])
+    assert "task" in found["differ"] and "run" not in found["differ"] and "events" not in found["a"]
+    for name in found["differ"]:
+        assert found["a"]["run"][name] != found["b"]["run"][name]
+    assert ask(bank, "compare", a=rows[0]["run"], b=rows[0]["run"])["differ"] == []
+
+
+def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:
+    for at in (150, HEAD):
+        hits = bank.search("how many lights are there?", 5, point=at)
+        found = ask(bank, "search", at, q="how many lights are there?", k=5)
+        assert [(hit["id"], hit["rank"], hit["score"]) for hit in found["hits"]] == [
+            (hit.id, hit.rank, hit.score) for hit in hits
+        ]
+        assert "bm25" in found["note"]
+    assert ask(bank, "search", q='"; NEAR(*')["hits"] == []

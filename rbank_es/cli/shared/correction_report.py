@@ -29,13 +29,6 @@ NEXT = "  "
 """Stands before a command that could come next, unlike the mark of one that ran."""
 
 
-def command_on(verb: str, names: Sequence[str], options: str) -> str:
-    """Return a command line without the program: a verb, quoted names, options."""
-    quoted = shlex.join(names)
-    # Behind the options where a name could be taken for one, because runs and items may have any name.
-    return f"{verb} {options} -- {quoted}" if any(name[:1] == "-" for name in names) else f"{verb} {quoted} {options}"
-
-
 def report(bank: str, made: Correction, *, dry_run: bool, as_json: bool, unchanged: str) -> None:
     """Print what a correction of a bank (as the command line names it) did, or would do.
 

@@ -9,7 +9,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.bank.event_texts import text_of
 from rbank_es.cli.shared.arguments import view_at
-from rbank_es.cli.shared.correction_report import NEXT, command_on
+from rbank_es.cli.shared.correction_report import NEXT
 from rbank_es.cli.shared.output import (
     Progress,
     count,
@@ -23,6 +23,7 @@ from rbank_es.cli.shared.output import (
     warn,
 )
 from rbank_es.events import JudgmentOverruled, RunJudged
+from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:
     from rbank_es.bank.verdict_review import Doubt, DoubtfulVerdict, JudgeRecord, Stake

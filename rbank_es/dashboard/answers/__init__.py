@@ -11,11 +11,16 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers.bank_answer import bank_answer
+from rbank_es.dashboard.answers.difference_answer import changes_answer, compare_answer
+from rbank_es.dashboard.answers.health_answer import health_answer
 from rbank_es.dashboard.answers.items_answer import item_answer, items_answer
+from rbank_es.dashboard.answers.leakage_answer import leakage_answer
 from rbank_es.dashboard.answers.overview_answer import overview_answer
 from rbank_es.dashboard.answers.page_question import PageQuestion
+from rbank_es.dashboard.answers.review_answer import review_answer
 from rbank_es.dashboard.answers.run_answer import run_answer
 from rbank_es.dashboard.answers.runs_answer import runs_answer
+from rbank_es.dashboard.answers.search_answer import search_answer
 from rbank_es.dashboard.answers.text_answer import text_answer
 
 Answer = Callable[[PageQuestion], dict[str, Any]]
@@ -28,6 +33,12 @@ ANSWERS: Mapping[str, Answer] = {
     "text": text_answer,
     "items": items_answer,
     "item": item_answer,
+    "review": review_answer,
+    "leakage": leakage_answer,
+    "health": health_answer,
+    "changes": changes_answer,
+    "compare": compare_answer,
+    "search": search_answer,
 }
 """The function that answers each name of `/api/v1/NAME`."""
 

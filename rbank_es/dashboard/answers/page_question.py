@@ -78,6 +78,12 @@ class PageQuestion:
         wanted = tuple((self.text("q") or "").split())
         return [RowCondition(columns, "contains", wanted)] if wanted else []
 
+    def tasks(self, runs: list[str]) -> dict[str, str | None]:
+        """Return the task of each run that began by the position."""
+        from rbank_es.projections.paged_view import RowCondition
+
+        return dict(self.view.pick("runs", ("run", "task"), [RowCondition(("run",), "among", tuple(runs))]))
+
     def page(self, view: str, conditions: list[RowCondition], sorts: Mapping[str, str], usual: str) -> RowPage:
         """Return the page that `sort`, `after` and `limit` ask for. `sorts` are the columns by their names here.
 

@@ -1,0 +1,66 @@
+"""The answers `changes`, between two positions, and `compare`, of two runs at one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rbank_es import limits
+from rbank_es.dashboard.answers.page_question import PageQuestion, cut
+from rbank_es.dashboard.answers.run_answer import run_facts
+from rbank_es.errors import BadInput
+
+NAMING = frozenset({"run", "task_id", "started", "time", "finished", "ended", "reason", "score_reason"})
+"""Fields that differ between any two runs, or say why others differ."""
+
+
+def changes_answer(asked: PageQuestion) -> dict[str, Any]:
+    """Return what changed behind the position `from`: states of items, verdicts, policies, and the runs that began."""
+    from rbank_es.projections.paged_view import RowCondition
+
+    since = asked.bank.resolve(asked.needed("from"))
+    if since > asked.position:
+        raise BadInput(f"from is position {since:,}, later than {asked.position:,}: exchange the two")
+    begun = asked.view.pick("runs", ("run",), [RowCondition(("started_seq",), "after", since)])
+    items, verdicts = asked.view.changed_states(since), asked.view.changed_verdicts(since)
+    return {
+        **{"from": since, "runs": len(begun), "policies": _policies(asked, since)},
+        "items": {"total": len(items), "rows": [_item(asked, *row) for row in items[: limits.LIST_ROWS_MOST]]},
+        "verdicts": {"total": len(verdicts), "rows": _verdicts(asked, verdicts[: limits.LIST_ROWS_MOST])},
+    }
+
+
+def _item(asked: PageQuestion, id: str, before: str | None, after: str | None, seq: int) -> dict[str, Any]:
+    title = (asked.view.item(id) or {}).get("title")
+    return {"id": id, "title": cut(title), "before": before, "after": after, "seq": seq}
+
+
+def _verdicts(asked: PageQuestion, rows: Iterable[tuple[str, str | None, str | None, int]]) -> list[dict[str, Any]]:
+    rows = list(rows)
+    tasks = asked.tasks([run for run, _, _, _ in rows])
+    return [
+        {"run": run, "task": cut(tasks.get(run)), "before": before, "after": after, "seq": seq}
+        for run, before, after, seq in rows
+    ]
+
+
+def _policies(asked: PageQuestion, since: int) -> list[dict[str, Any]]:
+    with asked.bank.as_of(since) as earlier:
+        before = {row["kind"]: row for row in earlier.rows("policies")}
+    after = {row["kind"]: row for row in asked.view.rows("policies")}
+    made = []
+    for kind in sorted(before.keys() | after.keys()):
+        old, new = (found.get(kind) for found in (before, after))
+        facts = [None if row is None else (row["name"], row["version"], row["settings"]) for row in (old, new)]
+        if facts[0] != facts[1]:
+            labels = [None if row is None else f"{row['name']}-{row['version']}" for row in (old, new)]
+            made.append({"kind": kind, "before": labels[0], "after": labels[1]})
+    return made
+
+
+def compare_answer(asked: PageQuestion) -> dict[str, Any]:
+    """Return the runs `a` and `b` without their events, and the names of the fields in which they differ."""
+    one, other = (run_facts(asked, asked.needed(name)) for name in ("a", "b"))
+    fields = one["run"].keys() - NAMING
+    differ = sorted(name for name in fields if one["run"][name] != other["run"][name])
+    return {"a": one, "b": other, "differ": differ}

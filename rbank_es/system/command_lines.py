@@ -1,0 +1,13 @@
+"""Command lines for people to copy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+
+def command_on(verb: str, names: Sequence[str], options: str) -> str:
+    """Return a command line without the program: a verb, quoted names, options."""
+    quoted = shlex.join(names)
+    # Behind the options where a name could be taken for one, because runs and items may have any name.
+    return f"{verb} {options} -- {quoted}" if any(name[:1] == "-" for name in names) else f"{verb} {quoted} {options}"
