@@ -21,7 +21,7 @@ from rbank_es.projections.builder import in_memory
 from rbank_es.projections.full_text import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
-from rbank_es.projections.vector_index import HeldVectors
+from rbank_es.projections.vector_index import HeldVectors, selected
 from rbank_es.projections.word_scores import WordScores
 from rbank_es.state import ItemState
 
@@ -140,7 +140,7 @@ class ActiveItems:
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors that were taken; None where the query has none."""
-        return self.vectors.ranked(self._connection, query, model, filters)
+        return selected(self._connection, self.vectors.cosines(self._connection, query, model), filters)
 
     def _add(self, entries: Sequence[tuple[int, ItemState]]) -> None:
         texts = ["\n".join(_words(entry)) for _, entry in entries]

@@ -7,8 +7,8 @@ end and a return, a fork and an absorption. It is lost with the item's words: no
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.events import WordsEmbedded
 from rbank_es.events.vector_text import embedded_text, read_vector, text_digest
@@ -34,7 +34,12 @@ _OF_ITEMS = """
 SELECT digest, vector FROM main.word_vectors WHERE model = ? AND purpose = 'item'
 AND from_seq <= ? AND (to_seq IS NULL OR to_seq > ?)
 """
-_WORDS = 'SELECT c.item, c.title, c."desc", c.content, c.tags FROM active_items c WHERE {condition}'
+_KNOWN = """
+SELECT purpose, digest FROM main.word_vectors WHERE model = ? AND from_seq <= ? AND (to_seq IS NULL OR to_seq > ?)
+"""
+_LAST = "SELECT vector FROM main.word_vectors WHERE model = ? AND from_seq <= ? ORDER BY from_seq DESC LIMIT 1"
+_WORDS = 'SELECT item, title, "desc", content, tags FROM active_items ORDER BY item'
+_WANTED = "SELECT c.item FROM active_items c WHERE {condition}"
 
 
 def vectors_of(event: WordsEmbedded) -> Iterator[tuple[str, bytes]]:
@@ -72,6 +77,10 @@ VECTOR_INDEX = Projection(
 )
 
 
+Cosines = Mapping[str, float | None]
+"""The cosine of a query with each active item by id; None for an item without a usable vector."""
+
+
 class HeldVectors:
     """Vectors in memory, taken from events one by one."""
 
@@ -82,18 +91,15 @@ class HeldVectors:
         """Take the vectors of an event, in place of earlier ones of the same texts."""
         self._held.setdefault((event.model, event.purpose), {}).update(vectors_of(event))
 
-    def ranked(self, connection: sqlite3.Connection, query: str, model: str, filters: Filters) -> VectorRanking | None:
-        """Return how near the items of `active_items` are to a query; None where it has no vector."""
+    def cosines(self, connection: sqlite3.Connection, query: str, model: str) -> Cosines | None:
+        """Return the cosines of a query with `active_items`; None where it has no vector."""
         wanted = self._held.get((model, "query"), {}).get(text_digest(query))
         known = self._held.get((model, "item"), {})
-        return None if wanted is None else _ranked(connection, wanted, known.get, filters)
+        return None if wanted is None else _compared(connection, wanted, known.get)
 
 
-def ranked_by_vector(
-    connection: sqlite3.Connection, position: int, query: str, model: str, filters: Filters
-) -> VectorRanking | None:
-    """Return how near the items active at a position are to a query; None where it has no vector there."""
-
+def cosines_at(connection: sqlite3.Connection, position: int, query: str, model: str) -> Cosines | None:
+    """Return the cosines of a query with the items active at a position; None where it has no vector there."""
     from rbank_es.policies.vector_relevance import loaded
 
     row = connection.execute(_OF_QUERY, (model, text_digest(query), position, position)).fetchone()
@@ -105,19 +111,50 @@ def ranked_by_vector(
         text = known.get(digest)
         return None if text is None else loaded(text)
 
-    return _ranked(connection, loaded(row[0]), find, filters)
+    return _compared(connection, loaded(row[0]), find)
 
 
-def _ranked(
-    connection: sqlite3.Connection, query: bytes, find: Callable[[str], bytes | None], filters: Filters
-) -> VectorRanking:
-
+def _compared(connection: sqlite3.Connection, query: bytes, find: Callable[[str], bytes | None]) -> Cosines:
     from rbank_es.policies.vector_relevance import compared
 
+    rows = connection.execute(_WORDS)
+    words = ((item, embedded_text(title, desc, content, tags=tags)) for item, title, desc, content, tags in rows)
+    return compared(query, [(item, find(text_digest(text))) for item, text in words])
+
+
+def selected(connection: sqlite3.Connection, cosines: Cosines | None, filters: Filters) -> VectorRanking | None:
+    """Return the cosines of the items that pass filters; None for None."""
+    from rbank_es.policies.vector_relevance import VectorRanking
+
+    if cosines is None:
+        return None
     condition, values = filters.sql()
-    rows = connection.execute(_WORDS.format(condition=condition), values)
-    items = [
-        (item, find(text_digest(embedded_text(title, desc, content, tags=tags))))
-        for item, title, desc, content, tags in rows
-    ]
-    return compared(query, items)
+    rows = connection.execute(_WANTED.format(condition=condition), values)
+    found = {item: cosines[item] for (item,) in rows}
+    return VectorRanking({item: cosine for item, cosine in found.items() if cosine is not None}, len(found))
+
+
+class KnownVectors(NamedTuple):
+    """Digests of the texts that have a vector of a model at a position, and the size of the last one."""
+
+    items: frozenset[str]
+    queries: frozenset[str]
+    dimensions: int | None
+
+
+def known_vectors(connection: sqlite3.Connection, position: int, model: str) -> KnownVectors:
+    """Return what has a vector of a model at a position."""
+    rows = connection.execute(_KNOWN, (model, position, position)).fetchall()
+    of_purpose = {name: frozenset(row[1] for row in rows if row[0] == name) for name in ("item", "query")}
+    from rbank_es.policies.vector_relevance import dimensions
+
+    last = connection.execute(_LAST, (model, position)).fetchone()
+    return KnownVectors(of_purpose["item"], of_purpose["query"], None if last is None else dimensions(last[0]))
+
+
+def unembedded(connection: sqlite3.Connection, position: int, model: str) -> list[tuple[str, str]]:
+    """Return the active items whose words have no vector of a model: their ids and texts, by id."""
+    known = known_vectors(connection, position, model)
+    rows = connection.execute(_WORDS)
+    texts = ((item, embedded_text(title, desc, content, tags=tags)) for item, title, desc, content, tags in rows)
+    return [(item, text) for item, text in texts if text and text_digest(text) not in known.items]

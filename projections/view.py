@@ -20,7 +20,7 @@ from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
 from rbank_es.projections.full_text import fts_ddl
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
-from rbank_es.projections.vector_index import ranked_by_vector
+from rbank_es.projections.vector_index import KnownVectors, cosines_at, known_vectors, selected, unembedded
 from rbank_es.projections.view_rows import ViewConnection, ViewRows
 
 if TYPE_CHECKING:
@@ -220,6 +220,16 @@ class View(ViewRows):
             found = connection.execute(_OF_TASK, {"task": task, "seq": self.position})
             return frozenset(item for (item,) in found)
 
+    def known_vectors(self, model: str) -> KnownVectors:
+        """Return which texts have a vector of a model here."""
+        with self._reading() as connection:
+            return known_vectors(connection, self.position, model)
+
+    def unembedded(self, model: str) -> list[tuple[str, str]]:
+        """Return the active items without a vector of a model, erased ones left out: ids and texts, by id."""
+        with self._reading(), self._indexing() as index:
+            return index.unembedded(model)
+
     def retrieval_policy(self) -> RetrievalPolicy:
         """Return the retrieval policy in force; bm25-1 where none was set. Raises `BadPolicy` for an unknown one."""
         from rbank_es.policies import retrieval_policy
@@ -297,7 +307,14 @@ class _Index:
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors of a model; None where the query has none."""
-        return ranked_by_vector(self._connection, self._position, query, model, filters)
+        # Of one query, because a choice asks once for each domain preference.
+        if (query, model) not in self._shared.cosines:
+            self._shared.cosines = {(query, model): cosines_at(self._connection, self._position, query, model)}
+        return selected(self._connection, self._shared.cosines[query, model], filters)
+
+    def unembedded(self, model: str) -> list[tuple[str, str]]:
+        """Return the items without a vector of a model, and their texts."""
+        return unembedded(self._connection, self._position, model)
 
     def _words(self) -> WordIndex:
         from rbank_es.projections.word_index import WordIndex

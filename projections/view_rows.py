@@ -23,6 +23,7 @@ from rbank_es.projections.paged_view import OF_RUN, PagedView, RowCondition, Row
 from rbank_es.projections.projection import Table, paged_views, view_texts
 
 if TYPE_CHECKING:
+    from rbank_es.projections.vector_index import Cosines
     from rbank_es.projections.word_index import WordIndex
 
 # Steps of SQLite's machine between two looks at the clock: about a millisecond.
@@ -64,6 +65,7 @@ class ViewConnection:
         self.prepared = False
         self.own_index = False
         self.words: WordIndex | None = None
+        self.cosines: dict[tuple[str, str], Cosines | None] = {}
         self._holders = 0
 
     def hold(self) -> ViewConnection:

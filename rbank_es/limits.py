@@ -357,6 +357,15 @@ LM_SCRIPT_BYTES = 4 * MIB
 LM_ANSWER_SHOWN_CHARS = 2_000
 LM_REQUEST_SHOWN_CHARS = 300
 LM_DIFFERENCE_SHOWN_CHARS = 60
+# Texts of one request to an embedding endpoint, and characters of them: servers take 64 or more texts, and so much fits
+# into one group with its vectors. Characters that are sent of one text: 8,000 are at most 8,000 tokens, which models
+# read.
+EMBEDDING_TEXTS = 64
+EMBEDDING_CHARS = 200_000
+EMBEDDING_TEXT_CHARS = 8_000
+# Time of one request to an embedding endpoint, and bytes of its answer: 64 vectors of 8,192 numbers of 25 characters.
+EMBEDDING_TIME_S = 60.0
+EMBEDDING_RESPONSE_BYTES = 16 * MIB
 # -------------------- sandbox
 # Calls of tools in one step and in one run: ten times the most of any recorded run (20 in a step and in a run, 17 in a
 # run over an endpoint), with room for a step that looks up each of a hundred rows twice.

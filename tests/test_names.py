@@ -14,6 +14,7 @@ SAME_FILE_NAMES = {
     "items": "the command, and the vocabulary of what it lists",
     "policy": "the command, and the form of the policies that it shows",
     "query": "the command, and the parsed form of a query",
+    "retrieval": "the commands, and the form of the policies that they fit and feed",
     "suite": "the command, and the tasks that it checks",
     "runs": "the command, and the read model that it lists",
 }

@@ -49,9 +49,9 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Setting] = {}
 
     def __post_init__(self) -> None:
-        _check_model(self.model)
+        check_model(self.model)
         if self.api_base is not None:
-            _check_address(self.api_base)
+            check_address(self.api_base)
         for name, value in self.arguments.items():
             _check_argument(name, value)
 
@@ -89,7 +89,8 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in self.arguments.items() if name not in CONNECTION}
 
 
-def _check_model(model: str) -> None:
+def check_model(model: str) -> None:
+    """Raise `BadInput` for a text that can't name a model, or looks like a key."""
     # First, because the other message quotes the name.
     if is_key(model):
         raise BadInput("the name of a model looks like a key; keys come from environment variables only")
@@ -98,7 +99,8 @@ def _check_model(model: str) -> None:
         raise BadInput(f"{model[:80]!r} names no model; give one such as openai/gpt-4.1-mini, or script:FILE")
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
+    """Raise `BadInput` for a text that is no http or https URL, or holds a name, a password or a key."""
     try:
         parts = urlsplit(address)
         # Parameters hide in the path and the fragment too, and are separated by ; as well as &.

@@ -91,7 +91,8 @@ NO_KEY = "no-key-needed"
 """The key for a server on this machine where none is set; most need none."""
 
 _LITELLM_ONLY = {"api_version", "organization", "project"}
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine: what is sent there stays on it."""
 
 
 def route_of(choice: LmChoice) -> Resolution | None:
@@ -188,7 +189,7 @@ def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _on_this_machine(address: str | None) -> bool:
-    return address is not None and urlsplit(address).hostname in _LOOPBACK
+    return address is not None and urlsplit(address).hostname in LOOPBACK
 
 
 def _kind(choice: LmChoice) -> str:

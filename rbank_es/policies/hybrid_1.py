@@ -61,7 +61,7 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
 
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""
-        near = index.by_vector(query, self.model, filters) if self.model else None
+        near = index.by_vector(query, self.model, filters)
         if near is None:
             return super().rank(query, k, filters, index)
         worded = super().rank(query, limits.SEARCH_HITS, filters, index)
@@ -75,9 +75,16 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
             # Without a vector, an item must not fall behind those that have one.
             hinted = hints.get(id, 0.0) if id in near.cosines else said
             fused[id] = said + self.vector_weight * hinted
-        # An item that only its vector found has no shares, so the floor of words lets it pass.
-        shares = {item.id: item.shares for item in worded}
+        # Without shares, the floor of words lets an item pass that its vector found.
+        shares = {item.id: item.shares for item in worded if near.cosines.get(item.id, -1.0) < self.cosine}
         return [RankedItem(id, fused[id], shares.get(id)) for id in sorted(found, key=lambda id: (-fused[id], id))[:k]]
+
+    def fallback_for(self, query: str, index: ItemIndex) -> str | None:
+        """Return `no-query-vector` where bm25-2 ranks alone, `items-without-vector` where it ranks some items."""
+        near = index.by_vector(query, self.model, Filters())
+        if near is None:
+            return "no-query-vector"
+        return "items-without-vector" if len(near.cosines) < near.items else None
 
     def _parts(self, ranked: Mapping[str, float]) -> dict[str, float]:
         """Return what each item of a ranking adds to its fused score; the items are in order, best first."""

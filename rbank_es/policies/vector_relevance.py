@@ -26,10 +26,10 @@ _ROWS = 1_024
 
 
 class VectorRanking(NamedTuple):
-    """The cosine of a query with each item by id, from -1 to 1; `missing` counts the items without a usable vector."""
+    """The cosine of a query with each item that has a usable vector, by id, from -1 to 1, and the number of items."""
 
     cosines: dict[str, float]
-    missing: int
+    items: int
 
 
 def rounded(numbers: Sequence[float]) -> bytes:
@@ -48,11 +48,16 @@ def loaded(text: str) -> bytes:
     return _little_endian(base64.b64decode(text))
 
 
-def compared(query: bytes, items: Sequence[tuple[str, bytes | None]]) -> VectorRanking:
-    """Return how near items are to a query. An item without a vector, or with one of another size, is missing."""
+def dimensions(text: str) -> int:
+    """Return the number of dimensions of a vector in a text of `stored`."""
+    return len(loaded(text)) // array("h").itemsize
+
+
+def compared(query: bytes, items: Sequence[tuple[str, bytes | None]]) -> dict[str, float | None]:
+    """Return the cosine of a query with each item; None for one without a vector, or with one of another size."""
     fit = [(id, vector) for id, vector in items if vector is not None and len(vector) == len(query)]
     found = cosines(query, [vector for _, vector in fit])
-    return VectorRanking(dict(zip((id for id, _ in fit), found, strict=True)), len(items) - len(fit))
+    return dict.fromkeys((id for id, _ in items), None) | dict(zip((id for id, _ in fit), found, strict=True))
 
 
 def nearest(cosines: Mapping[str, float], k: int) -> list[tuple[str, float]]:

@@ -1,0 +1,159 @@
+"""The embedder: asks an endpoint for the vectors that a bank lacks, and records each answer as an event.
+
+It never fails a run. A failure is recorded, too, and retrieval falls back to words where vectors are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import LmFailed
+from rbank_es.events import WordsEmbedded
+from rbank_es.events.redaction import redact, secrets
+from rbank_es.events.vector_text import text_digest, vector_text
+from rbank_es.models.call_errors import STOPPING
+from rbank_es.models.embedding_endpoint import EmbeddedBatch, failure_of_size
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+Progress = Callable[[int, int], None]
+
+FAILURES = 3
+"""Failures after which an embedder asks no more: a server that is down would hold up every search for minutes."""
+
+
+class Endpoint(Protocol):
+    """What gives vectors: `EmbeddingEndpoint`, or another."""
+
+    def embed(self, texts: Sequence[str]) -> EmbeddedBatch:
+        """Return a vector for each text, or a failure."""
+        ...
+
+
+class MissingVectors(msgspec.Struct, frozen=True, kw_only=True):
+    """The texts that have no vector of a model: active items as pairs of id and text, and queries."""
+
+    model: str
+    items: tuple[tuple[str, str], ...] = ()
+    queries: tuple[str, ...] = ()
+
+    @property
+    def chars(self) -> int:
+        """Characters that would be sent."""
+        texts = (*(text for _, text in self.items), *self.queries)
+        return sum(min(len(text), limits.EMBEDDING_TEXT_CHARS) for text in texts)
+
+
+def missing_vectors(bank: Bank, model: str, queries: Iterable[str] = (), *, items: bool = True) -> MissingVectors:
+    """Return which active items of a bank, and which of some queries, have no vector of a model yet.
+
+    A query that holds a key of the environment is left out, because it would be sent.
+    """
+    with bank.live() as view:
+        lacking = tuple(view.unembedded(model)) if items else ()
+        known = view.known_vectors(model).queries
+    hidden = secrets()
+    wanted = dict.fromkeys(text for text in queries if text.strip() and redact(text, hidden) == text)
+    return MissingVectors(
+        model=model, items=lacking, queries=tuple(text for text in wanted if text_digest(text) not in known)
+    )
+
+
+class Embedder:
+    """Embeds what a bank lacks by one model. `failures` has what went wrong, in order."""
+
+    def __init__(self, bank: Bank, endpoint: Endpoint, model: str) -> None:
+        self.model = model
+        self.failures: list[LmFailed] = []
+        self._bank, self._endpoint = bank, endpoint
+        self._dimensions: int | None = None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether no more is asked: after `FAILURES`, or one that every later request would meet."""
+        lasting = any(each.code in STOPPING or each.code == "wrong_dimensions" for each in self.failures)
+        return lasting or len(self.failures) >= FAILURES
+
+    def embed(self, missing: MissingVectors, *, run: str | None = None, progress: Progress | None = None) -> int:
+        """Ask for the vectors of what is missing, and record them request by request; return how many were recorded.
+
+        After a failure nothing more is asked for. Raises as `Bank.append`.
+        """
+        done, total = 0, len(missing.items) + len(missing.queries)
+        for batch in _batches(missing):
+            if progress is not None:
+                progress(done, total)
+            event = self._asked(batch, run)
+            self._bank.append(event)
+            if event.error_code is not None:
+                break
+            done += len(batch.texts)
+        if progress is not None:
+            progress(done, total)
+        return done
+
+    def search(self, query: str, *, run: str | None = None, items: bool = False) -> None:
+        """Have a vector recorded for a query that has none, and with `items` for every active item without one."""
+        if not self.given_up:
+            self.embed(missing_vectors(self._bank, self.model, (query,), items=items), run=run)
+
+    def _asked(self, batch: _Batch, run: str | None) -> WordsEmbedded:
+        got = self._endpoint.embed([text for _, text in batch.texts])
+        size = len(got.vectors[0]) if got.vectors else None
+        failure = got.failure or self._failure_of(size)
+        blank = WordsEmbedded(
+            run=run,
+            purpose=batch.purpose,
+            model=self.model,
+            attempts=got.attempts,
+            tokens_in=got.tokens_in,
+            duration_s=got.duration_s,
+        )
+        if failure is not None:
+            self.failures.append(failure)
+            return msgspec.structs.replace(blank, error_code=failure.code, error=failure.message)
+        rows = zip(batch.texts, got.vectors, strict=True)
+        return msgspec.structs.replace(
+            blank,
+            dimensions=size,
+            items=tuple(id for id, _ in batch.texts) if batch.purpose == "item" else (),
+            vectors=tuple(vector_text(text_digest(text), vector) for (_, text), vector in rows),
+        )
+
+    def _failure_of(self, size: int | None) -> LmFailed | None:
+        """Return the failure of vectors that have another size than those before them."""
+        if self._dimensions is None:
+            with self._bank.live() as view:
+                self._dimensions = view.known_vectors(self.model).dimensions or size
+        known = self._dimensions
+        return None if size is None or known is None or size == known else failure_of_size(size, known)
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    purpose: Literal["item", "query"]
+    texts: list[tuple[str, str]]
+
+
+def _batches(missing: MissingVectors) -> Iterator[_Batch]:
+    yield from (_Batch("item", texts) for texts in _requests(missing.items))
+    yield from (_Batch("query", texts) for texts in _requests([("", text) for text in missing.queries]))
+
+
+def _requests(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Yield as many texts at a time as one request holds."""
+    held: list[tuple[str, str]] = []
+    chars = 0
+    for each in texts:
+        size = min(len(each[1]), limits.EMBEDDING_TEXT_CHARS)
+        if held and (len(held) == limits.EMBEDDING_TEXTS or chars + size > limits.EMBEDDING_CHARS):
+            yield held
+            held, chars = [], 0
+        held.append(each)
+        chars += size
+    if held:
+        yield held

@@ -1,0 +1,148 @@
+"""The embedder records what an endpoint gives, request by request, and what fails; ranking then needs no endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank, Item, limits
+from rbank_es.events import WordsEmbedded
+from rbank_es.extraction.candidates import consolidate
+from rbank_es.models.embedder import FAILURES, Embedder, missing_vectors
+from rbank_es.models.embedding_endpoint import KEY_VARIABLE, EmbeddingChoice, EmbeddingEndpoint
+from rbank_es.policies import HybridV1
+from tests.cli_runner import run
+from tests.loop.test_closed_loop import of_type
+from tests.models.embedding_server import EmbeddingServer, embedding_server
+from tests.models.openai_server import failing, refused, unauthorized
+from tests.sparql.fault_server import Behaviour
+
+ITEMS = tuple(Item.make(f"Count the lamps of pier {number}", f"Lamps, pier {number}.") for number in range(5))
+QUERY = "How many lamps?"
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", policies=(HybridV1(model="m", cosine=-1).choice,)) as made:
+        consolidate(made, ITEMS)
+        yield made
+
+
+@contextmanager
+def embedder(bank: Bank, *behaviours: Behaviour) -> Iterator[tuple[Embedder, EmbeddingServer]]:
+    with embedding_server(behaviours) as server:
+        choice = EmbeddingChoice(model="m", base_url=server.url)
+        with EmbeddingEndpoint(choice, sleep=lambda seconds: None) as endpoint:
+            yield Embedder(bank, endpoint, "m"), server
+
+
+def test_what_is_missing_is_embedded_once_and_found_again_after_an_end(bank: Bank) -> None:
+    with embedder(bank) as (it, server):
+        assert it.embed(missing_vectors(bank, "m", [QUERY])) == 6
+        assert sorted(server.texts) == sorted([f"{item.title}\n{item.content}" for item in ITEMS] + [QUERY])
+        assert it.embed(missing_vectors(bank, "m", [QUERY])) == 0
+        [items, query] = of_type(bank, WordsEmbedded)
+        assert (items.purpose, len(items.items), items.dimensions, items.attempts) == ("item", 5, 32, 1)
+        assert (query.purpose, query.items, len(query.vectors), query.tokens_in) == ("query", (), 1, 3)
+        bank.retract(ITEMS[0].id, because="to see")
+        bank.restore(ITEMS[0].id, because="to see")
+        it.search(QUERY, items=True)
+        assert len(server.requests) == 2
+
+
+def test_requests_are_bounded_and_go_on_where_they_stopped(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EMBEDDING_TEXTS", 2)
+    monkeypatch.setattr(limits, "EMBEDDING_TEXT_CHARS", 10)
+    with embedder(bank, refused()) as (it, server):
+        assert it.embed(missing_vectors(bank, "m")) == 0
+        assert it.embed(missing_vectors(bank, "m")) == 5
+        assert [len(body["input"]) for body in server.requests] == [2, 2, 2, 1]
+        assert {len(text) for text in server.texts} == {10}
+    failed, *_ = of_type(bank, WordsEmbedded)
+    assert (failed.error_code, failed.vectors, failed.items) == ("refused", (), ())
+
+
+def test_a_failure_is_recorded_and_after_some_nobody_is_asked(bank: Bank) -> None:
+    with embedder(bank, *[failing()] * 30) as (it, server):
+        for _ in range(FAILURES + 2):
+            it.search(QUERY)
+        assert it.given_up and len(server.requests) == FAILURES * (1 + limits.LM_RETRIES)
+    assert [event.error_code for event in of_type(bank, WordsEmbedded)] == ["server_error"] * FAILURES
+    with embedder(bank, unauthorized()) as (it, server):
+        it.search(QUERY)
+        it.search(QUERY)
+        assert it.given_up and len(server.requests) == 1
+
+
+def test_an_endpoint_that_changes_the_size_of_its_vectors_is_refused(bank: Bank) -> None:
+    with embedder(bank) as (it, server):
+        it.search(QUERY)
+        server.dimensions = 16
+        it.search("Another one?")
+        assert [failure.code for failure in it.failures] == ["wrong_dimensions"]
+    with embedder(bank) as (it, server):
+        server.dimensions = 16
+        it.search("Another one?")
+        assert it.given_up
+    assert [len(event.vectors) for event in of_type(bank, WordsEmbedded)] == [1, 0, 0]
+
+
+def test_a_query_that_holds_a_key_is_not_sent(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "k-0123456789-of-ann")
+    assert missing_vectors(bank, "m", ["log in by k-0123456789-of-ann", " "], items=False).queries == ()
+
+
+def test_ranking_by_recorded_vectors_is_verified_without_the_endpoint(bank: Bank) -> None:
+    from rbank_es.context.procedures import procedures
+
+    with embedder(bank) as (it, _):
+        it.search(QUERY, items=True)
+    bank.append(procedures(bank, QUERY).retrievals)
+    checked = bank.verify(retrievals=True).retrievals
+    assert checked is not None and checked.checked == 2
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_embed_counts_records_and_has_nothing_left(tmp_path: Path, bank: Bank) -> None:
+    bank.close()
+    (tmp_path / "cases.jsonl").write_text('{"id": "a", "query": "Which piers?", "relevant": []}\n')
+    more = ("--query", QUERY, "--cases", "cases.jsonl", "--recorded")
+    dry = run("retrieval", "embed", "./bank", "--model", "m", *more, "--dry-run", "--json", cwd=tmp_path)
+    assert dry.json["missing"] == {"items": 5, "queries": 2, "chars": 5 * 40 + len(QUERY) + len("Which piers?")}
+    with embedding_server() as server:
+        asked = ("retrieval", "embed", "./bank", "--model", "m", "--base-url", server.url, *more)
+        done = run(*asked, "--json", cwd=tmp_path)
+        assert (done.json["embedded"], done.json["missing"], done.json["error"]) == (7, 0, None)
+        assert "nothing is missing" in run(*asked, cwd=tmp_path).out
+        assert len(server.requests) == 2
+    assert len(run("search", "./bank", QUERY, "--json", cwd=tmp_path).json["hits"]) == 5
+
+
+def test_embed_says_what_failed_and_exits_with_1(tmp_path: Path, bank: Bank) -> None:
+    bank.close()
+    key = {KEY_VARIABLE: "k-0123456789-of-ann"}
+    with embedding_server([unauthorized("no: k-0123456789-of-ann")] * 2) as server:
+        asked = ("retrieval", "embed", "./bank", "--model", "m", "--base-url", server.url)
+        failed = run(*asked, cwd=tmp_path, code=1, env=key)
+        assert "5 texts without a vector" in failed.err and KEY_VARIABLE in failed.err
+        assert "k-0123" not in failed.err + failed.out
+        assert run(*asked, "--json", cwd=tmp_path, code=1, env=key).json["error"]["code"] == "wrong_key"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--model", "m"), "--base-url"),
+        (("--model", "m", "--base-url", "ftp://x"), "must be a URL"),
+        (("--model", "", "--base-url", "http://localhost/v1"), "names no model"),
+        (("--model", "m", "--base-url", "http://localhost/v1", "--timeout", "0"), "time limit"),
+    ],
+)
+def test_embed_refuses_what_cannot_be(tmp_path: Path, bank: Bank, arguments: tuple[str, ...], said: str) -> None:
+    bank.close()
+    assert said in run("retrieval", "embed", "./bank", *arguments, cwd=tmp_path, code=2).err
