@@ -124,6 +124,8 @@ SEARCH_HITS = 100
 RELEVANCE_CASES = 10_000
 # Items below the floor that a search looks at, and records, before it gives up: each is some 120 bytes of its event.
 WITHHELD_HITS = 10
+# Characters of a text in which an excerpt is looked for: ten times what an extractor may write.
+EXCERPT_TEXT_CHARS = 20_000
 # Default size of `quote`: half of a tool's return.
 QUOTE_CHARS = 500
 # Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps

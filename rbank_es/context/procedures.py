@@ -16,6 +16,8 @@ from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_bu
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.items import Item, Polarity, truncate
+from rbank_es.policies.excerpt import excerpt
+from rbank_es.policies.words import query_words
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -94,20 +96,21 @@ def procedures(
                 )
                 items += [_item(hit) for hit in found.items]
                 retrievals.append(replace(found.event, run=run))
-    return LayerText(pack_items(items, budget_chars), tuple(retrievals))
+    return LayerText(pack_items(items, budget_chars, about=task), tuple(retrievals))
 
 
-def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHARS) -> Packed:
+def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHARS, *, about: str = "") -> Packed:
     """Return items quoted under `Strategies` and `Guardrails`, each within `CONTEXT_L2_ITEM_CHARS`, all in the budget.
 
+    Of an item that is too long, the part about the words of the task, `about`, is quoted; the rest is behind its id.
     They are those that have words, or the first of them where the budget is too small for all. Raises `BadInput` for a
     budget below 0.
     """
-    budget_chars = checked_budget(budget_chars)
+    budget_chars, wanted = checked_budget(budget_chars), query_words(about)
     worded = [item for item in items if _words(item)]
     # Fewer items with enough room each teach more than all of them cut short.
     for count in range(len(worded), 0, -1):
-        quotes = _quotes(worded[:count], budget_chars)
+        quotes = _quotes(worded[:count], budget_chars, wanted)
         if quotes:
             return _packed(worded, quotes, budget_chars)
     why = f"without {counted(len(worded), 'item')}" if worded else ""
@@ -121,7 +124,7 @@ def _item(hit: FoundItem) -> Item:
     return Item(id=hit.id, title=hit.title, desc=hit.desc, content=hit.content, polarity=polarity)
 
 
-def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
+def _quotes(items: Sequence[Item], budget_chars: int, wanted: Sequence[str]) -> list[tuple[Item, str]]:
     """Return each item with its quote; none unless all get enough room."""
     polarities: set[Polarity] = {item.polarity for item in items}
     markup = len(HEADING) + sum(1 + len(SUBHEADINGS[polarity]) for polarity in polarities) + len(items)
@@ -133,7 +136,7 @@ def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
         for item, need, share in zip(items, needs, shares, strict=True)
     ):
         return []
-    return [(item, truncate(text, share)) for item, text, share in zip(items, whole, shares, strict=True)]
+    return [(item, _quote(item, share, wanted)) for item, share in zip(items, shares, strict=True)]
 
 
 def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_chars: int) -> Packed:
@@ -161,7 +164,21 @@ def _start(item: Item) -> str:
     return f"- [{id}] " if 0 < len(id) <= _ID_CHARS else "- "
 
 
+def _quote(item: Item, chars: int, wanted: Sequence[str]) -> str:
+    """Return an item's line in at most so many characters: its title, and of its content what is about the words."""
+    title, content = _title_and_content(item)
+    start = _start(item) + (f"{title}. " if title and content else title)
+    room = chars - len(start)
+    if room < min(len(content), ITEM_CHARS_LEAST):
+        return truncate(start + content, chars)
+    return start + excerpt(content, wanted, room)
+
+
 def _words(item: Item) -> str:
-    """Return title and content on one line; the description replaces missing content."""
-    parts = (plain(item.title).rstrip("."), plain(item.content) or plain(item.desc))
-    return ". ".join(part for part in parts if part)
+    """Return title and content on one line."""
+    return ". ".join(part for part in _title_and_content(item) if part)
+
+
+def _title_and_content(item: Item) -> tuple[str, str]:
+    """Return title and content, each on one line; the description replaces missing content."""
+    return plain(item.title).rstrip("."), plain(item.content) or plain(item.desc)
