@@ -149,7 +149,7 @@ class Bench:
 
         def search(case: RelevanceCase, k: int, polarity: Polarity | None) -> list[str]:
             filters = Filters(polarity=polarity, ontology=case.domain, without=frozenset(case.without))
-            return [hit.id for hit in policy.choose(case.query, k, filters, self._index)]
+            return [hit.id for hit in policy.choose(case.query, k, filters, self._index).hits]
 
         return evaluate(policy, [case for case in self.held.cases if half in (None, case.half)], search)
 

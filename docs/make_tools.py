@@ -58,7 +58,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "ctx_find": {"ref": "results_0", "pattern": "kitti", "k": 1},
     "mem_search": {"q": "lights in service in an area", "k": 2},
     "mem_get": {"ids": [ITEM_ID]},
-    "mem_quote": {"id": ITEM_ID, "max_chars": 60},
+    "mem_quote": {"id": ITEM_ID, "max_chars": 60, "about": "lights in service"},
     "mem_add": {"title": "Harbours are parts of districts", "content": "Ask with lt:partOf*.", "tags": ["areas"]},
     "mem_extract": {"result": "results_0", "task": "How high is each light?", "judgment": {"success": True}},
     "mem_learn_from_failure": {

@@ -15,6 +15,7 @@ from rbank_es.events import MemoriesRead, NoteLogged, Ref
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
 from rbank_es.events.run_events import VerdictValue, verdict_value
 from rbank_es.ontology.vocabulary import without_controls
+from rbank_es.policies.words import query_words
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
 from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
@@ -116,12 +117,13 @@ class MemoryTools:
         event = self._read([item["id"] for item in given], "get", size(shown))
         return Reply(body, rest, "text", truncated=shown != given, beside=(event,))
 
-    def mem_quote(self, id: str | dict[str, Any], max_chars: int = limits.QUOTE_CHARS) -> Reply:
-        """Read the beginning of one memory, cut between words.
+    def mem_quote(self, id: str | dict[str, Any], max_chars: int = limits.QUOTE_CHARS, about: str = "") -> Reply:
+        """Read the beginning of one memory, or its part about some words.
 
-        Args: id: as mem_search gives it; max_chars: length wanted (at most what fits into 1,000).
+        Args: id: as mem_search gives it; max_chars: length wanted (at most what fits into 1,000); about: words to
+        quote around, such as your question.
         Returns: id, quote, length (characters of the whole content), truncated.
-        Example: print(mem_quote(hits[0]['id'], 300)['quote'])
+        Example: print(mem_quote(hits[0]['id'], 300, 'tower height')['quote'])
         """
         if max_chars < 1:
             raise ToolError("bad_limit", f"max_chars is {max_chars}", "give a number of characters, such as 500")
@@ -131,7 +133,7 @@ class MemoryTools:
         content = given[0]["content"]
         body: dict[str, Any] = {"id": clipped(given[0]["id"]), "quote": "", "length": len(content), "truncated": False}
         # Plus 2, because the body already counts the quotation marks of the empty quote.
-        body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2)
+        body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2, query_words(about))
         body["truncated"] = body["quote"] != content
         event = self._read([given[0]["id"]], "quote", len(body["quote"]))
         return Reply(body, truncated=body["truncated"], beside=(event,))

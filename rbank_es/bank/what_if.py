@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from rbank_es.log import EventLog
 
 Progress = Callable[[int, int], None]
-PackItems = Callable[[Sequence[Item], int], str]
-"""Returns the text of items in a prompt, within so many characters."""
+PackItems = Callable[[Sequence[Item], int, str], str]
+"""Returns the text of items in a prompt, within so many characters, for a question."""
 
 _BY_WORDS = (Bm25V1, Bm25V2)
 """Policies that rank by the words of the active items alone; others may also by what their uses have proven."""
@@ -284,7 +284,9 @@ class _Comparison:
         if layer is None:
             return
         recorded = [id for retrieved, _ in chosen.values() for id in (hit.id for hit in retrieved.hits)]
-        found = self._procedures(chosen, started)
+        some = next((retrieved for retrieved, _ in chosen.values()), None)
+        query: Text = some.query if some is not None else started.task if started is not None else ""
+        found = self._procedures(chosen, some, started, query)
         if found is None:
             self.lost_prompts += 1
             return
@@ -292,17 +294,17 @@ class _Comparison:
         were = [before[id].item for id in recorded if id in before]
         would = [after[id].item for id in found]
         if were != would:
-            self._compare(event, *layer, tuple(recorded), tuple(found), would)
+            self._compare(event, *layer, tuple(recorded), tuple(found), would, query)
 
     def _procedures(
         self,
         chosen: Mapping[Polarity | None, tuple[MemoriesRetrieved, tuple[str, ...] | None]],
+        some: MemoriesRetrieved | None,
         started: RunStarted | None,
+        query: Text,
     ) -> list[str] | None:
         """Return the ids of the items that a context would be given; None where that can't be told."""
         found: list[str] = []
-        some = next((retrieved for retrieved, _ in chosen.values()), None)
-        query = some.query if some is not None else started.task if started is not None else ""
         if some is not None:
             filters = self._filters(some)
         else:
@@ -329,6 +331,7 @@ class _Comparison:
         recorded: tuple[str, ...],
         found: tuple[str, ...],
         items: Sequence[Item],
+        query: Text,
     ) -> None:
         made = PromptDifference(run=event.run, seq=event.seq, items_before=recorded, items_after=found)
         if self.pack is None:
@@ -337,7 +340,9 @@ class _Comparison:
         given = event.texts[place] if place < len(event.texts) else ""
         before = self.log.text(given) if isinstance(given, Ref) else given
         text = None if isinstance(before, Erased) else before
-        after = self.pack(items, limits.CONTEXT_L2_CHARS if use.budget is None else use.budget)
+        about = self.log.text(query) if isinstance(query, Ref) else query
+        budget = limits.CONTEXT_L2_CHARS if use.budget is None else use.budget
+        after = self.pack(items, budget, about if isinstance(about, str) else "")
         if text is None:
             self.lost_prompts += 1
         # A budget may hide what differs.

@@ -83,10 +83,10 @@ def _asked(bank: Bank, tables: Mapping[str, Any], into: Path | None, force: bool
         return bank.what_if(policies=tables, into=into, force=force, pack=_pack, progress=progress, **given)
 
 
-def _pack(items: Sequence[Item], budget_chars: int) -> str:
+def _pack(items: Sequence[Item], budget_chars: int, about: str) -> str:
     from rbank_es.context.procedures import pack_items
 
-    return pack_items(items, budget_chars).text
+    return pack_items(items, budget_chars, about=about).text
 
 
 def _tables(given: str) -> dict[str, Any]:

@@ -30,15 +30,15 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     weights: Annotated[
         tuple[Weight, Weight, Weight, Weight],
-        Meta(description="Weights of title, desc, content and tags. Default: 3, 2, 1 and 1 (docs/retrieval.md)."),
-    ] = (3.0, 2.0, 1.0, 1.0)
+        Meta(description="Weights of title, desc, content and tags. Default: 2, 1.5, 1 and 1 (docs/retrieval.md)."),
+    ] = (2.0, 1.5, 1.0, 1.0)
     parts: Annotated[
         Weight,
         Meta(
             description="Weight of a part of a compound name (the tower of towerHeight), in items and in queries; 0 "
-            "leaves parts out. Default: 1 (docs/retrieval.md)."
+            "leaves parts out. Default: 0.5 (docs/retrieval.md)."
         ),
-    ] = 1.0
+    ] = 0.5
     stop_words: Annotated[
         str, Meta(description="List of words that count less: english-1, english-2 or none. Default: english-1.")
     ] = "english-1"
@@ -47,16 +47,16 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1,
-            description="Weight of a stop word of a query; other words weigh 1. Default: 0.4 (docs/retrieval.md).",
+            description="Weight of a stop word of a query; other words weigh 1. Default: 0.3 (docs/retrieval.md).",
         ),
-    ] = 0.4
+    ] = 0.3
     k1: Annotated[
-        Weight, Meta(description="How much a word gains by repetition: BM25's k1. Default: 0.8 (docs/retrieval.md).")
-    ] = 0.8
+        Weight, Meta(description="How much a word gains by repetition: BM25's k1. Default: 1.2, as of Lucene.")
+    ] = 1.2
     b: Annotated[
         float,
-        Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.5 (docs/retrieval.md)."),
-    ] = 0.5
+        Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.75, as of Lucene."),
+    ] = 0.75
     support: Annotated[
         Weight,
         Meta(

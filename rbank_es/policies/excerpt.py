@@ -39,6 +39,7 @@ _PREFIX_CHARS = 4
 class _Piece(NamedTuple):
     start: int
     end: int
+    ends_sentence: bool = True
 
 
 def excerpt(text: str, words: Collection[str], chars: int) -> str:
@@ -106,11 +107,12 @@ def _shortened(text: str, piece: _Piece, spans: Sequence[tuple[int, int]], chars
         yield piece
         return
     for word in _parted(text, piece, _SPACE, spans):
+        last = word.end == piece.end
         if _span_at(spans, word.start) or _span_at(spans, word.end - 1):
-            yield word
+            yield word._replace(ends_sentence=last)
         else:
             step = max(1, chars)
-            yield from (_Piece(at, min(word.end, at + step)) for at in range(word.start, word.end, step))
+            yield from (_Piece(at, min(word.end, at + step), last) for at in range(word.start, word.end, step))
 
 
 def _parted(text: str, piece: _Piece, ends: re.Pattern[str], spans: Sequence[tuple[int, int]]) -> Iterator[_Piece]:
@@ -131,7 +133,7 @@ def _span_at(spans: Sequence[tuple[int, int]], place: int) -> bool:
 def _wanted_in(text: str, pieces: Sequence[_Piece], words: Collection[str]) -> list[frozenset[str]]:
     """Return which of the words each piece has."""
     found = []
-    for start, end in pieces:
+    for start, end, _ in pieces:
         held = {*words_of(text[start:end]), *(part.lower() for part in compound_parts(text[start:end]))}
         found.append(frozenset(word for word in words if any(_alike(word, other) for other in held)))
     return found
@@ -146,7 +148,7 @@ def _best(text: str, pieces: Sequence[_Piece], found: Sequence[frozenset[str]], 
 
     Of equal ones it is the beginning, else the first that begins with a word that is wanted.
     """
-    best, most, stop = (0, 0), (-1, False, False), 0
+    best, most, stop = slice(0, 0), (-1, False, False), 0
     inside = Counter[str]()
     for first, piece in enumerate(pieces):
         stop = max(stop, first)
@@ -156,10 +158,19 @@ def _best(text: str, pieces: Sequence[_Piece], found: Sequence[frozenset[str]], 
         if stop > first:
             worth = (len(inside), first == 0, bool(found[first]))
             if worth > most:
-                best, most = (piece.start, pieces[stop - 1].end), worth
+                best, most = slice(first, stop), worth
             inside.subtract(found[first])
             inside = +inside
-    return best
+    return _without_rest(pieces[best], found[best])
+
+
+def _without_rest(run: Sequence[_Piece], found: Sequence[frozenset[str]]) -> tuple[int, int]:
+    """Return where a run begins and ends, without the beginning of a last sentence that says nothing of the words."""
+    if not run:
+        return 0, 0
+    whole = max((at for at, piece in enumerate(run, 1) if piece.ends_sentence), default=0)
+    keep = whole if whole and not any(found[whole:]) else len(run)
+    return run[0].start, run[keep - 1].end
 
 
 def _fits(text: str, start: int, end: int, chars: int) -> bool:

@@ -99,6 +99,16 @@ def test_choosing_writes_nothing_to_the_log(bank: Bank) -> None:
     assert bank.head() == before
 
 
+def test_of_a_long_item_what_is_about_the_task_is_quoted_and_no_code_is_cut(bank: Bank) -> None:
+    preamble = "When asked about a register, first look at its classes, and be careful with all that they say. " * 5
+    query = "SELECT ?d WHERE { ?o a lt:Outage ; lt:from ?d }"
+    learn(bank, Item.make("Dates in the register", f"{preamble}When an outage began: {query}. {preamble}", id="long"))
+    packed, _ = procedures(bank, "When did each outage begin?", successes=3)
+    [line] = [line for line in packed.text.splitlines() if line.startswith("- [long]")]
+    assert line.startswith(f"- [long] Dates in the register. …When an outage began: {query}. When asked")
+    assert len(line) <= limits.CONTEXT_L2_ITEM_CHARS and line.endswith("…")
+
+
 def test_a_long_item_is_cut_at_its_limit_and_leaves_what_the_other_does_not_need() -> None:
     long = Item.make("Long", "word " * 400, id="long")
     packed = pack_items([long, DONT], limits.CONTEXT_L2_CHARS)

@@ -84,6 +84,12 @@ def test_of_items_without_room_the_tags_within_their_limits_are_kept() -> None:
     assert shown["tags"] == [longest]
 
 
+@given(texts, st.integers(1, 5_000), st.integers(2, 2_000), st.lists(st.text(max_size=5), max_size=3))
+def test_a_quote_about_words_fits_and_is_a_part(text: str, max_chars: int, room: int, words: list[str]) -> None:
+    quote = quoted(text, max_chars, room, words)
+    assert len(quote) <= max_chars and size(quote) <= room and quote.strip("…") in text
+
+
 @given(texts, st.integers(1, 5_000), st.integers(2, 2_000))
 def test_a_quote_fits_and_is_a_beginning(text: str, max_chars: int, room: int) -> None:
     quote = quoted(text, max_chars, room)
@@ -119,7 +125,7 @@ arguments: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "mem_get": st.fixed_dictionaries(
         {"ids": ids | st.lists(ids, max_size=4)}, optional={"max_n": st.integers(-1, 5) | st.integers()}
     ),
-    "mem_quote": st.fixed_dictionaries({"id": ids}, optional={"max_chars": st.integers()}),
+    "mem_quote": st.fixed_dictionaries({"id": ids}, optional={"max_chars": st.integers(), "about": queries}),
     "mem_add": st.fixed_dictionaries(
         {"title": words, "content": words},
         optional={"desc": words, "polarity": filters, "tags": st.lists(st.text(max_size=9), max_size=4)},

@@ -165,7 +165,7 @@ def test_version_2_searches_for_stop_words_too_at_their_weight() -> None:
 
 
 def test_version_2_searches_for_the_parts_of_compound_names_at_theirs() -> None:
-    found = Bm25V2(parts=0.5).query_words("lt:towerHeight of a tower")
+    found = Bm25V2(parts=0.5, stop_weight=0.4).query_words("lt:towerHeight of a tower")
     assert found == (("lt", 1), ("towerheight", 1), ("of", 0.4), ("a", 0.4), ("tower", 1), ("height", 0.5))
     assert Bm25V2(parts=0).words("lt:towerHeight") == ("lt", "towerheight")
 

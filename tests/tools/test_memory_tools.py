@@ -451,6 +451,18 @@ def test_a_quote_is_cut_between_words(bank: Bank, box: Toolbox) -> None:
         assert view.usage() == {}
 
 
+def test_a_quote_about_words_is_of_whole_sentences_around_them(bank: Bank, box: Toolbox) -> None:
+    item = Item.make("Lamps", f"{LONG} Write `SELECT ?l {{ ?l ex:height ?h }}` for heights. {LONG}", id="i")
+    remember(bank, item)
+    result = box.call("mem_quote", {"id": "i", "max_chars": 100, "about": "How high is it, what height?"})
+    assert (
+        result["quote"] == "…Write `SELECT ?l { ?l ex:height ?h }` for heights. Bind the class first, then its label.…"
+    )
+    assert result["truncated"] is True
+    nothing = box.call("mem_quote", {"id": "i", "max_chars": 100, "about": "zebra"})["quote"]
+    assert LONG.startswith(nothing.removesuffix("…"))
+
+
 def test_a_short_content_is_quoted_whole(bank: Bank, box: Toolbox) -> None:
     [item] = lamps(1)
     remember(bank, item)

@@ -6,7 +6,7 @@ a reply returns `Retrieval.position` too: the event is appended right behind the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import ContextBuilt, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
 from rbank_es.events.items import truncate
+from rbank_es.policies.excerpt import MARK, excerpt
 from rbank_es.state.memory import MEMORY_HANDLERS
 from rbank_es.tools.runtime.encoder import largest, size, text_of
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
@@ -207,10 +208,19 @@ def _truncated_items(items: Sequence[dict[str, Any]], names: Sequence[str], char
     return done
 
 
-def quoted(text: str, max_chars: int, room: int) -> str:
-    """Return the beginning of a text in `max_chars` characters and `room` of JSON at most, truncated between words."""
-    chars = _most(min(max_chars, len(text)), lambda chars: size(_truncated(text, chars)) <= room)
-    return _truncated(text, chars or 0)
+def quoted(text: str, max_chars: int, room: int, words: Collection[str] = ()) -> str:
+    """Return the part of a text about some words in `max_chars` characters and `room` of JSON at most.
+
+    Without words it is the beginning, truncated between words.
+    """
+    chars = _most(min(max_chars, len(text)), lambda chars: size(_truncated(text, chars)) <= room) or 0
+    part = excerpt(text, words, chars) if words else MARK
+    # Another part of the text may need more escapes than the beginning.
+    while size(part) > room:
+        chars = chars * 3 // 4
+        part = excerpt(text, words, chars)
+    # Of code that is longer than the budget, its beginning is better than nothing.
+    return _truncated(text, chars) if part == MARK else part
 
 
 def _truncated(text: str, chars: int) -> str:

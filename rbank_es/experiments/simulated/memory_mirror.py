@@ -47,7 +47,7 @@ class MirrorMemory(LearnerMemory):
         retrievals = [self._retrieved(question, polarity, k) for polarity, k in wanted.items() if k]
         state = self._state()
         items = [state.items[hit.id].item for each in retrievals for hit in each.hits]
-        return LayerText(pack_items(items), tuple(retrievals))
+        return LayerText(pack_items(items, about=question), tuple(retrievals))
 
     def _retrieved(self, question: str, polarity: Polarity, k: int) -> MemoriesRetrieved:
         choice = self._policy.choose(question, k, Filters(polarity=polarity), self._index)
