@@ -73,7 +73,7 @@ $(BIN)/pip:
 # A stamp is older than pyproject.toml when what must be installed may have changed.
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/pip
 	@echo "==> Installing rbank-es and what it needs, DSPy and Deno included (a minute or two the first time)"
-	@$(INSTALL) '.[agent,dashboard]'
+	@$(INSTALL) '.[agent]'
 	@touch $@
 
 # Without a network this fails; the demo then shows a recorded bank and says why, tests of the sandbox fail and say why,
@@ -92,5 +92,5 @@ $(VENV)/.installed-dev: pyproject.toml requirements-dev.lock | $(BIN)/pip
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/pip
 	@echo "==> Installing rbank-es and what it is compared with (a minute or two the first time)"
-	@$(INSTALL) '.[bench,agent,dashboard]'
+	@$(INSTALL) '.[bench,agent]'
 	@touch $@ $(VENV)/.installed-demo

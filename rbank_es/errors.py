@@ -113,7 +113,7 @@ class CannotWrite(BadInput):
         super().__init__(f"can't write {path}: {cause.strerror or cause}; give another file, or make its folder first")
 
 
-EXTRAS = {"dspy": "agent", "deno": "agent", "plotly": "dashboard", "scipy": "experiments"}
+EXTRAS = {"dspy": "agent", "deno": "agent", "scipy": "experiments"}
 """Packages that only an extra of this one installs, with that extra."""
 
 

@@ -562,8 +562,16 @@ REPORT_DIFFERENCES = 40
 FLAG_RETURN_CHARS = 1_000
 FLAG_ITEMS_INJECTED = 3
 FLAG_CONTEXT_CHARS = 4_000
-# Points of one line of a chart. More can't be told apart on a screen, and would slow the page.
-DASHBOARD_POINTS = 1_000
+# Runs of an exported page with all their events: about 4 kB each, so 1.2 MB; runs of one block, unpacked at once.
+PAGE_WHOLE_RUNS = 300
+PAGE_BLOCK_RUNS = 50
+# Runs of an exported page with their words, in lists; of older ones only numbers count.
+PAGE_LISTED_RUNS = 2_000
+# Runs in the table that stands there without a script, and notable changes in the list beside the slider.
+PAGE_SUMMARY_RUNS = 50
+PAGE_NOTABLE = 1_000
+# A text of an event from this length on is kept as numbers of lines, which prompts share.
+PAGE_LINED_CHARS = 120
 # Rows of one table of the dashboard; more is for SQL and `--json`.
 DASHBOARD_ROWS = 200
 # Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.

@@ -182,7 +182,7 @@ def test_the_command_runs_from_the_wheel_with_core_dependencies_only(wheel: Path
     assert "A reasoning bank, at three points in time" in toured and "keep the sample" in toured
     origin = "import rbank_es.projections, rbank_es.tools; print(rbank_es.__file__, rbank_es.tools.__file__)"
     assert all(Path(file).is_relative_to(home.resolve()) for file in run(python, "-c", origin, cwd=tmp_path).split())
-    for top in ("projections", "tools", "pytest", "plotly"):
+    for top in ("projections", "tools", "pytest"):
         run(python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({top!r}) is not None)", cwd=tmp_path)
 
 
@@ -198,7 +198,7 @@ def locked() -> dict[str, tuple[str, int]]:
 
 def test_the_lock_file_has_every_dependency_within_its_bounds_and_a_digest_of_every_file() -> None:
     project, versions = PROJECT["project"], locked()
-    extras = (project["optional-dependencies"][name] for name in ("agent", "dashboard", "dev"))
+    extras = (project["optional-dependencies"][name] for name in ("agent", "dev"))
     wanted = [Requirement(text) for text in chain(project["dependencies"], *extras)]
     for requirement in wanted:
         if requirement.name != "rbank-es":

@@ -1,8 +1,7 @@
-"""`dashboard`: one self-contained page about a bank at a point in time."""
+"""`dashboard`: one self-contained page about a bank, which shows it at any position."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,67 +10,60 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, outside, view_at, writable
+from rbank_es.cli.shared.arguments import begun_run, open_at, outside, view_at, writable
 from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
-from rbank_es.errors import MissingExtra
 from rbank_es.events import BankCreated
 
 if TYPE_CHECKING:
     from rbank_es.dashboard import WrittenPage
 
 
-@command("dashboard", "rbank-es dashboard notes -o notes.html", "rbank-es dashboard notes@HEAD~100 -o then.html")
+@command(
+    "dashboard",
+    "rbank-es dashboard notes -o notes.html",
+    "rbank-es dashboard notes@HEAD~100 -o then.html",
+    "rbank-es dashboard notes -o notes.html --runs lights-08-6e9adf73-1 --no-prompts",
+)
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("-o", "output", metavar="FILE.html", required=True, help="The file to write.")
-def dashboard(bank: str, output: str, as_json: bool) -> None:
-    """Write one HTML page with charts: leakage into prompts by run and by tool, red flags, size, uses and wins.
+@click.option("--runs", "runs", metavar="RUN", multiple=True, help="Put this run in whole; may be repeated.")
+@click.option("--no-prompts", is_flag=True, help="Leave out what models were sent and answered, and contexts.")
+def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, as_json: bool) -> None:
+    """Write one HTML page about a bank: which runs failed and why, what they were told, where each item came from and
+    went, and what has leaked into prompts; a slider shows all of it at any position.
 
-    The page is one file: it opens from disk, works offline, and makes no network requests.
+    The page is one file: it opens from disk, works offline, and makes no network requests. It holds the events of the
+    newest 300 runs, half of them kept for failures, and those named with --runs; lists hold the newest 2,000.
     """
     opened, point = open_at(bank)
     with opened:
-        written = write_dashboard(opened, point, outside(opened, writable(Path(output))))
+        named = tuple(begun_run(opened, run) for run in runs)
+        place = outside(opened, writable(Path(output)))
+        written = write_dashboard(opened, point, place, runs=named, prompts=not no_prompts)
     if as_json:
         echo_json(msgspec.to_builtins(written))
     else:
-        echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
+        whole = f"; the events of {written.whole_runs:,} of {written.runs:,} runs are in it"
+        echo(f"wrote {written.path} ({format_size(written.size_bytes)}{whole if written.whole_runs < written.runs else ''})")
 
 
-def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> WrittenPage:
+def write_dashboard(
+    bank: Bank, point: str | int | None, path: Path, *, runs: tuple[str, ...] = (), prompts: bool = True
+) -> WrittenPage:
     """Write the page of a bank at a point. Raises as `write_page` does, and `BadPoint`."""
-    from rbank_es.dashboard import PageFacts, write_page
+    from rbank_es.dashboard import ExportOptions, write_page
 
     with view_at(bank, point) as view:
-        facts = PageFacts(
-            name=bank.name,
-            position=view.position,
-            head=str(bank.head(view.position)),
-            at=bank.time_at(view.position) or None,
-            point=None if point is None else str(point),
-            purpose=purpose_of(bank),
-            forked_from=forked_from(bank, view.position),
-        )
-        return write_page(view, path, facts)
+        return write_page(bank, view, path, ExportOptions(runs=runs, prompts=prompts))
 
 
 def print_page(bank: Bank, name: str, path: Path) -> None:
     """Write the page of a bank, and print the command that does so."""
     echo_heading("A page about the whole bank")
     echo_command(f"dashboard {name} -o {path}")
-    try:
-        written = write_dashboard(bank, None, path)
-    except MissingExtra as missing:
-        echo(f"not written: {missing}")
-        return
+    written = write_dashboard(bank, None, path)
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
-    echo("Open it in a browser: leakage into prompts by run and by tool, with red flags. It needs no network.")
-
-
-def page_if_possible(bank: Bank, path: Path) -> str | None:
-    """Write the page of a bank and return its path; None where charts can't be drawn here."""
-    with suppress(MissingExtra):
-        return write_dashboard(bank, None, path).path
-    return None
+    echo("Open it in a browser: why runs failed, what they were told, and the bank at any moment. It needs no network.")
 
 
 def forked_from(bank: Bank, position: int) -> str:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.cli.dashboard import page_if_possible, print_page, purpose_of
+from rbank_es.cli.dashboard import print_page, purpose_of, write_dashboard
 from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
@@ -90,7 +90,7 @@ def _live(into: str | None, page: Path, *, as_json: bool) -> None:
     with live_demo.demo_bank(into) as bank:
         result = live_demo.run_tasks(bank, aloud=not as_json)
         if as_json:
-            facts = msgspec.to_builtins(result) | {"page": page_if_possible(bank, page)}
+            facts = msgspec.to_builtins(result) | {"page": write_dashboard(bank, None, page).path}
             echo_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
@@ -115,7 +115,7 @@ def _tour(bank: str | None, into: str | None, page: Path, *, as_json: bool) -> N
         opened = stack.enter_context(Bank.open(place))
         tour = _prepared(stack.enter_context(opened.copy()))
         if as_json:
-            echo_json({"live": False} | _facts(tour, page_if_possible(tour.bank, page)))
+            echo_json({"live": False} | _facts(tour, write_dashboard(tour.bank, None, page).path))
         else:
             _print_tour(tour, name, page)
             if name == SAMPLE and not Path("logs", SAMPLE).is_dir():

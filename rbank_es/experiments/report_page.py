@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rbank_es.dashboard.page import document
+from rbank_es.dashboard.html_table import TableColumn, number, table, text
 from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
-from rbank_es.dashboard.tables import TableColumn, number, table, text
+from rbank_es.dashboard.static_page import document
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.report_chart import curve_chart, interval_chart

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROUNDS = 20
 """Steps and calls that are timed; the report has their median."""
 
-OPTIONAL = {"dashboard": ("plotly", "charts of the dashboard")}
+OPTIONAL = {"experiments": ("scipy", "intervals and tests of experiments")}
 """Other extras of this package: the package that each installs, and its purpose."""
 
 

@@ -69,7 +69,7 @@ def test_version_and_nearest_command(tmp_path: Path) -> None:
 
 def test_commands_that_append_load_nothing_that_they_do_not_need(place: Path) -> None:
     """`append` starts without rich, watchfiles, SQLite, asyncio or a graph library."""
-    heavy = ("rich", "watchfiles", "sqlite3", "asyncio", "rdflib", "sqlite_utils", "plotly", "rbank_es.projections")
+    heavy = ("rich", "watchfiles", "sqlite3", "asyncio", "rdflib", "sqlite_utils", "rbank_es.projections")
     code = (
         "import sys; sys.argv[1:] = ['append', 'notes', 'note.json']\n"
         "from rbank_es.cli import main; assert main() == 0\n"

@@ -41,12 +41,12 @@ def test_what_needs_the_agents_extra_says_so(line: list[str | Path], tmp_path: P
 
 @pytest.mark.slow
 def test_the_demo_tours_the_sample_without_any_extra(tmp_path: Path) -> None:
-    """The page needs plotly: without it, the tour says so and ends well."""
+    """Its page is there, too."""
     shown = run("demo", cwd=tmp_path, env=HIDDEN)
     assert "A reasoning bank, at three points in time" in shown.out
-    assert "not written: a page with charts needs an optional part" in shown.out
+    assert "Open it in a browser" in shown.out
     assert "pip install 'rbank-es[agent]'" in shown.out
-    assert run("demo", "--recorded", "--json", cwd=tmp_path, env=HIDDEN).json["page"] is None
+    assert run("demo", "--recorded", "--json", cwd=tmp_path, env=HIDDEN).json["page"]
 
 
 def test_any_failed_import_of_an_extra_names_it() -> None:

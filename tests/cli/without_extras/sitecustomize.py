@@ -3,7 +3,7 @@
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
-HIDDEN = {"dspy", "deno", "plotly"}
+HIDDEN = {"dspy", "deno"}
 _find = PathFinder.find_spec
 
 

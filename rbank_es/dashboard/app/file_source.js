@@ -1,0 +1,95 @@
+// The source of an exported page: answers computed from the rows in the file, as of any position.
+import { BankRows } from "./bank_rows.js";
+import { bankAnswer, itemsAnswer, overviewAnswer, runsAnswer } from "./file_answers.js";
+import { itemFacts } from "./item_answer.js";
+import { eventsPage, givenTo, layersOf, runFacts } from "./run_answer.js";
+import { BadRequest, numberOf } from "./row_list.js";
+import { charCount, cut } from "./visible_text.js";
+
+/** Unpack what the exporter packed: base64 of gzip of JSON. Raises where the browser can't. */
+export async function unpack(packed) {
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("This browser can't unpack the page's data: it has no DecompressionStream. Use a browser of 2023 or later.");
+  }
+  const bytes = Uint8Array.from(atob(packed), (char) => char.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+const TEXT_CHARS = 65536;
+
+/** Answers from a file. `answers` by name take the bank's rows, a position and what was asked. */
+export const fileAnswers = { bank: bankAnswer, overview: overviewAnswer, runs: runsAnswer, items: itemsAnswer };
+
+export class FileSource {
+  constructor(data) {
+    this.bank = new BankRows(data);
+    this.position = this.bank.head;
+    this.isLive = false;
+    this.blocks = new Map();
+  }
+
+  /** Return the answer `name` as of `at` (default: the newest); a failure to answer is {error}. */
+  async get(name, { at = null, ...asked } = {}) {
+    const position = Math.min(at ?? this.position, this.position);
+    try {
+      return { at: position, ...(await this.answer(name, position, asked)) };
+    } catch (refused) {
+      if (refused instanceof BadRequest) return { at: position, error: refused.message };
+      throw refused;
+    }
+  }
+
+  /** Call back never: a file does not grow. */
+  follow() {}
+
+  async answer(name, position, asked) {
+    if (name === "run") return this.run(asked.id, position, asked);
+    if (name === "item") return itemFacts(this.bank, asked.id, position) ?? missing("item", asked.id, position);
+    if (name === "text") return this.text(asked, position);
+    const answer = fileAnswers[name];
+    if (!answer) throw new BadRequest(`there is no answer "${name}"`);
+    return answer(this.bank, position, asked);
+  }
+
+  async run(id, position, { after }) {
+    const facts = runFacts(this.bank, id, position);
+    if (!facts) return missing("run", id, position);
+    const events = (await this.eventsOf(id))?.filter((event) => event.seq <= position) ?? null;
+    const given = givenTo(this.bank, id, position, events);
+    if (!events) return { ...facts, given, layers: [], events: null, next: null };
+    const page = eventsPage(events, numberOf(after, 0, 0, this.position), this.bank.data.text_fields);
+    return { ...facts, given, layers: layersOf(events), ...page };
+  }
+
+  async text({ seq, path, offset }, position) {
+    const number = numberOf(seq, 0, 1, position);
+    const events = (await this.eventsOf(this.bank.runAt(number))) ?? [];
+    const value = path?.split(".").reduce((found, part) => found?.[part], events.find((event) => event.seq === number));
+    if (typeof value !== "string") throw new BadRequest(`position ${seq} has no text at ${path}`);
+    const from = numberOf(offset, 0, 0, Number.MAX_SAFE_INTEGER);
+    const rest = value.slice(cut(value, from).length);
+    const text = cut(rest, TEXT_CHARS);
+    const total = charCount(value);
+    return { seq: number, path, text, total, next: from + TEXT_CHARS < total ? from + TEXT_CHARS : null };
+  }
+
+  /** Return all events of a run, oldest first, its block unpacked when first asked for; null where the file has none. */
+  async eventsOf(run) {
+    const place = this.bank.data.blocks.findIndex((block) => block.runs.includes(run));
+    if (place < 0) return null;
+    if (!this.blocks.has(place)) this.blocks.set(place, unpack(this.bank.data.blocks[place].packed));
+    const block = await this.blocks.get(place);
+    return block.events[run].map((event) => wholeEvent(event, block.lines));
+  }
+}
+
+/** Return an event with its texts put together from the lines of its block. */
+function wholeEvent(event, lines) {
+  const joined = (value) => (value?.lines ? value.lines.map((line) => lines[line]).join("") : value);
+  return Object.fromEntries(Object.entries(event).map(([name, value]) => [name, Array.isArray(value) ? value.map(joined) : joined(value)]));
+}
+
+function missing(kind, id, position) {
+  throw new BadRequest(`there is no ${kind} ${id} at position ${position}`);
+}
+

@@ -1,0 +1,35 @@
+// The list of items: which lessons does the bank hold, and how did they fare?
+import { filters, itemLink, pager, rate, stateTag, table } from "./parts.js";
+import { h } from "./renderer.js";
+import { count, plural } from "./words.js";
+
+const STATES = ["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"];
+const FILTERS = [
+  { name: "q", label: "Words", hint: "in the item's text" },
+  { name: "state", label: "State", options: STATES.map((state) => [state, state]) },
+  { name: "polarity", label: "Polarity", options: [["success", "strategy"], ["failure", "guardrail"]] },
+];
+
+export const itemsPage = {
+  name: "items",
+  tab: "Items",
+  title: () => "Items",
+  ask: ({ parameters: { q, state, polarity, domain, sort, after } }) => ({ items: ["items", { q, state, polarity, domain, sort, after }] }),
+  view: ({ items }, context) => [h("h2", null, "Items"), filters(context, FILTERS), list(items, context), pager(context, items)],
+};
+
+function list(items, context) {
+  const columns = [
+    { name: "Item", sort: "title", wide: true, cell: (row) => [itemLink(context, row), h("div", { class: "muted text clamp" }, row.desc)] },
+    { name: "State", sort: "state", cell: (row) => stateTag(row.state) },
+    { name: "Drawn from", sort: "src", cell: (row) => row.src },
+    { name: "Kind", sort: "polarity", cell: (row) => (row.polarity === "failure" ? "guardrail" : "strategy") },
+    { name: "Uses", sort: "uses", number: true, cell: (row) => count(row.uses) },
+    { name: "Wins of judged uses", sort: "wins", cell: (row) => rate({ wins: row.wins, judged: row.wins + row.losses }) },
+    { name: "Support", sort: "support", number: true, cell: (row) => count(row.support) },
+    { name: "Born at", sort: "born", number: true, cell: (row) => count(row.born) },
+  ];
+  const sort = context.address.parameters.sort || "-born";
+  const caption = `${plural(items.total, "item")} as of position ${count(context.at)}`;
+  return table({ caption, columns, rows: items.rows, key: "id", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
+}

@@ -1,0 +1,149 @@
+// The app: it reads the address, asks the source, and renders. Started by the page, exported or served.
+import { formatAddress, parseAddress } from "./address.js";
+import { FileSource, unpack } from "./file_source.js";
+import { pageNamed } from "./pages.js";
+import { h, render } from "./renderer.js";
+import { ServedSource } from "./served_source.js";
+import { shell } from "./shell.js";
+
+class App {
+  constructor(root, source, inFile) {
+    this.root = root;
+    this.source = source;
+    this.inFile = inFile;
+    this.state = { address: parseAddress(location.hash), answers: null, bank: null, news: 0 };
+    this.isBusy = false;
+    this.isStale = false;
+  }
+
+  start() {
+    addEventListener("hashchange", () => this.arrive());
+    this.source.follow((position) => this.grow(position));
+    return this.update();
+  }
+
+  /** Follow an address that was typed, clicked, or gone back to. */
+  async arrive() {
+    const before = this.state.address;
+    this.state.address = parseAddress(location.hash);
+    await this.update();
+    const { page, argument } = this.state.address;
+    if (page === before.page && argument === before.argument) return;
+    scrollTo(0, 0);
+    document.getElementById("main")?.focus({ preventScroll: true });
+  }
+
+  grow(position) {
+    const { at } = this.state.address;
+    this.state.news = at === null ? 0 : position - this.state.bank.head;
+    this.update();
+  }
+
+  /** Answer and render the address; while that is under way, only the last of later addresses counts. */
+  async update() {
+    this.isStale = true;
+    if (this.isBusy) return;
+    this.isBusy = true;
+    while (this.isStale) {
+      this.isStale = false;
+      await this.answer();
+      if (!this.isStale) this.paint();
+    }
+    this.isBusy = false;
+  }
+
+  async answer() {
+    const { address } = this.state;
+    const bank = await this.source.get("bank", { at: address.at });
+    if (bank.error) return this.fail(bank.error);
+    this.state.bank = bank;
+    const page = pageNamed(address.page);
+    const answers = page ? await this.ask(page, address, address.at) : {};
+    const failed = Object.values(answers).find((answer) => answer.error);
+    Object.assign(this.state, { answers, error: failed?.error ?? null, later: null });
+    if (failed && page.later && address.at !== null) this.state.later = await this.laterOf(page, address);
+  }
+
+  async ask(page, address, at) {
+    const asked = Object.entries(page.ask(address)).map(async ([name, [endpoint, parameters]]) => [name, await this.source.get(endpoint, { ...parameters, at })]);
+    return Object.fromEntries(await Promise.all(asked));
+  }
+
+  async laterOf(page, address) {
+    const answers = await this.ask(page, address, null);
+    return Object.values(answers).some((answer) => answer.error) ? null : page.later(answers);
+  }
+
+  fail(error) {
+    Object.assign(this.state, { answers: {}, error, later: null });
+  }
+
+  paint() {
+    const { state } = this;
+    if (!state.bank) return render(this.root, h("main", { id: "main" }, h("h1", null, "Nothing to show"), h("p", { class: "note" }, state.error)));
+    const context = this.context();
+    render(this.root, ...shell(state, context));
+    const page = pageNamed(state.address.page);
+    const title = state.error || !page ? "Not found" : page.title(state.answers);
+    document.title = `${title} – ${state.bank.name}${state.address.at === null ? "" : ` at ${context.at}`} – rbank-es`;
+    document.documentElement.dataset.shown = String(context.at);
+  }
+
+  context() {
+    const { address, bank } = this.state;
+    return {
+      address,
+      bank,
+      at: bank.at,
+      source: this.source,
+      inFile: this.inFile,
+      refresh: () => this.paint(),
+      href: (page, argument = "", { at = address.at, ...parameters } = {}) => formatAddress({ page, argument, at, parameters }),
+      go: (page, argument, parameters) => {
+        location.hash = formatAddress({ page, argument, at: address.at, parameters });
+      },
+      move: (position) => this.replace({ ...this.state.address, at: position < this.source.position ? position : null }),
+      setParameters: (changes, isNew = false) => this.setParameters(changes, isNew),
+    };
+  }
+
+  setParameters(changes, isNew) {
+    const { address } = this.state;
+    const changed = { ...address, parameters: { ...address.parameters, ...changes } };
+    if (isNew) location.hash = formatAddress(changed);
+    else this.replace(changed);
+  }
+
+  /** Go to an address in place of the one before: the slider and filters leave no trail in the history. */
+  replace(address) {
+    this.state.address = address;
+    if (address.at === null) this.state.news = 0;
+    history.replaceState(null, "", formatAddress(address));
+    this.update();
+  }
+}
+
+async function begin() {
+  const root = document.getElementById("app");
+  const block = document.getElementById("data");
+  try {
+    const data = block && (await unpack(JSON.parse(block.textContent).packed));
+    const source = data ? new FileSource(data) : await served();
+    await new App(root, source, data?.in_file ?? null).start();
+  } catch (error) {
+    // The summary that stands there without a script stays, because it is better than nothing.
+    const said = h("p", { class: "note", role: "alert" }, String(error.message ?? error));
+    const place = document.createElement("div");
+    root.prepend(place);
+    render(place, said);
+  }
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+}
+
+async function served() {
+  const first = await new ServedSource(0).get("bank");
+  if (first.error) throw new Error(first.error);
+  return new ServedSource(first.head);
+}
+
+if (typeof document !== "undefined") begin();

@@ -1,0 +1,97 @@
+// The overview: is the bank getting better or worse, and where does it go wrong?
+import { runStrip, stepLine, stripLegend } from "./charts.js";
+import { commandLine, itemLink, note, rate, runLink, runTags, stateTag } from "./parts.js";
+import { h } from "./renderer.js";
+import { count, day, DASH, plural, shellWord } from "./words.js";
+
+export const overviewPage = {
+  name: "overview",
+  tab: "Overview",
+  title: () => "Overview",
+  ask: () => ({ overview: ["overview", {}] }),
+  view: ({ overview }, context) => (context.bank.counts.events && (overview.runs.length || overview.growth.some((each) => each.active)) ? shown(overview, context) : empty(context)),
+};
+
+function empty(context) {
+  const { bank } = context;
+  if (context.at < bank.head) return [h("h2", null, "Nothing yet"), h("p", null, "At this position the bank holds no runs and no items. Move the slider to the right.")];
+  const name = shellWord(bank.name);
+  return [
+    h("h2", null, "An empty bank"),
+    h("p", null, "This bank holds no runs and no items. Add some:"),
+    commandLine(`rbank-es import ${name} PATH`),
+    commandLine(`rbank-es append ${name} EVENTS.jsonl`),
+  ];
+}
+
+function shown(overview, context) {
+  return [
+    context.bank.purpose && h("p", { class: "purpose text" }, context.bank.purpose),
+    keyFigures(overview, context),
+    h("h2", null, "Every run, in order"),
+    overview.runs.length ? [stripLegend(), runStrip(context, [...overview.runs].reverse())] : h("p", { class: "muted" }, "No run yet."),
+    context.bank.counts.runs > overview.runs.length && h("p", { class: "muted" }, `The newest ${count(overview.runs.length)} of ${count(context.bank.counts.runs)}.`),
+    h("div", { class: "columns wider" }, failures(overview, context), look(overview, context)),
+    h("div", { class: "columns" }, growth(overview, context), mostUsed(overview, context)),
+  ];
+}
+
+function keyFigures({ learning, scoring, items, flags }, { bank }) {
+  const half = ({ judged, successes }) => (judged ? `${count(successes)} of ${count(judged)}` : DASH);
+  const [early, late] = learning.halves;
+  const ended = Object.entries(items).filter(([state]) => state !== "active").map(([state, n]) => `${count(n)} ${state}`);
+  const all = Object.values(items).reduce((sum, n) => sum + n, 0);
+  return h(
+    "dl",
+    { class: "figures" },
+    figure("Judged a success", learning.judged ? learning.successes : null, learning.judged, `first half ${half(early)}, second half ${half(late)}`),
+    figure("Right by the score", scoring.scored ? scoring.successes : null, scoring.scored, `${count(bank.counts.runs - scoring.scored)} not scored`),
+    figure("Active items", items.active ?? 0, all, ended.join(", ") || "none ended"),
+    figure("Red flags", flags, null, "returns, contexts and injections over their limits"),
+  );
+}
+
+function figure(name, value, of, about) {
+  return h("div", null, h("dt", null, name), h("dd", { class: "value" }, count(value), of !== null && h("small", null, ` of ${count(of)}`)), h("dd", null, about));
+}
+
+function failures({ failures: rows }, context) {
+  const list = rows.map((row) => {
+    const gone = row.given.filter((item) => item.state !== null && item.state !== "active");
+    return h(
+      "li",
+      { key: row.run },
+      h("div", null, runLink(context, row), " ", h("span", { class: "muted" }, day(row.time)), " ", runTags(row)),
+      row.answer !== null && h("div", { class: "muted text" }, "It answered: ", row.answer),
+      h("div", { class: "text" }, h("b", null, "Why: "), row.reason || "no reason recorded"),
+      gone.map((item) => h("div", { key: item.id }, h("b", null, "It was given "), itemLink(context, item), " ", stateTag(item.state))),
+    );
+  });
+  const more = h("p", null, h("a", { href: context.href("runs", "", { verdict: "failure" }) }, "All failures"));
+  return h("section", null, h("h2", null, "Why runs failed"), rows.length ? [h("ul", { class: "failures" }, list), more] : h("p", { class: "muted" }, "No run is judged a failure here."));
+}
+
+function look({ wants_look: n }, context) {
+  const said = n ? `${plural(n, "thing")}: verdicts and scores that differ, items that wait, runs that nobody judged.` : "Nothing: verdicts and scores agree, no item waits, every run that ended is judged.";
+  return h("section", null, h("h2", null, "Wants a look"), h("p", { class: n ? null : "muted" }, said), h("p", null, h("a", { href: context.href("review") }, "Review")));
+}
+
+function growth({ growth: points }, context) {
+  const active = points.at(-1)?.active ?? 0;
+  const marks = context.bank.notable.filter(({ seq, type }) => seq <= context.at && type !== "policy_set").map(({ seq }) => seq);
+  const line = stepLine({
+    points: points.map((each) => [each.seq, each.active]),
+    head: context.bank.head,
+    marks,
+    label: `Active items by position: ${plural(active, "item")} at position ${context.at}`,
+  });
+  return h("section", null, h("h2", null, "Size of the bank"), h("p", { class: "muted" }, "Active items, by position. Dashed: overruled, retracted, forgotten, restored."), line);
+}
+
+function mostUsed({ most_used: rows }, context) {
+  const body = rows.map((item) => h("tr", { key: item.id }, h("td", null, itemLink(context, item)), h("td", null, rate(item)), h("td", { class: "number" }, count(item.uses))));
+  const head = h("thead", null, h("tr", null, h("th", { scope: "col" }, "Item"), h("th", { scope: "col" }, "Wins of judged uses"), h("th", { scope: "col", class: "number" }, "Uses")));
+  const shownTable = h("table", { class: "light" }, head, h("tbody", null, body));
+  const about = h("p", { class: "muted" }, "The line is the 95 % interval (Wilson). A win is no proof: see the item's page.");
+  return h("section", null, h("h2", null, "Most used items"), rows.length ? [shownTable, about] : note("No item has been used yet."));
+}

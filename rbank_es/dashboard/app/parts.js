@@ -1,0 +1,177 @@
+// Parts that all pages share: verdicts, rates, tables, folds, texts, commands.
+import { h } from "./renderer.js";
+import { count, DASH, percent, wilson } from "./words.js";
+
+const SUCCESS_WORDS = { success: "success", failure: "failure", undecided: "undecided", none: "not judged" };
+const SCORE_WORDS = { success: "right", failure: "wrong", undecided: "undecided", none: "not scored" };
+const MARKS = { success: "●", failure: "✕", undecided: "◐", none: "○" };
+
+/** Return a verdict as a mark with its word; `isScore` takes the words of scores. */
+export function verdictMark(verdict, isScore = false) {
+  const name = verdict ?? "none";
+  const words = isScore ? SCORE_WORDS : SUCCESS_WORDS;
+  return h("span", { class: `verdict-mark ${name}` }, `${MARKS[name]} ${words[name]}`);
+}
+
+/** Return what must be marked of a run wherever it is named: that chance or a script stood in for a model. */
+export function runTags(row) {
+  return [row.simulated && h("span", { class: "tag loud" }, "SIMULATED"), row.scripted && h("span", { class: "tag" }, "scripted")];
+}
+
+/** Return a link to a run, by its task. */
+export function runLink(context, row) {
+  return h("a", { href: context.href("run", row.run), class: "text" }, row.task || row.run);
+}
+
+/** Return a link to an item, by its title; erased and unknown ones say so. */
+export function itemLink(context, item) {
+  const title = item.title === null ? `${item.id} (not in this bank yet)` : item.title || "(text erased)";
+  return h("a", { href: context.href("item", item.id), class: "text" }, title);
+}
+
+/** Return the state of an item as a tag. */
+export function stateTag(state) {
+  return h("span", { class: `tag state-${state}` }, state ?? "not there yet");
+}
+
+/** Return a share of wins with its 95 % interval, as a drawing with numbers beside it. */
+export function rate({ wins, judged }) {
+  const interval = wilson(wins, judged);
+  if (!interval) return h("span", { class: "muted" }, "not used in a judged run");
+  const [low, high] = interval;
+  const label = `${wins} of ${judged}, likely ${percent(low)} to ${percent(high)}`;
+  const drawing = h(
+    "svg",
+    { viewBox: "-5 0 110 12", width: 110, height: 12, role: "img", "aria-label": label },
+    h("line", { x1: 0, x2: 100, y1: 6, y2: 6, class: "axis" }),
+    h("line", { x1: low * 100, x2: high * 100, y1: 6, y2: 6, class: "interval" }),
+    h("circle", { cx: (wins / judged) * 100, cy: 6, r: 3.5, class: "dot" }),
+  );
+  return h("span", { class: "rate", title: label }, drawing, h("span", { class: "number" }, `${wins}/${judged}`));
+}
+
+/**
+ * Return a table. Columns are {name, cell(row), number, wide, sort}: `sort` names the column in the address. The first
+ * column names its row. `key` is the column of rows that tells them apart.
+ */
+export function table({ caption, columns, rows, key, sort = "", onSort }) {
+  const head = columns.map((column) => h("th", { scope: "col", class: cellClass(column), "aria-sort": ariaSort(column, sort) }, heading(column, sort, onSort)));
+  const body = rows.map((row, i) => h("tr", { key: key ? row[key] : i }, columns.map((column, j) => cellOf(column, row, j === 0))));
+  const made = h("table", null, h("caption", null, caption), h("thead", null, h("tr", null, head)), h("tbody", null, body));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": typeof caption === "string" ? caption : "table" }, made);
+}
+
+function cellClass({ number, wide }) {
+  return [number && "number", wide && "wide"].filter(Boolean).join(" ") || null;
+}
+
+function cellOf(column, row, first) {
+  const shown = column.cell(row);
+  const attributes = { class: cellClass(column), "data-name": column.name };
+  return first ? h("th", { ...attributes, scope: "row" }, shown) : h("td", attributes, shown ?? DASH);
+}
+
+function ariaSort(column, sort) {
+  if (!column.sort || sort.replace("-", "") !== column.sort) return null;
+  return sort.startsWith("-") ? "descending" : "ascending";
+}
+
+function heading(column, sort, onSort) {
+  if (!column.sort) return column.name;
+  const way = ariaSort(column, sort);
+  const next = way === "descending" ? column.sort : "-" + column.sort;
+  const arrow = way === "descending" ? " ▼" : way === "ascending" ? " ▲" : "";
+  return h("button", { class: "plain", type: "button", onclick: () => onSort(next) }, column.name + arrow);
+}
+
+/** Return the buttons to the first and the next page of a list. */
+export function pager(context, answer) {
+  const { after } = context.address.parameters;
+  if (!after && !answer.next) return null;
+  const to = (place) => () => context.setParameters({ after: place }, true);
+  return h(
+    "p",
+    { class: "pager" },
+    `${count(answer.rows.length)} of ${count(answer.total)} shown. `,
+    h("button", { type: "button", disabled: !after, onclick: to("") }, "First page"),
+    " ",
+    h("button", { type: "button", disabled: !answer.next, onclick: to(answer.next) }, "Next page"),
+  );
+}
+
+const openFolds = new Map();
+
+/** Return a fold, whose content `body()` is made only while it is open; `key` keeps it open while time moves. */
+export function fold(context, key, name, note, body, isOpen = false) {
+  const open = openFolds.get(key) ?? isOpen;
+  const onToggle = (event) => {
+    if ((openFolds.get(key) ?? isOpen) === event.target.open) return;
+    openFolds.set(key, event.target.open);
+    context.refresh();
+  };
+  const summary = h("summary", null, h("span", null, name), note && h("small", null, note));
+  return h("details", { key, open, ontoggle: onToggle }, summary, open && body());
+}
+
+/** Return preformatted text in a region that scrolls by keyboard. */
+export function pre(label, text) {
+  return h("pre", { tabindex: 0, role: "region", "aria-label": label }, text);
+}
+
+const loadedTexts = new Map();
+
+/** Return a text as answers hold it, {text, chars, more}; what is left of a long one is loaded in blocks on demand. */
+export function textBlock(context, label, value, seq, shownAs = (text) => text) {
+  if (value === null || value === undefined) return h("p", { class: "muted" }, "not recorded");
+  if (typeof value === "string") return pre(label, shownAs(value));
+  if (value.erased) return h("p", { class: "muted" }, "(text erased)");
+  if (value.withheld) return h("p", { class: "muted" }, `${count(value.chars)} characters, left out of this page`);
+  if (!value.more) return pre(label, shownAs(value.text));
+  const key = `${seq}/${value.more}`;
+  const loaded = loadedTexts.get(key) ?? { text: value.text, chars: 0, next: 0 };
+  const load = async () => {
+    const answer = await context.source.get("text", { at: context.at, seq, path: value.more, offset: loaded.next });
+    if (answer.error) return;
+    const before = loaded.next ? loaded.text : "";
+    loadedTexts.set(key, { text: before + answer.text, next: answer.next });
+    context.refresh();
+  };
+  const isWhole = loadedTexts.has(key) && loaded.next === null;
+  const more = !isWhole && h("button", { type: "button", onclick: load }, `Show more of ${count(value.chars)} characters`);
+  return [pre(label, isWhole ? shownAs(loaded.text) : loaded.text), more && h("p", null, more)];
+}
+
+/** Return a command to type, with a button that copies it. */
+export function commandLine(command) {
+  const copy = async (event) => {
+    const button = event.currentTarget;
+    try {
+      await navigator.clipboard.writeText(command);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select and copy it by hand";
+    }
+  };
+  return h("p", { class: "command" }, h("code", null, command), " ", h("button", { type: "button", onclick: copy }, "Copy"));
+}
+
+/** Return the controls of a list: fields {name, label, options: [value, word][], hint}. */
+export function filters(context, fields) {
+  const { parameters } = context.address;
+  const change = (name) => (event) => context.setParameters({ [name]: event.target.value, after: "" });
+  const control = ({ name, label, options, hint }) => {
+    const id = `filter-${name}`;
+    const value = parameters[name] ?? "";
+    const choices = options?.map(([each, word]) => h("option", { value: each, key: each }, word));
+    const made = options
+      ? h("select", { id, value, onchange: change(name) }, h("option", { value: "", key: "" }, "all"), choices)
+      : h("input", { id, type: "search", value, placeholder: hint, oninput: change(name) });
+    return h("label", { for: id, key: name }, label + " ", made);
+  };
+  return h("form", { class: "filter", role: "search", "aria-label": "Filter", onsubmit: (event) => event.preventDefault() }, fields.map(control));
+}
+
+/** Return a note in a box. */
+export function note(...words) {
+  return h("p", { class: "note" }, words);
+}

@@ -1,0 +1,64 @@
+// Lists of rows: words, filters, order and pages, as the served answers have them. Pure.
+
+/** What a request asks that can't be answered: the page shows the message. */
+export class BadRequest extends Error {}
+
+/** Return whether every word, of those that `wordsOf` returns, occurs in the texts. */
+export function hasWords(words, texts) {
+  if (!words.length) return true;
+  const joined = texts.filter((text) => text !== null).join(" ").toLowerCase();
+  return words.every((word) => joined.includes(word));
+}
+
+/** Return the words of a query in lower case. */
+export function wordsOf(query) {
+  return (query ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+}
+
+/** Return rows in the order that `sort` names: a column, "-" before it for descending; nulls last, ties newest first. */
+export function sortedRows(rows, sort, columns, newest, id) {
+  const descending = sort.startsWith("-");
+  const name = descending ? sort.slice(1) : sort;
+  if (!columns.includes(name)) throw new BadRequest(`can't sort by "${name}": there are ${columns.join(", ")}`);
+  const way = descending ? -1 : 1;
+  return [...rows].sort((a, b) => nulls(a[name], b[name]) || way * order(a[name], b[name]) || b[newest] - a[newest] || order(a[id], b[id]));
+}
+
+function nulls(a, b) {
+  return Number(a === null) - Number(b === null);
+}
+
+function order(a, b) {
+  if (a === b || a === null || b === null) return 0;
+  return a < b ? -1 : 1;
+}
+
+const LIST_ROWS = 100;
+const MOST_ROWS = 200;
+
+/** Return the page of rows after the one with an id, the number of all, and the last id where more follow. */
+export function pageOf(rows, { after, limit }, id) {
+  const size = numberOf(limit, LIST_ROWS, 1, MOST_ROWS);
+  const from = after ? rows.findIndex((row) => row[id] === after) + 1 : 0;
+  if (after && !from) throw new BadRequest(`no row ${after} is in this list`);
+  const shown = rows.slice(from, from + size);
+  return { total: rows.length, next: from + size < rows.length ? shown.at(-1)[id] : null, rows: shown };
+}
+
+/** Return a whole number that was asked for, the usual one where none was. */
+export function numberOf(given, usual, least, most) {
+  if (given === undefined || given === null || given === "") return usual;
+  const number = Number(given);
+  if (!Number.isInteger(number) || number < least || number > most) throw new BadRequest(`${given} is no number from ${least} to ${most}`);
+  return number;
+}
+
+/** Return whether a row's value is the one asked for; "none" asks for null, nothing for any. */
+export function isWanted(value, wanted, known) {
+  if (!wanted) return true;
+  if (known && !known.includes(wanted)) throw new BadRequest(`"${wanted}" is none of ${known.join(", ")}`);
+  return wanted === "none" ? value === null : value === wanted;
+}
+
+/** The values of a filter by verdict. */
+export const VERDICT_FILTER = ["success", "failure", "undecided", "none"];

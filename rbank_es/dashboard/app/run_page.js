@@ -1,0 +1,89 @@
+// One run: why did it fail? The verdict first, then what it was told, what it did, and what was learned from it.
+import { bar } from "./charts.js";
+import { fold, itemLink, note, pre, runTags, stateTag, textBlock, verdictMark } from "./parts.js";
+import { h } from "./renderer.js";
+import { runSteps } from "./run_steps.js";
+import { count, minute, plural } from "./words.js";
+
+export const runPage = {
+  name: "run",
+  under: "runs",
+  title: ({ run }) => run.run.task || run.run.run,
+  ask: ({ argument, parameters: { after } }) => ({ run: ["run", { id: argument, after }] }),
+  view: ({ run }, context) => [
+    crumb(run.run, context),
+    h("h2", { class: "text" }, run.run.task || "(no task recorded)"),
+    h("p", { class: "muted" }, facts(run.run), " ", runTags(run.run)),
+    h("div", { class: "columns lead" }, verdict(run, context), answer(run)),
+    h("div", { class: "columns" }, given(run, context), learnt(run, context)),
+    layers(run, context),
+    steps(run, context),
+  ],
+  later: ({ run }) => run.run.started,
+};
+
+function crumb(row, context) {
+  const parts = [h("a", { href: context.href("runs") }, "Runs"), " / ", h("code", null, row.run)];
+  if (row.experiment) parts.push(" ", h("span", { class: "tag" }, `experiment ${row.experiment}, ${row.condition}`));
+  return h("p", { class: "crumb" }, parts);
+}
+
+function facts(row) {
+  const known = [row.executor, row.model, row.ontology && `on ${row.ontology}`, `began ${minute(row.time)} UTC, position ${count(row.started)}`];
+  return known.filter(Boolean).join(", ") + (row.outcome ? `; ${row.outcome.replaceAll("_", " ")}` : "; not ended here");
+}
+
+function verdict({ run, verdicts }, context) {
+  const said = run.verdict ? h("p", { class: "big text" }, run.reason || "No reason was recorded.") : h("p", null, run.outcome ? "Nobody has judged it at this position." : "It has not ended at this position.");
+  const by = run.verdict && h("p", { class: "muted" }, `judged by ${run.judge}: ${run.authority}, for learning${run.overruled ? "; it overruled another verdict" : ""}`);
+  const score = run.score && h("p", { class: "text" }, "Score: ", verdictMark(run.score, true), " ", h("span", { class: "muted" }, run.score_reason));
+  const all = verdicts.length > 0 && fold(context, `verdicts ${run.run}`, "Every verdict", count(verdicts.length), () => everyVerdict(verdicts, run, context));
+  return h("section", { class: `verdict ${run.verdict ?? "none"}` }, h("h3", null, verdictMark(run.verdict)), said, by, score, all);
+}
+
+function everyVerdict(verdicts, run, context) {
+  const rows = verdicts.map((each) => {
+    const at = h("a", { href: context.href("run", run.run, { at: each.seq }) }, `position ${count(each.seq)}`);
+    const until = each.stands ? "stands" : each.overruled_seq ? `until position ${count(each.overruled_seq)}` : "never stood over a stronger one";
+    const sure = each.confidence === null ? "" : `, confidence ${each.confidence}`;
+    return h("li", { key: each.seq }, verdictMark(each.verdict, each.purpose === "scoring"), ` for ${each.purpose} at `, at, `, by ${each.judge} (${each.authority}${sure}); ${until}`, h("div", { class: "muted text" }, each.reason));
+  });
+  return h("ul", { class: "chain" }, rows);
+}
+
+function answer({ answer: text, sparql }) {
+  return h("section", null, h("h3", null, "Answer"), text === null ? h("p", { class: "muted" }, "None was recorded.") : h("p", { class: "big text answer" }, text), sparql && pre("query", sparql));
+}
+
+function given({ given: items }, context) {
+  const rows = items.map((item) => {
+    const found = item.rank === null ? "" : `rank ${item.rank}, score ${item.score === null ? "–" : item.score.toFixed(2)} `;
+    const since = item.state !== item.state_then && [" ", h("span", { class: "muted" }, "since "), stateTag(item.state)];
+    return h("li", { key: item.id }, itemLink(context, item), " ", h("span", { class: "muted" }, item.polarity === "failure" ? "guardrail " : "strategy ", found), since);
+  });
+  return h("section", null, h("h3", null, "What it was given"), rows.length ? h("ul", { class: "chain" }, rows) : h("p", { class: "muted" }, "No item."));
+}
+
+function learnt({ learnt: items }, context) {
+  const rows = items.map((item, i) => h("li", { key: i }, h("span", { class: "muted" }, `${item.action ?? "not decided"} `), itemLink(context, item), " ", stateTag(item.state), h("span", { class: "muted" }, ` position ${count(item.seq)}`)));
+  return h("section", null, h("h3", null, "What was learned from it"), rows.length ? h("ul", { class: "chain" }, rows) : h("p", { class: "muted" }, "Nothing here."));
+}
+
+function layers({ layers: rows, events }, context) {
+  if (!rows.length) return events === null ? null : h("p", { class: "muted" }, "No context was recorded.");
+  const body = rows.map((layer, i) => {
+    const size = `${count(layer.chars)}${layer.budget === null ? "" : ` of ${count(layer.budget)}`} characters`;
+    const cut = layer.truncated && h("span", { class: "tag bad" }, "cut");
+    const name = [h("b", null, layer.layer), " ", layer.budget ? bar(layer.chars / layer.budget, layer.truncated) : null, " ", h("span", { class: "number" }, size), " ", cut];
+    return fold(context, `layer ${layer.seq} ${i}`, name, null, () => textBlock(context, `layer ${layer.layer}`, layer.text, layer.seq));
+  });
+  return [h("h3", null, "Context, as the agent got it"), h("div", { class: "layers" }, body)];
+}
+
+function steps({ run, events, next }, context) {
+  const spent = `${plural(run.steps, "step")}, ${plural(run.tools, "tool call")}, ${run.calls === null ? "model calls not recorded" : plural(run.calls, "model call")}, ${count(run.tokens)} tokens`;
+  const head = [h("h3", null, "What it did"), h("p", { class: "muted" }, spent)];
+  if (events === null) return [head, note("The events of this run are not in this file: it holds those of the newest runs. Export it with --runs, or look with rbank-es show.")];
+  const more = next !== null && h("p", null, h("button", { type: "button", onclick: () => context.setParameters({ after: String(next) }, true) }, "Later events of this run"));
+  return [head, runSteps(events, context), more];
+}

@@ -1,0 +1,100 @@
+// Rows of runs as of a position, computed from the rows of an exported bank; the served page gets the same from SQL.
+import { isThere, standing } from "./time_model.js";
+import { cut } from "./visible_text.js";
+
+const LIST_CHARS = 300;
+
+/** Return the standing verdict of a run for a purpose; undefined where there is none. */
+export function verdictOf(bank, run, purpose, position) {
+  return bank.ofRun.verdicts.get(run)?.find((row) => row.purpose === purpose && isThere(row, position));
+}
+
+/** Return the row of a run that began by the position, its texts whole. */
+export function wholeRunRow(bank, start, position) {
+  const { run } = start;
+  const by = (kind) => (bank.ofRun[kind].get(run) ?? []).filter((row) => row.from_seq <= position);
+  const end = standing(bank.ofRun.ends.get(run), position);
+  const [calls, tools, contexts] = [by("calls"), by("tools"), by("contexts")];
+  const spent = calls.length
+    ? { calls: calls.length, in: total(calls, "tokens_in"), out: total(calls, "tokens_out") }
+    : { calls: end?.lm_calls ?? null, in: end?.tokens_in ?? null, out: end?.tokens_out ?? null };
+  return {
+    run,
+    task: start.task,
+    task_id: start.task_id,
+    started: start.from_seq,
+    time: start.started_at,
+    model: start.model,
+    ontology: start.ontology ?? start.endpoint,
+    executor: start.executor,
+    outcome: end?.outcome ?? null,
+    answer: end?.answer ?? null,
+    sparql: end?.sparql ?? null,
+    ...judged(bank, run, position),
+    steps: by("steps").length,
+    tools: tools.length,
+    calls: spent.calls,
+    tokens: spent.in === null && spent.out === null ? null : (spent.in ?? 0) + (spent.out ?? 0),
+    items: contexts.length ? Math.max(...contexts.map((row) => row.items_n)) : null,
+    flags: flagsOf(tools, contexts, bank.data.flags),
+    scripted: Boolean(start.scripted),
+    simulated: Boolean(start.simulated),
+    experiment: start.experiment,
+    condition: start.condition,
+  };
+}
+
+function judged(bank, run, position) {
+  const learning = verdictOf(bank, run, "learning", position);
+  const scoring = verdictOf(bank, run, "scoring", position);
+  return {
+    verdict: learning?.verdict ?? null,
+    authority: learning ? authorityOf(learning.kind, learning.verdict, learning.sure) : null,
+    judge: learning?.judge ?? null,
+    kind: learning?.kind ?? null,
+    sure: learning ? Boolean(learning.sure) : null,
+    overruled: learning ? Boolean(learning.overruled) : null,
+    reason: learning ? bank.judgment.get(learning.judged_seq).reason : null,
+    score: scoring?.verdict ?? null,
+    score_reason: scoring ? bank.judgment.get(scoring.judged_seq).reason : null,
+  };
+}
+
+/** Return in words who gave a verdict, as its authority counts. */
+export function authorityOf(kind, verdict, sure) {
+  if (kind === "human") return "a person";
+  if (verdict === "undecided") return "undecided";
+  if (kind === "gold") return "the right answer";
+  if (kind === "lm") return "a model";
+  return sure && verdict === "failure" ? "a check, sure" : "a check";
+}
+
+function flagsOf(tools, contexts, flags) {
+  const large = tools.filter((row) => (row.chars ?? 0) > flags.return_chars).length;
+  const crowded = contexts.filter((row) => row.items_n > flags.items_injected).length;
+  return large + crowded + contexts.filter((row) => row.chars > flags.context_chars).length;
+}
+
+/** Return the sum of a column, of rows that recorded it; null where none did. */
+export function total(rows, name) {
+  const known = rows.filter((row) => row[name] !== null);
+  return known.length ? known.reduce((sum, row) => sum + row[name], 0) : null;
+}
+
+/** Return the rows of all runs that began by the position, oldest first, their texts whole. Kept for one position. */
+export function runRows(bank, position) {
+  if (bank.runsAt?.position !== position) {
+    const begun = bank.starts.filter((start) => start.from_seq <= position);
+    bank.runsAt = { position, rows: begun.map((start) => wholeRunRow(bank, start, position)) };
+  }
+  return bank.runsAt.rows;
+}
+
+/** Return a row as lists show it: texts of at most 300 characters, without answer and query. */
+export function listedRun({ answer: _, sparql: __, ...row }) {
+  return { ...row, task: short(row.task), reason: short(row.reason), score_reason: short(row.score_reason) };
+}
+
+function short(text) {
+  return text === null ? null : cut(text, LIST_CHARS);
+}

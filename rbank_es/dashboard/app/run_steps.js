@@ -1,0 +1,101 @@
+// The steps of a run: what the agent thought, wrote, called and printed, with each prompt as it was sent.
+import { fold, textBlock } from "./parts.js";
+import { h } from "./renderer.js";
+import { count } from "./words.js";
+
+/** Return events of a run in steps; what came before, between and after them has sections of its own. */
+export function groupSteps(events) {
+  const groups = [];
+  let pending = [];
+  for (const event of events) {
+    if (event.type === "step_taken") {
+      groups.push({ step: event, events: pending });
+      pending = [];
+    } else if (event.type === "tool_called" || event.type === "lm_called") pending.push(event);
+  }
+  if (pending.length) groups.push({ step: null, events: pending });
+  return groups;
+}
+
+/** Return the steps as a list. */
+export function runSteps(events, context) {
+  const groups = groupSteps(events);
+  if (!groups.length) return h("p", { class: "muted" }, "No steps were recorded.");
+  return h("ol", { class: "steps" }, groups.map((group, i) => oneStep(group, i, context)));
+}
+
+function oneStep({ step, events }, i, context) {
+  const tools = events.filter((event) => event.type === "tool_called").map((event) => toolCall(event, context));
+  const models = events.filter((event) => event.type === "lm_called").map((event) => modelCall(event, context));
+  if (!step) return h("li", { key: `after${i}` }, h("h4", null, "Judging and extracting"), tools, models);
+  return h(
+    "li",
+    { key: step.seq, class: step.error_code ? "bad" : null },
+    h("h4", null, `Step ${step.index}`, step.error_code && h("span", { class: "verdict-mark failure" }, ` ✕ ${step.error_code}`)),
+    step.reasoning && h("p", { class: "reasoning text" }, plain(step.reasoning)),
+    step.code && textBlock(context, "code", step.code, step.seq),
+    tools,
+    step.output && fold(context, `output ${step.seq}`, "Printed", `${count(step.stdout_chars)} characters`, () => textBlock(context, "output", step.output, step.seq), lengthOf(step.output) < 400),
+    models,
+  );
+}
+
+function plain(value) {
+  return value.text ?? (value.erased ? "(text erased)" : "");
+}
+
+function lengthOf(value) {
+  return value.chars ?? 0;
+}
+
+function toolCall(event, context) {
+  const large = (event.chars ?? 0) > context.bank.flags.return_chars;
+  const name = [h("code", null, event.tool), event.error_code && h("span", { class: "verdict-mark failure" }, ` ✕ ${event.error_code}`), large && h("span", { class: "tag bad" }, "large return")];
+  const size = `${count(event.chars)} characters back${event.truncated ? ", cut" : ""}${event.alias ? `, behind ${event.alias}` : ""}`;
+  const body = () => [
+    event.arguments && [h("h5", null, "Asked"), textBlock(context, "arguments", event.arguments, event.seq, readableArguments)],
+    event.error && [h("h5", null, "Error"), textBlock(context, "error", event.error, event.seq)],
+    event.result ? [h("h5", null, "What stands behind the handle"), textBlock(context, "result", event.result, event.seq)] : !event.error_code && h("p", { class: "muted" }, "What came back is not recorded, only its size."),
+  ];
+  return fold(context, `tool ${event.seq}`, name, size, body, Boolean(event.error_code));
+}
+
+/** Return the arguments of a call as people read them: a query alone as it is, others as JSON on several lines. */
+export function readableArguments(text) {
+  try {
+    const given = JSON.parse(text);
+    return Object.keys(given).length === 1 && typeof given.query === "string" ? given.query : JSON.stringify(given, null, 1);
+  } catch {
+    return text;
+  }
+}
+
+function modelCall(event, context) {
+  const size = `${count(event.tokens_in)} tokens in, ${count(event.tokens_out)} out${event.error_code ? `, failed: ${event.error_code}` : ""}`;
+  const body = () => [
+    h("h5", null, "What it was sent"),
+    textBlock(context, "request", event.request ?? null, event.seq, readableMessages),
+    h("h5", null, "What it answered"),
+    event.error ? textBlock(context, "error", event.error, event.seq) : textBlock(context, "response", event.response ?? null, event.seq, readableMessages),
+  ];
+  return fold(context, `model ${event.seq}`, `Model asked as ${event.role}`, size, body);
+}
+
+/** Return a recorded request or response as its messages, role by role; other text as it is. */
+export function readableMessages(text) {
+  try {
+    const body = JSON.parse(text);
+    const messages = body.messages ?? (body.message ? [body.message] : null);
+    if (!messages) return JSON.stringify(body, null, 1);
+    const system = typeof body.system === "string" ? [{ role: "system", content: body.system }] : [];
+    return [...system, ...messages].map((message) => `[${message.role ?? ""}]\n${messageText(message)}`).join("\n\n");
+  } catch {
+    return text;
+  }
+}
+
+function messageText(message) {
+  if (typeof message.content === "string") return message.content;
+  const parts = message.parts ?? message.content ?? [];
+  return parts.map((part) => (typeof part.text === "string" ? part.text : JSON.stringify(part))).join("\n");
+}

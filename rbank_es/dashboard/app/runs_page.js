@@ -1,0 +1,66 @@
+// The list of runs: which ones, and why were they judged so?
+import { filters, itemLink, note, pager, runLink, runTags, table, verdictMark } from "./parts.js";
+import { h } from "./renderer.js";
+import { count, day, plural } from "./words.js";
+
+const VERDICTS = [["success", "success"], ["failure", "failure"], ["undecided", "undecided"], ["none", "not judged"]];
+const SCORES = [["success", "right"], ["failure", "wrong"], ["undecided", "undecided"], ["none", "not scored"]];
+const FILTERS = [
+  { name: "q", label: "Words", hint: "in task or id" },
+  { name: "verdict", label: "Judged", options: VERDICTS },
+  { name: "score", label: "Score", options: SCORES },
+];
+const picked = new Set();
+
+export const runsPage = {
+  name: "runs",
+  tab: "Runs",
+  title: () => "Runs",
+  ask: ({ parameters: { q, verdict, score, item, model, sort, after } }) => ({ runs: ["runs", { q, verdict, score, item, model, sort, after }] }),
+  view: ({ runs }, context) => [h("h2", null, "Runs"), filters(context, FILTERS), used(context), choice(context), list(runs, context), pager(context, runs)],
+};
+
+function used(context) {
+  const { item } = context.address.parameters;
+  if (!item) return null;
+  const all = h("button", { class: "plain link", type: "button", onclick: () => context.setParameters({ item: "" }) }, "Show all");
+  return note("Only runs that were given ", itemLink(context, { id: item, title: item }), ". ", all);
+}
+
+function choice(context) {
+  if (!picked.size) return null;
+  const [a, b] = picked;
+  const next = b === undefined ? "Choose one more to compare." : h("a", { href: context.href("compare", "", { a, b }) }, "Compare the two");
+  const clear = () => {
+    picked.clear();
+    context.refresh();
+  };
+  return h("p", { class: "note", role: "status" }, `${plural(picked.size, "run")} chosen. `, next, " ", h("button", { class: "plain link", type: "button", onclick: clear }, "Clear"));
+}
+
+function pick(context, run) {
+  if (picked.has(run)) picked.delete(run);
+  else picked.add(run);
+  for (const oldest of picked) if (picked.size > 2) picked.delete(oldest);
+  context.refresh();
+}
+
+function list(runs, context) {
+  const task = (row) => [h("div", { class: "clamp" }, runLink(context, row), " ", runTags(row)), row.reason && h("div", { class: "muted text clamp" }, row.reason)];
+  const box = (row) => h("input", { type: "checkbox", checked: picked.has(row.run), "aria-label": `Compare ${row.run}`, onchange: () => pick(context, row.run) });
+  const columns = [
+    { name: "Task, and why it was judged so", wide: true, cell: task },
+    { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority, row.overruled ? ", overruled" : "")] },
+    { name: "Score", sort: "score", cell: (row) => verdictMark(row.score, true) },
+    { name: "Began", sort: "started", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started}` }, day(row.time)) },
+    { name: "Steps", sort: "steps", number: true, cell: (row) => count(row.steps) },
+    { name: "Tools", sort: "tools", number: true, cell: (row) => count(row.tools) },
+    { name: "Tokens", sort: "tokens", number: true, cell: (row) => count(row.tokens) },
+    { name: "Items", sort: "items", number: true, cell: (row) => count(row.items) },
+    { name: "Flags", sort: "flags", number: true, cell: (row) => count(row.flags) },
+    { name: "Compare", cell: box },
+  ];
+  const sort = context.address.parameters.sort || "-started";
+  const caption = `${plural(runs.total, "run")} as of position ${count(context.at)}`;
+  return table({ caption, columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
+}

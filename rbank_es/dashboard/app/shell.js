@@ -1,0 +1,60 @@
+// What stands around every page: name, navigation, search, notes about the bank, slider and footer.
+import { pageNamed, PAGES } from "./pages.js";
+import { note } from "./parts.js";
+import { h } from "./renderer.js";
+import { timeSlider } from "./time_slider.js";
+import { count, plural } from "./words.js";
+
+/** Return the whole page: `answers` of the page asked for, or {error}. */
+export function shell(state, context) {
+  const page = pageNamed(state.address.page);
+  const key = `${state.address.page}/${state.address.argument}`;
+  return [
+    header(page, context),
+    timeSlider(context.bank, context.at, context.move),
+    state.news > 0 && h("p", { class: "news", role: "status" }, `${plural(state.news, "new event")} since.`),
+    h("main", { id: "main", tabindex: -1, key }, marks(context), content(page, state, context)),
+    footer(context),
+  ];
+}
+
+function header(page, context) {
+  const marked = page?.under ?? page?.name;
+  const tabs = PAGES.filter((each) => each.tab).map((each) =>
+    h("li", { key: each.name }, h("a", { href: context.href(each.name), "aria-current": each.name === marked ? "page" : null }, each.tab)),
+  );
+  const find = (event) => {
+    event.preventDefault();
+    context.go("search", "", { q: event.target.elements.q.value });
+  };
+  const field = h("input", { type: "search", name: "q", "aria-label": "Search the bank", placeholder: "Search the bank", value: page?.name === "search" ? context.address.parameters.q : "" });
+  const search = pageNamed("search") && h("form", { class: "find", role: "search", "aria-label": "Search", onsubmit: find }, field);
+  return h("header", { class: "top" }, h("h1", { class: "text" }, context.bank.name), h("nav", { "aria-label": "Pages" }, h("ul", null, tabs)), search);
+}
+
+function marks({ bank, inFile }) {
+  const { runs } = bank.counts;
+  return [
+    bank.simulated > 0 && note(h("b", null, "SIMULATED"), `: in ${count(bank.simulated)} of ${plural(runs, "run")} chance stood in for the agent.`),
+    bank.scripted > 0 && note(bank.scripted === runs ? `All ${plural(runs, "run")} here are scripted` : `${count(bank.scripted)} of ${plural(runs, "run")} are scripted`, ": written to show how it works. No model ran in them."),
+    inFile && inFile.whole < inFile.runs && note(`This file holds the events of ${count(inFile.whole)} of ${plural(inFile.runs, "run")}: the newest, and failures before them.`),
+    inFile && !inFile.prompts && note("Prompts were left out of this file."),
+  ];
+}
+
+function content(page, state, context) {
+  if (!page) return [h("h2", null, "No such page"), h("p", null, h("a", { href: context.href("overview") }, "To the overview"))];
+  if (state.error) return problem(state, context);
+  return page.view(state.answers, context);
+}
+
+function problem({ error, later, address }, context) {
+  const when = later && h("p", null, h("a", { href: context.href(address.page, address.argument, { at: later }) }, `See it at position ${count(later)}, where it begins`));
+  return [h("h2", null, later ? "Not there yet" : "Not found"), h("p", { class: "note" }, error), when];
+}
+
+function footer({ bank, source }) {
+  const digest = bank.head_digest ? [", head ", h("code", null, `${bank.head}:${bank.head_digest}`)] : null;
+  const kind = source.isLive ? "Read only, and live." : "Read only; this page asks no network for anything.";
+  return h("footer", null, h("span", { class: "text" }, bank.name), `, position ${count(bank.head)}`, digest, `. ${kind} A dash means not recorded; it never means zero.`);
+}

@@ -1,0 +1,44 @@
+// Stored text as people may see it: hidden and steering characters are spelled out, as `\u202e`. The rules are those of
+// the command line (rbank_es/events/visible_text.py), because a reader must see what programs and agents read.
+
+const HIDDEN = new RegExp(
+  "[\\p{C}\\p{Zl}\\p{Zp}\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u3164\\uffa0\\ufe00-\\ufe0d\\u{e0100}-\\u{e01ef}]",
+  "gu",
+);
+// Joiners are letters of Persian and Hindi words and parts of many emoji.
+const KEPT = new Set(["\n", "\t", "\r\n", "\u200c", "\u200d"]);
+// The densest scripts have at most four marks over one letter.
+const PILED_MARKS = /(\p{M}{4})(\p{M}+)/gu;
+const PLAIN = /^[\n\t\x20-\x7e]*$/;
+
+/** Return the text with every hidden or steering character spelled out; line ends and tabs stay. */
+export function visible(text) {
+  if (PLAIN.test(text)) return text;
+  return text
+    .replaceAll("\r\n", "\n")
+    .replace(HIDDEN, (char) => (KEPT.has(char) ? char : spelled(char)))
+    .replace(PILED_MARKS, (_, shown, piled) => shown + [...piled].map(spelled).join(""));
+}
+
+function spelled(char) {
+  const code = char.codePointAt(0);
+  if (code < 0x100) return "\\x" + code.toString(16).padStart(2, "0");
+  return code < 0x10000 ? "\\u" + code.toString(16).padStart(4, "0") : "\\U" + code.toString(16).padStart(8, "0");
+}
+
+/** Return the first `most` code points of a text. */
+export function cut(text, most) {
+  if (text.length <= most) return text;
+  let end = 0;
+  for (let n = 0; n < most && end < text.length; n += 1) end += text.codePointAt(end) > 0xffff ? 2 : 1;
+  return text.slice(0, end);
+}
+
+/** Return the number of code points of a text. */
+export function charCount(text) {
+  let pairs = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    if ((text.charCodeAt(at) & 0xfc00) === 0xd800 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) pairs += 1;
+  }
+  return text.length - pairs;
+}

@@ -1,0 +1,45 @@
+// Numbers, times and intervals in words. A value that was not recorded is a dash, never zero.
+
+export const DASH = "–";
+
+/** Return a number with thousands separators; a dash where it was not recorded. */
+export function count(value) {
+  return value === null || value === undefined ? DASH : Number(value).toLocaleString("en-GB", { maximumFractionDigits: 2 });
+}
+
+/** Return a counted noun: "1 run", "2 runs". */
+export function plural(n, one, many = one + "s") {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+/** Return a share from 0 to 1 in per cent. */
+export function percent(share) {
+  return share === null || share === undefined ? DASH : `${Math.round(share * 100)} %`;
+}
+
+/** Return the day of an ISO time. */
+export function day(time) {
+  return time ? time.slice(0, 10) : DASH;
+}
+
+/** Return an ISO time to the minute, in UTC. */
+export function minute(time) {
+  return time ? time.slice(0, 16).replace("T", " ") : DASH;
+}
+
+const Z = 1.959963984540054;
+
+/** Return the 95 % interval (Wilson) of a share of `n`; null where n is 0. */
+export function wilson(k, n) {
+  if (!n) return null;
+  const p = k / n;
+  const scale = 1 + (Z * Z) / n;
+  const centre = (p + (Z * Z) / (2 * n)) / scale;
+  const half = (Z * Math.sqrt((p * (1 - p)) / n + (Z * Z) / (4 * n * n))) / scale;
+  return [k === 0 ? 0 : Math.max(0, centre - half), k === n ? 1 : Math.min(1, centre + half)];
+}
+
+/** Return the text as a word that a POSIX shell takes unchanged. */
+export function shellWord(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\"'\"'") + "'";
+}

@@ -1,0 +1,87 @@
+"""The app's modules joined into one script, the same text in an exported file and in a served page.
+
+The modules are plain ES modules, which node's tests import as they are. A page from disk may import no file, so each
+becomes a function whose result holds its exports. Imports and exports are recognised by strict patterns: one statement
+a line, named, without aliases.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+
+from rbank_es.dashboard.palette import colour_rules
+from rbank_es.errors import BadPlugin
+
+ENTRY = "main.js"
+"""The module that starts the app; all others are reached from it."""
+
+_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./([a-z_]+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
+_COMMENT = re.compile(r"^[ ]*/\*\*(?:.|\n)*?\*/$|^[ ]*//.*$|(?<=[;,{}]) // .*$", re.MULTILINE)
+_LOOSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+
+def asset(name: str) -> str:
+    """Return the text of a file of the app, with the newlines that browsers digest."""
+    return files("rbank_es.dashboard").joinpath("app", name).read_text("utf-8").replace("\r\n", "\n")
+
+
+@cache
+def app_script() -> str:
+    """Return the whole app as one script."""
+    return '"use strict";\n(() => {\n' + "\n".join(_module(name) for name in module_order()) + "\n})();\n"
+
+
+@cache
+def app_style() -> str:
+    """Return the style sheet of the app, its colours included."""
+    return colour_rules() + asset("app.css")
+
+
+def module_order() -> list[str]:
+    """Return the files of all modules, each after those that it imports. Raises `BadPlugin` where they go in a circle."""
+    order: list[str] = []
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise BadPlugin(f"modules of the page import each other: {' > '.join((*path, name))}")
+        if name not in order:
+            for _, imported in _IMPORT.findall(asset(name)):
+                visit(f"{imported}.js", (*path, name))
+            order.append(name)
+
+    visit(ENTRY, ())
+    return order
+
+
+def _module(name: str) -> str:
+    source = asset(name)
+    exported = ", ".join(found for _, found in _EXPORT.findall(source))
+    body = _EXPORT.sub(r"\1 \2", _IMPORT.sub(r"const { \1 } = \2_js;", source))
+    loose = _LOOSE.search(body)
+    if loose:
+        raise BadPlugin(f"{name} has an import or export that the page can't join: {loose[0]}")
+    return f"const {name[:-3]}_js = (() => {{\n{_compact(body)}\nreturn {{ {exported} }};\n}})();"
+
+
+def _compact(body: str) -> str:
+    """Return the lines of a module without comments, blank lines and indentation: a quarter of its size."""
+    return "\n".join(line.strip() for line in _COMMENT.sub("", body).split("\n") if line.strip())
+
+
+def digest_of(text: str) -> str:
+    """Return a script's or style's source in a Content-Security-Policy: its SHA-256."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def page_policy(connect: str = "") -> str:
+    """Return the page's Content-Security-Policy: the app's script and style and no other, no request but `connect`."""
+    return (
+        f"default-src 'none'; script-src {digest_of(app_script())}; style-src {digest_of(app_style())}; img-src data:; "
+        f"{f'connect-src {connect}; ' if connect else ''}base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )

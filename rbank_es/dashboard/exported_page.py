@@ -1,0 +1,157 @@
+"""The exported page: one HTML file with the app, the rows of the bank and the events of its newest runs."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+from string import Template
+from typing import Any
+
+import msgspec
+
+from rbank_es import __version__, limits
+from rbank_es.bank import Bank
+from rbank_es.dashboard.app_script import app_script, app_style, asset, page_policy
+from rbank_es.dashboard.exported_rows import EventFacts, exported_tables
+from rbank_es.dashboard.exported_runs import run_blocks, text_fields
+from rbank_es.dashboard.packing import compact_json, gzipped
+from rbank_es.dashboard.page_text import Html, element, join, plural, shorten
+from rbank_es.errors import CannotWrite
+from rbank_es.projections.view import View
+from rbank_es.system.files import write_replacing
+
+
+class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes into an exported page: `runs` are ids of runs that go in whole beside the newest ones."""
+
+    runs: tuple[str, ...] = ()
+    prompts: bool = True
+
+
+class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page on disk: its absolute path, its size in bytes, its runs, and those of them that are in it whole."""
+
+    path: str
+    size_bytes: int
+    runs: int
+    whole_runs: int
+
+
+def write_page(bank: Bank, view: View, path: str | os.PathLike[str], options: ExportOptions | None = None) -> WrittenPage:
+    """Write the page of a bank as of a view to `path`, whole or not at all; a file that is there is replaced.
+
+    Raises `CannotWrite` where the system refuses or `path` is no file.
+    """
+    data = page_data(bank, view, options or ExportOptions())
+    content = exported_page(data).encode("utf-8", "surrogatepass")
+    try:
+        goal, size_bytes = write_replacing(path, [content], follow=True)
+    except OSError as refused:
+        raise CannotWrite(str(path), refused) from refused
+    counts = data["in_file"]
+    return WrittenPage(path=str(goal.absolute()), size_bytes=size_bytes, runs=counts["runs"], whole_runs=counts["whole"])
+
+
+def exported_page(data: dict[str, Any]) -> str:
+    """Return the page of the data as one HTML document; the same data give the same document."""
+    return Template(asset("page.html")).substitute(
+        policy=html.escape(page_policy(), quote=True),
+        title=join(shorten(data["bank"]["name"]), " – rbank-es"),
+        style=app_style(),
+        body=_summary(data),
+        data=f'<script type="application/json" id="data">{compact_json({"packed": gzipped(data)})}</script>',
+        script=app_script(),
+    )
+
+
+def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
+    """Return all that the page holds about a bank as of a view."""
+    position = view.position
+    facts = EventFacts(bank, position)
+    started = view.spans("run_starts", ("run", "task"))
+    whole = whole_runs([str(run) for run, *_ in started], _failed(view), options.runs)
+    tables = exported_tables(view, facts)
+    return {
+        "v": 1,
+        "release": __version__,
+        "bank": _bank_facts(bank, position),
+        "flags": {
+            "return_chars": limits.FLAG_RETURN_CHARS,
+            "items_injected": limits.FLAG_ITEMS_INJECTED,
+            "context_chars": limits.FLAG_CONTEXT_CHARS,
+        },
+        "in_file": {"runs": len(started), "whole": len(whole), "prompts": options.prompts},
+        **facts.by_position(),
+        "notable": facts.notable(),
+        "kinds": facts.kinds(view),
+        "tables": tables,
+        "text_fields": text_fields(),
+        "blocks": list(run_blocks(bank, position, whole, prompts=options.prompts)),
+        "newest": _newest(view),
+    }
+
+
+def whole_runs(runs: Sequence[str], failed: frozenset[str], named: Sequence[str]) -> list[str]:
+    """Return the runs that go into the file with all their events, newest first: those named, then the newest, with
+    half of the places kept for failures.
+    """
+    chosen = [run for run in dict.fromkeys(named) if run in set(runs)]
+    newest = [run for run in reversed(runs) if run not in set(chosen)]
+    half = limits.PAGE_WHOLE_RUNS // 2
+    first = newest[:half]
+    failures = [run for run in newest[half:] if run in failed][: limits.PAGE_WHOLE_RUNS - len(first)]
+    kept = {*first, *failures}
+    rest = [run for run in newest if run not in kept][: limits.PAGE_WHOLE_RUNS - len(kept)]
+    wanted = {*chosen, *kept, *rest}
+    return [run for run in reversed(runs) if run in wanted]
+
+
+def _failed(view: View) -> frozenset[str]:
+    rows = view.spans("verdicts", ("run", "purpose", "verdict"))
+    return frozenset(str(run) for run, purpose, verdict, _, ended in rows if (purpose, verdict, ended) == ("learning", "failure", None))
+
+
+def _bank_facts(bank: Bank, position: int) -> dict[str, Any]:
+    created = next(bank.events(point=min(1, position), resolve=True), None)
+    purpose = getattr(created, "purpose", "") if created is not None else ""
+    return {
+        "name": bank.name,
+        "id": bank.id,
+        "purpose": purpose if isinstance(purpose, str) else None,
+        "position": position,
+        "head_digest": bank.head(position).digest,
+    }
+
+
+def _newest(view: View) -> list[dict[str, Any]]:
+    """Return the newest runs as the page shows them where no script runs."""
+    rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: limits.PAGE_SUMMARY_RUNS]
+    return [{name: row[name] for name in ("run", "task", "started_at", "verdict", "score")} for row in rows]
+
+
+def _summary(data: dict[str, Any]) -> Html:
+    """Return what the page says before, or without, its script."""
+    bank, rows = data["bank"], data["newest"]
+    runs = data["in_file"]["runs"]
+    said = f"As of position {bank['position']:,}: {plural(runs, 'run')}."
+    without = "Without JavaScript this page shows the newest runs and no more."
+    return element(
+        "main",
+        element("h1", shorten(bank["name"])),
+        element("p", shorten(bank["purpose"] or "", limits.DASHBOARD_PURPOSE_CHARS)),
+        element("p", said),
+        element("noscript", element("p", without, class_="note")),
+        _runs_table(rows) if rows else element("p", "This bank holds no runs yet."),
+    )
+
+
+def _runs_table(rows: Sequence[dict[str, Any]]) -> Html:
+    head = element("tr", *(element("th", name, scope="col") for name in ("Task", "Judged", "Score", "Began (UTC)")))
+    cells = (
+        (shorten(row["task"] or row["run"]), row["verdict"] or "–", row["score"] or "–", row["started_at"][:16].replace("T", " "))
+        for row in rows
+    )
+    body = (element("tr", *(element("td", cell) for cell in row)) for row in cells)
+    caption = element("caption", f"The newest {plural(len(rows), 'run')}")
+    return element("div", element("table", caption, element("thead", head), element("tbody", *body)), class_="scroll")

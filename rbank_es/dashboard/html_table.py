@@ -1,0 +1,63 @@
+"""Tables of a static page: bounded, with captions that name rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.dashboard.page_text import NOT_RECORDED, Html, count, element, shorten
+
+Row = Mapping[str, Any]
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """One column: its heading, the text of its cell in a row, and whether that is a number."""
+
+    heading: str
+    cell: Callable[[Row], str]
+    number: bool = True
+
+
+def table(caption: str, columns: Sequence[TableColumn], rows: Sequence[Row], *, cut: str = "") -> Html:
+    """Return a table in a region that scrolls by mouse and keyboard; the first column names the row.
+
+    At most `limits.DASHBOARD_ROWS` rows are shown; the caption tells how many are left out, ending in `cut`.
+    """
+    shown = rows[: limits.DASHBOARD_ROWS]
+    if len(shown) < len(rows):
+        caption = f"{caption} {len(shown):,} of {len(rows):,} are shown{cut and ', ' + cut}."
+    head = element("tr", *(element("th", c.heading, scope="col", class_=_kind(c)) for c in columns))
+    body = (element("tr", *(_cell(column, row, first=column is columns[0]) for column in columns)) for row in shown)
+    heading = element("caption", element("span", caption))
+    made = element("table", heading, element("thead", head), element("tbody", *body))
+    return element("div", made, class_="table", role="region", tabindex="0", aria_label=caption.split(".")[0])
+
+
+def _kind(column: TableColumn) -> str | None:
+    return "number" if column.number else None
+
+
+def _cell(column: TableColumn, row: Row, *, first: bool) -> Html:
+    shown = column.cell(row)
+    if shown == NOT_RECORDED:
+        shown = element("span", shown, class_="missing")
+    return element("th", shown, scope="row") if first else element("td", shown, class_=_kind(column))
+
+
+def text(name: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> Callable[[Row], str]:
+    """Return the cell of a column of text."""
+    return lambda row: shorten(row[name], max_chars) if row.get(name) else NOT_RECORDED
+
+
+def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
+    """Return the cell of a column of numbers, which marks a number over the threshold, also for screen readers."""
+
+    def cell(row: Row) -> str:
+        value = row.get(name)
+        over = threshold is not None and value is not None and value > threshold
+        return element("span", count(value), class_="over", title=f"over {threshold:,}") if over else count(value)
+
+    return cell
