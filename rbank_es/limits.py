@@ -567,9 +567,8 @@ PAGE_WHOLE_RUNS = 300
 PAGE_BLOCK_RUNS = 50
 # Runs of an exported page with their words, in lists; of older ones only numbers count.
 PAGE_LISTED_RUNS = 2_000
-# Runs in the table that stands there without a script, and notable changes in the list beside the slider.
+# Runs in the table that stands there without a script.
 PAGE_SUMMARY_RUNS = 50
-PAGE_NOTABLE = 1_000
 # A text of an event from this length on is kept as numbers of lines, which prompts share.
 PAGE_LINED_CHARS = 120
 # Rows of one table of the dashboard; more is for SQL and `--json`.

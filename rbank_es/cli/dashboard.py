@@ -43,8 +43,9 @@ def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, a
     if as_json:
         echo_json(msgspec.to_builtins(written))
     else:
-        whole = f"; the events of {written.whole_runs:,} of {written.runs:,} runs are in it"
-        echo(f"wrote {written.path} ({format_size(written.size_bytes)}{whole if written.whole_runs < written.runs else ''})")
+        some = f"; the events of {written.whole_runs:,} of {written.runs:,} runs are in it"
+        left_out = written.whole_runs < written.runs
+        echo(f"wrote {written.path} ({format_size(written.size_bytes)}{some if left_out else ''})")
 
 
 def write_dashboard(
@@ -64,12 +65,6 @@ def print_page(bank: Bank, name: str, path: Path) -> None:
     written = write_dashboard(bank, None, path)
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
     echo("Open it in a browser: why runs failed, what they were told, and the bank at any moment. It needs no network.")
-
-
-def forked_from(bank: Bank, position: int) -> str:
-    """Return which bank a bank was forked from, and where, as of a position; empty where it was not yet forked."""
-    parents = [each for each in bank.log.ancestors() if each.upto < position]
-    return f"{parents[-1].bank} at position {parents[-1].upto:,}" if parents else ""
 
 
 def purpose_of(bank: Bank) -> str:

@@ -14,7 +14,6 @@ from functools import cache
 from importlib.resources import files
 
 from rbank_es.dashboard.palette import colour_rules
-from rbank_es.errors import BadPlugin
 
 ENTRY = "main.js"
 """The module that starts the app; all others are reached from it."""
@@ -43,12 +42,12 @@ def app_style() -> str:
 
 
 def module_order() -> list[str]:
-    """Return the files of all modules, each after those that it imports. Raises `BadPlugin` where they go in a circle."""
+    """Return the files of all modules, each after those that it imports. Raises ValueError for a circle."""
     order: list[str] = []
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            raise BadPlugin(f"modules of the page import each other: {' > '.join((*path, name))}")
+            raise ValueError(f"modules of the page import each other: {' > '.join((*path, name))}")
         if name not in order:
             for _, imported in _IMPORT.findall(asset(name)):
                 visit(f"{imported}.js", (*path, name))
@@ -64,7 +63,7 @@ def _module(name: str) -> str:
     body = _EXPORT.sub(r"\1 \2", _IMPORT.sub(r"const { \1 } = \2_js;", source))
     loose = _LOOSE.search(body)
     if loose:
-        raise BadPlugin(f"{name} has an import or export that the page can't join: {loose[0]}")
+        raise ValueError(f"{name} has an import or export that the page can't join: {loose[0]}")
     return f"const {name[:-3]}_js = (() => {{\n{_compact(body)}\nreturn {{ {exported} }};\n}})();"
 
 

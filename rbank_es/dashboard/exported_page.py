@@ -12,11 +12,12 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.bank import Bank
+from rbank_es.dashboard.answers.bank_answer import FLAGS, bank_facts, time_marks
 from rbank_es.dashboard.app_script import app_script, app_style, asset, page_policy
 from rbank_es.dashboard.exported_rows import EventFacts, exported_tables
-from rbank_es.dashboard.exported_runs import run_blocks, text_fields
-from rbank_es.dashboard.packing import compact_json, gzipped
-from rbank_es.dashboard.page_text import Html, element, join, plural, shorten
+from rbank_es.dashboard.exported_runs import run_blocks
+from rbank_es.dashboard.packed_data import compact_json, gzipped
+from rbank_es.dashboard.page_text import Html, element, join, minute, plural, shorten
 from rbank_es.errors import CannotWrite
 from rbank_es.projections.view import View
 from rbank_es.system.files import write_replacing
@@ -38,7 +39,9 @@ class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
     whole_runs: int
 
 
-def write_page(bank: Bank, view: View, path: str | os.PathLike[str], options: ExportOptions | None = None) -> WrittenPage:
+def write_page(
+    bank: Bank, view: View, path: str | os.PathLike[str], options: ExportOptions | None = None
+) -> WrittenPage:
     """Write the page of a bank as of a view to `path`, whole or not at all; a file that is there is replaced.
 
     Raises `CannotWrite` where the system refuses or `path` is no file.
@@ -50,7 +53,9 @@ def write_page(bank: Bank, view: View, path: str | os.PathLike[str], options: Ex
     except OSError as refused:
         raise CannotWrite(str(path), refused) from refused
     counts = data["in_file"]
-    return WrittenPage(path=str(goal.absolute()), size_bytes=size_bytes, runs=counts["runs"], whole_runs=counts["whole"])
+    return WrittenPage(
+        path=str(goal.absolute()), size_bytes=size_bytes, runs=counts["runs"], whole_runs=counts["whole"]
+    )
 
 
 def exported_page(data: dict[str, Any]) -> str:
@@ -75,18 +80,12 @@ def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
     return {
         "v": 1,
         "release": __version__,
-        "bank": _bank_facts(bank, position),
-        "flags": {
-            "return_chars": limits.FLAG_RETURN_CHARS,
-            "items_injected": limits.FLAG_ITEMS_INJECTED,
-            "context_chars": limits.FLAG_CONTEXT_CHARS,
-        },
+        "bank": bank_facts(bank, position),
+        "marks": time_marks(bank, view),
+        "flags": FLAGS,
         "in_file": {"runs": len(started), "whole": len(whole), "prompts": options.prompts},
         **facts.by_position(),
-        "notable": facts.notable(),
-        "kinds": facts.kinds(view),
         "tables": tables,
-        "text_fields": text_fields(),
         "blocks": list(run_blocks(bank, position, whole, prompts=options.prompts)),
         "newest": _newest(view),
     }
@@ -109,32 +108,27 @@ def whole_runs(runs: Sequence[str], failed: frozenset[str], named: Sequence[str]
 
 def _failed(view: View) -> frozenset[str]:
     rows = view.spans("verdicts", ("run", "purpose", "verdict"))
-    return frozenset(str(run) for run, purpose, verdict, _, ended in rows if (purpose, verdict, ended) == ("learning", "failure", None))
-
-
-def _bank_facts(bank: Bank, position: int) -> dict[str, Any]:
-    created = next(bank.events(point=min(1, position), resolve=True), None)
-    purpose = getattr(created, "purpose", "") if created is not None else ""
-    return {
-        "name": bank.name,
-        "id": bank.id,
-        "purpose": purpose if isinstance(purpose, str) else None,
-        "position": position,
-        "head_digest": bank.head(position).digest,
-    }
+    return frozenset(
+        str(run)
+        for run, purpose, verdict, _, ended in rows
+        if (purpose, verdict, ended) == ("learning", "failure", None)
+    )
 
 
 def _newest(view: View) -> list[dict[str, Any]]:
     """Return the newest runs as the page shows them where no script runs."""
     rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: limits.PAGE_SUMMARY_RUNS]
-    return [{name: row[name] for name in ("run", "task", "started_at", "verdict", "score")} for row in rows]
+    return [
+        {name: row[name] for name in ("run", "task", "started_at", "imported_at", "verdict", "score")} for row in rows
+    ]
 
 
 def _summary(data: dict[str, Any]) -> Html:
     """Return what the page says before, or without, its script."""
     bank, rows = data["bank"], data["newest"]
     runs = data["in_file"]["runs"]
-    said = f"As of position {bank['position']:,}: {plural(runs, 'run')}."
+    forked = f" Forked from {bank['forked_from']}." if bank["forked_from"] else ""
+    said = f"As of position {data['marks']['head']:,}: {plural(runs, 'run')}.{forked}"
     without = "Without JavaScript this page shows the newest runs and no more."
     return element(
         "main",
@@ -149,9 +143,13 @@ def _summary(data: dict[str, Any]) -> Html:
 def _runs_table(rows: Sequence[dict[str, Any]]) -> Html:
     head = element("tr", *(element("th", name, scope="col") for name in ("Task", "Judged", "Score", "Began (UTC)")))
     cells = (
-        (shorten(row["task"] or row["run"]), row["verdict"] or "–", row["score"] or "–", row["started_at"][:16].replace("T", " "))
-        for row in rows
+        (shorten(row["task"] or row["run"]), row["verdict"] or "–", row["score"] or "–", _began(row)) for row in rows
     )
     body = (element("tr", *(element("td", cell) for cell in row)) for row in cells)
     caption = element("caption", f"The newest {plural(len(rows), 'run')}")
     return element("div", element("table", caption, element("thead", head), element("tbody", *body)), class_="scroll")
+
+
+def _began(row: dict[str, Any]) -> str:
+    imported = f", imported on {row['imported_at'][:10]}" if row["imported_at"] else ""
+    return minute(row["started_at"]) + imported

@@ -3,35 +3,27 @@ them, and a few facts of events that no read model keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard.packing import Column, packed_column, packed_table
-from rbank_es.events import Event, type_of
+from rbank_es.bank.run_judgments import AUTHORITIES
+from rbank_es.dashboard.packed_data import Column, packed_column, packed_table
+from rbank_es.events import Event, PolicyChoice, type_of
+from rbank_es.events.bank_events import PolicySet
 from rbank_es.events.memory_events import ItemsLinked
-from rbank_es.events.run_events import JudgmentOverruled, MemoriesRetrieved, RunJudged, RunStarted
+from rbank_es.events.run_events import JudgmentOverruled, MemoriesRetrieved, RunJudged
+from rbank_es.projections.projection import json_of
 from rbank_es.projections.view import View
-
-BINS = 200
-"""Bins of positions in which the whole log is drawn."""
-
-NOTABLE = frozenset({
-    "judgment_overruled", "memories_retracted", "memories_forgotten", "memories_restored", "memories_admitted",
-    "decision_undone", "content_erased", "policy_set",
-})  # fmt: skip
-"""Types of events that change what was believed before."""
+from rbank_es.state.memory import rank_of
 
 TABLES = {
     "run_starts": ("run", "task", "task_id", "ontology", "endpoint", "executor", "model", "scripted", "simulated",
-        "started_at"),
+        "started_at", "imported_at", "experiment", "condition", "level", "family", "suite", "mode", "iterations_max",
+        "rollout_group", "rollout_index"),
     "run_ends": ("run", "outcome", "iterations", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "duration_s",
-        "error_code", "answer", "sparql", "error"),
-    "verdicts": ("run", "purpose", "verdict", "judge", "kind", "sure", "confidence", "overruled", "judged_seq"),
+        "answer_chars", "error_code", "answer", "sparql", "error", "finished_at"),
+    "verdicts": ("run", "purpose", "verdict", "judge", "kind", "sure", "overruled", "rank", "judged_seq"),
     "lm_calls": ("run", "role", "tokens_in", "tokens_out", "cost_usd"),
     "run_steps": ("run", "step"),
     "tool_calls": ("run", "tool", "chars", "truncated", "failed"),
@@ -39,9 +31,10 @@ TABLES = {
     "step_sizes": ("run", "stdout_chars", "prompt_chars", "variables_n", "variables_chars"),
     "candidates": ("text", "extraction", "place", "item", "title", "desc", "content", "tags_json", "src", "polarity",
         "role", "scope", "domain", "erased"),
-    "extractions": ("extraction", "kind", "pending", "size", "extracted_seq", "runs", "relied", "stands"),
-    "decisions": ("text", "action", "targets", "first_seq", "policy", "undone"),
-    "item_states": ("item", "state", "born_seq", "text", "vouched", "domains", "superseded_by"),
+    "extractions": ("extraction", "kind", "relied", "stands"),
+    "relying": ("run", "number", "extraction"),
+    "decisions": ("text", "action", "policy", "undone"),
+    "item_states": ("item", "state", "born_seq", "ended_seq", "text", "vouched", "domains", "superseded_by"),
     "item_support": ("item", "text"),
     "exposures": ("item", "run", "way"),
     "policy_choices": ("kind", "name", "version", "settings"),
@@ -59,13 +52,14 @@ class EventFacts:
     def __init__(self, bank: Bank, position: int) -> None:
         """Read the log once."""
         self._bank = bank
+        self._policies: dict[str, PolicyChoice] = {}
+        self._seqs: dict[str, int] = {}
         self.types: list[str] = []
         self.seconds: list[int] = []
         self.runs: list[str | None] = []
         self.judgments: list[tuple[Any, ...]] = []
-        self.searches: list[tuple[str, int]] = []
+        self.searches: list[tuple[Any, ...]] = []
         self.links: list[tuple[Any, ...]] = []
-        self.experiments: dict[str, tuple[str | None, str | None]] = {}
         for event in bank.events(point=position):
             self._add(event)
 
@@ -74,48 +68,37 @@ class EventFacts:
         self.seconds.append(_seconds(event.at))
         self.runs.append(getattr(event, "run", None))
         match event:
-            case RunStarted():
-                trial = event.trial
-                self.experiments.setdefault(event.run, (trial.experiment, trial.condition) if trial else (None, None))
+            case PolicySet():
+                self._policies = {choice.kind: choice for choice in event.policies}
             case RunJudged() | JudgmentOverruled():
-                self.judgments.append((*_judgment(event), self._bank.text(event.reason), event.seq))
+                self.judgments.append(self._judgment(event))
             case MemoriesRetrieved():
-                self.searches.append((msgspec.json.encode([hit.id for hit in event.hits]).decode(), event.seq))
+                self.searches.append((event.run, json_of([hit.id for hit in event.hits]), event.seq))
             case ItemsLinked():
-                self.links.append((event.source, event.target, event.how, event.by, event.seq))
+                self.links.append((event.source, event.target, event.how, event.seq))
             case _:
                 pass
 
+    def _judgment(self, event: RunJudged | JudgmentOverruled) -> tuple[Any, ...]:
+        self._seqs[event.id] = event.seq
+        by: str | None = None
+        why: str | None = ""
+        former: str | None = None
+        if isinstance(event, JudgmentOverruled):
+            by, why, former = event.by, self._bank.text(event.why), event.judgment
+        facts = (event.run, event.purpose, event.verdict, f"{event.judge}-{event.judge_version}", event.kind)
+        authority = AUTHORITIES[rank_of(event, self._policies)]
+        said = (event.confidence, self._bank.text(event.reason), by, why, self._seqs.get(former or ""))
+        return (*facts, authority, *said, event.occurred_at or event.at, event.seq)
+
     def tables(self) -> Tables:
         """Return the facts as tables."""
-        judged = ("run", "purpose", "verdict", "judge", "kind", "sure", "confidence", "reason", "from_seq")
+        judged = ("run", "purpose", "verdict", "judge", "kind", "authority", "confidence", "reason", "by", "why")
         return {
-            "judgments": packed_table(judged, self.judgments),
-            "searches": packed_table(("items", "from_seq"), self.searches),
-            "item_links": packed_table(("source", "target", "how", "by", "from_seq"), self.links),
+            "judgments": packed_table((*judged, "overrules", "time", "from_seq"), self.judgments),
+            "searches": packed_table(("run", "items", "from_seq"), self.searches),
+            "item_links": packed_table(("source", "target", "how", "from_seq"), self.links),
         }
-
-    def notable(self) -> list[dict[str, Any]]:
-        """Return the newest notable changes of the log, oldest first."""
-        found = [seq for seq, name in enumerate(self.types, 1) if name in NOTABLE][-limits.PAGE_NOTABLE :]
-        return [{"seq": seq, "type": self.types[seq - 1], "run": self.runs[seq - 1]} for seq in found]
-
-    def kinds(self, view: View) -> dict[str, list[int]]:
-        """Return the number of events in each bin of the log, by kind."""
-        positions = {
-            "starts": [row[-2] for row in view.spans("run_starts", ())],
-            "ends": [seq for seq, name in enumerate(self.types, 1) if name == "run_finished"],
-            "verdicts": [row[-2] for row in view.spans("verdicts", ())],
-            "memory": sorted({row[-2] for row in view.spans("item_states", ())}),
-            "notable": [seq for seq, name in enumerate(self.types, 1) if name in NOTABLE],
-        }
-        return {name: self._binned(found) for name, found in positions.items()}
-
-    def _binned(self, positions: Iterable[Any]) -> list[int]:
-        bins = [0] * BINS
-        for position in positions:
-            bins[(position - 1) * BINS // len(self.types)] += 1
-        return bins
 
     def by_position(self) -> dict[str, Any]:
         """Return the type, the run and the second of each event, in the order of the log."""
@@ -128,23 +111,11 @@ class EventFacts:
 
 
 def _seconds(at: str) -> int:
-    return int(datetime.fromisoformat(at[:19]).replace(tzinfo=timezone.utc).timestamp())
-
-
-def _judgment(event: RunJudged | JudgmentOverruled) -> tuple[Any, ...]:
-    facts = (event.run, event.purpose, event.verdict, event.judge, event.kind, int(event.sure), event.confidence)
-    return facts
+    return int(datetime.fromisoformat(at[:19]).replace(tzinfo=UTC).timestamp())
 
 
 def exported_tables(view: View, facts: EventFacts) -> Tables:
     """Return all tables of the page as of the view's position, by name, each by column."""
-    tables = {name: packed_table((*columns, "from_seq", "to_seq"), _rows(view, name)) for name, columns in TABLES.items()}
-    started = [row[0] for row in view.spans("run_starts", ("run",))]
-    of_runs = [facts.experiments.get(str(run), (None, None)) for run in started]
-    tables["run_starts"]["experiment"] = packed_column([experiment for experiment, _ in of_runs])
-    tables["run_starts"]["condition"] = packed_column([condition for _, condition in of_runs])
+    spans = {name: (names, view.spans(name, names)) for name, names in TABLES.items()}
+    tables = {name: packed_table((*names, "from_seq", "to_seq"), rows) for name, (names, rows) in spans.items()}
     return tables | facts.tables()
-
-
-def _rows(view: View, table: str) -> Iterator[tuple[Any, ...]]:
-    return iter(view.spans(table, TABLES[table]))

@@ -27,4 +27,5 @@ def declarations(dark: bool) -> str:
 
 def colour_rules() -> str:
     """Return the CSS that sets the colours in both themes."""
-    return f":root {{ {declarations(dark=False)} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {declarations(dark=True)} }} }}\n"
+    light, dark = (f":root {{ {declarations(dark)} }}" for dark in (False, True))
+    return f"{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}\n"

@@ -72,7 +72,7 @@ def shown_by(bank: str, capsys: pytest.CaptureFixture[bytes], *, page: Path) -> 
         printed = capsys.readouterr()
         shown[name] = (printed.out + printed.err).decode()
         assert code == 0, (name, shown[name])
-    shown["page"] = page.read_text().split("</script>")[-1]
+    shown["page"] = page.read_text()
     return shown
 
 

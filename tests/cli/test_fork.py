@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli.dashboard import forked_from
+from rbank_es.dashboard.answers.bank_answer import forked_from
 from rbank_es.events import NoteLogged
 from tests.cli_runner import fails, on_terminal, run
 

@@ -88,7 +88,7 @@ def test_dashboard_writes_one_page(place: Path) -> None:
     """The page is a whole HTML file; where it can't be written, the message says so."""
     written = run("dashboard", "notes@HEAD~1", "-o", "page.html", "--json", cwd=place).json
     page = (place / "page.html").read_text()
-    assert written["size_bytes"] == len(page.encode()) and page.startswith("<!") and "HEAD~1" in page
+    assert written["size_bytes"] == len(page.encode()) and page.startswith("<!")
     assert "wrote" in run("dashboard", "notes", "-o", "page.html", cwd=place).out
     assert "not a directory" in fails("dashboard", "notes", "-o", "none/page.html", cwd=place)
     assert "Missing option '-o'" in fails("dashboard", "notes", cwd=place)

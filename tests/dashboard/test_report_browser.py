@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rbank_es.dashboard.figures import PALETTE
+from rbank_es.dashboard.palette import PALETTE
 from rbank_es.experiments.experiment_folder import read_experiment
 from rbank_es.experiments.report import PAGE, write_report
 from rbank_es.experiments.suite import Suite

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard import PageFacts, write_page
+from rbank_es.dashboard import write_page
 from rbank_es.events import (
     ArtifactMaterialised,
     ContextBuilt,
@@ -158,7 +158,7 @@ def item_with(field: str, text: str) -> Item:
 def pages_and_exports(bank: Bank, folder: Path) -> Iterator[Event]:
     """Events that hold what the bank's own writers write of it: somebody gave an agent the page to read."""
     with bank.as_of() as view:
-        write_page(view, folder / "page.html", PageFacts(name="b", position=1, head="1:9f", at="2026-01-31T12:00:00Z"))
+        write_page(bank, view, folder / "page.html")
     page = (folder / "page.html").read_text().split("\n")
     yield ToolCalled(run="r", tool="read", result="\n".join(line for line in page if len(line) < MINIFIED))
     for form in FORMS:

@@ -43,6 +43,13 @@ NOTABLE = frozenset(
 STOPS = NOTABLE | {"run_finished", "run_judged", "memories_consolidated"}
 """The types of events at which the buttons beside the slider stop."""
 
+FLAGS = {
+    "return_chars": limits.FLAG_RETURN_CHARS,
+    "items_injected": limits.FLAG_ITEMS_INJECTED,
+    "context_chars": limits.FLAG_CONTEXT_CHARS,
+}
+"""What is flagged as leakage, over these limits."""
+
 _NEARBY_EVENTS = 256
 
 
@@ -54,7 +61,7 @@ def bank_answer(asked: PageQuestion) -> dict[str, Any]:
     runs = view.pick("runs", ("verdict", "scripted", "simulated"))
     verdicts = Counter(verdict for verdict, _, _ in runs)
     return {
-        **bank_facts(bank),
+        **bank_facts(bank, marks["head"]),
         "at_time": second(bank.time_at(at)),
         **stops_around(bank, at, marks["head"]),
         "counts": {
@@ -65,11 +72,7 @@ def bank_answer(asked: PageQuestion) -> dict[str, Any]:
             "successes": verdicts["success"],
         },
         **marks,
-        "flags": {
-            "return_chars": limits.FLAG_RETURN_CHARS,
-            "items_injected": limits.FLAG_ITEMS_INJECTED,
-            "context_chars": limits.FLAG_CONTEXT_CHARS,
-        },
+        "flags": FLAGS,
         "simulated": sum(simulated for _, _, simulated in runs),
         "scripted": sum(scripted for _, scripted, _ in runs),
         "policies": [
@@ -79,14 +82,21 @@ def bank_answer(asked: PageQuestion) -> dict[str, Any]:
     }
 
 
-def bank_facts(bank: Bank) -> dict[str, Any]:
-    """Return the bank's name, id, purpose and head digest, which no position changes."""
-    first = next(bank.events(point=min(1, bank.position)), None)
+def bank_facts(bank: Bank, head: int) -> dict[str, Any]:
+    """Return the bank's name, id and purpose, what it was forked from, and the digest of a head."""
+    first = next(bank.events(point=min(1, head)), None)
     purpose = bank.text(first.purpose) if isinstance(first, BankCreated) else None
     return {
-        **{"name": bank.name, "id": bank.id, "head_digest": bank.head().digest},
+        **{"name": bank.name, "id": bank.id, "head_digest": bank.head(head).digest},
         "purpose": cut(purpose, limits.DASHBOARD_PURPOSE_CHARS) or "",
+        "forked_from": forked_from(bank, head),
     }
+
+
+def forked_from(bank: Bank, position: int) -> str:
+    """Return which bank a bank was forked from, and where, as of a position; empty where it was not yet forked."""
+    parents = [each for each in bank.log.ancestors() if each.upto < position]
+    return f"{parents[-1].bank} at position {parents[-1].upto:,}" if parents else ""
 
 
 def second(at: str) -> str:

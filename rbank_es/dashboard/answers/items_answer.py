@@ -79,10 +79,11 @@ def item_answer(asked: PageQuestion) -> dict[str, Any]:
 def _ground(view: View, drawn: Mapping[str, Any]) -> dict[str, Any]:
     """Return one run from which a candidate with the item's words was drawn, and the verdict that this relied on."""
     relied = dict(msgspec.json.decode(drawn["relied"], type=list[tuple[str, str]]))
-    run = None if drawn["run"] is None else view.run(drawn["run"])
+    run = (None if drawn["run"] is None else view.run(drawn["run"])) or {}
     return {
         **{"extraction": drawn["extraction"], "candidate": drawn["place"], "seq": drawn["seq"], "kind": drawn["kind"]},
-        **{"run": drawn["run"], "relied": relied.get(drawn["run"]), "verdict": run and run["verdict"]},
+        **{"run": drawn["run"], "task": cut(run.get("task"))},
+        **{"relied": relied.get(drawn["run"]), "verdict": run.get("verdict")},
         **{"stands": bool(drawn["stands"]), "action": drawn["action"], "undone": bool(drawn["undone"])},
     }
 
@@ -106,14 +107,20 @@ def _forward(view: View, id: str) -> dict[str, Any]:
 
 def _use(view: View, row: Mapping[str, Any]) -> dict[str, Any]:
     run = view.run(row["run"]) or {}
-    return {"run": row["run"], "verdict": run.get("verdict"), "way": row["way"], "seq": row["seq"]}
+    facts = {"run": row["run"], "task": cut(run.get("task")), "verdict": run.get("verdict")}
+    return facts | {"way": row["way"], "seq": row["seq"]}
 
 
 def _links(asked: PageQuestion, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the items that this one is linked with, or that superseded it."""
     for event in asked.bank.events(point=asked.position, types={"items_linked"}):
         if isinstance(event, ItemsLinked) and row["id"] in (event.source, event.target):
-            other = event.target if event.source == row["id"] else event.source
-            yield {"id": other, "how": event.how, "seq": event.seq}
+            from_here = event.source == row["id"]
+            yield _link(asked, event.target if from_here else event.source, event.how, event.seq, from_here)
     for other in msgspec.json.decode(row["superseded_by"]) if row["superseded_by"] else ():
-        yield {"id": other, "how": "superseded by", "seq": row["ended_seq"]}
+        yield _link(asked, other, "superseded by", row["ended_seq"], True)
+
+
+def _link(asked: PageQuestion, id: str, how: str, seq: int | None, from_here: bool) -> dict[str, Any]:
+    title = (asked.view.item(id) or {}).get("title")
+    return {"id": id, "title": cut(title), "how": how, "seq": seq, "from_here": from_here}

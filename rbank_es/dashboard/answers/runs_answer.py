@@ -50,7 +50,8 @@ def run_row(bank: Bank, row: Mapping[str, Any]) -> dict[str, Any]:
     same = ("run", "task", "task_id", "model", "executor", "outcome", "verdict", "judge", "kind", "score")
     return {
         **{name: row[name] for name in same},
-        **{"started": row["started_seq"], "time": row["started_at"], "ontology": row["ontology"] or row["endpoint"]},
+        **{"started": row["started_seq"], "time": row["started_at"], "imported": row["imported_at"]},
+        **{"ontology": row["ontology"] or row["endpoint"]},
         "authority": None if row["verdict"] is None else AUTHORITIES[row["rank"]],
         **{name: None if row[name] is None else bool(row[name]) for name in ("sure", "overruled")},
         "reason": _reason(bank, row["run"], row["judged_seq"]),

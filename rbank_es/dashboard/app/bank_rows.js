@@ -58,7 +58,7 @@ const BY_RUN = {
 export class BankRows {
   constructor(data) {
     this.data = data;
-    this.head = data.bank.position;
+    this.head = data.marks.head;
     this.tables = Object.fromEntries(Object.entries(data.tables).map(([name, columns]) => [name, tableRows(columns)]));
     this.types = columnValues(data.types);
     this.seconds = columnValues(data.times.offsets);
@@ -67,6 +67,10 @@ export class BankRows {
     this.ofRun = Object.fromEntries(Object.entries(BY_RUN).map(([key, table]) => [key, groupRows(this.tables[table], "run")]));
     this.judgment = new Map(this.tables.judgments.map((row) => [row.from_seq, row]));
     this.judgments = groupRows(this.tables.judgments, "run");
+    this.relying = groupRows(this.tables.relying, "run");
+    this.reliant = groupRows(this.tables.relying, "extraction");
+    this.drawn = groupRows(this.tables.candidates, "extraction");
+    this.words = groupRows(this.tables.candidates, "item");
     this.candidate = new Map(this.tables.candidates.map((row) => [row.text, row]));
     this.states = groupRows(this.tables.item_states, "item");
     this.support = groupRows(this.tables.item_support, "item");

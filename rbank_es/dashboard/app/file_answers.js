@@ -1,19 +1,16 @@
 // Answers about an exported bank as of a position: the same as those that a served bank gives. Pure.
-import { groupRows } from "./bank_rows.js";
 import { itemRows, listedItem, stateOf, wholeItemRow } from "./item_rows.js";
-import { BadRequest, hasWords, isWanted, pageOf, sortedRows, VERDICT_FILTER, wordsOf } from "./row_list.js";
-import { listedRun, runRows, wholeRunRow } from "./run_rows.js";
+import { compared, hasWords, isWanted, pageOf, sortedRows, VERDICT_FILTER, wordsOf } from "./row_list.js";
+import { endOf, listedRun, runRows, short } from "./run_rows.js";
 import { STOPS } from "./time_model.js";
-import { cut } from "./visible_text.js";
 
 /** Return what the bank is, as of a position. */
 export function bankAnswer(bank, position) {
-  const { position: head, ...facts } = bank.data.bank;
   const runs = runRows(bank, position);
   const decided = runs.filter(isDecided);
   return {
-    ...facts,
-    head,
+    ...bank.data.bank,
+    ...bank.data.marks,
     at_time: bank.timeAt(position),
     event: position ? { type: bank.types[position - 1], run: bank.runAt(position) } : null,
     ...stopsAround(bank, position),
@@ -24,8 +21,6 @@ export function bankAnswer(bank, position) {
       judged: decided.length,
       successes: decided.filter(isSuccess).length,
     },
-    notable: bank.data.notable,
-    kinds: bank.data.kinds,
     flags: bank.data.flags,
     simulated: runs.filter((row) => row.simulated).length,
     scripted: runs.filter((row) => row.scripted).length,
@@ -68,7 +63,7 @@ export function overviewAnswer(bank, position) {
   const tally = (rows) => ({ judged: rows.length, successes: rows.filter(isSuccess).length });
   const newest = [...runs].reverse();
   const failures = newest.filter((row) => row.verdict === "failure").slice(0, SHOWN_FAILURES);
-  const used = items.filter((item) => item.uses).sort((a, b) => b.uses - a.uses || a.born - b.born || (a.id < b.id ? -1 : 1));
+  const used = items.filter((item) => item.uses).sort((a, b) => b.uses - a.uses || b.born - a.born || compared(a.id, b.id));
   const scored = runs.filter(isScored);
   return {
     learning: { ...tally(decided), halves: [tally(decided.slice(0, half)), tally(decided.slice(half))] },
@@ -76,7 +71,7 @@ export function overviewAnswer(bank, position) {
     items: countedStates(items),
     flags: runs.reduce((sum, row) => sum + row.flags, 0),
     runs: newest.slice(0, SHOWN_RUNS).map(({ run, verdict, score, started }) => ({ run, verdict, score, started })),
-    failures: failures.map((row) => ({ ...listedRun(row), answer: row.answer === null ? null : cut(row.answer, 300), given: givenItems(bank, row.run, position) })),
+    failures: failures.map((row) => ({ ...listedRun(row), answer: short(endOf(bank, row.run, position)?.answer ?? null), given: givenItems(bank, row.run, position) })),
     most_used: used.slice(0, SHOWN_USED).map(({ id, title, uses, wins, losses }) => ({ id, title, uses, wins, judged: wins + losses })),
     wants_look: runs.filter(wantsLook).length + items.filter((item) => item.state === "pending").length,
     growth: growthOf(bank, position),
@@ -110,7 +105,7 @@ export function givenItems(bank, run, position) {
   for (const row of bank.given.get(run) ?? []) {
     if (row.from_seq <= position) first.set(row.item, Math.min(row.from_seq, first.get(row.item) ?? Infinity));
   }
-  const order = [...first].sort((a, b) => a[1] - b[1] || (a[0] < b[0] ? -1 : 1));
+  const order = [...first].sort((a, b) => a[1] - b[1] || compared(a[0], b[0]));
   return order.map(([id]) => ({ id, title: wholeItemRow(bank, id, position)?.title ?? null, state: stateOf(bank, id, position) }));
 }
 

@@ -2,7 +2,7 @@
 import { BankRows } from "./bank_rows.js";
 import { bankAnswer, itemsAnswer, overviewAnswer, runsAnswer } from "./file_answers.js";
 import { itemFacts } from "./item_answer.js";
-import { eventsPage, givenTo, layersOf, runFacts } from "./run_answer.js";
+import { eventsPage, runFacts, textAt } from "./run_answer.js";
 import { BadRequest, numberOf } from "./row_list.js";
 import { charCount, cut } from "./visible_text.js";
 
@@ -52,23 +52,20 @@ export class FileSource {
   }
 
   async run(id, position, { after }) {
-    const facts = runFacts(this.bank, id, position);
-    if (!facts) return missing("run", id, position);
     const events = (await this.eventsOf(id))?.filter((event) => event.seq <= position) ?? null;
-    const given = givenTo(this.bank, id, position, events);
-    if (!events) return { ...facts, given, layers: [], events: null, next: null };
-    const page = eventsPage(events, numberOf(after, 0, 0, this.position), this.bank.data.text_fields);
-    return { ...facts, given, layers: layersOf(events), ...page };
+    const facts = runFacts(this.bank, id, position, events);
+    if (!facts) return missing("run", id, position);
+    const page = events ? eventsPage(events, numberOf(after, 0, 0, Number.MAX_SAFE_INTEGER)) : { events: null, next: null };
+    return { ...facts, ...page };
   }
 
   async text({ seq, path, offset }, position) {
     const number = numberOf(seq, 0, 1, position);
     const events = (await this.eventsOf(this.bank.runAt(number))) ?? [];
-    const value = path?.split(".").reduce((found, part) => found?.[part], events.find((event) => event.seq === number));
-    if (typeof value !== "string") throw new BadRequest(`position ${seq} has no text at ${path}`);
+    const value = textAt(events.find((event) => event.seq === number), path ?? "");
+    if (value === undefined) throw new BadRequest(`position ${seq} has no text at ${path}`);
     const from = numberOf(offset, 0, 0, Number.MAX_SAFE_INTEGER);
-    const rest = value.slice(cut(value, from).length);
-    const text = cut(rest, TEXT_CHARS);
+    const text = cut(value.slice(cut(value, from).length), TEXT_CHARS);
     const total = charCount(value);
     return { seq: number, path, text, total, next: from + TEXT_CHARS < total ? from + TEXT_CHARS : null };
   }
@@ -79,14 +76,16 @@ export class FileSource {
     if (place < 0) return null;
     if (!this.blocks.has(place)) this.blocks.set(place, unpack(this.bank.data.blocks[place].packed));
     const block = await this.blocks.get(place);
-    return block.events[run].map((event) => wholeEvent(event, block.lines));
+    return block.events[run].map((event) => joined(event, block.lines));
   }
 }
 
-/** Return an event with its texts put together from the lines of its block. */
-function wholeEvent(event, lines) {
-  const joined = (value) => (value?.lines ? value.lines.map((line) => lines[line]).join("") : value);
-  return Object.fromEntries(Object.entries(event).map(([name, value]) => [name, Array.isArray(value) ? value.map(joined) : joined(value)]));
+/** Return a value with its texts put together from the lines of its block. */
+function joined(value, lines) {
+  if (Array.isArray(value)) return value.map((each) => joined(each, lines));
+  if (value === null || typeof value !== "object") return value;
+  if ("t" in value) return typeof value.t === "string" ? value : { t: value.t.map((line) => lines[line]).join("") };
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, joined(each, lines)]));
 }
 
 function missing(kind, id, position) {

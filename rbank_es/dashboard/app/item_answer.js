@@ -1,7 +1,9 @@
 // The answer about one item of an exported bank: its words, where it comes from, and where it went. Pure.
-import { countedWay, wholeItemRow } from "./item_rows.js";
-import { verdictOf } from "./run_rows.js";
-import { isThere } from "./time_model.js";
+import { wholeItemRow } from "./item_rows.js";
+import { decisionOn, extractionOf } from "./run_answer.js";
+import { compared } from "./row_list.js";
+import { rowsUpto, short, verdictOf } from "./run_rows.js";
+import { standing } from "./time_model.js";
 
 const RUNS_SHOWN = 200;
 
@@ -16,14 +18,13 @@ export function itemFacts(bank, item, position) {
     back,
     forward: uses(bank, item, position),
     links: linksOf(bank, item, position),
-    warning: warningOf(row, back),
+    warning: warningOf(back),
   };
 }
 
 function statesOf(bank, item, position) {
   const spans = [];
-  for (const row of bank.states.get(item)) {
-    if (row.from_seq > position) continue;
+  for (const row of rowsUpto(bank.states.get(item), position)) {
     const to = row.to_seq !== null && row.to_seq <= position ? row.to_seq : null;
     const last = spans.at(-1);
     // A change of other facts, such as domains, begins a row in the same state.
@@ -33,64 +34,63 @@ function statesOf(bank, item, position) {
   return spans;
 }
 
-/** Return each extraction that supports or supported the item, with the runs and verdicts that it relied on. */
+/** Return each run from which a candidate with the item's words was drawn, and the verdict that this relied on. */
 function origins(bank, item, position) {
-  const texts = new Set(bank.states.get(item).filter((row) => row.from_seq <= position).map((row) => row.text));
-  for (const row of bank.support.get(item) ?? []) if (row.from_seq <= position) texts.add(row.text);
-  const found = [...texts].flatMap((text) => originsOf(bank, bank.candidate.get(text), position));
-  return found.sort((a, b) => a.extraction - b.extraction || (a.run < b.run ? -1 : 1));
+  const found = rowsUpto(bank.words.get(item), position).flatMap((candidate) => groundsOf(bank, candidate, position));
+  return found.sort((a, b) => a.seq - b.seq || a.candidate - b.candidate || compared(a.run ?? "", b.run ?? ""));
 }
 
-function originsOf(bank, candidate, position) {
-  const extraction = bank.extractions.get(candidate.extraction).find((row) => isThere(row, position));
-  const decision = (bank.decisions.get(candidate.text) ?? []).find((row) => isThere(row, position));
+function groundsOf(bank, candidate, position) {
+  const extraction = extractionOf(bank, candidate, position);
+  const decision = decisionOn(bank, candidate, position);
   const relied = new Map(JSON.parse(extraction.relied));
-  const runs = JSON.parse(extraction.runs);
-  const facts = {
-    extraction: extraction.extracted_seq,
+  const runs = rowsUpto(bank.reliant.get(candidate.extraction), position).map((row) => row.run);
+  return (runs.length ? runs : [null]).map((run) => ({
+    extraction: candidate.extraction,
+    candidate: candidate.place,
+    seq: candidate.from_seq,
     kind: extraction.kind,
+    run,
+    task: taskOf(bank, run, position),
+    relied: relied.get(run) ?? null,
+    verdict: knownVerdict(bank, run, position),
     stands: Boolean(extraction.stands),
     action: decision?.action ?? null,
-    policy: decision?.policy ?? null,
-    seq: decision?.first_seq ?? null,
-  };
-  const rows = runs.map((run) => ({
-    ...facts,
-    run,
-    task: bank.start.get(run)?.task ?? null,
-    relied: relied.get(run) ?? null,
-    verdict: verdictOf(bank, run, "learning", position)?.verdict ?? null,
+    undone: Boolean(decision?.undone),
   }));
-  return rows.length ? rows : [{ ...facts, run: null, task: null, relied: null, verdict: null }];
+}
+
+function begun(bank, run, position) {
+  const start = bank.start.get(run);
+  return start && start.from_seq <= position ? start : null;
+}
+
+function taskOf(bank, run, position) {
+  return short(begun(bank, run, position)?.task ?? null);
+}
+
+function knownVerdict(bank, run, position) {
+  return begun(bank, run, position) ? (verdictOf(bank, run, "learning", position)?.verdict ?? null) : null;
 }
 
 function uses(bank, item, position) {
-  const way = countedWay(bank, position);
-  const rows = (bank.exposures.get(item) ?? []).filter((row) => row.from_seq <= position && (way === null || row.way === way));
-  rows.sort((a, b) => b.from_seq - a.from_seq || (a.way < b.way ? -1 : 1));
-  const searches = (bank.searches.get(item) ?? []).filter((seq) => seq <= position).length;
-  const shown = rows.slice(0, RUNS_SHOWN).map((row) => ({
-    run: row.run,
-    task: bank.start.get(row.run)?.task ?? null,
-    verdict: verdictOf(bank, row.run, "learning", position)?.verdict ?? null,
-    way: row.way,
-    seq: row.from_seq,
-  }));
-  return { searches, runs: shown };
+  const rows = rowsUpto(bank.exposures.get(item), position);
+  rows.sort((a, b) => b.from_seq - a.from_seq || compared(a.run, b.run) || compared(a.way, b.way));
+  const runs = rows.slice(0, RUNS_SHOWN).map(({ run, way, from_seq: seq }) => ({ run, task: taskOf(bank, run, position), verdict: knownVerdict(bank, run, position), way, seq }));
+  return { searches: (bank.searches.get(item) ?? []).filter((seq) => seq <= position).length, total: rows.length, runs };
 }
 
 function linksOf(bank, item, position) {
-  const rows = bank.tables.item_links.filter((row) => row.from_seq <= position && (row.source === item || row.target === item));
-  return rows.map((row) => {
-    const other = row.source === item ? row.target : row.source;
-    const title = wholeItemRow(bank, other, position)?.title ?? null;
-    return { id: other, title, how: row.how, by: row.by, from_here: row.source === item, seq: row.from_seq };
-  });
+  const link = (id, how, seq, fromHere) => ({ id, title: short(wholeItemRow(bank, id, position)?.title ?? null), how, seq, from_here: fromHere });
+  const rows = rowsUpto(bank.tables.item_links, position).filter((row) => row.source === item || row.target === item);
+  const state = standing(bank.states.get(item), position);
+  return [
+    ...rows.map((row) => link(row.source === item ? row.target : row.source, row.how, row.from_seq, row.source === item)),
+    ...JSON.parse(state.superseded_by || "[]").map((id) => link(id, "superseded by", state.ended_seq, true)),
+  ];
 }
 
-function warningOf(row, back) {
-  const fallen = back.filter((origin) => origin.relied !== null && origin.verdict !== null && origin.relied !== origin.verdict);
-  if (!fallen.length) return null;
-  const [first] = fallen;
-  return `It was drawn from a run that was judged a ${first.relied} then and is judged ${first.verdict} now.`;
+function warningOf(back) {
+  const fallen = back.find((each) => each.relied !== null && each.verdict !== null && each.relied !== each.verdict);
+  return fallen ? `It was drawn from ${fallen.run} as a ${fallen.relied}, and that run's verdict is ${fallen.verdict}.` : null;
 }

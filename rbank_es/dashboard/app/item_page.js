@@ -33,12 +33,12 @@ function words(item) {
 
 function origin(item, context) {
   const chain = item.back.map((each, i) => {
-    const at = each.extraction;
+    const at = each.seq;
     const run = each.run === null ? "by hand" : runLink(context, each);
     const relied = each.relied === null ? "not judged then" : [verdictMark(each.relied), " then"];
     const now = each.relied !== each.verdict && each.run !== null && [", ", verdictMark(each.verdict), " now"];
     const then = each.run !== null && [" ", h("a", { href: context.href("run", each.run, { at }) }, "(then)")];
-    const decided = each.action ? `${each.action} by ${each.policy}, position ${count(each.seq)}` : "not decided yet";
+    const decided = each.action ? `${each.action}${each.undone ? ", undone" : ""}` : "not decided yet";
     const counts = each.stands ? "" : "; it no longer counts";
     return h("li", { key: i }, run, " ", h("span", null, relied, now, then), h("div", { class: "muted" }, `extracted as ${each.kind} at position ${count(at)}; ${decided}${counts}`));
   });
@@ -47,7 +47,7 @@ function origin(item, context) {
     "section",
     null,
     h("h3", null, "How it fared"),
-    h("p", null, rate({ wins: item.wins, judged }), " ", h("span", { class: "muted" }, `wins of judged uses; ${plural(item.uses, "use")}, found by ${plural(item.forward.searches, "search", "searches")}`)),
+    h("p", null, rate({ wins: item.wins, judged }), " ", h("span", { class: "muted" }, `wins of judged uses; ${plural(item.uses, "use")} in all, found by ${plural(item.forward.searches, "search", "searches")}`)),
     h("h3", null, "Where it comes from"),
     h("ol", { class: "chain" }, chain),
   );
@@ -74,7 +74,7 @@ function life(item, context) {
   const links = item.links.map((link) => {
     const other = itemLink(context, link);
     const said = link.from_here ? [`${link.how} `, other] : [other, ` ${link.how} it`];
-    return h("li", { key: `l${link.seq}` }, said, link.by && ` (said by ${link.by})`);
+    return h("li", { key: `l${link.seq} ${link.id}` }, said);
   });
   return [h("h3", null, "What became of it"), h("ol", { class: "chain" }, states, links)];
 }

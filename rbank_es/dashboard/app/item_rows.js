@@ -1,5 +1,6 @@
 // Rows of items as of a position, computed from the rows of an exported bank.
-import { verdictOf } from "./run_rows.js";
+import { compared } from "./row_list.js";
+import { short, verdictOf } from "./run_rows.js";
 import { isThere, standing } from "./time_model.js";
 
 /** Return the state of an item at a position; null before it was born. */
@@ -53,13 +54,13 @@ export function wholeItemRow(bank, item, position) {
 export function itemRows(bank, position) {
   if (bank.itemsAt?.position !== position) {
     const rows = [...bank.states.keys()].map((item) => wholeItemRow(bank, item, position)).filter(Boolean);
-    rows.sort((a, b) => a.born - b.born || (a.id < b.id ? -1 : 1));
+    rows.sort((a, b) => a.born - b.born || compared(a.id, b.id));
     bank.itemsAt = { position, rows };
   }
   return bank.itemsAt.rows;
 }
 
-/** Return a row as lists show it: without content and tags. */
+/** Return a row as lists show it: short, without content and tags. */
 export function listedItem({ content: _, tags: __, ...row }) {
-  return row;
+  return { ...row, title: short(row.title), desc: short(row.desc) };
 }

@@ -125,7 +125,7 @@ export function textBlock(context, label, value, seq, shownAs = (text) => text) 
   if (value === null || value === undefined) return h("p", { class: "muted" }, "not recorded");
   if (typeof value === "string") return pre(label, shownAs(value));
   if (value.erased) return h("p", { class: "muted" }, "(text erased)");
-  if (value.withheld) return h("p", { class: "muted" }, `${count(value.chars)} characters, left out of this page`);
+  if (value.left_out) return h("p", { class: "muted" }, `${count(value.chars)} characters, left out of this page`);
   if (!value.more) return pre(label, shownAs(value.text));
   const key = `${seq}/${value.more}`;
   const loaded = loadedTexts.get(key) ?? { text: value.text, chars: 0, next: 0 };

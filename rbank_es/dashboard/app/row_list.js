@@ -21,16 +21,26 @@ export function sortedRows(rows, sort, columns, newest, id) {
   const name = descending ? sort.slice(1) : sort;
   if (!columns.includes(name)) throw new BadRequest(`can't sort by "${name}": there are ${columns.join(", ")}`);
   const way = descending ? -1 : 1;
-  return [...rows].sort((a, b) => nulls(a[name], b[name]) || way * order(a[name], b[name]) || b[newest] - a[newest] || order(a[id], b[id]));
+  return [...rows].sort((a, b) => nulls(a[name], b[name]) || way * compared(a[name], b[name]) || b[newest] - a[newest] || compared(a[id], b[id]));
 }
 
 function nulls(a, b) {
   return Number(a === null) - Number(b === null);
 }
 
-function order(a, b) {
+/** Return the order of two values: numbers by size, texts by code points, as SQLite has it. */
+export function compared(a, b) {
   if (a === b || a === null || b === null) return 0;
-  return a < b ? -1 : 1;
+  if (typeof a !== "string") return a < b ? -1 : 1;
+  let at = 0;
+  while (at < a.length && at < b.length && a[at] === b[at]) at += 1;
+  const [x, y] = [a, b].map((text) => (at < text.length ? weight(text.charCodeAt(at)) : -1));
+  return x < y ? -1 : 1;
+}
+
+// A surrogate stands for a character beyond all others.
+function weight(unit) {
+  return unit >= 0xd800 && unit < 0xe000 ? unit + 0x10000 : unit;
 }
 
 const LIST_ROWS = 100;

@@ -1,135 +1,182 @@
 // The answer about one run of an exported bank: its verdicts, items, lessons, context and events. Pure.
-import { givenItems } from "./file_answers.js";
-import { stateOf } from "./item_rows.js";
-import { authorityOf, verdictOf, wholeRunRow } from "./run_rows.js";
+import { stateOf, wholeItemRow } from "./item_rows.js";
+import { flagsOf, leakageOf } from "./leakage_rows.js";
+import { endOf, rowsUpto, total, verdictOf, wholeRunRow } from "./run_rows.js";
 import { isThere } from "./time_model.js";
 import { charCount, cut } from "./visible_text.js";
 
-const TASK_CHARS = 4000;
+const WORDS_CHARS = 4000;
 const EVENT_CHARS = 2000;
 const EVENTS_SHOWN = 500;
+const ANSWER_BYTES = 1 << 20;
 
-/** Return what is known of a run from the rows of the bank, without its events; null where it has not begun. */
-export function runFacts(bank, run, position) {
+/** Return what is known of a run but its events; null where it has not begun. `events` may be null: not in the file. */
+export function runFacts(bank, run, position, events) {
   const start = bank.start.get(run);
   if (!start || start.from_seq > position) return null;
-  const { answer, sparql, ...row } = wholeRunRow(bank, start, position);
   return {
-    run: { ...row, task: row.task === null ? null : cut(row.task, TASK_CHARS) },
-    answer,
-    sparql,
+    run: wholeRun(bank, start, position),
     verdicts: verdictsOn(bank, run, position),
+    given: events ? givenBy(bank, events, position) : givenRows(bank, run, position),
     learnt: learntFrom(bank, run, position),
+    layers: events ? layersOf(events) : [],
+    leakage: leakageOf(bank, start, position),
+    flags: flagsOf(bank, run, position),
   };
 }
 
-/** Return all judgments of a run, latest first, with those that stand and what overruled the others. */
+const STARTED = ["level", "family", "suite", "mode", "iterations_max", "rollout_group", "rollout_index"];
+const ENDED = ["answer_chars", "error_code", "duration_s"];
+
+function wholeRun(bank, start, position) {
+  const row = wholeRunRow(bank, start, position);
+  const end = endOf(bank, start.run, position);
+  const calls = rowsUpto(bank.ofRun.calls.get(start.run), position);
+  const facts = Object.fromEntries([...STARTED.map((name) => [name, start[name]]), ...ENDED.map((name) => [name, end?.[name] ?? null])]);
+  const words = { task: row.task, reason: row.reason, score_reason: row.score_reason, answer: end?.answer, sparql: end?.sparql, error: end?.error };
+  return {
+    ...row,
+    ...facts,
+    ...Object.fromEntries(Object.entries(words).map(([name, text]) => [name, long(text)])),
+    finished: end?.from_seq ?? null,
+    ended: end?.finished_at ?? null,
+    cost_usd: calls.length ? total(calls, "cost_usd") : (end?.cost_usd ?? null),
+    iterations: end?.iterations ?? row.steps,
+  };
+}
+
+function long(text) {
+  return text === null || text === undefined ? null : cut(text, WORDS_CHARS);
+}
+
+/** Return all judgments of a run in order, with those that stand and what overruled others. */
 function verdictsOn(bank, run, position) {
-  const rows = (bank.judgments.get(run) ?? []).filter((row) => row.from_seq <= position);
-  return rows.reverse().map((row) => {
-    const stands = verdictOf(bank, run, row.purpose, position)?.judged_seq === row.from_seq;
-    return {
-      seq: row.from_seq,
-      purpose: row.purpose,
-      verdict: row.verdict,
-      judge: row.judge,
-      kind: row.kind,
-      authority: authorityOf(row.kind, row.verdict, row.sure),
-      confidence: row.confidence,
-      reason: row.reason,
-      stands,
-      overruled_seq: stands ? null : overruledAt(bank, row, position),
-    };
-  });
+  const rows = rowsUpto(bank.judgments.get(run), position);
+  return rows.map((row) => ({
+    seq: row.from_seq,
+    time: row.time,
+    purpose: row.purpose,
+    verdict: row.verdict,
+    judge: row.judge,
+    kind: row.kind,
+    authority: row.authority,
+    confidence: row.confidence,
+    stands: verdictOf(bank, run, row.purpose, position)?.judged_seq === row.from_seq,
+    by: row.by,
+    reason: long(row.reason),
+    why: long(row.why),
+    overruled_seq: rows.find((other) => other.overrules === row.from_seq)?.from_seq ?? null,
+  }));
 }
 
-function overruledAt(bank, judgment, position) {
-  const stood = (bank.ofRun.verdicts.get(judgment.run) ?? []).find((row) => row.purpose === judgment.purpose && row.judged_seq === judgment.from_seq);
-  return stood && stood.to_seq !== null && stood.to_seq <= position ? stood.to_seq : null;
-}
-
-function learntFrom(bank, run, position) {
-  const found = [];
-  for (const candidate of bank.tables.candidates) {
-    if (candidate.from_seq > position) continue;
-    const extraction = bank.extractions.get(candidate.extraction)[0];
-    if (!JSON.parse(extraction.runs).includes(run)) continue;
-    const decision = (bank.decisions.get(candidate.text) ?? []).find((row) => isThere(row, position));
-    found.push({
-      id: candidate.item,
-      title: candidate.title,
-      state: stateOf(bank, candidate.item, position),
-      action: decision?.action ?? null,
-      seq: extraction.extracted_seq,
-      place: candidate.place,
-    });
-  }
-  found.sort((a, b) => a.seq - b.seq || a.place - b.place);
-  return found.map(({ place: _, ...row }) => row);
-}
-
-/** Return the items that a run was given: rank and score where a search found them, the state then and now. */
-export function givenTo(bank, run, position, events) {
+/** Return the items that a run was given in full, in order, each with its hit and what became of it since. */
+function givenBy(bank, events, position) {
   const hits = new Map();
-  for (const event of events ?? []) {
-    if (event.type !== "memories_retrieved") continue;
-    for (const hit of event.hits ?? []) if (!hits.has(hit.id)) hits.set(hit.id, hit);
+  const given = new Map();
+  for (const event of events) {
+    if (event.type === "memories_retrieved") for (const hit of event.hits ?? []) hits.set(hit.id, hit);
+    const [items, way] = event.type === "context_built" ? [event.items, "injected"] : event.type === "memories_read" && event.how === "get" ? [event.ids, "read"] : [[]];
+    for (const item of items ?? []) if (!given.has(item)) given.set(item, gift(bank, item, event.seq, way, hits.get(item), position));
   }
-  const began = bank.start.get(run).from_seq;
-  return givenItems(bank, run, position).map((item) => {
-    const text = bank.states.get(item.id)?.[0].text;
-    const hit = hits.get(item.id);
-    return {
-      ...item,
-      polarity: text === undefined ? null : bank.candidate.get(text).polarity,
-      rank: hit?.rank ?? null,
-      score: hit?.score ?? null,
-      layer: isInjected(events, item.id) ? "L2" : null,
-      state_then: stateOf(bank, item.id, began),
-    };
+  return [...given.values()];
+}
+
+function givenRows(bank, run, position) {
+  const first = new Map();
+  for (const row of rowsUpto(bank.given.get(run), position)) if (!first.has(row.item)) first.set(row.item, row);
+  return [...first.values()].map((row) => gift(bank, row.item, row.from_seq, row.way, undefined, position));
+}
+
+function gift(bank, id, seq, way, hit, position) {
+  const row = wholeItemRow(bank, id, position);
+  const then = row && rowsUpto(bank.states.get(id), seq).at(-1);
+  return {
+    id,
+    title: row?.title ?? null,
+    polarity: row?.polarity ?? null,
+    way,
+    seq,
+    rank: hit?.rank ?? null,
+    score: hit?.score ?? null,
+    state_then: then?.state ?? null,
+    state: row?.state ?? null,
+  };
+}
+
+/** Return the candidates that were drawn from a run, in order, each with the decision in force. */
+function learntFrom(bank, run, position) {
+  const extractions = new Set(rowsUpto(bank.relying.get(run), position).map((row) => row.extraction));
+  const found = [...extractions].flatMap((id) => rowsUpto(bank.drawn.get(id), position).map((candidate) => lesson(bank, candidate, position)));
+  return found.sort((a, b) => a.seq - b.seq || a.place - b.place);
+}
+
+function lesson(bank, candidate, position) {
+  const extraction = extractionOf(bank, candidate, position);
+  const decision = decisionOn(bank, candidate, position);
+  return {
+    id: candidate.item,
+    kind: extraction.kind,
+    extraction: candidate.extraction,
+    place: candidate.place,
+    title: candidate.title,
+    state: stateOf(bank, candidate.item, position),
+    action: decision?.action ?? null,
+    seq: candidate.from_seq,
+    stands: Boolean(extraction.stands),
+    undone: Boolean(decision?.undone),
+  };
+}
+
+/** Return the extraction of a candidate, as it is at a position. */
+export function extractionOf(bank, candidate, position) {
+  return bank.extractions.get(candidate.extraction).find((row) => isThere(row, position));
+}
+
+/** Return the decision about a candidate that is in force at a position; undefined where there is none. */
+export function decisionOn(bank, candidate, position) {
+  return bank.decisions.get(candidate.text)?.find((row) => isThere(row, position));
+}
+
+/** Return the layers of a run's latest context, each with what was sent of it. */
+function layersOf(events) {
+  const built = events.filter((event) => event.type === "context_built").at(-1);
+  return (built?.layers ?? []).map(({ layer, chars, budget = null, truncated = false }, i) => {
+    const text = built.texts?.[i];
+    return { layer, chars, budget, truncated, seq: built.seq, text: text === undefined ? null : shownTexts(text, `texts.${i}`) };
   });
 }
 
-function isInjected(events, id) {
-  return Boolean(events?.some((event) => event.type === "context_built" && event.items?.includes(id)));
-}
-
-/** Return the layers of a run's contexts, with what was sent of each. */
-export function layersOf(events) {
-  const built = events.filter((event) => event.type === "context_built");
-  return built.flatMap((event) =>
-    (event.layers ?? []).map((layer, i) => ({
-      layer: layer.layer,
-      chars: layer.chars,
-      budget: layer.budget ?? null,
-      truncated: Boolean(layer.truncated),
-      text: event.texts?.[i] === undefined ? null : shownText(event.texts[i], `texts.${i}`),
-      seq: event.seq,
-    })),
-  );
-}
-
-/** Return a page of events after a position, their texts shortened; `texts` are fields of text by type of event. */
-export function eventsPage(events, after, texts) {
-  const from = events.findIndex((event) => event.seq > after);
-  const page = from < 0 ? [] : events.slice(from, from + EVENTS_SHOWN);
-  const more = from >= 0 && from + EVENTS_SHOWN < events.length;
-  return { events: page.map((event) => shownEvent(event, texts)), next: more ? page.at(-1).seq : null };
-}
-
-function shownEvent(event, texts) {
-  const shown = { ...event };
-  for (const name of texts[event.type] ?? []) {
-    const value = event[name];
-    if (Array.isArray(value)) shown[name] = value.map((each, i) => shownText(each, `${name}.${i}`));
-    else if (value !== undefined) shown[name] = shownText(value, name);
+/** Return the events after a position that fit one answer, their texts shortened, and where to go on. */
+export function eventsPage(events, after) {
+  const shown = [];
+  let bytes = 0;
+  for (const event of events) {
+    if (event.seq <= after) continue;
+    const made = shownTexts(event, "");
+    bytes += new TextEncoder().encode(JSON.stringify(made)).length;
+    if (shown.length && (shown.length === EVENTS_SHOWN || bytes > ANSWER_BYTES)) return { events: shown, next: shown.at(-1).seq };
+    shown.push(made);
   }
-  return shown;
+  return { events: shown, next: null };
 }
 
-/** Return a text as an answer holds it: its beginning, its length, and the path under which the rest is found. */
-export function shownText(value, path) {
-  if (typeof value !== "string") return value;
-  const chars = charCount(value);
-  return { text: cut(value, EVENT_CHARS), chars, more: chars > EVENT_CHARS ? path : null };
+/** Return a value of the file in which each whole text, {t}, is its beginning, its length, and its path where cut. */
+function shownTexts(value, path) {
+  if (Array.isArray(value)) return value.map((each, i) => shownTexts(each, `${path}.${i}`));
+  if (value === null || typeof value !== "object") return value;
+  if ("t" in value) {
+    const chars = charCount(value.t);
+    return { text: cut(value.t, EVENT_CHARS), chars, more: chars > EVENT_CHARS ? path : null };
+  }
+  // A message is found by its number alone.
+  const inside = (name) => ("role" in value && name === "text" ? path : path ? `${path}.${name}` : name);
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, shownTexts(each, inside(name))]));
+}
+
+/** Return the whole text of an event at a path; undefined where there is none. */
+export function textAt(event, path) {
+  let value = event;
+  for (const part of path.split(".")) value = value?.[part];
+  const text = value && "role" in value ? value.text : value;
+  return text?.t;
 }

@@ -14,7 +14,7 @@ export const runPage = {
     crumb(run.run, context),
     h("h2", { class: "text" }, run.run.task || "(no task recorded)"),
     h("p", { class: "muted" }, facts(run.run), " ", runTags(run.run)),
-    h("div", { class: "columns lead" }, verdict(run, context), answer(run)),
+    h("div", { class: "columns lead" }, verdict(run, context), answer(run.run)),
     h("div", { class: "columns" }, given(run, context), learnt(run, context)),
     layers(run, context),
     steps(run, context),
@@ -35,7 +35,7 @@ function facts(row) {
 
 function verdict({ run, verdicts }, context) {
   const said = run.verdict ? h("p", { class: "big text" }, run.reason || "No reason was recorded.") : h("p", null, run.outcome ? "Nobody has judged it at this position." : "It has not ended at this position.");
-  const by = run.verdict && h("p", { class: "muted" }, `judged by ${run.judge}: ${run.authority}, for learning${run.overruled ? "; it overruled another verdict" : ""}`);
+  const by = run.verdict && h("p", { class: "muted" }, `judged by ${run.judge}: ${run.authority}, for learning${run.overruled ? "; it overruled an earlier verdict" : ""}`);
   const score = run.score && h("p", { class: "text" }, "Score: ", verdictMark(run.score, true), " ", h("span", { class: "muted" }, run.score_reason));
   const all = verdicts.length > 0 && fold(context, `verdicts ${run.run}`, "Every verdict", count(verdicts.length), () => everyVerdict(verdicts, run, context));
   return h("section", { class: `verdict ${run.verdict ?? "none"}` }, h("h3", null, verdictMark(run.verdict)), said, by, score, all);
@@ -44,9 +44,9 @@ function verdict({ run, verdicts }, context) {
 function everyVerdict(verdicts, run, context) {
   const rows = verdicts.map((each) => {
     const at = h("a", { href: context.href("run", run.run, { at: each.seq }) }, `position ${count(each.seq)}`);
-    const until = each.stands ? "stands" : each.overruled_seq ? `until position ${count(each.overruled_seq)}` : "never stood over a stronger one";
+    const until = each.stands ? "stands" : each.overruled_seq ? `overruled at position ${count(each.overruled_seq)}` : "does not stand";
     const sure = each.confidence === null ? "" : `, confidence ${each.confidence}`;
-    return h("li", { key: each.seq }, verdictMark(each.verdict, each.purpose === "scoring"), ` for ${each.purpose} at `, at, `, by ${each.judge} (${each.authority}${sure}); ${until}`, h("div", { class: "muted text" }, each.reason));
+    return h("li", { key: each.seq }, verdictMark(each.verdict, each.purpose === "scoring"), ` for ${each.purpose} at `, at, `, by ${each.by ?? each.judge} (${each.authority}${sure}); ${until}`, h("div", { class: "muted text" }, each.reason), each.why && h("div", { class: "muted text" }, "Overruled because: ", each.why));
   });
   return h("ul", { class: "chain" }, rows);
 }
@@ -57,7 +57,7 @@ function answer({ answer: text, sparql }) {
 
 function given({ given: items }, context) {
   const rows = items.map((item) => {
-    const found = item.rank === null ? "" : `rank ${item.rank}, score ${item.score === null ? "–" : item.score.toFixed(2)} `;
+    const found = `${item.way === "read" ? "read in full" : "injected"}${item.rank === null ? "" : `, rank ${item.rank}, score ${count(item.score)}`} `;
     const since = item.state !== item.state_then && [" ", h("span", { class: "muted" }, "since "), stateTag(item.state)];
     return h("li", { key: item.id }, itemLink(context, item), " ", h("span", { class: "muted" }, item.polarity === "failure" ? "guardrail " : "strategy ", found), since);
   });

@@ -3,17 +3,29 @@ import { isThere, standing } from "./time_model.js";
 import { cut } from "./visible_text.js";
 
 const LIST_CHARS = 300;
+// Ranks of verdicts, weakest first: a stronger one stands over a weaker.
+const AUTHORITIES = ["undecided", "a check", "a model", "a check, sure", "the right answer", "a person"];
 
 /** Return the standing verdict of a run for a purpose; undefined where there is none. */
 export function verdictOf(bank, run, purpose, position) {
   return bank.ofRun.verdicts.get(run)?.find((row) => row.purpose === purpose && isThere(row, position));
 }
 
+/** Return the rows that began by a position. */
+export function rowsUpto(rows, position) {
+  return (rows ?? []).filter((row) => row.from_seq <= position);
+}
+
+/** Return the end of a run that holds at a position; undefined where it has not ended. */
+export function endOf(bank, run, position) {
+  return standing(bank.ofRun.ends.get(run), position);
+}
+
 /** Return the row of a run that began by the position, its texts whole. */
 export function wholeRunRow(bank, start, position) {
   const { run } = start;
-  const by = (kind) => (bank.ofRun[kind].get(run) ?? []).filter((row) => row.from_seq <= position);
-  const end = standing(bank.ofRun.ends.get(run), position);
+  const by = (kind) => rowsUpto(bank.ofRun[kind].get(run), position);
+  const end = endOf(bank, run, position);
   const [calls, tools, contexts] = [by("calls"), by("tools"), by("contexts")];
   const spent = calls.length
     ? { calls: calls.length, in: total(calls, "tokens_in"), out: total(calls, "tokens_out") }
@@ -24,12 +36,11 @@ export function wholeRunRow(bank, start, position) {
     task_id: start.task_id,
     started: start.from_seq,
     time: start.started_at,
+    imported: start.imported_at,
     model: start.model,
     ontology: start.ontology ?? start.endpoint,
     executor: start.executor,
     outcome: end?.outcome ?? null,
-    answer: end?.answer ?? null,
-    sparql: end?.sparql ?? null,
     ...judged(bank, run, position),
     steps: by("steps").length,
     tools: tools.length,
@@ -49,7 +60,7 @@ function judged(bank, run, position) {
   const scoring = verdictOf(bank, run, "scoring", position);
   return {
     verdict: learning?.verdict ?? null,
-    authority: learning ? authorityOf(learning.kind, learning.verdict, learning.sure) : null,
+    authority: learning ? AUTHORITIES[learning.rank] : null,
     judge: learning?.judge ?? null,
     kind: learning?.kind ?? null,
     sure: learning ? Boolean(learning.sure) : null,
@@ -58,15 +69,6 @@ function judged(bank, run, position) {
     score: scoring?.verdict ?? null,
     score_reason: scoring ? bank.judgment.get(scoring.judged_seq).reason : null,
   };
-}
-
-/** Return in words who gave a verdict, as its authority counts. */
-export function authorityOf(kind, verdict, sure) {
-  if (kind === "human") return "a person";
-  if (verdict === "undecided") return "undecided";
-  if (kind === "gold") return "the right answer";
-  if (kind === "lm") return "a model";
-  return sure && verdict === "failure" ? "a check, sure" : "a check";
 }
 
 function flagsOf(tools, contexts, flags) {
@@ -90,11 +92,12 @@ export function runRows(bank, position) {
   return bank.runsAt.rows;
 }
 
-/** Return a row as lists show it: texts of at most 300 characters, without answer and query. */
-export function listedRun({ answer: _, sparql: __, ...row }) {
+/** Return a row as lists show it: texts of at most 300 characters. */
+export function listedRun(row) {
   return { ...row, task: short(row.task), reason: short(row.reason), score_reason: short(row.score_reason) };
 }
 
-function short(text) {
+/** Return a text as lists show it; null for null. */
+export function short(text) {
   return text === null ? null : cut(text, LIST_CHARS);
 }

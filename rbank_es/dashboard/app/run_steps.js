@@ -74,28 +74,14 @@ function modelCall(event, context) {
   const size = `${count(event.tokens_in)} tokens in, ${count(event.tokens_out)} out${event.error_code ? `, failed: ${event.error_code}` : ""}`;
   const body = () => [
     h("h5", null, "What it was sent"),
-    textBlock(context, "request", event.request ?? null, event.seq, readableMessages),
+    messages(context, "request", event.request, event.seq),
     h("h5", null, "What it answered"),
-    event.error ? textBlock(context, "error", event.error, event.seq) : textBlock(context, "response", event.response ?? null, event.seq, readableMessages),
+    event.error ? textBlock(context, "error", event.error, event.seq) : messages(context, "response", event.response, event.seq),
   ];
   return fold(context, `model ${event.seq}`, `Model asked as ${event.role}`, size, body);
 }
 
-/** Return a recorded request or response as its messages, role by role; other text as it is. */
-export function readableMessages(text) {
-  try {
-    const body = JSON.parse(text);
-    const messages = body.messages ?? (body.message ? [body.message] : null);
-    if (!messages) return JSON.stringify(body, null, 1);
-    const system = typeof body.system === "string" ? [{ role: "system", content: body.system }] : [];
-    return [...system, ...messages].map((message) => `[${message.role ?? ""}]\n${messageText(message)}`).join("\n\n");
-  } catch {
-    return text;
-  }
-}
-
-function messageText(message) {
-  if (typeof message.content === "string") return message.content;
-  const parts = message.parts ?? message.content ?? [];
-  return parts.map((part) => (typeof part.text === "string" ? part.text : JSON.stringify(part))).join("\n");
+function messages(context, name, recorded, seq) {
+  if (!Array.isArray(recorded)) return textBlock(context, name, recorded ?? null, seq);
+  return recorded.map(({ role, text }, i) => [role && h("p", { class: "role" }, role), textBlock(context, `${name} ${i + 1}`, text, seq)]);
 }

@@ -52,7 +52,7 @@ function list(runs, context) {
     { name: "Task, and why it was judged so", wide: true, cell: task },
     { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority, row.overruled ? ", overruled" : "")] },
     { name: "Score", sort: "score", cell: (row) => verdictMark(row.score, true) },
-    { name: "Began", sort: "started", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started}` }, day(row.time)) },
+    { name: "Began", sort: "started", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started}` }, day(row.time), row.imported && h("div", { class: "muted" }, `imported ${day(row.imported)}`)) },
     { name: "Steps", sort: "steps", number: true, cell: (row) => count(row.steps) },
     { name: "Tools", sort: "tools", number: true, cell: (row) => count(row.tools) },
     { name: "Tokens", sort: "tokens", number: true, cell: (row) => count(row.tokens) },

@@ -56,5 +56,6 @@ function problem({ error, later, address }, context) {
 function footer({ bank, source }) {
   const digest = bank.head_digest ? [", head ", h("code", null, `${bank.head}:${bank.head_digest}`)] : null;
   const kind = source.isLive ? "Read only, and live." : "Read only; this page asks no network for anything.";
-  return h("footer", null, h("span", { class: "text" }, bank.name), `, position ${count(bank.head)}`, digest, `. ${kind} A dash means not recorded; it never means zero.`);
+  const forked = bank.forked_from && `, forked from ${bank.forked_from}`;
+  return h("footer", null, h("span", { class: "text" }, bank.name), forked, `, position ${count(bank.head)}`, digest, `. ${kind} A dash means not recorded; it never means zero.`);
 }

@@ -11,15 +11,16 @@ from typing import Any
 
 Column = list[Any] | dict[str, list[Any]]
 
-# Requests are JSON, in which a line ends as an escape; they share most lines with those before them.
-_LINES = re.compile(r"(?<=\n)|(?<=\\n)")
+_LINES = re.compile(r"(?<=\n)")
 
 
 def packed_column(values: Sequence[Any]) -> Column:
     """Return a column as differences where it never falls, as places in a list of distinct values where that is
     shorter, else as it is.
     """
-    if values and all(type(value) is int for value in values):
+    if not values:
+        return []
+    if all(type(value) is int for value in values):
         deltas = [after - before for before, after in zip([0, *values], values, strict=False)]
         return {"deltas": deltas} if min(deltas) >= 0 else list(values)
     places: dict[Any, int] = {}
@@ -47,9 +48,9 @@ class LineTable:
         """The lines by number."""
         return list(self._numbers)
 
-    def put(self, text: str) -> dict[str, list[int]]:
+    def put(self, text: str) -> list[int]:
         """Return the numbers of a text's lines; joined, the lines are the text."""
-        return {"lines": [self._numbers.setdefault(line, len(self._numbers)) for line in _LINES.split(text) if line]}
+        return [self._numbers.setdefault(line, len(self._numbers)) for line in _LINES.split(text) if line]
 
 
 def compact_json(data: Any) -> str:

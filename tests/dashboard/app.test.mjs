@@ -1,0 +1,131 @@
+// Tests of the app's pure parts: node --test (run by test_app_modules.py, with the folder of the modules in MODULES).
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const from = (name) => import(`file://${process.env.MODULES}/${name}.js`);
+const { formatAddress, parseAddress } = await from("address");
+const { columnValues, tableRows } = await from("bank_rows");
+const { BadRequest, compared, hasWords, isWanted, pageOf, sortedRows, wordsOf } = await from("row_list");
+const { binOf, binnedTicks, BINS, isThere, notableMarks, standing } = await from("time_model");
+const { charCount, cut, visible } = await from("visible_text");
+const { count, plural, shellWord, wilson } = await from("words");
+const { groupSteps, readableArguments } = await from("run_steps");
+const { stepPath } = await from("charts");
+
+test("an address is read back as it was written", () => {
+  for (const address of [
+    { page: "overview", argument: "", at: null, parameters: {} },
+    { page: "overview", argument: "", at: 0, parameters: {} },
+    { page: "run", argument: "a/b?c#d é", at: 199, parameters: { after: "5" } },
+    { page: "runs", argument: "", at: null, parameters: { q: "two words&more=1", sort: "-tokens" } },
+  ]) {
+    assert.deepEqual(parseAddress(formatAddress(address)), address);
+  }
+  assert.equal(formatAddress({ page: "overview" }), "#/");
+});
+
+test("a mistyped address names a page all the same", () => {
+  assert.deepEqual(parseAddress(""), { page: "overview", argument: "", at: null, parameters: {} });
+  assert.equal(parseAddress("#/run/100%?at=-3").argument, "100%");
+  assert.equal(parseAddress("#/runs?at=9999999999999999999").at, null);
+  assert.equal(parseAddress("#/runs?at=1e3").at, null);
+});
+
+test("a row is there from its position on, until it ends", () => {
+  const rows = [{ from_seq: 2, to_seq: 5, v: 1 }, { from_seq: 5, to_seq: null, v: 2 }];
+  assert.deepEqual([1, 2, 4, 5, 99].map((n) => standing(rows, n)?.v), [undefined, 1, 1, 2, 2]);
+  assert.equal(isThere({ from_seq: 3, to_seq: 3 }, 3), false);
+  assert.equal(standing(undefined, 1), undefined);
+});
+
+test("a log of any length has a bounded number of ticks", () => {
+  const head = 100000;
+  const notable = Array.from({ length: head }, (_, i) => ({ seq: i + 1 }));
+  const marks = notableMarks(notable, head);
+  assert.equal(marks.length, BINS);
+  assert.equal(marks.reduce((sum, each) => sum + each.count, 0), head);
+  assert.equal(binOf(head, head), BINS - 1);
+  assert.deepEqual(binnedTicks([0, 2, 4]), [{ bin: 1, share: 0.5 }, { bin: 2, share: 1 }]);
+});
+
+test("columns are unpacked as they were packed", () => {
+  assert.deepEqual(columnValues({ deltas: [1, 0, 4] }), [1, 1, 5]);
+  assert.deepEqual(columnValues({ values: ["a", null], at: [0, 1, 0] }), ["a", null, "a"]);
+  assert.deepEqual(tableRows({ a: [7], from_seq: { deltas: [3] } }), [{ a: 7, from_seq: 3, to_seq: null }]);
+  assert.deepEqual(tableRows({}), []);
+});
+
+test("hidden characters are spelled out, words stay", () => {
+  assert.equal(visible("a\u202eb\0c\u2028\u200b\ud800"), "a\\u202eb\\x00c\\u2028\\u200b\\ud800");
+  for (const words of ["plain\n\ttext", "שלום", "می\u200cخواهم", "日本語", "👩\u200d💻", "ế"]) assert.equal(visible(words), words);
+  assert.equal(visible("e" + "\u0301".repeat(6)), "e" + "\u0301".repeat(4) + "\\u0301\\u0301");
+});
+
+test("texts are cut between characters", () => {
+  assert.equal(cut("a😀b", 2), "a😀");
+  assert.equal(cut("abc", 3), "abc");
+  assert.equal(charCount("a😀b\ud800"), 4);
+});
+
+test("values are ordered as SQLite has them", () => {
+  const texts = ["\u{1f600}", "\uffee", "b", "a", "", "B"];
+  const bytes = [...texts].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  assert.deepEqual([...texts].sort(compared), bytes);
+});
+
+test("rows without a value are last both ways, ties newest first", () => {
+  const rows = [{ id: "a", n: null, at: 1 }, { id: "b", n: 2, at: 2 }, { id: "c", n: 2, at: 3 }, { id: "d", n: 1, at: 4 }];
+  const ids = (sort) => sortedRows(rows, sort, ["n"], "at", "id").map((row) => row.id).join("");
+  assert.equal(ids("n"), "dcba");
+  assert.equal(ids("-n"), "cbda");
+  assert.throws(() => ids("n; DROP TABLE"), BadRequest);
+});
+
+test("pages follow one another without a gap", () => {
+  const rows = Array.from({ length: 5 }, (_, i) => ({ id: `r${i}` }));
+  const first = pageOf(rows, { limit: 2 }, "id");
+  assert.deepEqual([first.total, first.next, first.rows.length], [5, "r1", 2]);
+  assert.deepEqual(pageOf(rows, { limit: 2, after: "r3" }, "id").rows, [{ id: "r4" }]);
+  assert.equal(pageOf(rows, { limit: 2, after: "r3" }, "id").next, null);
+  for (const asked of [{ limit: 0 }, { limit: 201 }, { limit: "x" }, { after: "unknown" }]) assert.throws(() => pageOf(rows, asked, "id"), BadRequest);
+});
+
+test("every word must occur, in whatever case", () => {
+  assert.ok(hasWords(wordsOf(" ÄRA  two"), ["one Two", null, "ära"]));
+  assert.ok(!hasWords(wordsOf("two three"), ["two"]));
+  assert.ok(hasWords([], [null]));
+  assert.ok(isWanted(null, "none") && !isWanted("a", "none") && isWanted("a", undefined));
+  assert.throws(() => isWanted("a", "b", ["a"]), BadRequest);
+});
+
+test("numbers that were not recorded are dashes", () => {
+  assert.deepEqual([count(null), count(undefined), count(0), count(12345)], ["–", "–", "0", "12,345"]);
+  assert.equal(plural(1, "run") + plural(0, "run"), "1 run0 runs");
+});
+
+test("the interval of a share holds the share", () => {
+  assert.equal(wilson(0, 0), null);
+  for (let n = 1; n < 30; n += 1) for (let k = 0; k <= n; k += 1) {
+    const [low, high] = wilson(k, n);
+    assert.ok(0 <= low && low <= k / n && k / n <= high && high <= 1);
+  }
+  assert.deepEqual(wilson(10, 13).map((share) => share.toFixed(4)), ["0.4974", "0.9182"]);
+});
+
+test("a name is one word of a shell", () => {
+  assert.equal(shellWord("./a-b"), "./a-b");
+  assert.equal(shellWord("it's; rm"), `'it'"'"'s; rm'`);
+});
+
+test("calls belong to the step that they led to", () => {
+  const types = ["run_started", "lm_called", "tool_called", "step_taken", "lm_called"];
+  const groups = groupSteps(types.map((type, seq) => ({ type, seq })));
+  assert.deepEqual(groups.map(({ step, events }) => [step?.seq ?? null, events.length]), [[3, 2], [null, 1]]);
+  assert.equal(readableArguments('{"query":"SELECT 1"}'), "SELECT 1");
+  assert.equal(readableArguments("no JSON"), "no JSON");
+});
+
+test("a line has a gap where nothing was recorded", () => {
+  const same = (value) => value;
+  assert.equal(stepPath([[0, 1], [1, null], [2, 3]], same, same), "M0.0 1.0M2.0 3.0");
+});

@@ -1,0 +1,244 @@
+"""The exported page in headless Chromium: what it shows, that it asks for nothing, and that folds and focus stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.dashboard import write_page
+from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
+from rbank_es.testing import extraction
+from tests.cli_runner import SAMPLE
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = (
+    "</script><script>window.broken=1</script><img src=x onerror=window.broken=1><a href='javascript:1'>x</a>"
+    "\u202egnp.exe\u0000\u2028\u0627\u0644\u0639\u0631\u0628\u064a\u0629"
+)
+FAILED = "lights-08-6e9adf73-1"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page with spaces & signs.html"
+    with Bank.open(SAMPLE) as bank, bank.as_of() as view:
+        write_page(bank, view, path)
+    return path
+
+
+def go(tab: Any, hash: str) -> None:
+    tab.eval(f"location.hash = {hash!r}")
+    tab.settle()
+
+
+def text(tab: Any, selector: str = "main") -> str:
+    return str(tab.eval(f"document.querySelector({selector!r}).innerText"))
+
+
+def slide(tab: Any, position: int) -> None:
+    """Put the slider somewhere, as a person does."""
+    tab.eval(
+        f"(slider => {{ slider.value = {position}; slider.dispatchEvent(new Event('input', {{bubbles: true}})); }})"
+        "(document.querySelector('input[type=range]'))"
+    )
+    tab.settle()
+
+
+def press(tab: Any, key: str, code: int, **more: Any) -> None:
+    for kind in ("keyDown", "keyUp"):
+        tab.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **more)
+
+
+def test_the_page_opens_from_disk_without_a_complaint_and_without_a_request(tab: Any, file: Path) -> None:
+    """The one thing that is asked for is the file itself."""
+    tab.open(file)
+    assert "21 of 29" in " ".join(text(tab).split()) and "Which lighthouse is the tallest building?" in text(tab)
+    for page in ("#/runs", f"#/run/{FAILED}", "#/items", "#/item/bfd1fd5367a2", "#/nowhere"):
+        go(tab, page)
+    assert (tab.complaints(), tab.requests()) == ([], [file.as_uri()])
+
+
+def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_let_it_in(tab: Any, file: Path) -> None:
+    """And on the day before, the bank stands there without it."""
+    tab.open(file)
+    go(tab, f"#/run/{FAILED}")
+    assert "Focal height is that of the light above the water" in text(tab) and "unsupported" in text(tab)
+    tab.eval("[...document.querySelectorAll('main a')].find(a => a.innerText.startsWith('Compare how tall')).click()")
+    tab.settle()
+    assert "It was drawn from lights-07" in text(tab) and "verdict is failure" in text(tab)
+    assert tab.eval("document.activeElement.id") == "main"
+    slide(tab, 100)
+    assert "Not there yet" in text(tab) and "See it at position" in text(tab)
+    tab.eval("history.back()")
+    tab.settle()
+    assert tab.eval("location.hash") == f"#/run/{FAILED}" and "Gannet Point" in text(tab, "h2")
+
+
+def test_folds_focus_selection_and_scroll_stay_while_time_moves(tab: Any, file: Path) -> None:
+    tab.open(file)
+    go(tab, f"#/run/{FAILED}?at=160")
+    tab.eval("document.querySelectorAll('main details')[3].open = true")
+    tab.settle()
+    opened = "[...document.querySelectorAll('main details')].map(each => each.open)"
+    before = tab.eval(opened)
+    tab.eval("document.querySelector('input[type=range]').focus(); scrollTo(0, 120)")
+    kept = "[document.activeElement.type, scrollY]"
+    position, there = tab.eval("document.documentElement.dataset.shown"), tab.eval(kept)
+    press(tab, "ArrowRight", 39)
+    tab.settle()
+    assert tab.eval("document.documentElement.dataset.shown") == str(int(position) + 1)
+    assert tab.eval(opened) == before and any(before)
+    assert tab.eval(kept) == there and tab.eval("location.hash").endswith("at=161")
+
+
+def test_words_filter_while_they_are_typed(tab: Any, file: Path) -> None:
+    tab.open(file)
+    go(tab, "#/runs")
+    tab.eval("document.querySelector('#filter-q').focus()")
+    tab.send("Input.insertText", text="tallest")
+    tab.settle()
+    assert tab.eval("document.querySelectorAll('main tbody tr').length") == 1
+    assert tab.eval("document.activeElement.id") == "filter-q" and tab.eval("document.activeElement.value") == "tallest"
+    assert tab.eval("location.hash") == "#/runs?q=tallest"
+
+
+@pytest.mark.slow
+def test_the_policy_is_in_force(tab: Any, file: Path) -> None:
+    """A script that got in after all could neither run, nor fetch, nor parse markup."""
+    tab.open(file)
+    tab.eval("document.body.append(Object.assign(document.createElement('p'), {textContent: 'added'}))")
+    assert tab.eval("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
+    for attempt in ("document.body.innerHTML = '<b>x</b>'", "document.createElement('script').text = 'window.ran = 1'"):
+        assert tab.eval(f"(() => {{ try {{ {attempt}; return 'set' }} catch {{ return 'refused' }} }})()") == "refused"
+    refused = [entry["text"] for entry in tab.complaints()]
+    assert refused and all(
+        "Content Security Policy" in each or "TrustedHTML" in each or "Trusted" in each for each in refused
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_fits_its_window(tab: Any, file: Path, width: int, dark: bool) -> None:
+    """No page scrolls sideways, at any position, in either theme."""
+    tab.open(file, width=width, dark=dark)
+    for page in ("#/", "#/runs", f"#/run/{FAILED}", "#/items", "#/item/bfd1fd5367a2", "#/?at=0", "#/runs?at=300"):
+        go(tab, page)
+        assert tab.eval("document.documentElement.scrollWidth") <= width, page
+    assert tab.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A bank in which every text, every name and every id is hostile, with one of 10 million characters."""
+    place = tmp_path_factory.mktemp("hostile")
+    name = "</script><img src=x onerror=window.broken=1>"
+    run, long = f"run {name}", HOSTILE + "x" * 10_000_000
+    with Bank.create(place / "bank", purpose=HOSTILE) as bank:
+        bank.append(
+            [
+                RunStarted(run=run, task=HOSTILE, task_id=name, model=name, ontology=name, executor=name),
+                StepTaken(run=run, index=1, reasoning=HOSTILE, code=HOSTILE, output=HOSTILE, error_code=name),
+                ToolCalled(run=run, tool=name, chars=5, arguments=HOSTILE, result=long, error_code=name, error=HOSTILE),
+                LmCalled(run=run, role="agent", model=name, request=HOSTILE, response=HOSTILE, error=HOSTILE),
+                RunFinished(run=run, outcome="submitted", answer=HOSTILE, sparql=HOSTILE),
+                RunJudged(
+                    run=run,
+                    purpose="learning",
+                    verdict="failure",
+                    judge=name,
+                    judge_version=name,
+                    kind="lm",
+                    reason=HOSTILE,
+                ),
+            ]
+        )
+        bank.append(list(hostile_items(run)))
+        with bank.as_of() as view:
+            write_page(bank, view, place / "page.html")
+    yield place / "page.html"
+
+
+def hostile_items(run: str) -> Iterator[Any]:
+    from rbank_es.events.items import Item
+
+    yield extraction(Item.make(HOSTILE, HOSTILE, desc=HOSTILE, tags=(HOSTILE,)))
+
+
+@pytest.mark.slow
+def test_hostile_text_is_shown_and_does_nothing(tab: Any, hostile: Path) -> None:
+    """In every text of the bank at once: no script of it runs, no image of it loads, nothing is turned around."""
+    tab.open(hostile, width=390)
+    pages = ["#/", "#/runs", "#/items"]
+    pages += tab.eval("(location.hash = '#/runs', 1)") and []
+    for page in pages:
+        go(tab, page)
+        assert tab.eval("document.documentElement.scrollWidth") <= 390, page
+        assert not {"\u202e", "\u2028", "\0"} & set(text(tab, "body")), page
+    go(tab, "#/runs")
+    tab.eval("document.querySelector('main tbody a').click()")
+    tab.settle()
+    tab.eval("document.querySelectorAll('main details').forEach(each => { each.open = true })")
+    tab.settle()
+    assert "\\u202egnp.exe" in text(tab) and "Show more of 10,000," in text(tab)
+    tab.eval(
+        "[...document.querySelectorAll('main button')].find(each => each.innerText.startsWith('Show more')).click()"
+    )
+    tab.settle()
+    assert tab.eval("Math.max(...[...document.querySelectorAll('pre')].map(each => each.textContent.length))") > 60_000
+    assert tab.eval("window.broken ?? 0") == 0
+    assert tab.eval("document.querySelectorAll('img, iframe, a:not([href^=\"#\"])').length") == 0
+    assert tab.eval("document.documentElement.scrollWidth") <= 390
+    assert (tab.complaints(), tab.requests()) == ([], [hostile.as_uri()])
+
+
+@pytest.mark.slow
+def test_an_empty_bank_opens_and_says_what_to_do(tab: Any, tmp_path: Path) -> None:
+    for name, events in (("empty", 0), ("one", 1)):
+        with Bank.create(tmp_path / name, purpose="x" if events else "") as bank, bank.as_of() as view:
+            write_page(bank, view, tmp_path / f"{name}.html")
+        tab.open(tmp_path / f"{name}.html", width=390)
+        assert "rbank-es import" in text(tab)
+        assert (tab.complaints(), tab.requests()) == ([], [(tmp_path / f"{name}.html").as_uri()])
+
+
+@pytest.mark.slow
+def test_without_scripts_the_newest_runs_are_there(tab: Any, file: Path) -> None:
+    tab.open(file, scripts=False)
+    said = text(tab, "body")
+    assert "Without JavaScript" in said and "Which lighthouse is the tallest building?" in said
+
+
+@pytest.mark.slow
+def test_a_browser_that_can_not_unpack_says_so(tab: Any, file: Path) -> None:
+    """And leaves the summary where it is."""
+    script = tab.send("Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.DecompressionStream")
+    tab.open(file)
+    tab.send("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+    said = text(tab, "body")
+    assert "has no DecompressionStream" in said and "Which lighthouse is the tallest building?" in said
+
+
+@pytest.mark.slow
+def test_everything_can_be_reached_by_keyboard(tab: Any, file: Path) -> None:
+    """The first stop leads past the header; every link, button, field and scrolling region is a stop."""
+    tab.open(file)
+    go(tab, f"#/run/{FAILED}")
+    tab.eval("document.activeElement.blur(); scrollTo(0, 0)")
+    wanted = tab.eval(
+        "[...document.querySelectorAll('a, button:not(:disabled), input, select, summary, [tabindex=\"0\"]')].length"
+    )
+    seen: list[str] = []
+    for _ in range(wanted + 3):
+        press(tab, "Tab", 9)
+        seen.append(
+            tab.eval(
+                "(e => { e.dataset.stop ??= String(Math.random()); return e.dataset.stop })(document.activeElement)"
+            )
+        )
+    assert len(set(seen)) >= wanted
