@@ -130,6 +130,22 @@ class ViewRows:
             found = connection.execute(f"SELECT * FROM {source}{' WHERE ' + where if where else ''}", equal)
             return [dict(zip(columns, row, strict=True)) for row in found]
 
+    def spans(self, table: str, columns: Sequence[str]) -> list[tuple[Value, ...]]:
+        """Return the rows of a table that began by the position, each with `from_seq` and `to_seq` last, in order.
+
+        Rows that had ended by then are among them; one that ended later has a `to_seq` of None.
+        Raises `BadInput` for a table or column that doesn't exist.
+        """
+        known = {each.name: each for projection in all_projections() for each in projection.tables}
+        if table not in known:
+            raise BadInput(f"there is no table {table!r}; there are: {', '.join(known)}")
+        unknown = [name for name in columns if name not in known[table].names]
+        if unknown:
+            raise BadInput(f"{table} has no column {unknown[0]!r}; it has: {', '.join(known[table].names)}")
+        names = ", ".join(f'"{name}"' for name in (*columns, "from_seq", "to_seq"))
+        with self._shadowing() as connection:
+            return connection.execute(f"SELECT {names} FROM {table} ORDER BY from_seq, {names}").fetchall()
+
     def columns(self, view: str) -> tuple[str, ...]:
         """Return the columns of a named view, in order."""
         with self._shadowing() as connection:
