@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from functools import cache
 from importlib.resources import files
+from string import Template
 
+from rbank_es.dashboard.page_text import Html, join, shorten
 from rbank_es.dashboard.palette import colour_rules
 
 ENTRY = "main.js"
@@ -70,6 +73,22 @@ def _module(name: str) -> str:
 def _compact(body: str) -> str:
     """Return the lines of a module without comments, blank lines and indentation: a quarter of its size."""
     return "\n".join(line.strip() for line in _COMMENT.sub("", body).split("\n") if line.strip())
+
+
+def app_page(name: str, body: Html, *, data: str = "", connect: str = "") -> str:
+    """Return the whole HTML document of a bank's page.
+
+    `body` stands there until the app has started. Without `data` the app fetches its answers, for which `connect` names
+    the source.
+    """
+    return Template(asset("page.html")).substitute(
+        policy=html.escape(page_policy(connect), quote=True),
+        title=join(shorten(name), " – rbank-es"),
+        style=app_style(),
+        body=body,
+        data=f'<script type="application/json" id="data">{data}</script>' if data else "",
+        script=app_script(),
+    )
 
 
 def digest_of(text: str) -> str:

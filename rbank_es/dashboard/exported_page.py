@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Sequence
-from string import Template
 from typing import Any
 
 import msgspec
@@ -13,11 +11,11 @@ import msgspec
 from rbank_es import __version__, limits
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers.bank_answer import FLAGS, bank_facts, time_marks
-from rbank_es.dashboard.app_script import app_script, app_style, asset, page_policy
+from rbank_es.dashboard.app_script import app_page
 from rbank_es.dashboard.exported_rows import EventFacts, exported_tables
 from rbank_es.dashboard.exported_runs import run_blocks
 from rbank_es.dashboard.packed_data import compact_json, gzipped
-from rbank_es.dashboard.page_text import Html, element, join, minute, plural, shorten
+from rbank_es.dashboard.page_text import Html, element, minute, plural, shorten
 from rbank_es.errors import CannotWrite
 from rbank_es.projections.view import View
 from rbank_es.system.files import write_replacing
@@ -60,14 +58,7 @@ def write_page(
 
 def exported_page(data: dict[str, Any]) -> str:
     """Return the page of the data as one HTML document; the same data give the same document."""
-    return Template(asset("page.html")).substitute(
-        policy=html.escape(page_policy(), quote=True),
-        title=join(shorten(data["bank"]["name"]), " – rbank-es"),
-        style=app_style(),
-        body=_summary(data),
-        data=f'<script type="application/json" id="data">{compact_json({"packed": gzipped(data)})}</script>',
-        script=app_script(),
-    )
+    return app_page(data["bank"]["name"], _summary(data), data=compact_json({"packed": gzipped(data)}))
 
 
 def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:

@@ -5,6 +5,9 @@ import { pageNamed } from "./pages.js";
 import { h, render } from "./renderer.js";
 import { ServedSource } from "./served_source.js";
 import { shell } from "./shell.js";
+import { cut, visible } from "./visible_text.js";
+
+const TITLE_CHARS = 120;
 
 class App {
   constructor(root, source, inFile) {
@@ -85,7 +88,7 @@ class App {
     render(this.root, ...shell(state, context));
     const page = pageNamed(state.address.page);
     const title = state.error || !page ? "Not found" : page.title(state.answers);
-    document.title = `${title} – ${state.bank.name}${state.address.at === null ? "" : ` at ${context.at}`} – rbank-es`;
+    document.title = visible(`${cut(title, TITLE_CHARS)} – ${state.bank.name}${state.address.at === null ? "" : ` at ${context.at}`} – rbank-es`);
     document.documentElement.dataset.shown = String(context.at);
   }
 

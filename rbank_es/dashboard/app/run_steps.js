@@ -31,7 +31,7 @@ function oneStep({ step, events }, i, context) {
   return h(
     "li",
     { key: step.seq, class: step.error_code ? "bad" : null },
-    h("h4", null, `Step ${step.index}`, step.error_code && h("span", { class: "verdict-mark failure" }, ` ✕ ${step.error_code}`)),
+    h("h4", null, `Step ${step.index}`, step.error_code && h("span", { class: "error-code" }, ` ✕ ${step.error_code}`)),
     step.reasoning && h("p", { class: "reasoning text" }, plain(step.reasoning)),
     step.code && textBlock(context, "code", step.code, step.seq),
     tools,
@@ -50,7 +50,7 @@ function lengthOf(value) {
 
 function toolCall(event, context) {
   const large = (event.chars ?? 0) > context.bank.flags.return_chars;
-  const name = [h("code", null, event.tool), event.error_code && h("span", { class: "verdict-mark failure" }, ` ✕ ${event.error_code}`), large && h("span", { class: "tag bad" }, "large return")];
+  const name = [h("code", null, event.tool), event.error_code && h("span", { class: "error-code" }, ` ✕ ${event.error_code}`), large && h("span", { class: "tag bad" }, "large return")];
   const size = `${count(event.chars)} characters back${event.truncated ? ", cut" : ""}${event.alias ? `, behind ${event.alias}` : ""}`;
   const body = () => [
     event.arguments && [h("h5", null, "Asked"), textBlock(context, "arguments", event.arguments, event.seq, readableArguments)],

@@ -46,11 +46,11 @@ function pick(context, run) {
 }
 
 function list(runs, context) {
-  const task = (row) => [h("div", { class: "clamp" }, runLink(context, row), " ", runTags(row)), row.reason && h("div", { class: "muted text clamp" }, row.reason)];
+  const task = (row) => [h("div", { class: "clamp" }, runLink(context, row)), runTags(row), row.reason && h("div", { class: "muted text clamp" }, row.reason)];
   const box = (row) => h("input", { type: "checkbox", checked: picked.has(row.run), "aria-label": `Compare ${row.run}`, onchange: () => pick(context, row.run) });
   const columns = [
     { name: "Task, and why it was judged so", wide: true, cell: task },
-    { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority, row.overruled ? ", overruled" : "")] },
+    { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority, row.overruled ? ", overruling" : "")] },
     { name: "Score", sort: "score", cell: (row) => verdictMark(row.score, true) },
     { name: "Began", sort: "started", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started}` }, day(row.time), row.imported && h("div", { class: "muted" }, `imported ${day(row.imported)}`)) },
     { name: "Steps", sort: "steps", number: true, cell: (row) => count(row.steps) },
