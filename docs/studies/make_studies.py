@@ -2,7 +2,8 @@
 
     python docs/studies/make_studies.py run poisoned-bank --jobs 2   lives it and writes poisoned-bank.json: 10 minutes
     python docs/studies/make_studies.py run repair --jobs 2          5 minutes
-    python docs/studies/make_studies.py draw                         plots and tables of both: seconds
+    python docs/studies/make_studies.py run assumptions --jobs 2     3 minutes
+    python docs/studies/make_studies.py draw                         plots and tables of all: seconds
 
 SIMULATED: no language model takes part. A test lives a part of each study again, and draws everything again.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -29,10 +31,11 @@ from rbank_es.experiments.simulated.poisoned_bank import (
 from rbank_es.experiments.simulated.repair import AT, REPAIRS
 from rbank_es.experiments.simulated.repair import BANKS as REPAIRED_BANKS
 from rbank_es.experiments.simulated.study import CellResult, StudyResult, run_study, study_named
+from rbank_es.experiments.simulated.swept_assumptions import JUDGES, LEFT_OUT_JUDGES, SAME_TASK
 from rbank_es.experiments.statistics import differences, holm, interval, paired_permutation
 
 PLACE = Path(__file__).resolve().parent
-NAMES = ("poisoned-bank", "repair")
+NAMES = ("poisoned-bank", "repair", "assumptions")
 JUDGE = {"false_success": 0.5, "false_failure": 0.3}
 """The judge of the declared contrasts."""
 
@@ -261,6 +264,28 @@ def repair_contrasts(result: StudyResult) -> str:
     )
 
 
+# ---------------------------------------------------------------- assumptions: tables
+
+
+def swept_table(result: StudyResult) -> str:
+    """Return gain and share of families hurt under each judge, by the assumption that is changed."""
+    rows = []
+    for name in dict.fromkeys(cell.factors.get("assumption") for cell in result.cells):
+        if name is not None:
+            cells = [result.cell(judge=judge, assumption=name) for judge in JUDGES]
+            rows.append([str(name), *(f"{spread(cell.gain)}, {mean(cell.hurt):.0%}" for cell in cells)])
+    return table(["assumption", *(f"judge {judge}" for judge in JUDGES)], rows)
+
+
+def same_task_table(result: StudyResult) -> str:
+    """Return the skill on tasks that were learned from, with leave-one-out and without, by what the own lesson adds."""
+    rows = []
+    for judge, bonus in product(LEFT_OUT_JUDGES, SAME_TASK):
+        on, off = (result.cell(judge=judge, same_task=bonus, leave_one_out=each).again for each in ("on", "off"))
+        rows.append([judge, f"{bonus:g}", f"{mean(on):.3f}", f"{mean(off):.3f}", spread(differences(off, on))])
+    return table(["judge", "own lesson adds", "leave-one-out on", "off", "off less on"], rows)
+
+
 # ---------------------------------------------------------------- plots
 
 FONT = 'font-family="system-ui, sans-serif"'
@@ -433,7 +458,7 @@ class Box(msgspec.Struct, frozen=True):
 
 def drawn() -> dict[str, str]:
     """Return plots and documents by file name, as the kept results say."""
-    poisoned, repair = (result_of(name) for name in NAMES)
+    poisoned, repair, swept = (result_of(name) for name in NAMES)
     tables = {
         "grid": grid_table(poisoned),
         "even": even_table(poisoned),
@@ -442,6 +467,8 @@ def drawn() -> dict[str, str]:
         "contrasts": contrasts_table(poisoned),
         "repair append": repair_table(repair, "append"),
         "repair contrasts": repair_contrasts(repair),
+        "swept": swept_table(swept),
+        "same task": same_task_table(swept),
     }
     files = {
         "poisoned-bank.svg": poisoned_plot(poisoned),
@@ -461,7 +488,7 @@ def with_tables(document: str, tables: Mapping[str, str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Live a study, or draw both."""
+    """Live a study, or draw all."""
     match arguments:
         case ["run", name]:
             lived(name, 1)

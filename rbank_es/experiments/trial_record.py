@@ -96,6 +96,8 @@ def record_of(bank: Bank, rows: Sequence[RunRow], terms: TrialTerms, where: str)
                 _require_settings(event, terms, where)
             case _ if started is not None:
                 acts += _acts(event)
+    if all(row.simulated for row in rows):
+        acts.clear()  # the people of a simulated life are part of its plan
     ran = {row.task for row in rows}
     missing = tuple(task for task in terms.tasks if task not in ran)
     if started is None or finished is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,12 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_command, echo_json, echo_table, safe_line
 from rbank_es.errors import BadInput
 from rbank_es.system.files import write_replacing
 
 if TYPE_CHECKING:
-    from rbank_es.experiments.simulated.study import CellResult, StudyResult
+    from rbank_es.experiments.simulated.study import CellResult, Study, StudyResult
 
 FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overruled")
 """What is shown of a cell: the mean over its repetitions."""
@@ -25,8 +26,9 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
     "rbank-es experiment simulate poisoned-bank --repeat 2 --where bank=dedup --where checks=0",
     "rbank-es experiment simulate repair --jobs 2 --into repair.json",
     "rbank-es experiment simulate repair --repeat 1 --where 'repair=all checked' --json",
+    "rbank-es experiment simulate poisoned-bank --repeat 2 --where bank=dedup --where false_success=0.5 --folder sim",
 )
-@click.argument("study", type=click.Choice(["poisoned-bank", "repair"]))
+@click.argument("study", type=click.Choice(["poisoned-bank", "repair", "assumptions"]))
 @click.option(
     "--repeat", type=click.IntRange(1, limits.STUDY_REPETITIONS), metavar="N", help="Repetitions; default: the study's."
 )
@@ -42,8 +44,18 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
     "--where", "wanted", metavar="FACTOR=VALUE", multiple=True, help="Only conditions with this value. May be repeated."
 )
 @click.option("--into", metavar="FILE", help="Also write the results, by repetition, to a new JSON file.")
+@click.option(
+    "--folder", metavar="DIR", type=click.Path(path_type=Path),
+    help="Live them in real banks, as an experiment in a new folder, for report, check and compare.",
+)  # fmt: skip
 def simulate(
-    study: str, repeat: int | None, jobs: int, wanted: tuple[str, ...], into: str | None, as_json: bool
+    study: str,
+    repeat: int | None,
+    jobs: int,
+    wanted: tuple[str, ...],
+    into: str | None,
+    folder: Path | None,
+    as_json: bool,
 ) -> None:
     """Live a study of the SIMULATED learner, which shows nothing about any language model.
 
@@ -53,6 +65,8 @@ def simulate(
     """
     from rbank_es.experiments.simulated.study import run_study, study_named
 
+    if folder is not None and (into is not None or jobs > 1):
+        raise BadInput("--folder is lived in one process and holds its results: leave out --into and --jobs")
     if into is not None and Path(into).exists():
         raise BadInput(f"{into} exists; choose another file")
     known = study_named(study)
@@ -60,6 +74,9 @@ def simulate(
     if not chosen:
         factors = ", ".join(dict.fromkeys(name for cell in known.cells for name in cell.factors))
         raise BadInput(f"no condition of {study} has {' and '.join(wanted)}; the factors are: {factors}")
+    if folder is not None:
+        _live_folder(known, chosen, repeat, folder, as_json=as_json)
+        return
     with Progress("simulating lives") as progress:
         result = run_study(known, repetitions=repeat, only=chosen, jobs=jobs, progress=progress)
     if into is not None:
@@ -70,6 +87,21 @@ def simulate(
         echo_json(result)
     else:
         _print(result)
+
+
+def _live_folder(study: Study, chosen: list[str], repeat: int | None, folder: Path, *, as_json: bool) -> None:
+    from rbank_es.experiments.simulated.simulated_experiment import live_experiment
+    from rbank_es.experiments.simulated.study import MARK
+
+    cells = [cell for cell in study.cells if cell.name in chosen]
+    with Progress("simulating trials") as progress:
+        lived = live_experiment(study, cells, repeat or study.repetitions, folder, progress)
+    if as_json:
+        echo_json({"mark": MARK, "folder": str(folder), "trials": lived.lives})
+        return
+    echo(MARK)
+    echo(f"{count(lived.lives, 'trial')} in {safe_line(str(folder))}")
+    echo_command(f"experiment report {shlex.quote(str(folder))}")
 
 
 def _fits(factors: dict[str, str | float], wanted: tuple[str, ...]) -> bool:

@@ -9,5 +9,5 @@ consolidation, forgetting, correction) do with what a learner of known strengths
     real_life      the memory of a life in a real bank
     memory_mirror  the same in memory, for grids of many lives: equal to the last digit
     study          a grid of lives, and its results
-    poisoned_bank, repair   the two studies in docs/studies
+    poisoned_bank, repair, swept_assumptions   the studies in docs/studies
 """

@@ -58,7 +58,8 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     The judge errs by `judge`; from task `judge_changes_at` on (0: never) by `later_judge`. After `emptied_at` tasks (0:
     never) the life goes on with an empty bank. From task `measured_from` on, skill is measured every so many tasks (0:
-    at the end alone), and before and after what happens between two tasks.
+    at the end alone), and before and after what happens between two tasks. `measured_again`: at the end, skill is
+    measured on the tasks that were learned from too, with `leave_one_out` without the lessons drawn from each.
     """
 
     memory: bool = True
@@ -71,6 +72,8 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     emptied_at: Done = 0
     measured_from: Done = 0
     measured_every: Done = 0
+    measured_again: bool = False
+    leave_one_out: bool = True
 
 
 class Life(Struct, frozen=True, kw_only=True):
@@ -79,7 +82,8 @@ class Life(Struct, frozen=True, kw_only=True):
     `skill` at the end, `without` memory, `curve` as pairs (tasks done, skill); `families` are the gains over no memory,
     from the hardest family to the easiest; `training` is the mean skill on the tasks while they were done.
     `judged_right` is the share of the judge's verdicts that were right, `wrong_lessons` that of the lessons given at
-    the end that are wrong for the task, None if none was given. `checked` and `overruled` count verdicts, `items` the
+    the end that are wrong for the task, None if none was given. `again` is the skill on the tasks that were
+    learned from, None unless it was measured. `checked` and `overruled` count verdicts, `items` the
     active items.
     """
 
@@ -93,6 +97,7 @@ class Life(Struct, frozen=True, kw_only=True):
     checked: int
     overruled: int
     items: int
+    again: float | None = None
 
     @property
     def gain(self) -> float:
@@ -153,6 +158,7 @@ class _Living:
             checked=len(self.checked),
             overruled=self.overruled,
             items=self.memory.active(),
+            again=self._again(count) if self.plan.measured_again else None,
         )
 
     # ---------------------------------------------------------------- a task
@@ -260,6 +266,15 @@ class _Living:
             needed = self.world.right_move(task.family, done)
             right += [(lesson.move == needed) is (lesson.polarity == "success") for lesson in lessons]
         return skills, 1 - sum(right) / len(right) if right else None
+
+    def _again(self, done: int) -> float:
+        """Return the mean skill on the tasks that were learned from."""
+        skills = []
+        for task in self.world.tasks:
+            own = task.id if self.plan.leave_one_out else None
+            lessons = self._told(self.memory.found(task.question, own).packed.items)
+            skills.append(skill(self.world, task, lessons, done))
+        return _mean(skills)
 
     def _gains(self, skills: Mapping[str, float], without: Mapping[str, float]) -> tuple[float, ...]:
         of_family: dict[int, list[float]] = {}

@@ -41,16 +41,17 @@ class MirrorMemory(LearnerMemory):
         self._index.close()
         self.bank.close()
 
-    def found(self, question: str) -> LayerText:
-        """Return the items that a run of this question would be given."""
+    def found(self, question: str, without_task: str | None = None) -> LayerText:
+        """Return the items that a run of this question would be given, without those drawn from runs of a task."""
         wanted: dict[Polarity, int] = {"success": self._policy.k_success, "failure": self._policy.k_failure}
-        retrievals = [self._retrieved(question, polarity, k) for polarity, k in wanted.items() if k]
+        without = _of_task(self._state(), without_task) if without_task is not None else frozenset[str]()
+        retrievals = [self._retrieved(question, polarity, k, without) for polarity, k in wanted.items() if k]
         state = self._state()
         items = [state.items[hit.id].item for each in retrievals for hit in each.hits]
         return LayerText(pack_items(items, about=question), tuple(retrievals))
 
-    def _retrieved(self, question: str, polarity: Polarity, k: int) -> MemoriesRetrieved:
-        choice = self._policy.choose(question, k, Filters(polarity=polarity), self._index)
+    def _retrieved(self, question: str, polarity: Polarity, k: int, without: frozenset[str]) -> MemoriesRetrieved:
+        choice = self._policy.choose(question, k, Filters(polarity=polarity, without=without), self._index)
         return MemoriesRetrieved(
             k=k,
             polarity=polarity,
@@ -75,6 +76,16 @@ class MirrorMemory(LearnerMemory):
         state = self._state()
         verdicts = [verdict_on(state, run) for run in counted_uses(state).get(item, ())]
         return verdicts.count("success"), verdicts.count("failure")
+
+
+def _of_task(state: State, task: str) -> frozenset[str]:
+    """Return the items that candidates drawn from runs of a task brought or landed on."""
+    own = {id for id, known in state.extractions.items() if any(state.runs[run].task_id == task for run in known.runs)}
+    return frozenset(
+        item
+        for item, record in state.records.items()
+        if any(pair[0] in own for pair in (*record.pairs, *record.landed))
+    )
 
 
 def _named(events: Iterable[Event]) -> dict[str, None]:

@@ -37,12 +37,19 @@ Tables = Mapping[str, Mapping[str, Any]]
 """Policies by kind, as `Bank.set_policies` takes them."""
 
 
+NO_FACTS: Mapping[str, Any] = {}
+
+
 class LearnerMemory:
     """The bank of one simulated life."""
 
-    def __init__(self, bank: Bank) -> None:
-        """Take a bank with its policies in force. Close it with the memory."""
+    def __init__(self, bank: Bank, facts: Mapping[str, Any] = NO_FACTS) -> None:
+        """Take a bank with its policies in force. Close it with the memory.
+
+        `facts` are those that each run of a trial names: fields of `run_started`, such as trial and suite.
+        """
         self.bank = bank
+        self._facts: dict[str, Any] = {"release": __version__, **facts}
         self._right: dict[str, bool] = {}
 
     @classmethod
@@ -54,15 +61,23 @@ class LearnerMemory:
 
     def close(self) -> None:
         """Record the scores and release the bank."""
-        scores = [_scored(run, right) for run, right in self._right.items()]
-        for start in range(0, len(scores), _SCORES):
-            self.bank.append(scores[start : start + _SCORES])
+        self.record_scores()
         self.bank.close()
 
-    def found(self, question: str) -> LayerText:
-        """Return the items that a run of this question would be given. Nothing is recorded."""
+    def record_scores(self) -> None:
+        """Record the scores of all runs by the right answers."""
+        suite = self._facts.get("suite")
+        scores = [_scored(run, right, suite) for run, right in self._right.items()]
+        for start in range(0, len(scores), _SCORES):
+            self.bank.append(scores[start : start + _SCORES])
+
+    def found(self, question: str, without_task: str | None = None) -> LayerText:
+        """Return the items that a run of this question would be given, without those drawn from runs of a task.
+
+        Nothing is recorded.
+        """
         self.bank.project()
-        return procedures(self.bank, question)
+        return procedures(self.bank, question, without_task=without_task)
 
     def run(self, task: SimulatedTask, given: LayerText, outcome: SimulatedOutcome, verdict: Polarity) -> None:
         """Record a run, from its beginning to its verdict. Its id is that of its task."""
@@ -75,8 +90,8 @@ class LearnerMemory:
             executor=JUDGE,
             simulated=True,
             layers=("L2",),
-            release=__version__,
             task=task.question,
+            **self._facts,
         )
         self.bank.append(
             [
@@ -125,6 +140,8 @@ class LearnerMemory:
         """Take notice of events that may have changed items; None where any item may have changed."""
 
 
-def _scored(run: str, right: bool) -> RunJudged:
+def _scored(run: str, right: bool, suite: str | None) -> RunJudged:
     verdict: Polarity = "success" if right else "failure"
-    return RunJudged(run=run, purpose="scoring", verdict=verdict, judge=GOLD, judge_version="1", kind="gold")
+    return RunJudged(
+        run=run, purpose="scoring", verdict=verdict, judge=GOLD, judge_version="1", kind="gold", suite=suite
+    )

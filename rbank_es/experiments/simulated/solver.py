@@ -21,11 +21,15 @@ from rbank_es.experiments.simulated.world import MOVES, Share, SimulatedTask, Wo
 
 
 class Lesson(NamedTuple):
-    """What an item tells the solver: to make a move in a family of tasks (success), or to avoid it (failure)."""
+    """What an item tells the solver: to make a move in a family of tasks (success), or to avoid it (failure).
+
+    `task` is the id of the task that it was drawn from.
+    """
 
     polarity: Polarity
     family: int
     move: int
+    task: str = ""
 
     def is_right(self, world: World, done: int) -> bool:
         """Return whether the lesson is right for its own family after so many tasks."""
@@ -71,7 +75,10 @@ def chances(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: 
     weights[trap], weights[right] = rest * given.trap, family.chance
     for lesson in lessons:
         effect = given.follow if lesson.polarity == "success" else -given.avoid
-        weights[lesson.move] *= exp(effect if lesson.family == task.family else effect * given.foreign)
+        effect *= 1 if lesson.family == task.family else given.foreign
+        if lesson.task == task.id:
+            effect += given.same_task if lesson.polarity == "success" else -given.same_task
+        weights[lesson.move] *= exp(effect)
     total = sum(weights)
     return [weight / total for weight in weights]
 
@@ -110,7 +117,7 @@ def checked(
 
 def lesson_of(task: SimulatedTask, outcome: SimulatedOutcome, verdict: Polarity) -> Lesson:
     """Return the lesson of a run under a verdict: the move that it made."""
-    return Lesson(verdict, task.family, outcome.move)
+    return Lesson(verdict, task.family, outcome.move, task.id)
 
 
 def written(world: World, task: SimulatedTask, lesson: Lesson) -> Item:

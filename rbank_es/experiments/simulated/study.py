@@ -29,16 +29,20 @@ DIGITS = 6
 HARD_PART = 3
 """The hardest third of the families is looked at apart: a mean over all can rise while it falls."""
 
-StudyName = Literal["poisoned-bank", "repair"]
+StudyName = Literal["poisoned-bank", "repair", "assumptions"]
 Factors = Mapping[str, str | float]
 Progress = Callable[[int, int], None]
 
 
 class StudyCell(Struct, frozen=True, kw_only=True):
-    """One condition of a study: the factors that set it apart, and the life that they mean."""
+    """One condition of a study: the factors that set it apart, and the life that they mean.
+
+    `assumptions` are its own where they are what is varied; else those of the study.
+    """
 
     factors: dict[str, str | float]
     plan: LifePlan
+    assumptions: Assumptions | None = None
 
     @property
     def name(self) -> str:
@@ -70,6 +74,7 @@ class CellResult(Struct, frozen=True, kw_only=True):
     items: tuple[int, ...]
     at: tuple[int, ...] = ()
     curve: tuple[tuple[float, ...], ...] = ()
+    again: tuple[float, ...] = ()
 
 
 class StudyResult(Struct, frozen=True, kw_only=True):
@@ -97,9 +102,9 @@ class StudyResult(Struct, frozen=True, kw_only=True):
 
 def study_named(name: str) -> Study:
     """Return a study. Raises `BadInput` for an unknown name."""
-    from rbank_es.experiments.simulated import poisoned_bank, repair
+    from rbank_es.experiments.simulated import poisoned_bank, repair, swept_assumptions
 
-    studies = {study.name: study for study in (poisoned_bank.STUDY, repair.STUDY)}
+    studies = {study.name: study for study in (poisoned_bank.STUDY, repair.STUDY, swept_assumptions.STUDY)}
     found = next((study for known, study in studies.items() if known == name), None)
     if found is None:
         raise BadInput(f"there is no study {name!r}; there are: {', '.join(sorted(studies))}")
@@ -128,7 +133,7 @@ def run_study(
         raise BadInput(f"study {study.name} has no cell {unknown[0]!r}")
     cells = [cell for cell in study.cells if only is None or cell.name in only]
     lives: list[Life] = []
-    for life in _lived(study.assumptions, [each.plan for each in cells], count, jobs):
+    for life in _lived([(each.assumptions or study.assumptions, each.plan) for each in cells], count, jobs):
         lives.append(life)
         if progress is not None:
             progress(len(lives), len(cells) * count)
@@ -149,9 +154,9 @@ def live_in_memory(assumptions: Assumptions, plan: LifePlan, repetition: int) ->
     return live(World(assumptions, repetition), plan, lambda: MirrorMemory.begin(policies))
 
 
-def _lived(assumptions: Assumptions, plans: list[LifePlan], count: int, jobs: int) -> Iterator[Life]:
+def _lived(plans: list[tuple[Assumptions, LifePlan]], count: int, jobs: int) -> Iterator[Life]:
     """Yield the lives of each plan in turn, by repetition."""
-    each = [(assumptions, plan, repetition) for plan, repetition in product(plans, range(count))]
+    each = [(*plan, repetition) for plan, repetition in product(plans, range(count))]
     # Spawned, because a forked child would inherit the locks of threads that it doesn't have.
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else None
     with pool or nullcontext():
@@ -174,6 +179,7 @@ def _result(cell: StudyCell, lives: list[Life]) -> CellResult:
         items=tuple(life.items for life in lives),
         at=tuple(done for done, _ in lives[0].curve) if measured else (),
         curve=tuple(_rounded(skill for _, skill in life.curve) for life in lives) if measured else (),
+        again=_rounded(life.again for life in lives) if cell.plan.measured_again else (),
     )
 
 

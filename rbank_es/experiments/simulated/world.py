@@ -56,7 +56,8 @@ class Assumptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     from. Solver: without memory it makes the right move with a chance from `hardest` to `easiest`, evenly over the
     families; of the rest, the share `trap` goes to one tempting wrong move. `slip` of the right moves fail
     nonetheless. `follow` and `avoid` are the effects of a strategy and of a guardrail of the own family, `foreign` the
-    share of them that a lesson of another family has. Words: of a family's, its clan's and the world's words a
+    share of them that a lesson of another family has; `same_task` is added to the effect of a lesson that was drawn
+    from the very task, because it may hold the answer. Words: of a family's, its clan's and the world's words a
     question has so many; the share `loose` of lessons is in words of its own, and never a near duplicate. Drift: from
     task `drift_at` on, the share `drift` of the families needs another move.
     """
@@ -72,6 +73,7 @@ class Assumptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     follow: Weight = 1.5
     avoid: Weight = 0.8
     foreign: Share = 0.5
+    same_task: Weight = 0.0
     own_words: Annotated[int, Meta(ge=0, le=OWN_WORDS)] = 2
     clan_words: Annotated[int, Meta(ge=0, le=CLAN_WORDS)] = 2
     shared_words: Annotated[int, Meta(ge=0, le=SHARED_WORDS)] = 3

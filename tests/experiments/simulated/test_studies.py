@@ -15,7 +15,7 @@ from rbank_es.experiments.simulated.study import MARK, StudyResult, run_study, s
 from tests.test_docs import ROOT
 
 STUDIES = ROOT / "docs" / "studies"
-NAMES = ("poisoned-bank", "repair")
+NAMES = ("poisoned-bank", "repair", "assumptions")
 FEW = {
     "poisoned-bank": (
         {"bank": "dedup, by support", "false_success": 1.0, "false_failure": 0.3},
@@ -23,6 +23,10 @@ FEW = {
         {"bank": "append", "false_success": 0.14, "checks": 24, "pick": "review", "people": 0.2},
     ),
     "repair": ({"bank": "append", "repair": "all checked and vouched, people err, better judge"},),
+    "assumptions": (
+        {"judge": "0.5 / 0.3", "assumption": "follow 3"},
+        {"judge": "never errs", "same_task": 1.5, "leave_one_out": "off"},
+    ),
 }
 
 
@@ -74,8 +78,8 @@ def test_the_kept_results_are_of_the_study_as_it_is_and_marked(name: str) -> Non
     assert (result.assumptions, result.repetitions) == (study.assumptions, study.repetitions)
     assert [cell.factors for cell in result.cells] == [cell.factors for cell in study.cells]
     assert {len(cell.gain) for cell in result.cells} == {study.repetitions}
-    for document in (f"{name}.md", f"{name}.svg"):
-        assert "SIMULATED" in (STUDIES / document).read_text(encoding="utf-8")
+    documents = [*STUDIES.glob(f"{name}*.md"), *STUDIES.glob(f"{name}*.svg")]
+    assert documents and all("SIMULATED" in document.read_text(encoding="utf-8") for document in documents)
 
 
 def test_plots_and_tables_are_those_of_the_kept_results() -> None:
