@@ -91,8 +91,8 @@ def _embed(bank: Bank, missing: MissingVectors, base_url: str, timeout_s: float,
 
     choice = EmbeddingChoice(model=missing.model, base_url=base_url, timeout_s=timeout_s)
     with EmbeddingEndpoint(choice) as endpoint, Progress("embedding texts") as progress:
-        embedder = Embedder(bank, endpoint, missing.model)
-        done = embedder.embed(missing, progress=progress)
+        embedder = Embedder(endpoint, missing.model)
+        done = embedder.embed(bank, missing, progress=progress)
     _print_embedded(bank, missing, done, embedder, as_json)
 
 

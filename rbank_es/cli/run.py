@@ -57,6 +57,7 @@ from rbank_es.cli.shared.output import (
     styled,
     warn,
 )
+from rbank_es.cli.shared.search_vectors import embeddings_option, search_vectors
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
@@ -92,6 +93,7 @@ UNDONE = 2
 @agent_model_options
 @learning_model_options
 @server_options
+@embeddings_option
 @click.option("--l0/--no-l0", default=None, help="The sense card of the ontology; on with --extract and --matts.")
 @click.option("--l1/--no-l1", default=False, help="Constraints of the ontology, and pitfalls.")
 @click.option("--l2/--no-l2", default=True, show_default=True, help="Items from earlier runs.")
@@ -314,7 +316,11 @@ def _run(
     opened, made = open_or_create(place, may_be_lost=True)
     if not locate(place).engine.outlives_process:
         warn(f"the bank {place} is lost when this command ends; --save-mem keeps its items")
-    with opened, LoopDisplay(verbose=given["verbose"]) as live:
+    with (
+        opened,
+        search_vectors(opened, given["embeddings_url"]) as vectors,
+        LoopDisplay(verbose=given["verbose"]) as live,
+    ):
         # Resolve the path before the first task: a bad one must not cost a whole loop.
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         # Opened now, for the same reason: heads that can't be noted must not be missed only after a night.
@@ -328,6 +334,7 @@ def _run(
                 _note_head(opened, heads)
 
         options = {"again": given["again"], "on_task": live.task, "on_result": ended, "suite": suite}
+        options["vectors"] = vectors
         try:
             run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:

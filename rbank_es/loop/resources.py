@@ -25,6 +25,7 @@ from rbank_es.tools.runtime.run_meter import RunMeter
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.memory_graph import MemoryGraph
+    from rbank_es.models.embedder import SearchVectors
     from rbank_es.models.router import Lms, ModelFor
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sandbox.session import SandboxSettings, Session
@@ -57,6 +58,7 @@ class LoopResources:
         at_once: bool = True,
         suite: str | None = None,
         trial: Trial | None = None,
+        vectors: SearchVectors | None = None,
     ) -> None:
         """Keep the parts; start, load and ask nothing.
 
@@ -73,11 +75,12 @@ class LoopResources:
                 one call at a time and for logs that must be reproducible.
             suite: digest of the tasks that these were chosen from, for the record; see `suite_digest`.
             trial: the loop's place in an experiment, for the record.
+            vectors: gives searches their vectors, where the bank's policy ranks by them; never closed here.
         """
         self.bank, self.settings, self.source = bank, settings, source
         self.clock, self.origin, self.at_once = clock, origin, at_once
         self.suite, self.trial = suite, trial
-        self._model_for, self._interpreters = model_for, interpreters
+        self._model_for, self._interpreters, self._vectors = model_for, interpreters, vectors
         self._stack = ExitStack()
         self._sandboxes: Sandboxes | None = None
         self._mutex = threading.Lock()
@@ -107,6 +110,11 @@ class LoopResources:
         # A context is then made from the log in memory: slower, with the same result.
         with suppress(ProjectionError, LogError, OSError):
             self.bank.project()
+
+    def embed(self, bank: Bank, query: str, *, run: str | None = None) -> None:
+        """Have vectors recorded for a query: in a run for it alone, before one for all active items too."""
+        if self._vectors is not None:
+            self._vectors.prepare(bank, query, run=run, items=run is None)
 
     # ---------------------------------------------------------------- of one run
 
@@ -160,6 +168,7 @@ class LoopResources:
             meter=self.meter(),
             clock=self.clock,
             new_id=new_id,
+            embed=lambda query: self.embed(into, query, run=run),
         )
 
     def meter(self) -> RunMeter:

@@ -86,6 +86,9 @@ def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequenc
     bank = resources.bank
     for left in reversed(range(limits.TOOL_TRIES)):
         runs = named()
+        # Recorded before the context is built, so that ranking it again asks nobody.
+        if "L2" in resources.settings.layers and resources.settings.mode != "tools":
+            resources.embed(bank, task.question)
         # Read before the context is built, so that any append in between is a conflict.
         position = bank.position
         context = _context(resources, task, position)

@@ -5,7 +5,9 @@ It never fails a run. A failure is recorded, too, and retrieval falls back to wo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
@@ -16,7 +18,9 @@ from rbank_es.events import WordsEmbedded
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.vector_text import text_digest, vector_text
 from rbank_es.models.call_errors import STOPPING
-from rbank_es.models.embedding_endpoint import EmbeddedBatch, failure_of_size
+from rbank_es.models.choice import check_address
+from rbank_es.models.embedding_endpoint import EmbeddedBatch, EmbeddingChoice, EmbeddingEndpoint, failure_of_size
+from rbank_es.policies import HybridV1, retrieval_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -67,10 +71,10 @@ def missing_vectors(bank: Bank, model: str, queries: Iterable[str] = (), *, item
 class Embedder:
     """Embeds what a bank lacks by one model. `failures` has what went wrong, in order."""
 
-    def __init__(self, bank: Bank, endpoint: Endpoint, model: str) -> None:
+    def __init__(self, endpoint: Endpoint, model: str) -> None:
         self.model = model
         self.failures: list[LmFailed] = []
-        self._bank, self._endpoint = bank, endpoint
+        self._endpoint = endpoint
         self._dimensions: int | None = None
 
     @property
@@ -79,7 +83,9 @@ class Embedder:
         lasting = any(each.code in STOPPING or each.code == "wrong_dimensions" for each in self.failures)
         return lasting or len(self.failures) >= FAILURES
 
-    def embed(self, missing: MissingVectors, *, run: str | None = None, progress: Progress | None = None) -> int:
+    def embed(
+        self, bank: Bank, missing: MissingVectors, *, run: str | None = None, progress: Progress | None = None
+    ) -> int:
         """Ask for the vectors of what is missing, and record them request by request; return how many were recorded.
 
         After a failure nothing more is asked for. Raises as `Bank.append`.
@@ -88,8 +94,8 @@ class Embedder:
         for batch in _batches(missing):
             if progress is not None:
                 progress(done, total)
-            event = self._asked(batch, run)
-            self._bank.append(event)
+            event = self._asked(bank, batch, run)
+            bank.append(event)
             if event.error_code is not None:
                 break
             done += len(batch.texts)
@@ -97,15 +103,10 @@ class Embedder:
             progress(done, total)
         return done
 
-    def search(self, query: str, *, run: str | None = None, items: bool = False) -> None:
-        """Have a vector recorded for a query that has none, and with `items` for every active item without one."""
-        if not self.given_up:
-            self.embed(missing_vectors(self._bank, self.model, (query,), items=items), run=run)
-
-    def _asked(self, batch: _Batch, run: str | None) -> WordsEmbedded:
+    def _asked(self, bank: Bank, batch: _Batch, run: str | None) -> WordsEmbedded:
         got = self._endpoint.embed([text for _, text in batch.texts])
         size = len(got.vectors[0]) if got.vectors else None
-        failure = got.failure or self._failure_of(size)
+        failure = got.failure or self._failure_of(bank, size)
         blank = WordsEmbedded(
             run=run,
             purpose=batch.purpose,
@@ -125,13 +126,65 @@ class Embedder:
             vectors=tuple(vector_text(text_digest(text), vector) for (_, text), vector in rows),
         )
 
-    def _failure_of(self, size: int | None) -> LmFailed | None:
+    def _failure_of(self, bank: Bank, size: int | None) -> LmFailed | None:
         """Return the failure of vectors that have another size than those before them."""
         if self._dimensions is None:
-            with self._bank.live() as view:
+            with bank.live() as view:
                 self._dimensions = view.known_vectors(self.model).dimensions or size
         known = self._dimensions
         return None if size is None or known is None or size == known else failure_of_size(size, known)
+
+
+class SearchVectors:
+    """Has vectors recorded for searches, where the retrieval policy in force ranks by them. For several threads.
+
+    The model is the policy's; the address is a person's, because nothing in a bank may say where words are sent.
+    """
+
+    def __init__(self, base_url: str, *, timeout_s: float = limits.EMBEDDING_TIME_S) -> None:
+        """Keep the address; nothing is sent. Raises `BadInput` for one that can't be."""
+        check_address(base_url)
+        self._base_url, self._timeout_s = base_url, timeout_s
+        self._stack = ExitStack()
+        self._embedders: dict[str, Embedder] = {}
+        self._mutex = threading.Lock()
+
+    def __enter__(self) -> SearchVectors:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @property
+    def failures(self) -> list[LmFailed]:
+        """What went wrong so far."""
+        return [failure for each in self._embedders.values() for failure in each.failures]
+
+    def prepare(self, bank: Bank, query: str, *, run: str | None = None, items: bool = False) -> None:
+        """Have a vector recorded for a query that has none, and with `items` for every active item without one.
+
+        Does nothing under other policies, or after the endpoint was given up. Raises as `Bank.append`.
+        """
+        model = vector_model(bank)
+        if not model:
+            return
+        with self._mutex:
+            embedder = self._embedder(model)
+            if not embedder.given_up:
+                embedder.embed(bank, missing_vectors(bank, model, (query,), items=items), run=run)
+
+    def _embedder(self, model: str) -> Embedder:
+        if model not in self._embedders:
+            choice = EmbeddingChoice(model=model, base_url=self._base_url, timeout_s=self._timeout_s)
+            endpoint = self._stack.enter_context(EmbeddingEndpoint(choice))
+            self._embedders[model] = Embedder(endpoint, model)
+        return self._embedders[model]
+
+
+def vector_model(bank: Bank) -> str:
+    """Return the model by whose vectors the retrieval policy in force ranks; empty if it ranks by none."""
+    policy = retrieval_policy(bank.policy_choice("retrieval"))
+    return policy.model if isinstance(policy, HybridV1) else ""
 
 
 class _Batch(msgspec.Struct, frozen=True):

@@ -16,7 +16,8 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
-from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunStarted, ToolCalled
+from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunStarted, ToolCalled, WordsEmbedded
+from rbank_es.events.vector_text import text_digest
 from rbank_es.loop.history import History, task_key
 from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.rollouts import best_of
@@ -335,6 +336,7 @@ class PlayedResources(LoopResources):
             interpreters=played.places,
         )
         self._keys = iter(played.keys)
+        self._embedded = [event for event in recording.events if isinstance(event, WordsEmbedded)]
         self._steps_in_time = played.steps_in_time
 
     def meter(self) -> RunMeter:
@@ -343,6 +345,17 @@ class PlayedResources(LoopResources):
 
     def catch_up(self) -> None:
         """Do nothing, because read models in memory are quicker than a file for one context."""
+
+    def embed(self, bank: Bank, query: str, *, run: str | None = None) -> None:
+        """Record what the endpoint gave for a query, or its failure, where the run did."""
+        digest = text_digest(query)
+        if run is None or not self._embedded or not _is_of(self._embedded[0], digest):
+            return
+        with bank.live() as view:
+            known = view.known_vectors(self._embedded[0].model).queries
+        if digest not in known:
+            event = self._embedded.pop(0)
+            bank.append(msgspec.structs.replace(event, seq=0, at="", id="", salt="", more=0, dur=0, crc=""))
 
     def tools(
         self,
@@ -358,6 +371,11 @@ class PlayedResources(LoopResources):
 
     def _next_key(self) -> str:
         return next(self._keys, None) or self.bank.log.new_id()
+
+
+def _is_of(event: WordsEmbedded, digest: str) -> bool:
+    """Return whether an event holds the vector of a text, or says that there is none."""
+    return not event.vectors or str(event.vectors[0]).startswith(digest)
 
 
 def played_calls(run: str, events: Iterable[Event]) -> Played:

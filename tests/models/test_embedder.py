@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank, Item, limits
-from rbank_es.events import WordsEmbedded
+from rbank_es.events import PolicySet, WordsEmbedded
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.models.embedder import FAILURES, Embedder, missing_vectors
+from rbank_es.models.embedder import FAILURES, Embedder, SearchVectors, missing_vectors
 from rbank_es.models.embedding_endpoint import KEY_VARIABLE, EmbeddingChoice, EmbeddingEndpoint
-from rbank_es.policies import HybridV1
+from rbank_es.policies import Bm25V2, HybridV1
 from tests.cli_runner import run
 from tests.loop.test_closed_loop import of_type
 from tests.models.embedding_server import EmbeddingServer, embedding_server
@@ -36,20 +36,20 @@ def embedder(bank: Bank, *behaviours: Behaviour) -> Iterator[tuple[Embedder, Emb
     with embedding_server(behaviours) as server:
         choice = EmbeddingChoice(model="m", base_url=server.url)
         with EmbeddingEndpoint(choice, sleep=lambda seconds: None) as endpoint:
-            yield Embedder(bank, endpoint, "m"), server
+            yield Embedder(endpoint, "m"), server
 
 
 def test_what_is_missing_is_embedded_once_and_found_again_after_an_end(bank: Bank) -> None:
     with embedder(bank) as (it, server):
-        assert it.embed(missing_vectors(bank, "m", [QUERY])) == 6
+        assert it.embed(bank, missing_vectors(bank, "m", [QUERY])) == 6
         assert sorted(server.texts) == sorted([f"{item.title}\n{item.content}" for item in ITEMS] + [QUERY])
-        assert it.embed(missing_vectors(bank, "m", [QUERY])) == 0
+        assert it.embed(bank, missing_vectors(bank, "m", [QUERY])) == 0
         [items, query] = of_type(bank, WordsEmbedded)
         assert (items.purpose, len(items.items), items.dimensions, items.attempts) == ("item", 5, 32, 1)
         assert (query.purpose, query.items, len(query.vectors), query.tokens_in) == ("query", (), 1, 3)
         bank.retract(ITEMS[0].id, because="to see")
         bank.restore(ITEMS[0].id, because="to see")
-        it.search(QUERY, items=True)
+        it.embed(bank, missing_vectors(bank, "m", [QUERY]))
         assert len(server.requests) == 2
 
 
@@ -57,35 +57,42 @@ def test_requests_are_bounded_and_go_on_where_they_stopped(bank: Bank, monkeypat
     monkeypatch.setattr(limits, "EMBEDDING_TEXTS", 2)
     monkeypatch.setattr(limits, "EMBEDDING_TEXT_CHARS", 10)
     with embedder(bank, refused()) as (it, server):
-        assert it.embed(missing_vectors(bank, "m")) == 0
-        assert it.embed(missing_vectors(bank, "m")) == 5
+        assert it.embed(bank, missing_vectors(bank, "m")) == 0
+        assert it.embed(bank, missing_vectors(bank, "m")) == 5
         assert [len(body["input"]) for body in server.requests] == [2, 2, 2, 1]
         assert {len(text) for text in server.texts} == {10}
     failed, *_ = of_type(bank, WordsEmbedded)
     assert (failed.error_code, failed.vectors, failed.items) == ("refused", (), ())
 
 
-def test_a_failure_is_recorded_and_after_some_nobody_is_asked(bank: Bank) -> None:
-    with embedder(bank, *[failing()] * 30) as (it, server):
-        for _ in range(FAILURES + 2):
-            it.search(QUERY)
-        assert it.given_up and len(server.requests) == FAILURES * (1 + limits.LM_RETRIES)
-    assert [event.error_code for event in of_type(bank, WordsEmbedded)] == ["server_error"] * FAILURES
-    with embedder(bank, unauthorized()) as (it, server):
-        it.search(QUERY)
-        it.search(QUERY)
-        assert it.given_up and len(server.requests) == 1
+def test_a_failure_is_recorded_and_after_some_nobody_is_asked(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LM_RETRIES", 0)
+    for behaviours, asked in (([failing()] * 30, FAILURES), ([unauthorized()], 1)):
+        with embedding_server(behaviours) as server, SearchVectors(server.url) as vectors:
+            for _ in range(FAILURES + 2):
+                vectors.prepare(bank, QUERY)
+            assert len(server.requests) == len(vectors.failures) == asked
+    codes = [event.error_code for event in of_type(bank, WordsEmbedded)]
+    assert codes == ["server_error"] * FAILURES + ["wrong_key"]
+
+
+def test_under_a_policy_without_vectors_nothing_is_sent(bank: Bank) -> None:
+    with embedding_server() as server, SearchVectors(server.url) as vectors:
+        for policy in (HybridV1(), Bm25V2()):
+            bank.append(PolicySet(policies=(policy.choice,)))
+            vectors.prepare(bank, QUERY, items=True)
+        assert not server.requests
 
 
 def test_an_endpoint_that_changes_the_size_of_its_vectors_is_refused(bank: Bank) -> None:
     with embedder(bank) as (it, server):
-        it.search(QUERY)
+        it.embed(bank, missing_vectors(bank, "m", [QUERY], items=False))
         server.dimensions = 16
-        it.search("Another one?")
+        it.embed(bank, missing_vectors(bank, "m", ["Another one?"], items=False))
         assert [failure.code for failure in it.failures] == ["wrong_dimensions"]
     with embedder(bank) as (it, server):
         server.dimensions = 16
-        it.search("Another one?")
+        it.embed(bank, missing_vectors(bank, "m", ["Another one?"], items=False))
         assert it.given_up
     assert [len(event.vectors) for event in of_type(bank, WordsEmbedded)] == [1, 0, 0]
 
@@ -99,7 +106,7 @@ def test_ranking_by_recorded_vectors_is_verified_without_the_endpoint(bank: Bank
     from rbank_es.context.procedures import procedures
 
     with embedder(bank) as (it, _):
-        it.search(QUERY, items=True)
+        it.embed(bank, missing_vectors(bank, "m", [QUERY]))
     bank.append(procedures(bank, QUERY).retrievals)
     checked = bank.verify(retrievals=True).retrievals
     assert checked is not None and checked.checked == 2

@@ -64,6 +64,8 @@ def search_items(
     release lacks the policy.
     """
     facts = {"polarity": polarity or None, "domain": _name("domain", domain), "role": _name("role", role)}
+    if session.embed is not None:
+        session.embed(text_of(query))
     with items_view(session) as (view, position):
         _refuse_unknown(view, session, domain=facts["domain"], role=facts["role"])
         policy = view.retrieval_policy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -64,6 +65,8 @@ class ToolSession:
     """The bank's position to which its projections were last brought up to date for this run; 0 before."""
     hidden: tuple[str, ...] = field(default_factory=secrets)
     """Keys from the environment, which code without a sandbox can read: calls redact them in both directions."""
+    embed: Callable[[str], None] | None = None
+    """Has a vector recorded for a query that has none; None where nobody gives vectors."""
     unrecorded: list[Exception] = field(default_factory=list)
     """Errors of calls that could not be recorded: whoever drives the run should stop it."""
 

@@ -145,6 +145,7 @@ def build_tools(
     meter: RunMeter | None = None,
     clock: Timer = time.perf_counter,
     new_id: Callable[[], str] | None = None,
+    embed: Callable[[str], None] | None = None,
 ) -> Toolbox:
     """Build the tools of one run over a local ontology, an endpoint, a source that is already open, or memory alone.
 
@@ -152,7 +153,7 @@ def build_tools(
     the bank's own provenance, which the agent may query too; the caller closes it. Without
     `extractor`, queries are proposed by `QueryPattern`; `meter` has the bounds of the run, by default those of
     `RunBounds`; `clock` measures the duration of calls, in seconds; `new_id` makes the keys of handles, by default the
-    log does.
+    log does; `embed` has a vector recorded for a query before the bank is searched for it.
 
     Raises:
         BadInput: `run` is too long, or more than one of `ontology`, `endpoint` and `source` is given.
@@ -168,7 +169,7 @@ def build_tools(
     opened = source or _open(ontology, endpoint, void)
     store = Store(bank, run, new_id)
     extractor, policy, meter = extractor or QueryPattern(), policy or ToolPolicy(), meter or RunMeter()
-    session = ToolSession(bank, run, store, extractor, opened, memory_graph, policy, meter)
+    session = ToolSession(bank, run, store, extractor, opened, memory_graph, policy, meter, embed=embed)
     _resume(session)
     return Toolbox(session, *offered_tools(session), clock)
 
