@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
 
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers import answer
 from rbank_es.dashboard.exported_page import ExportOptions, page_data
 from rbank_es.errors import BadInput, NotInBank
+from rbank_es.events import Event
 from tests.cli_runner import SAMPLE
 from tests.dashboard.node import MODULES, node
+from tests.effort import examples
+from tests.strategies import histories
 
 ASK = Path(__file__).parent / "ask_file_source.mjs"
 
@@ -46,18 +51,27 @@ def served(bank: Bank, question: Question) -> Any:
         return None
 
 
-def questions_at(bank: Bank, position: int) -> Iterator[Question]:
+def questions_at(bank: Bank, position: int, things: int) -> Iterator[Question]:
+    """Each kind of question as of a position, and about the newest `things` runs and items."""
     at = {"at": str(position)}
-    yield "bank", at
-    yield "overview", at
-    yield "runs", at
-    yield "items", at
+    for name in ("bank", "overview", "runs", "items"):
+        yield name, at
     with bank.as_of(position) as view:
-        runs, items = [row["run"] for row in view.rows("runs")], [row["id"] for row in view.rows("items")]
-    for run in runs:
-        yield "run", at | {"id": run}
-    for item in items:
-        yield "item", at | {"id": item}
+        runs, items = [row["run"] for row in view.rows("runs")], [row["id"] for row in view.items()]
+    yield from (("run", at | {"id": run}) for run in runs[-things:])
+    yield from (("item", at | {"id": item}) for item in items[-things:])
+
+
+def differing(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Where two answers differ, as paths with both values."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for name in {**wanted, **found}:
+            yield from differing(wanted.get(name, "(missing)"), found.get(name, "(missing)"), f"{path}.{name}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for i, pair in enumerate(zip(wanted, found, strict=True)):
+            yield from differing(*pair, f"{path}[{i}]")
+    elif wanted != found:
+        yield f"{path}: served {str(wanted)[:200]}, exported {str(found)[:200]}"
 
 
 def compare(bank: Bank, questions: Sequence[Question], folder: Path) -> None:
@@ -78,19 +92,54 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
         yield bank
 
 
+def test_an_exported_page_answers_as_a_served_one(sample: Bank, tmp_path: Path) -> None:
+    compare(sample, [each for at in (0, 202, sample.position) for each in questions_at(sample, at, 3)], tmp_path)
+
+
+@pytest.mark.slow
 def test_an_exported_page_answers_as_a_served_one_at_every_turn(sample: Bank, tmp_path: Path) -> None:
-    step = 60
-    questions = [each for at in range(0, sample.position + 1, step) for each in questions_at(sample, at)]
-    compare(sample, questions, tmp_path)
+    positions = [*range(1, sample.position, 23), sample.position]
+    compare(sample, [each for at in positions for each in questions_at(sample, at, 5)], tmp_path)
 
 
-def differing(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
-    """Where two answers differ, as paths with both values."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for name in {**wanted, **found}:
-            yield from differing(wanted.get(name, "(missing)"), found.get(name, "(missing)"), f"{path}.{name}")
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for i, pair in enumerate(zip(wanted, found, strict=True)):
-            yield from differing(*pair, f"{path}[{i}]")
-    elif wanted != found:
-        yield f"{path}: served {str(wanted)[:200]}, exported {str(found)[:200]}"
+@pytest.mark.slow
+def test_an_exported_page_answers_about_every_run_and_item(sample: Bank, tmp_path: Path) -> None:
+    compare(sample, list(questions_at(sample, sample.position, 100)), tmp_path)
+
+
+LISTS: list[Question] = [
+    *(("runs", {"sort": sort, "limit": "7"}) for sort in ("verdict", "-verdict", "-score", "tokens", "-flags")),
+    *(("items", {"sort": sort, "limit": "9"}) for sort in ("title", "-uses", "wins", "-losses", "state", "src")),
+    *(
+        ("runs", {name: value})
+        for name in ("verdict", "score")
+        for value in ("success", "failure", "undecided", "none")
+    ),
+    *(("runs", {"q": words}) for words in ("TALLEST lighthouse", "no such words", "lights-0", " ")),
+    *(("items", {"q": words}) for words in ("height TOWER", "select", "é")),
+    *(("items", given) for given in ({"state": "active"}, {"polarity": "failure"}, {"domain": "x"})),
+    *(("runs", given) for given in ({"model": "script:sample_script"}, {"model": "x"}, {"item": "bfd1fd5367a2"})),
+    *(("runs", given) for given in ({"sort": "1; DROP"}, {"verdict": "won"}, {"after": "nobody"}, {"limit": "0"})),
+    *(("runs", given) for given in ({"after": "lights-08-6e9adf73-1", "limit": "3"}, {"limit": "201"}, {"limit": "x"})),
+    *(("items", given) for given in ({"state": "gone"}, {"polarity": "x"}, {"sort": "content"}, {"after": "x"})),
+    *(("run", given) for given in ({"id": "nobody"}, {"id": "lights-08-6e9adf73-1", "after": "140"})),
+    *(("text", {"seq": "140", "path": path}) for path in ("texts.0", "texts.9", "nothing", "__proto__", "layers")),
+    ("item", {"id": "constructor"}),
+]
+
+
+def test_lists_are_filtered_sorted_and_paged_alike(sample: Bank, tmp_path: Path) -> None:
+    """And what can't be asked is refused by both."""
+    compare(
+        sample, [(name, given | {"at": at}) for at in ("300", str(sample.position)) for name, given in LISTS], tmp_path
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(25), deadline=None)
+@given(events=histories(min_size=5, max_size=25))
+def test_random_banks_are_answered_alike(events: list[Event]) -> None:
+    with Bank.create("memory:") as bank, tempfile.TemporaryDirectory() as folder:
+        bank.append(events)
+        positions = sorted({0, bank.position // 3, bank.position // 2, bank.position})
+        compare(bank, [each for at in positions for each in questions_at(bank, at, 9)], Path(folder))

@@ -76,6 +76,8 @@ export class BankRows {
     this.support = groupRows(this.tables.item_support, "item");
     this.decisions = groupRows(this.tables.decisions, "text");
     this.extractions = groupRows(this.tables.extractions, "extraction");
+    this.turns = new Map();
+    this.keptRuns = new Map();
     this.searches = searchesOf(this.tables.searches);
     this.runOf = columnValues(data.event_runs);
     this.exposures = groupRows(this.tables.exposures, "item");

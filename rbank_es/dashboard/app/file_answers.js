@@ -1,6 +1,6 @@
 // Answers about an exported bank as of a position: the same as those that a served bank gives. Pure.
 import { itemRows, listedItem, stateOf, wholeItemRow } from "./item_rows.js";
-import { compared, hasWords, isWanted, pageOf, sortedRows, VERDICT_FILTER, wordsOf } from "./row_list.js";
+import { compared, hasWords, isWanted, pageOf, POLARITIES, sortedRows, STATES, VERDICT_FILTER, wordsOf } from "./row_list.js";
 import { endOf, listedRun, runRows, short } from "./run_rows.js";
 import { STOPS } from "./time_model.js";
 
@@ -134,8 +134,8 @@ export function itemsAnswer(bank, position, asked) {
   const words = wordsOf(asked.q);
   const rows = itemRows(bank, position).filter(
     (row) =>
-      isWanted(row.state, asked.state) &&
-      isWanted(row.polarity, asked.polarity) &&
+      isWanted(row.state, asked.state, STATES) &&
+      isWanted(row.polarity, asked.polarity, POLARITIES) &&
       (!asked.domain || row.domains.includes(asked.domain)) &&
       hasWords(words, [row.id, row.title, row.desc, row.content]),
   );

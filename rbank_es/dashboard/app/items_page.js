@@ -1,9 +1,9 @@
 // The list of items: which lessons does the bank hold, and how did they fare?
 import { filters, itemLink, pager, rate, stateTag, table } from "./parts.js";
+import { STATES } from "./row_list.js";
 import { h } from "./renderer.js";
 import { count, plural } from "./words.js";
 
-const STATES = ["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"];
 const FILTERS = [
   { name: "q", label: "Words", hint: "in the item's text" },
   { name: "state", label: "State", options: STATES.map((state) => [state, state]) },

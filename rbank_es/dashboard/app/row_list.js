@@ -70,5 +70,11 @@ export function isWanted(value, wanted, known) {
   return wanted === "none" ? value === null : value === wanted;
 }
 
+/** The states of items. */
+export const STATES = ["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"];
+
+/** The polarities of items. */
+export const POLARITIES = ["success", "failure"];
+
 /** The values of a filter by verdict. */
 export const VERDICT_FILTER = ["success", "failure", "undecided", "none"];

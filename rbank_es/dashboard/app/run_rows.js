@@ -83,13 +83,36 @@ export function total(rows, name) {
   return known.length ? known.reduce((sum, row) => sum + row[name], 0) : null;
 }
 
-/** Return the rows of all runs that began by the position, oldest first, their texts whole. Kept for one position. */
+/** Return the rows of all runs that began by the position, oldest first, their texts whole. */
 export function runRows(bank, position) {
   if (bank.runsAt?.position !== position) {
     const begun = bank.starts.filter((start) => start.from_seq <= position);
-    bank.runsAt = { position, rows: begun.map((start) => wholeRunRow(bank, start, position)) };
+    bank.runsAt = { position, rows: begun.map((start) => keptRow(bank, start, position)) };
   }
   return bank.runsAt.rows;
+}
+
+// A row is the same until the next event about its run, and at most positions all but one run are past their last.
+function keptRow(bank, start, position) {
+  const kept = bank.keptRuns.get(start.run);
+  if (kept && kept.from <= position && position < kept.to) return kept.row;
+  const turns = turnsOf(bank, start);
+  const next = turns.findIndex((seq) => seq > position);
+  const [from, to] = next < 0 ? [turns.at(-1), Infinity] : [turns[next - 1], turns[next]];
+  const row = wholeRunRow(bank, start, position);
+  bank.keptRuns.set(start.run, { from, to, row });
+  return row;
+}
+
+/** Return the positions at which the row of a run may change, in order. */
+function turnsOf(bank, start) {
+  if (!bank.turns.has(start.run)) {
+    const rows = Object.values(bank.ofRun).flatMap((groups) => groups.get(start.run) ?? []);
+    const seqs = [start, ...rows].flatMap((row) => (row.to_seq === null ? [row.from_seq] : [row.from_seq, row.to_seq]));
+    // What was recorded of a run before its start counts from the start on.
+    bank.turns.set(start.run, seqs.filter((seq) => seq >= start.from_seq).sort((a, b) => a - b));
+  }
+  return bank.turns.get(start.run);
 }
 
 /** Return a row as lists show it: texts of at most 300 characters. */
