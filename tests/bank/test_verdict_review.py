@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import exp, log, log1p
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,18 +13,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.verdict_review import (
+from rbank_es.bank.error_model import (
+    CONFIDENCE_TRUST,
     LEAST_PROBABILITY,
-    OPPOSITE,
     PRIORS,
+    SPREADS,
+    ErrorModel,
     Opinion,
-    doubt_of,
-    doubtful_verdicts,
-    judge_records,
+    fitted,
     opinions_of,
-    stake_of,
-    within,
 )
+from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, stake_of, within
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.state import fold
 from tests.cli.misled import HEIGHT, SORTED, WARNING, judged, learned, misled_bank, ran
@@ -41,6 +43,7 @@ def opinions(draw: st.DrawFn) -> Opinion:
         purpose=draw(st.sampled_from(("learning", "scoring"))),
         sure=draw(st.booleans()),
         confidence=draw(st.none() | st.floats(0, 1)),
+        family=draw(st.sampled_from((None, "heights", "dates"))),
         seq=draw(st.integers(1, 99)),
     )
 
@@ -48,8 +51,8 @@ def opinions(draw: st.DrawFn) -> Opinion:
 histories = st.lists(st.lists(opinions(), max_size=3), max_size=6)
 
 
-def records_of(history: list[list[Opinion]]) -> Any:
-    return judge_records({str(at): {each.by: each for each in of_run} for at, of_run in enumerate(history)})
+def fitted_to(history: list[list[Opinion]]) -> ErrorModel:
+    return fitted({str(at): {each.by: each for each in of_run} for at, of_run in enumerate(history)})
 
 
 # ---------------------------------------------------------------- the probability
@@ -60,9 +63,9 @@ def records_of(history: list[list[Opinion]]) -> Any:
 def test_agreement_never_raises_a_doubt_and_disagreement_never_lowers_it(
     given_: Opinion, others: list[Opinion], another: Opinion, history: list[list[Opinion]]
 ) -> None:
-    records = records_of([*history, [given_], others, [another]])
-    before = doubt_of(given_, others, records).probability
-    after = doubt_of(given_, [*others, another], records).probability
+    errors = fitted_to([*history, [given_], others, [another]])
+    before = errors.doubt(given_, others).probability
+    after = errors.doubt(given_, [*others, another]).probability
     assert LEAST_PROBABILITY <= before <= 1 - LEAST_PROBABILITY
     assert after <= before if another.verdict == given_.verdict else after >= before
 
@@ -72,8 +75,8 @@ def test_agreement_never_raises_a_doubt_and_disagreement_never_lowers_it(
 def test_less_confidence_never_lowers_a_doubt_where_nothing_was_checked(
     given_: Opinion, one: float, other: float
 ) -> None:
-    records = records_of([[replace(given_, confidence=0.5)]])
-    less, more = (doubt_of(replace(given_, confidence=each), [], records).probability for each in sorted((one, other)))
+    errors = fitted_to([[replace(given_, confidence=0.5)]])
+    less, more = (errors.doubt(replace(given_, confidence=each), []).probability for each in sorted((one, other)))
     assert less >= more
 
 
@@ -91,26 +94,95 @@ def test_the_record_of_a_judge_counts_what_a_higher_authority_decided() -> None:
         judged("e", "success", "gold"),
         judged("e", "failure", "human"),  # above the right answer, too
     ]
-    records = judge_records(opinions_of(judgments))
+    records = fitted(opinions_of(judgments)).records
     model = records[("lm-1", "lm"), "success"]
     assert (model.checked, model.wrong, model.prior) == (3, 2, 0.56)
-    assert model.error(None) == pytest.approx((2 + 4 * 0.56) / (3 + 4))
     assert (records[("lm-1", "lm"), "failure"].checked, records[("gold-1", "gold"), "success"].wrong) == (0, 1)
 
 
+def opinion(confidence: float | None = None, family: str | None = None) -> Opinion:
+    return Opinion(
+        judge="lm-1",
+        kind="lm",
+        verdict="success",
+        purpose="learning",
+        confidence=confidence,
+        family=family,
+        seq=1,
+    )
+
+
+def checked(cases: list[tuple[Opinion, bool]]) -> ErrorModel:
+    """Return the errors of a judge some verdicts of which a person found wrong."""
+    said = Opinion(judge="human-1", kind="human", verdict="success", purpose="learning", seq=2)
+    return fitted_to([[each, replace(said, verdict="failure" if wrong else "success")] for each, wrong in cases])
+
+
 def test_a_judge_that_is_confidently_wrong_is_found_out() -> None:
-    """Checked verdicts tell of those of about the same confidence, and little of others."""
-    said = {0.6: "success", 0.95: "failure"}
-    judgments = [replace(judged(f"{c}-{n}", "success"), confidence=c) for c in said for n in range(8)]
-    rulings = [judged(f"{c}-{n}", verdict, "human") for c, verdict in said.items() for n in range(6)]  # type: ignore[arg-type]
-    record = judge_records(opinions_of([*judgments, *rulings]))[("lm-1", "lm"), "success"]
-    assert (record.checked, record.wrong) == (12, 6)
-    assert record.error(0.95) > 0.6 > 0.4 > record.error(0.6)
+    cases = [(opinion(0.6), False), (opinion(0.95), True)] * 6
+    errors = checked(cases)
+    assert errors.error(opinion(0.95)) > 0.6 > 0.4 > errors.error(opinion(0.6))
+
+
+def test_errors_in_a_family_of_tasks_raise_the_doubt_there_more_than_elsewhere() -> None:
+    errors = checked([(opinion(family="heights"), True), (opinion(family="dates"), False)] * 2)
+    heights, dates, other, none = (errors.error(opinion(family=each)) for each in ("heights", "dates", "names", None))
+    assert heights > other == none > dates
+    assert (family := errors.doubt(opinion(family="heights"), []).family) and (family.checked, family.wrong) == (2, 2)
+    assert errors.doubt(opinion(family="names"), []).family is None
+
+
+def test_a_verdict_that_was_checked_itself_is_not_named_among_those_of_its_family() -> None:
+    given_ = opinion(family="heights")
+    right = Opinion(judge="gold-1", kind="gold", verdict="failure", purpose="scoring", family="heights", seq=2)
+    assert fitted_to([[given_, right]]).doubt(given_, [right]).family is None
+    two = fitted_to([[given_, right], [replace(given_, seq=3), replace(right, verdict="success", seq=4)]])
+    assert (family := two.doubt(given_, [right]).family) and (family.checked, family.wrong) == (1, 0)
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from((None, 0.2, 0.5, 0.9)), st.sampled_from((None, "a", "b")), st.booleans())))
+def test_the_fitted_errors_are_those_of_the_highest_posterior_probability(
+    cases: list[tuple[float | None, str | None, bool]],
+) -> None:
+    """Against the definition: no shift of any size makes the checked verdicts and the priors more probable."""
+    errors = checked([(opinion(confidence, family), wrong) for confidence, family, wrong in cases])
+    stated = [confidence for confidence, _, _ in cases if confidence is not None]
+    usual = sum(stated) / len(stated) if stated else None
+
+    def log_odds(share: float) -> float:
+        return log(share / (1 - share))
+
+    def posterior(shifts: Mapping[Any, float]) -> float:
+        total = -sum((value / SPREADS[name]) ** 2 / 2 for (name, _, _), value in shifts.items())
+        for confidence, family, wrong in cases:
+            unusual = 0.0 if confidence is None or usual is None else log_odds(confidence) - log_odds(usual)
+            found = log_odds(0.56) - CONFIDENCE_TRUST * unusual
+            for (name, _, where), value in shifts.items():
+                counts = {"judge": 1.0, "value": 1.0, "family": float(family == where), "confidence": unusual}
+                found += value * counts[name]
+            total -= log1p(exp(-found if wrong else found))
+        return total
+
+    best = posterior(errors.shifts)
+    for shift in errors.shifts:
+        for by in (-1.0, -0.1, 0.1, 1.0):
+            assert posterior({**errors.shifts, shift: errors.shifts[shift] + by}) < best
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(histories, st.randoms(use_true_random=False))
+def test_the_order_of_the_runs_changes_no_error(history: list[list[Opinion]], random: Random) -> None:
+    other = history[:]
+    random.shuffle(other)
+    one, two = fitted_to(history), fitted_to(other)
+    for each in (each for of_run in history for each in of_run):
+        assert one.error(each) == pytest.approx(two.error(each), abs=1e-9)
 
 
 def test_a_judge_changes_its_mind_and_only_its_latest_verdict_counts() -> None:
     judgments = [judged("a", "success"), judged("a", "failure"), judged("a", "failure", "human")]
-    records = judge_records(opinions_of(judgments))
+    records = fitted(opinions_of(judgments)).records
     assert (("lm-1", "lm"), "success") not in records and records[("lm-1", "lm"), "failure"].wrong == 0
 
 
@@ -119,7 +191,7 @@ def test_a_verdict_that_its_judge_took_back_is_no_opinion() -> None:
     judgments = [judged("a", "success"), judged("a", "undecided"), judged("a", "failure", "human")]
     opinions = opinions_of(judgments)
     assert set(opinions["a"]) == {("human-1", "human")}
-    assert (("lm-1", "lm"), "success") not in judge_records(opinions)
+    assert (("lm-1", "lm"), "success") not in fitted(opinions).records
 
 
 def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:

@@ -26,7 +26,8 @@ from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:
-    from rbank_es.bank.verdict_review import Doubt, DoubtfulVerdict, JudgeRecord, Stake
+    from rbank_es.bank.error_model import Doubt, JudgeRecord
+    from rbank_es.bank.verdict_review import DoubtfulVerdict, Stake
     from rbank_es.projections.view import View
 
 RUN_TEXTS = ("task", "answer", "sparql", "error")
@@ -76,7 +77,7 @@ def _facts(given: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[st
         **{name: row.get(name) for name in RUN_TEXTS},
         "reason": texts[-1],
         "titles": {id: item.get("title") for id, item in named.items()},
-        "error_of_judge": _rounded(each.doubt.record.error(each.doubt.confidence)),
+        "error_of_judge": _rounded(each.doubt.error),
         "weight": each.stake.weight,
         "minutes": round(minutes_to_check(sum(map(len, texts))), 1),
         "confirm": command_on("overrule", [given, each.run], f"--{each.verdict} --reason TEXT"),
@@ -118,6 +119,8 @@ def _print(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
 def _because(doubt: Doubt) -> list[str]:
     """Return the reasons of a probability, in words."""
     record, reasons = doubt.record, [_checked(doubt.record)]
+    if (family := doubt.family) is not None:
+        reasons.append(f"{family.wrong:,} of {family.checked:,} on tasks like this one ({family.family})")
     if doubt.confidence is not None and record.confidence is not None:
         said, usual = f"{doubt.confidence:.2f}", f"{record.confidence:.2f}"
         reasons += [f"confidence {said}, {usual} on average"] if said != usual else []
