@@ -2,17 +2,18 @@
 against random order and newest first.
 
 Nothing here says how often a real judge errs. Models of error differ in who errs, where, and whether confidence, other
-judges or earlier checks betray it; in some of them what the order goes by misleads. A person who checks is always right.
-The priors were set before these banks were made. The order was chosen on the first eight models, with 15 banks each of
-other seeds; the five others were first run when it was chosen. Tried and left out, because they saved less on the whole:
-how often the runs fail that were given a verdict's lessons (it helps only where wrong lessons mislead), how many lessons
-a run taught, and a list spread over families.
+judges or earlier checks betray it; in some of them what the order goes by misleads. A person who checks is always
+right. The priors were set before these banks were made. The order was chosen on the first eight models, with 15 banks
+each of other seeds; the five others were first run when it was chosen. Tried and left out, because they saved less on
+the whole: how often the runs fail that were given a verdict's lessons (it helps only where wrong lessons mislead), how
+many lessons a run taught, and a list spread over families.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from math import gamma
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -49,16 +50,6 @@ TWINS = 0.3
 """The share of lessons that nearly repeat one of their family, so that two verdicts support it."""
 
 
-class Judged(NamedTuple):
-    """A verdict of a simulated model: who gave it, whether it is wrong, the confidence, and how many lessons follow."""
-
-    judge: str
-    wrong: bool
-    confidence: float | None = None
-    lessons: int = 2
-    version: str = "1"
-
-
 class Case(NamedTuple):
     """A run before it is judged: its number, the family and level of its task, and whether it succeeded."""
 
@@ -68,62 +59,122 @@ class Case(NamedTuple):
     success: bool
 
 
+class Judged(NamedTuple):
+    """A verdict of a simulated model: who gave it, whether it is wrong, the confidence, and how many lessons follow.
+
+    `chance` is the probability that it is wrong for somebody who knows the model and sees all but whether it is.
+    """
+
+    judge: str
+    version: str
+    wrong: bool
+    chance: float
+    confidence: float | None
+    lessons: int
+
+
+class Confidence(NamedTuple):
+    """The beta distributions of the confidence in wrong and in right verdicts."""
+
+    wrong: tuple[int, int]
+    right: tuple[int, int]
+
+    def drawn(self, wrong: bool, dice: random.Random) -> float:
+        """Return the confidence in a verdict."""
+        return round(dice.betavariate(*(self.wrong if wrong else self.right)), 2)
+
+    def odds(self, confidence: float) -> float:
+        """Return how much more probable a confidence is for a wrong verdict."""
+        inside = min(0.995, max(0.005, confidence))
+        return _density(inside, *self.wrong) / _density(inside, *self.right)
+
+
+def _density(x: float, a: int, b: int) -> float:
+    return x ** (a - 1) * (1 - x) ** (b - 1) * gamma(a + b) / gamma(a) / gamma(b)
+
+
+LESS_CONFIDENT = Confidence((4, 2), (9, 1))
+MORE_CONFIDENT = Confidence((9, 1), (4, 2))
+NEARLY_AS_CONFIDENT = Confidence((6, 2), (8, 2))
+
+
+def _judge(
+    case: Case,
+    dice: random.Random,
+    if_success: float,
+    if_failure: float,
+    *,
+    confidence: Confidence | None = None,
+    lessons: Callable[[random.Random, bool], int] = lambda dice, wrong: dice.randint(1, 3),
+    lessons_odds: Callable[[int], float] = lambda lessons: 1.0,
+    judge: str = "lm",
+    version: str = "1",
+) -> Judged:
+    """Judge a run that is judged wrongly with a probability that depends on its outcome."""
+    wrong = dice.random() < (if_success if case.success else if_failure)
+    sure = None if confidence is None else confidence.drawn(wrong, dice)
+    taught = lessons(dice, wrong)
+    said_success = case.success is not wrong
+    odds = if_failure / (1 - if_success) if said_success else if_success / (1 - if_failure)
+    odds *= 1.0 if confidence is None or sure is None else confidence.odds(sure)
+    odds *= lessons_odds(taught)
+    return Judged(judge, version, wrong, odds / (1 + odds), sure, taught)
+
+
 def _independent(case: Case, dice: random.Random) -> Judged:
-    return Judged("lm", dice.random() < (0.1 if case.success else 0.3), lessons=dice.randint(1, 3))
+    return _judge(case, dice, 0.1, 0.3)
 
 
 def _one_bad_judge(case: Case, dice: random.Random) -> Judged:
     judge, error = dice.choice((("good", 0.05), ("fair", 0.15), ("bad", 0.5)))
-    return Judged(judge, dice.random() < error, lessons=dice.randint(1, 3))
+    return _judge(case, dice, error, error, judge=judge)
 
 
 def _by_family(case: Case, dice: random.Random) -> Judged:
-    return Judged("lm", dice.random() < (0.9 if case.family % 4 == 0 else 0.05), lessons=dice.randint(1, 3))
+    error = 0.9 if case.family % 4 == 0 else 0.05
+    return _judge(case, dice, error, error)
 
 
 def _less_confident(case: Case, dice: random.Random) -> Judged:
-    wrong = dice.random() < (0.1 if case.success else 0.3)
-    return Judged(
-        "lm", wrong, round(dice.betavariate(4, 2) if wrong else dice.betavariate(9, 1), 2), dice.randint(1, 3)
-    )
+    return _judge(case, dice, 0.1, 0.3, confidence=LESS_CONFIDENT)
 
 
-def _over_confident(case: Case, dice: random.Random) -> Judged:
-    wrong = dice.random() < (0.1 if case.success else 0.3)
-    return Judged(
-        "lm", wrong, round(dice.betavariate(9, 1) if wrong else dice.betavariate(4, 2), 2), dice.randint(1, 3)
-    )
+def _more_confident(case: Case, dice: random.Random) -> Judged:
+    return _judge(case, dice, 0.1, 0.3, confidence=MORE_CONFIDENT)
 
 
 def _few_teach_much(case: Case, dice: random.Random) -> Judged:
-    return Judged("lm", dice.random() < (0.1 if case.success else 0.3), lessons=min(10, int(dice.paretovariate(1.2))))
+    return _judge(case, dice, 0.1, 0.3, lessons=lambda dice, wrong: min(10, int(dice.paretovariate(1.2))))
 
 
 def _errors_teach_little(case: Case, dice: random.Random) -> Judged:
-    wrong = dice.random() < (0.1 if case.success else 0.3)
-    return Judged("lm", wrong, lessons=1 if wrong else dice.randint(1, 3))
+    return _judge(
+        case,
+        dice,
+        0.1,
+        0.3,
+        lessons=lambda dice, wrong: 1 if wrong else dice.randint(1, 3),
+        lessons_odds=lambda lessons: 3.0 if lessons == 1 else 0.0,
+    )
 
 
 def _harsh(case: Case, dice: random.Random) -> Judged:
-    return Judged("lm", dice.random() < (0.3 if case.success else 0.1), lessons=dice.randint(1, 3))
+    return _judge(case, dice, 0.3, 0.1)
 
 
 def _by_level(case: Case, dice: random.Random) -> Judged:
-    return Judged("lm", dice.random() < (0.02, 0.05, 0.1, 0.3, 0.6)[case.level - 1], lessons=dice.randint(1, 3))
+    error = (0.02, 0.05, 0.1, 0.3, 0.6)[case.level - 1]
+    return _judge(case, dice, error, error)
 
 
 def _worse_version(case: Case, dice: random.Random) -> Judged:
-    later = case.number >= RUNS // 2
-    return Judged(
-        "lm", dice.random() < (0.45 if later else 0.05), lessons=dice.randint(1, 3), version="2" if later else "1"
-    )
+    error, version = (0.05, "1") if case.number < RUNS // 2 else (0.45, "2")
+    return _judge(case, dice, error, error, version=version)
 
 
 def _by_family_unsure(case: Case, dice: random.Random) -> Judged:
-    wrong = dice.random() < (0.6 if case.family % 3 == 0 else 0.1)
-    return Judged(
-        "lm", wrong, round(dice.betavariate(6, 2) if wrong else dice.betavariate(8, 2), 2), dice.randint(1, 3)
-    )
+    error = 0.6 if case.family % 3 == 0 else 0.1
+    return _judge(case, dice, error, error, confidence=NEARLY_AS_CONFIDENT)
 
 
 class Model(NamedTuple):
@@ -143,7 +194,7 @@ MODELS = (
     Model("one of three judges bad, a fifth of the runs scored by gold", _one_bad_judge, 0.2),
     Model("errors in some families only, a fifth scored", _by_family, 0.2),
     Model("less confident when wrong", _less_confident),
-    Model("more confident when wrong", _over_confident),
+    Model("more confident when wrong", _more_confident),
     Model("few runs teach much", _few_teach_much),
     Model("wrong runs teach little", _errors_teach_little),
     Model("wrong lessons make later runs fail", _independent, misled=0.4),
@@ -161,11 +212,13 @@ UNSEEN = (
 
 
 class Saved(NamedTuple):
-    """Items saved per verdict checked, in each order; `best` is that of who knows the errors."""
+    """Items saved per verdict checked, in each order. `knowing` is that of who knows the model of error, the most that
+    an order can reach without knowing the errors; `best` that of who knows these."""
 
     ours: float
     random: float
     newest: float
+    knowing: float
     best: float
 
 
@@ -191,7 +244,7 @@ def _row(words: str, saved: Saved, sizes: Sizes, goal: Goal | None = None) -> Ro
         f"SIMULATED: items saved per verdict checked, {share}; {words}",
         f"{saved.ours:.2f} ({saved.ours / saved.random:.1f} x random)",
         f"random {saved.random:.2f}, newest first {saved.newest:.2f}",
-        f"who knows the errors {saved.best:.2f}",
+        f"who knows the model {saved.knowing:.2f} ({saved.knowing / saved.random:.1f} x), the errors {saved.best:.2f}",
         goal=goal,
         value=saved.ours / saved.random if goal else None,
     )
@@ -201,15 +254,17 @@ def _saved(model: Model, seed: int) -> Saved:
     """Make one bank and check its verdicts in each order; the last one, ours, really corrects it."""
     dice, budget = random.Random(f"{seed} {model.words}"), round(CHECKED_SHARE * RUNS)
     with Bank.create("memory:") as bank:
-        wrong = _fill(bank, model, dice)
+        wrong, chances = _fill(bank, model, dice)
         runs = [f"run-{number:04d}" for number in range(RUNS)]
         alone = {run: _left(bank, [run], wrong) for run in wrong}
         best = _left(bank, sorted(wrong, key=lambda run: -alone[run])[:budget], wrong)
         drawn = [_left(bank, dice.sample(runs, budget), wrong) for _ in range(RANDOM_ORDERS)]
         newest = _left(bank, runs[-budget:], wrong)
+        asked = sorted(bank.doubtful_verdicts(), key=lambda each: -chances[each.run] * len(each.stake.items))
+        knowing = _left(bank, [each.run for each in asked[:budget]], wrong)
         # Last, because it changes the bank.
         ours = _checked_by_us(bank, wrong, budget)
-        return Saved(ours / budget, mean(drawn) / budget, newest / budget, best / budget)
+        return Saved(*(saved / budget for saved in (ours, mean(drawn), newest, knowing, best)))
 
 
 def _left(bank: Bank, checked: Sequence[str], wrong: dict[str, VerdictValue]) -> int:
@@ -234,9 +289,10 @@ def _checked_by_us(bank: Bank, wrong: dict[str, VerdictValue], budget: int) -> i
 # ---------------------------------------------------------------- a bank
 
 
-def _fill(bank: Bank, model: Model, dice: random.Random) -> dict[str, VerdictValue]:
-    """Let runs be judged and teach; return the wrong verdicts by run."""
+def _fill(bank: Bank, model: Model, dice: random.Random) -> tuple[dict[str, VerdictValue], dict[str, float]]:
+    """Let runs be judged and teach; return the wrong verdicts by run, and the probability of each to be wrong."""
     wrong: dict[str, VerdictValue] = {}
+    chances: dict[str, float] = {}
     taught: list[list[Item]] = [[] for _ in range(FAMILIES)]
     misleading = set[str]()
     for number in range(RUNS):
@@ -249,11 +305,13 @@ def _fill(bank: Bank, model: Model, dice: random.Random) -> dict[str, VerdictVal
         verdict: VerdictValue = "success" if case.success is not judged.wrong else "failure"
         if judged.wrong:
             wrong[run] = verdict
-        bank.append(_events(run, case, judged, verdict, given, dice.random() < model.scored))
+        scored = dice.random() < model.scored
+        chances[run] = float(judged.wrong) if scored else judged.chance
+        bank.append(_events(run, case, judged, verdict, given, scored))
         learned = _learned(bank, run, verdict, [_lesson(dice, known, verdict) for _ in range(judged.lessons)])
         known += learned
         misleading.update(item.id for item in learned if judged.wrong)
-    return wrong
+    return wrong, chances
 
 
 def _events(
