@@ -552,6 +552,8 @@ EXPERIMENT_WAIT_S = 5.0
 EXPERIMENT_WAIT_MOST_S = 300.0
 # Points of one curve of a report: more can't be told apart in a column of the page.
 REPORT_POINTS = 200
+# Runs and tasks that the page of a report lists: 20,000 runs have 12 MB, which a browser still opens.
+REPORT_RUNS = 20_000
 # A file of a report that is checked: 100,000 runs have 150 MiB of rows.
 REPORT_FILE_BYTES = 512 * MIB
 # Characters of each side of a difference that a check shows, and differences that it prints; --json has all.

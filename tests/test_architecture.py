@@ -54,6 +54,32 @@ fields = {success = true, reason = "counted"}
 [[task.extractor]]
 text = '{"memory_items": [], "why_none": "nothing new"}'
 '''
+EXPERIMENT = """
+name = "heights"
+title = "Does one lesson help?"
+suite = "tasks.json"
+baseline = "without"
+contrasts = [["with", "without"]]
+[shared]
+executor = "react"
+judge = "checks"
+[[condition]]
+name = "without"
+[[condition]]
+name = "with"
+layers = ["L2"]
+seeds = ["lights"]
+"""
+TASKS = """{"ontology": "lights", "tasks": [{"id": "height", "question": "How high is the light of Cormorant Rock?",
+ "level": 1, "family": "heights", "gold_sparql": "SELECT ?m { ?l lt:name 'Cormorant Rock' ; lt:focalHeight ?m }"}]}"""
+TURNS = """
+[[task]]
+id = "*"
+[[task.agent]]
+fields.next_thought = "That is it."
+fields.next_tool_name = "SUBMIT"
+fields.next_tool_args = { answer = "45", sparql = "SELECT ?m { ?l lt:name 'Cormorant Rock' ; lt:focalHeight ?m }" }
+"""
 WALKS = {
     "An event": ('command("init", "./b")', 'command("append", "./b", "event.jsonl"); command("project", "./b")'),
     "A query": (
@@ -70,6 +96,18 @@ WALKS = {
         'command("run", "./b", "--ont", "lights", "--task", "How many lighthouses are there?", '
         '"--lm", "script:script.toml", "--extract")',
     ),
+    "A trial": (
+        "",
+        'command("experiment", "run", "heights.toml", "--lm", "script:turns.toml"); '
+        'command("experiment", "report", "experiments/heights")',
+    ),
+}
+FILES = {
+    "event.jsonl": EVENT,
+    "script.toml": SCRIPT,
+    "heights.toml": EXPERIMENT,
+    "tasks.json": TASKS,
+    "turns.toml": TURNS,
 }
 
 
@@ -81,8 +119,8 @@ def walk(title: str) -> list[str]:
 
 def entered(title: str, place: Path, cache: Path) -> list[str]:
     prepare, call = WALKS[title]
-    (place / "event.jsonl").write_text(EVENT)
-    (place / "script.toml").write_text(SCRIPT)
+    for name, text in FILES.items():
+        (place / name).write_text(text)
     code = PROFILE.format(prepare=prepare, root=f"{ROOT}/", call="    " + call)
     env = {"PYTHONPATH": str(ROOT), "RBANK_CACHE": str(cache), "HOME": str(place), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", code], cwd=place, env=env, capture_output=True, text=True, timeout=110)
@@ -91,7 +129,7 @@ def entered(title: str, place: Path, cache: Path) -> list[str]:
     return found
 
 
-def test_the_tour_is_short_and_has_three_walks() -> None:
+def test_the_tour_is_short_and_has_four_walks() -> None:
     text = TOUR.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MOST_LINES
     assert all(len(walk(title)) >= 5 for title in WALKS)
@@ -114,3 +152,10 @@ def test_every_file_of_the_walk_of_a_task_is_entered_on_it(tmp_path: Path) -> No
     require_dspy()
     found = entered("A task", tmp_path, runtime().cache.parent)
     assert [path for path in walk("A task") if path not in found] == []
+
+
+@pytest.mark.slow
+def test_every_file_of_the_walk_of_a_trial_is_entered_on_it(tmp_path: Path) -> None:
+    require_dspy()
+    found = entered("A trial", tmp_path, CACHE)
+    assert [path for path in walk("A trial") if path not in found] == []

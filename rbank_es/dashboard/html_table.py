@@ -21,12 +21,19 @@ class TableColumn(msgspec.Struct, frozen=True):
     number: bool = True
 
 
-def table(caption: str, columns: Sequence[TableColumn], rows: Sequence[Row], *, cut: str = "") -> Html:
+def table(
+    caption: str,
+    columns: Sequence[TableColumn],
+    rows: Sequence[Row],
+    *,
+    cut: str = "",
+    most: int = limits.DASHBOARD_ROWS,
+) -> Html:
     """Return a table in a region that scrolls by mouse and keyboard; the first column names the row.
 
-    At most `limits.DASHBOARD_ROWS` rows are shown; the caption tells how many are left out, ending in `cut`.
+    At most `most` rows are shown; the caption tells how many are left out, ending in `cut`.
     """
-    shown = rows[: limits.DASHBOARD_ROWS]
+    shown = rows[:most]
     if len(shown) < len(rows):
         caption = f"{caption} {len(shown):,} of {len(rows):,} are shown{cut and ', ' + cut}."
     head = element("tr", *(element("th", c.heading, scope="col", class_=_kind(c)) for c in columns))

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rbank_es import limits
 from rbank_es.dashboard.html_table import TableColumn, number, table, text
 from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
 from rbank_es.dashboard.static_page import document
@@ -236,16 +237,24 @@ def _left_out(results: Results) -> Iterator[Html]:
 
 def _tasks(results: Results) -> Iterator[Html]:
     columns = [
-        TableColumn("Task", lambda row: row["task"], number=False),
+        TableColumn("Task", lambda row: element("a", row["task"], href=f"#{_anchor(row['at'])}"), number=False),
         TableColumn("Family", text("family"), number=False),
         TableColumn("Level", number("level")),
         *(TableColumn(short_name(each.name), _right(each.name)) for each in results.conditions),
     ]
     rows = [
-        {"task": shorten(each.task, 60), "family": each.family, "level": each.level, "right": each.right}
-        for each in results.tasks
+        {"at": at, "task": shorten(each.task, 60), "family": each.family, "level": each.level, "right": each.right}
+        for at, each in enumerate(results.tasks)
     ]
-    yield table("Right runs of those counted, by condition.", columns, rows, cut="conditions.json has all")
+    yield table(
+        "Right runs of those counted, by condition; a task leads to its runs.", columns, rows,
+        cut="conditions.json has all", most=limits.REPORT_RUNS,
+    )  # fmt: skip
+
+
+def _anchor(at: int) -> str:
+    """Return the id of the runs of the task at a place."""
+    return f"task-{at}"
 
 
 def _right(condition: str) -> Callable[[Any], str]:
@@ -258,24 +267,21 @@ def _right(condition: str) -> Callable[[Any], str]:
 
 def _runs(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
     yield element(
-        "p", "A command shows a run whole. Start it in the folder of this page. results/runs.csv has all runs with all "
-        "their facts."
+        "p", "By task; open one to see its runs. A command shows a run whole: start it in the folder of this page. "
+        "results/runs.csv has all runs with all their facts."
     )  # fmt: skip
     places = {(each.condition, each.order, each.repetition): each.place for each in results.trials}
-    shown = [
-        {"place": places[row.condition, row.order, row.repetition], "row": row, "position": row.position}
-        for row in rows
-    ]
-    columns = [
-        TableColumn("Run", _run, number=False),
-        TableColumn("Task", lambda row: shorten(row["row"].task, 60), number=False),
-        TableColumn("Right", lambda row: row["row"].scored or "not scored", number=False),
-        TableColumn("Judged", lambda row: row["row"].verdict or "not judged", number=False),
-        TableColumn("Items given", lambda row: count(len(row["row"].items_injected))),
-        TableColumn("Could hold the answer", lambda row: "yes" if row["row"].contamination else "no", number=False),
-        TableColumn("Show it", _command, number=False),
-    ]
-    yield table("Runs, by condition, order and repetition.", columns, shown, cut="the first")
+    of_task: dict[str, list[dict[str, Any]]] = {each.task: [] for each in results.tasks}
+    for row in rows[: limits.REPORT_RUNS]:
+        of_task[row.task].append({"place": places[row.condition, row.order, row.repetition], "row": row})
+    if len(rows) > limits.REPORT_RUNS:
+        yield element("p", f"The first {limits.REPORT_RUNS:,} of {len(rows):,} runs are here.", class_="note")
+    for at, (task, own) in enumerate(of_task.items()):
+        right = sum(each["row"].success for each in own)
+        said = f"{shorten(task, 60)}: {plural(len(own), 'run')}, {right:,} right"
+        # Around the table alone, because a link to what is inside of a closed fold opens it.
+        inside = element("div", table(f"Runs of {shorten(task, 60)}", _RUN_COLUMNS, own, most=len(own)), id=_anchor(at))
+        yield element("details", element("summary", said), inside)
 
 
 def _run(row: Any) -> str:
@@ -291,6 +297,16 @@ def _command(row: Any) -> str:
 def _shell_word(word: str) -> str:
     """Return a word as a shell takes it, shortened if it is too long to be typed."""
     return shlex.quote(short_name(word))
+
+
+_RUN_COLUMNS = (
+    TableColumn("Run", _run, number=False),
+    TableColumn("Right", lambda row: row["row"].scored or "not scored", number=False),
+    TableColumn("Judged", lambda row: row["row"].verdict or "not judged", number=False),
+    TableColumn("Items given", lambda row: count(len(row["row"].items_injected))),
+    TableColumn("Could hold the answer", lambda row: "yes" if row["row"].contamination else "no", number=False),
+    TableColumn("Show it", _command, number=False),
+)
 
 
 def _footer(results: Results) -> Html:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable
 from itertools import product
@@ -120,6 +121,45 @@ def test_the_sheet_holds_the_rows_and_the_summary_says_first_that_no_model_ran(k
     assert "too few to say" in summary and "| without (baseline) | 3 |" in summary
     assert page.index("SCRIPTED") < page.index("<h1>")
     assert "rbank-es show ./banks/with/o2-r0 " in page and "<script" not in page
+
+
+def test_the_page_lists_every_run_and_every_task_leads_to_its_own(data: ExperimentData) -> None:
+    """Also far beyond the 200 rows that other tables of a page have."""
+    results, rows = results_of(data), [*data.rows] * 15
+    page = page_of(results, rows)
+    assert page.count("<code>rbank-es show ./") == len(rows) == 360
+    for at, task in enumerate(results.tasks):
+        assert page.count(f'href="#task-{at}"') == page.count(f'id="task-{at}"') == 1
+        folded = page.split(f'id="task-{at}"')[1].split("</details>")[0]
+        assert folded.count("<code>rbank-es show ./") == sum(row.task == task.task for row in rows)
+
+
+def test_rows_load_as_a_table_one_column_for_each_fact(kept: Path) -> None:
+    """By json and csv alone: each line has the same keys in the same order, each cell is that of its line."""
+    rows = lines(kept)
+    names = [*rows[0]]
+    assert all([*row] == names for row in rows) and len(rows) == 24
+    with (kept / SHEET).open(newline="") as file:
+        sheet = [*csv.DictReader(file)]
+    for row, cells in zip(rows, sheet, strict=True):
+        assert [*cells] == names
+        for name, value in row.items():
+            if value is None:
+                assert cells[name] == ""
+            elif isinstance(value, bool):
+                assert cells[name] == ("yes" if value else "no")
+            elif isinstance(value, int | float):
+                assert float(cells[name]) == value
+            elif isinstance(value, str):
+                assert cells[name] == value
+
+
+def test_the_documented_line_loads_the_rows_into_pandas(kept: Path) -> None:
+    """Only where pandas is installed, which it needn't be."""
+    pandas = pytest.importorskip("pandas")
+    [line] = re.findall(r"^rows = (pandas\.read_json\(.*\))$", (ROOT / "docs" / "experiments.md").read_text(), re.M)
+    table = eval(line.replace("experiments/heights", str(kept)), {"pandas": pandas})
+    assert [*table.columns] == [*lines(kept)[0]] and len(table) == 24
 
 
 def test_the_order_of_rows_and_trials_changes_no_byte(data: ExperimentData) -> None:
