@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -213,6 +213,15 @@ class View(ViewRows):
             return []
         found, choice = self._chosen(query, k, filters, self.retrieval_policy())
         return found[: len(choice.hits)]
+
+    def known(self, fact: Literal["domain", "role"]) -> list[str]:
+        """Return, in order, the domains or the roles that items had while they were active, now or before."""
+        from rbank_es.projections.active_texts import fact_sets
+
+        with self._reading() as connection:
+            facts = fact_sets(connection, self.position).values()
+        found = (each.domains if fact == "domain" else (each.role,) for each in facts)
+        return sorted({name for names in found for name in names if name})
 
     def items_of_task(self, task: str) -> frozenset[str]:
         """Return the ids of the items that candidates drawn from any run of a task brought, landed on or ended."""

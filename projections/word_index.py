@@ -59,14 +59,6 @@ class WordIndex:
         """Drop what is in memory."""
         self._tokenizer.close()
 
-    def domains(self) -> set[str]:
-        """Return all domains that an active item had so far."""
-        return {domain for facts in self._sets.values() for domain in facts.domains if domain}
-
-    def roles(self) -> set[str]:
-        """Return all roles that an active item had so far."""
-        return {facts.role for facts in self._sets.values() if facts.role}
-
     def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return what `word_relevance.rank_documents` defines."""
         tokens = self._tokenizer.read([word for word, _ in words])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -67,7 +67,7 @@ def search_items(
     if session.embed is not None:
         session.embed(text_of(query))
     with items_view(session) as (view, position):
-        _refuse_unknown(view, session, domain=facts["domain"], role=facts["role"])
+        _refuse_unknown(view, session, facts["domain"], facts["role"])
         policy = view.retrieval_policy()
         wanted = min(max(1, policy.k if k is None else k), limits.FOUND_ITEMS)
         hits, event = _searched(session, view, policy, text_of(query), wanted, facts)
@@ -120,14 +120,12 @@ def _changed(bank: Bank, since: int, position: int) -> bool:
     return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
 
 
-def _refuse_unknown(view: View, session: ToolSession, **filters: str | None) -> None:
+def _refuse_unknown(view: View, session: ToolSession, domain: str | None, role: str | None) -> None:
     """Raise `ToolError` for a domain or role that no item has."""
     # Filters are recorded as facts, which outlive erasure, so they must not hold an agent's own words.
-    for name, value in filters.items():
-        if value is None or (name == "domain" and value == session.domain):
-            continue
-        known = sorted({str(row[name]) for row in view.rows("items") if row[name]})
-        if value not in known:
+    names: tuple[Literal["domain", "role"], ...] = ("domain", "role")
+    for name, value in zip(names, (domain if domain != session.domain else None, role), strict=True):
+        if value is not None and value not in (known := view.known(name)):
             there = ", ".join(known[:_KNOWN_SHOWN]) or "no item has one"
             raise ToolError("bad_arguments", f"no item has this {name}", f"leave {name} out, or give one of: {there}")
 
