@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from rbank_es.policies.compound_names import compound_parts
@@ -32,8 +33,7 @@ _LENGTHS = 512
 _COUNT_BITS = 24
 _COUNT = (1 << _COUNT_BITS) - 1
 # The content is in the lowest bits, because most tokens are only there, and small numbers are quick.
-_SHIFTS = tuple(place * _COUNT_BITS for place in (3, 2, 0, 1, 4))
-"""Where the counts of title, desc, content, tags and parts are."""
+_TAGS, _DESC, _TITLE, _PART = (1 << place * _COUNT_BITS for place in (1, 2, 3, 4))
 _PLACE_BITS = 32
 
 _BLOCKS = "CREATE TABLE {} (place INTEGER PRIMARY KEY, texts BLOB NOT NULL, codes BLOB NOT NULL)"
@@ -128,7 +128,7 @@ class _Writer:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._run = connection
-        self._codes: dict[int, int] = {}
+        self._codes = _Codes(connection)
         self._numbers: dict[str, int] = {}
         self._first = _last_text(connection, "text_lengths", "first")
         rows = connection.execute("SELECT lengths FROM text_lengths WHERE first = ?", (self._first,)).fetchall()
@@ -165,12 +165,13 @@ class _Writer:
         """Yield the new texts up to number `end`, and record their lengths."""
         rows = self._run.execute(_TEXTS, (self.last, end))
         while some := rows.fetchmany(_READ_AT_ONCE):
-            columns = [text for _, *row in some for text in (*row, " ".join(map(" ".join, map(compound_parts, row))))]
+            # A line break is in no name, so the parts of the columns are those of their lines.
+            columns = [text for _, *row in some for text in (*row, " ".join(compound_parts("\n".join(row))))]
             tokens = tokenizer.sequences(columns)
-            for number, *_ in some:
-                own, parts, length = _counted([next(tokens) for _ in _SHIFTS])
+            for (number, *_), of_text in zip(some, zip(*[tokens] * 5, strict=True), strict=True):
+                own, parts, length = _counted(of_text)
                 self._note_length(length)
-                codes = array("I", map(self._code, (*own.values(), *parts.values())))
+                codes = array("I", map(self._codes.__getitem__, chain(own.values(), parts.values())))
                 yield ReadText(number, (*own, *parts), len(own), codes)
         self._write_lengths()
 
@@ -183,21 +184,6 @@ class _Writer:
     def _write_lengths(self) -> None:
         row = (self._first, self._lengths.tobytes())
         self._run.execute("INSERT OR REPLACE INTO text_lengths VALUES (?, ?)", row)
-
-    def _code(self, packed: int) -> int:
-        code = self._codes.get(packed)
-        if code is None:
-            counts = [packed >> shift & _COUNT for shift in _SHIFTS]
-            known = 'SELECT code FROM word_counts WHERE (title, "desc", content, tags, parts) = (?, ?, ?, ?, ?)'
-            rows = self._run.execute(known, counts).fetchall()
-            if not rows:
-                rows = self._run.execute(
-                    "INSERT INTO word_counts SELECT coalesce(max(code), -1) + 1, ?, ?, ?, ?, ? FROM word_counts "
-                    "RETURNING code",
-                    counts,
-                ).fetchall()
-            code = self._codes[packed] = rows[0][0]
-        return code
 
     # ---------------------------------------------------------------- postings
 
@@ -215,20 +201,21 @@ class _Writer:
         """Add the postings of texts to lists of postings, and return these."""
         # By term, because to look up its number for each posting would take twice as long. In order of the texts,
         # because new terms are numbered in this order, whatever comes together in a block.
-        found: dict[str, tuple[array[int], array[int]]] = {}
+        found: dict[str, tuple[Callable[[int], None], Callable[[int], None], array[int], array[int]]] = {}
         for number, terms, own, codes in texts:
-            for place, (term, code) in enumerate(zip(terms, codes, strict=True)):
-                key = term if place < own else _AMONG_PARTS + term
+            among = [_AMONG_PARTS + term for term in terms[own:]]
+            for key, code in zip([*terms[:own], *among] if among else terms, codes, strict=True):
                 known = found.get(key)
                 if known is None:
-                    known = found[key] = array("I"), array("I")
-                known[0].append(number)
-                known[1].append(code)
-        for key, (numbers, codes) in found.items():
+                    new = array("I"), array("I")
+                    known = found[key] = new[0].append, new[1].append, *new
+                known[0](number)
+                known[1](code)
+        for key, (_, _, numbers, codes) in found.items():
             parts = key.startswith(_AMONG_PARTS)
-            known = lists.setdefault(self._number(key.removeprefix(_AMONG_PARTS)) * 2 + parts, (array("I"), array("I")))
-            known[0].extend(numbers)
-            known[1].extend(codes)
+            kept = lists.setdefault(self._number(key.removeprefix(_AMONG_PARTS)) * 2 + parts, (array("I"), array("I")))
+            kept[0].extend(numbers)
+            kept[1].extend(codes)
         return lists
 
     def _number(self, term: str) -> int:
@@ -252,15 +239,34 @@ class _Writer:
 
 def _counted(columns: Sequence[Iterable[str]]) -> tuple[dict[str, int], dict[str, int], int]:
     """Return the packed counts of tokens in columns, those of tokens among parts alone, and the number in columns."""
-    own: dict[str, int] = {}
-    length = 0
-    for tokens, shift in zip(columns[:-1], _SHIFTS, strict=False):
-        one = 1 << shift
+    title, desc, content, tags, parts = columns
+    # A Counter counts in C, and most tokens are in the content.
+    own: dict[str, int] = Counter(content)
+    length = sum(own.values())
+    for tokens, one in ((title, _TITLE), (desc, _DESC), (tags, _TAGS)):
         for token in tokens:
             length += 1
             own[token] = own.get(token, 0) + one
-    parts: dict[str, int] = {}
-    for token in columns[-1]:
-        counts = own if token in own else parts
-        counts[token] = counts.get(token, 0) + (1 << _SHIFTS[-1])
-    return own, parts, length
+    among: dict[str, int] = {}
+    for token in parts:
+        counts = own if token in own else among
+        counts[token] = counts.get(token, 0) + _PART
+    return own, among, length
+
+
+class _Codes(dict[int, int]):
+    """Codes of packed counts, which are looked up, or made, once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._run = connection
+
+    def __missing__(self, packed: int) -> int:
+        counts = [packed // one & _COUNT for one in (_TITLE, _DESC, 1, _TAGS, _PART)]
+        known = 'SELECT code FROM word_counts WHERE (title, "desc", content, tags, parts) = (?, ?, ?, ?, ?)'
+        rows = self._run.execute(known, counts).fetchall()
+        if not rows:
+            last = "SELECT coalesce(max(code), -1) + 1, ?, ?, ?, ?, ? FROM word_counts"
+            rows = self._run.execute(f"INSERT INTO word_counts {last} RETURNING code", counts).fetchall()
+        self[packed] = int(rows[0][0])
+        return self[packed]
