@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, styled
@@ -32,11 +36,24 @@ def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
     from rbank_es.sandbox.doctor import examine
 
     seen = examine(fill_cache=warm)
+    seen = msgspec.structs.replace(seen, optional=(*seen.optional, _vectors()))
     if as_json:
         echo_json(seen)
     else:
         _print(seen)
     context.exit(0 if seen.ok else 1)
+
+
+def _vectors() -> Check:
+    """Return whether cosines of large banks are quick here, and whether an endpoint of vectors would get a key."""
+    from rbank_es.models.embedding_endpoint import KEY_VARIABLE
+    from rbank_es.sandbox.doctor import Check
+
+    key = f"{KEY_VARIABLE} is {'set' if os.environ.get(KEY_VARIABLE) else 'not set'}"
+    if find_spec("numpy") is None:
+        detail = f"numpy is not installed, so comparing vectors of many items is slow; {key}"
+        return Check(name="vectors", ok=False, detail=detail, fix="pip install numpy")
+    return Check(name="vectors", ok=True, detail=f"numpy {version('numpy')} compares those of many items; {key}")
 
 
 def _print(seen: Checkup) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rbank_es import Bank, Item
 from rbank_es.context.procedures import procedures
@@ -306,3 +307,17 @@ def test_words_erased_here_bring_no_vector_back(tmp_path: Path, bank: Bank) -> N
         bank.absorb(fork)
     [items, _] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
     assert [bool(text) for text in items.vectors] == [False, True]
+
+
+def test_what_if_ranks_by_vectors_that_were_recorded_later(tmp_path: Path) -> None:
+    """Whoever had ranked by them would have had them in time; a bank that ranked by them takes them as they came."""
+    with Bank.create(tmp_path / "bank", policies=(Bm25V2(coverage=0, coverage_alone=0).choice,)) as bank:
+        consolidate(bank, (NEAR, FAR, UNSAID))
+        made = procedures(bank, QUERY, successes=3)
+        bank.append([RunStarted(run="r", task=QUERY), *(replace(each, run="r") for each in made.retrievals)])
+        embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
+        wanted = {"name": "hybrid", "version": 1, "model": "m", "cosine": 0.9}
+        [change] = bank.what_if(policies={"retrieval": wanted}).retrievals
+        assert set(change.before) == {"near", "far"}
+        assert set(change.after) == {"far", "unsaid"}
+        assert not bank.what_if(policies={"retrieval": {"coverage": 0.0, "coverage_alone": 0.0}}).retrievals
