@@ -605,6 +605,20 @@ OVERVIEW_ITEMS = 10
 PARAMETER_CHARS = 1_000
 # Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
 STATEMENT_S = 2.0
+# Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.
+REQUEST_LINE_BYTES = 8 * KIB
+REQUEST_HEAD_BYTES = 16 * KIB
+REQUEST_PARAMETERS = 20
+# Seconds in which a request must arrive, and its response be taken: the other end is on this machine.
+REQUEST_S = 5.0
+RESPONSE_S = 10.0
+# Requests that are worked on at once, and pages that follow a bank at once.
+SERVER_THREADS = 32
+LIVE_VIEWERS = 8
+# Seconds between signs of life to a page that follows, so that it notices when the server is gone.
+HEARTBEAT_S = 15.0
+# Random bytes of the address that lets a browser in: 192 bits.
+TOKEN_BYTES = 24
 # -------------------- cli
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000

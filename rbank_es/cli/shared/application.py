@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "diff": "Compare two points in time, or two banks.",
         "drift": "Find what names terms that an ontology changed.",
         "whatif": "Show what would differ under other policies, verdicts, or without an item or a run.",
+        "serve": "Show a bank in the browser, live, at any moment of its past.",
         "dashboard": "Write one self-contained page about a bank.",
         "demo": "Tour the sample bank: start here.",
     },

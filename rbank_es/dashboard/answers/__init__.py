@@ -43,12 +43,15 @@ ANSWERS: Mapping[str, Answer] = {
 """The function that answers each name of `/api/v1/NAME`."""
 
 
-def answer(bank: Bank, name: str, given: Mapping[str, str], *, prompts: bool = True) -> dict[str, Any]:
+def answer(
+    bank: Bank, name: str, given: Mapping[str, str], *, prompts: bool = True, statement_s: float | None = None
+) -> dict[str, Any]:
     """Return the answer to a question about a bank, with `at`, the position that it is as of.
 
     `given` are the parameters as text; `at` is any point of the bank, by default the newest. Without `prompts`, what
-    models were sent and answered is left out. Raises `NotInBank` for an unknown name, run, item or position, `BadInput`
+    models were sent and answered is left out. `statement_s` bounds the seconds of each question to the read models.
+    Raises `NotInBank` for an unknown name, run, item or position, `BadInput`
     for parameters that can't be, `BadPoint`, `ProjectionError`.
     """
-    with PageQuestion.opened(bank, given, prompts=prompts) as asked:
+    with PageQuestion.opened(bank, given, prompts=prompts, statement_s=statement_s) as asked:
         return {"at": asked.position} | ANSWERS[name](asked)

@@ -27,11 +27,14 @@ class PageQuestion:
 
     @classmethod
     @contextmanager
-    def opened(cls, bank: Bank, given: Mapping[str, str], *, prompts: bool = True) -> Iterator[PageQuestion]:
+    def opened(
+        cls, bank: Bank, given: Mapping[str, str], *, prompts: bool = True, statement_s: float | None = None
+    ) -> Iterator[PageQuestion]:
         """Open the view of the point `at`, and close it after the answer. Raises `BadPoint`, `ProjectionError`."""
         # First brings the read models up to the head: without that, each view of new events would be a copy in memory.
         bank.live().close()
         with bank.as_of(given.get("at") or None) as view:
+            view.statement_s = statement_s
             yield cls(bank, view, given, prompts=prompts)
 
     @property

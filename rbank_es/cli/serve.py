@@ -1,0 +1,80 @@
+"""`serve`: the pages of a bank in a browser of this machine, live."""
+
+from __future__ import annotations
+
+import signal
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from rbank_es.bank import Bank
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.output import Progress, echo, echo_json, flush, warn
+from rbank_es.errors import ProjectionUnavailable
+
+if TYPE_CHECKING:
+    from rbank_es.dashboard.page_server import PageServer
+    from rbank_es.dashboard.page_site import PageSite
+
+PORT = 8642
+
+
+@command("serve", "rbank-es serve notes --open", "rbank-es serve notes --port 0 --no-prompts")
+@click.argument("bank")
+@click.option(
+    "--port", metavar="N", type=click.IntRange(0, 65535), default=PORT,
+    help=f"The port of this machine; 0 is any free one. Default: {PORT}.",
+)  # fmt: skip
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.option("--no-prompts", is_flag=True, help="Leave out what models were sent and answered.")
+def serve(bank: str, port: int, opens: bool, no_prompts: bool, as_json: bool) -> None:
+    """Show a bank in the browser, live: its runs, its items, and any moment of its past, until Ctrl-C.
+
+    Only this machine is answered, and only the browser that opened the printed address, which is a key: give it to
+    nobody. Nothing can be changed from the page; it shows the commands that do.
+    """
+    from rbank_es.dashboard.page_server import PageServer, listen
+    from rbank_es.dashboard.page_site import PageSite
+
+    with open_whole(bank) as opened:
+        _bring_up(opened)
+        listening = listen(port)
+        site = PageSite(opened, listening.getsockname()[1], prompts=not no_prompts)
+        server = PageServer(site, listening)
+        with _stopped_by_signals(server):
+            _announce(site, opened, opens=opens, as_json=as_json)
+            server.serve()
+    if not as_json:
+        echo("stopped")
+
+
+def _bring_up(bank: Bank) -> None:
+    # Where the cache can't be written, each view is of a copy in memory: slower, and as right.
+    with Progress("events") as progress, suppress(ProjectionUnavailable):
+        bank.project(progress=progress)
+
+
+def _announce(site: PageSite, bank: Bank, *, opens: bool, as_json: bool) -> None:
+    if as_json:
+        echo_json({"bank": bank.name, "position": bank.position, "port": site.port, "address": site.address})
+    else:
+        echo(f"{bank.name} at position {bank.position:,}, live; Ctrl-C stops it\n{site.address}")
+    flush()
+    if opens and not webbrowser.open(site.address_once()):
+        warn("no browser could be started; open the address above in one")
+
+
+@contextmanager
+def _stopped_by_signals(server: PageServer) -> Iterator[None]:
+    """Let SIGINT and SIGTERM stop a server, instead of breaking off whatever it does."""
+    names = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(name, lambda *_: server.stop()) for name in names]
+    try:
+        yield
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)

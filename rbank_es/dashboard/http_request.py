@@ -1,0 +1,78 @@
+"""Requests of a browser, parsed strictly from their bytes: whatever is not a plain GET or HEAD is refused by a code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from msgspec import Struct
+
+from rbank_es import limits
+from rbank_es.errors import BadInput
+
+METHODS = ("GET", "HEAD")
+END = b"\r\n\r\n"
+
+_LINE = re.compile(r"([A-Z]{1,20}) (/[\x21-\x7e]*) HTTP/1\.[01]")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SINGLE = ("host", "origin", "cookie", "sec-fetch-site", "content-length")
+"""Headers that decide whether a request is answered: twice in one request, each could mean another thing to others."""
+
+
+class Refused(BadInput):
+    """A request that is not answered: the HTTP status, and the reason, which names no file."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        self.status = status
+        super().__init__(reason)
+
+
+class Request(Struct, frozen=True):
+    """A request: its path, its parameters and its headers, whose names are in lower case."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, str]
+    headers: Mapping[str, str]
+
+
+def parse_request(head: bytes) -> Request:
+    """Return the request whose line and headers these are, up to the empty line. Raises `Refused`."""
+    line, _, rest = head.partition(b"\r\n")
+    if len(line) > limits.REQUEST_LINE_BYTES:
+        raise Refused(414, "the address is too long")
+    found = _LINE.fullmatch(line.decode("latin-1"))
+    if found is None:
+        raise Refused(400, "this is no request of HTTP 1.1 for a path")
+    method, target = found.groups()
+    headers = _headers(rest.removesuffix(END).decode("latin-1"))
+    if method not in METHODS:
+        raise Refused(405, "only GET and HEAD are answered: this server changes nothing")
+    if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+        raise Refused(400, "a request has no body here")
+    path, _, query = target.partition("?")
+    return Request(method, path, _parameters(query), headers)
+
+
+def _headers(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in text.split("\r\n") if text else ():
+        name, colon, value = line.partition(":")
+        if not colon or not _NAME.fullmatch(name) or not value.strip(" \t").replace("\t", " ").isprintable():
+            raise Refused(400, "a header can't be read")
+        if name.lower() in found and name.lower() in _SINGLE:
+            raise Refused(400, f"the header {name.lower()} is given twice")
+        found[name.lower()] = value.strip(" \t")
+    return found
+
+
+def _parameters(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=limits.REQUEST_PARAMETERS)
+    except ValueError:  # also of bytes that are no UTF-8
+        raise Refused(400, "the parameters of the address can't be read") from None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Refused(400, "a parameter of the address is given twice")
+    return found

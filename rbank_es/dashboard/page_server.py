@@ -1,0 +1,163 @@
+"""The HTTP server of a bank's pages: sockets of this machine, bounded threads, bounded time for every step.
+
+Each connection has a thread and carries one request. A client that is slow to ask or to read costs its own thread, and
+that for a bounded time; all others go on. Viewers that wait for new positions are counted apart.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import sys
+from contextlib import suppress
+from errno import EACCES, EADDRINUSE
+from threading import BoundedSemaphore, Thread
+from threading import Event as Signal
+from time import monotonic
+
+from rbank_es import limits
+from rbank_es.dashboard.http_request import END, Refused, parse_request
+from rbank_es.dashboard.http_response import Response, refusal
+from rbank_es.dashboard.page_site import PageSite
+from rbank_es.dashboard.position_watch import PositionWatch
+from rbank_es.errors import BadInput
+
+LOOPBACK = "127.0.0.1"
+_PIECE_BYTES = 8 * limits.KIB
+_STOP_S = 0.2
+_JOIN_S = 3.0
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens at a port of this machine; 0 is any free one. Raises `BadInput`."""
+    try:
+        return socket.create_server((LOOPBACK, port), backlog=limits.SERVER_THREADS)
+    except OSError as error:
+        why = {EADDRINUSE: "is in use by another program", EACCES: "is reserved for the administrator"}
+        reason = why.get(error.errno or 0, f"can't be used ({error.strerror})")
+        raise BadInput(f"port {port} {reason}: choose another with --port, or any free one with --port 0") from error
+
+
+class PageServer:
+    """A server of one site at a listening socket, until it is stopped."""
+
+    def __init__(self, site: PageSite, listening: socket.socket) -> None:
+        self._site, self._listening = site, listening
+        self._threads = BoundedSemaphore(limits.SERVER_THREADS)
+        self._viewers = BoundedSemaphore(limits.LIVE_VIEWERS)
+        self._stop = Signal()
+        self._watch = PositionWatch(site.bank)
+        self._running: set[Thread] = set()
+
+    def stop(self) -> None:
+        """Ask the server to stop; it does so within a fraction of a second. May be called from a signal handler."""
+        self._stop.set()
+
+    def serve(self) -> None:
+        """Answer requests until `stop`; then close every connection."""
+        self._listening.settimeout(_STOP_S)
+        with self._listening:
+            while not self._stop.is_set():
+                with suppress(TimeoutError, ConnectionError):
+                    self._accept(self._listening.accept()[0])
+        self._watch.close()
+        end = monotonic() + _JOIN_S
+        for thread in list(self._running):
+            thread.join(max(0.0, end - monotonic()))
+
+    def _accept(self, client: socket.socket) -> None:
+        if not self._threads.acquire(blocking=False):
+            with client, suppress(OSError):
+                client.setblocking(False)
+                client.send(_whole(refusal(503, "too many requests at once; try again")))
+            return
+        thread = Thread(target=self._handle, args=(client,), daemon=True)
+        self._running.add(thread)
+        thread.start()
+
+    def _handle(self, client: socket.socket) -> None:
+        holding = [self._threads]
+        try:
+            with client, suppress(OSError):  # a client that is gone, or reads too slowly
+                self._converse(client, holding)
+        except Exception as error:  # a fault of ours must be told to whoever runs the server, and end nothing else
+            print(f"rbank-es serve: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        finally:
+            for each in holding:
+                each.release()
+            self._running = {each for each in self._running if each.is_alive()}
+
+    def _converse(self, client: socket.socket, holding: list[BoundedSemaphore]) -> None:
+        method = "GET"
+        try:
+            request = parse_request(_received(client))
+            method, response = request.method, self._site.respond(request)
+        except Refused as refused:
+            response = refusal(refused.status, str(refused))
+        if response.live_after is None or method == "HEAD":
+            _send(client, response.head() if method == "HEAD" else _whole(response))
+            _part(client)
+        elif self._viewers.acquire(blocking=False):
+            # A viewer waits for hours: it must not take a thread from those who ask.
+            holding.remove(self._threads)
+            self._threads.release()
+            holding.append(self._viewers)
+            self._follow(client, response)
+        else:
+            _send(client, _whole(refusal(503, f"{limits.LIVE_VIEWERS} pages follow this bank already; close one")))
+
+    def _follow(self, client: socket.socket, response: Response) -> None:
+        _send(client, response.head() + b": following\n\n")
+        seen, told = response.live_after or 0, monotonic()
+        while not self._stop.is_set() and _is_there(client):
+            position = self._watch.beyond(seen, _STOP_S)
+            if position is not None:
+                seen = position
+                _send(client, b"data: %d\n\n" % position)
+                told = monotonic()
+            elif monotonic() - told > limits.HEARTBEAT_S:
+                _send(client, b": still here\n\n")
+                told = monotonic()
+
+
+def _received(client: socket.socket) -> bytes:
+    """Return the request line and headers that a client sends. Raises `Refused`, TimeoutError for a slow one."""
+    head, end = b"", monotonic() + limits.REQUEST_S
+    while END not in head:
+        if b"\r\n" not in head and len(head) > limits.REQUEST_LINE_BYTES:
+            raise Refused(414, "the address is too long")
+        if len(head) > limits.REQUEST_HEAD_BYTES:
+            raise Refused(431, "the headers are too long")
+        client.settimeout(max(0.001, end - monotonic()))
+        piece = client.recv(_PIECE_BYTES)
+        if not piece:
+            raise ConnectionError("it went away before it asked")
+        head += piece
+    return head[: head.index(END) + len(END)]
+
+
+def _send(client: socket.socket, data: bytes) -> None:
+    """Send all of it. Raises TimeoutError for a client that takes longer than it may."""
+    # `sendall` counts its timeout over the whole.
+    client.settimeout(limits.RESPONSE_S)
+    client.sendall(data)
+
+
+def _part(client: socket.socket) -> None:
+    """Close the connection after what was sent has arrived: unread bytes of a refused request would cut it off."""
+    client.shutdown(socket.SHUT_WR)
+    client.settimeout(_STOP_S)
+    with suppress(OSError):
+        for _ in range(limits.REQUEST_HEAD_BYTES // _PIECE_BYTES):
+            if not client.recv(_PIECE_BYTES):
+                break
+
+
+def _whole(response: Response) -> bytes:
+    return response.head() + response.body
+
+
+def _is_there(client: socket.socket) -> bool:
+    """Return whether a client still waits: one that went away has sent its end."""
+    readable, _, _ = select.select([client], [], [], 0)
+    return not readable or bool(client.recv(1, socket.MSG_PEEK))

@@ -1,0 +1,154 @@
+"""The pages of one served bank: who may ask, and what the response is. Without sockets and threads.
+
+A browser is let in by the address that the command prints: it holds a token of 192 random bits, which is exchanged for
+a cookie at once, so that the token is in no history, no bookmark and no picture of a screen. Every other site that the
+same browser shows is kept out by the request's own headers, and by the cookie, which is sent to this site alone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from http.cookies import CookieError, SimpleCookie
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.dashboard.answers import ANSWERS, answer
+from rbank_es.dashboard.http_request import Refused, Request
+from rbank_es.dashboard.http_response import Response, json_response, refusal
+from rbank_es.dashboard.served_page import served_page
+from rbank_es.errors import (
+    AmbiguousId,
+    BadInput,
+    BadPoint,
+    BadPolicy,
+    BadSearch,
+    BankNotFound,
+    LimitExceeded,
+    LogCorruption,
+    LogError,
+    NotInBank,
+    ProjectionError,
+    ProjectionTimeout,
+    RBankError,
+    UnknownEvent,
+)
+
+API = "/api/v1/"
+LIVE = "live"
+
+
+class PageSite:
+    """What is served of a bank at a port of this machine."""
+
+    def __init__(self, bank: Bank, port: int, *, prompts: bool = True) -> None:
+        self.bank, self.port, self._prompts = bank, port, prompts
+        self._token = secrets.token_urlsafe(limits.TOKEN_BYTES)
+        self._tickets: set[str] = set()
+        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+
+    @property
+    def address(self) -> str:
+        """The address that lets a browser in."""
+        return f"http://{self._hosts[0]}/?token={self._token}"
+
+    def address_once(self) -> str:
+        """Return an address that lets one browser in, once: other users see it in the list of processes."""
+        ticket = secrets.token_urlsafe(limits.TOKEN_BYTES)
+        self._tickets.add(ticket)
+        return f"http://{self._hosts[0]}/?token={ticket}"
+
+    def respond(self, request: Request) -> Response:
+        """Return the response to a request; errors name no file."""
+        try:
+            self._check_origin(request)
+            if request.path == "/" and "token" in request.parameters:
+                return self._let_in(request.parameters["token"])
+            self._check_cookie(request)
+            return self._route(request)
+        except Refused as refused:
+            return refusal(refused.status, str(refused))
+        except RBankError as error:
+            return refusal(*reason_of(error, self.bank.name))
+
+    def _check_origin(self, request: Request) -> None:
+        host = request.headers.get("host", "")
+        if host not in self._hosts:
+            raise Refused(421, "this server answers to 127.0.0.1 and localhost with its port, and to no other name")
+        if request.headers.get("origin", f"http://{host}") != f"http://{host}":
+            raise Refused(403, "a page of another site asked")
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Refused(403, "a page of another site asked")
+
+    def _let_in(self, token: str) -> Response:
+        if not (self._is_token(token) or self._spend(token)):
+            raise Refused(401, "this is not the address that rbank-es serve printed")
+        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        return Response(status=303, headers=(("Location", "/"), ("Set-Cookie", cookie)))
+
+    def _spend(self, ticket: str) -> bool:
+        known = next((each for each in self._tickets if hmac.compare_digest(each.encode(), ticket.encode())), None)
+        self._tickets.discard(known or "")
+        return known is not None
+
+    @property
+    def _cookie(self) -> str:
+        # Browsers don't tell cookies apart by port, and several banks may be served at once.
+        return f"rbank-es-{self.port}"
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())
+
+    def _check_cookie(self, request: Request) -> None:
+        try:
+            found = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            found = None
+        if found is None or not self._is_token(found.value):
+            raise Refused(401, "open the address that rbank-es serve printed: it has the token")
+
+    def _route(self, request: Request) -> Response:
+        if request.path == "/":
+            html, policy = served_page(self.bank)
+            return Response(body=html.encode(), media="text/html", policy=policy)
+        name = request.path.removeprefix(API)
+        if name == request.path or name not in (*ANSWERS, LIVE):
+            raise Refused(404, "there is no such page")
+        if name == LIVE:
+            return Response(media="text/event-stream", live_after=_position(request.parameters.get("after")))
+        found = answer(self.bank, name, request.parameters, prompts=self._prompts, statement_s=limits.STATEMENT_S)
+        return json_response(found)
+
+
+_TOLD = (BadInput, LimitExceeded, BadSearch, BadPolicy)
+"""Errors of a question itself, whose messages name nothing but what it asked."""
+
+
+def _position(given: str | None) -> int:
+    if given is None or not (given.isascii() and given.isdecimal() and len(given) <= 15):
+        raise Refused(400, "after is a position, from 0 on")
+    return int(given)
+
+
+def reason_of(error: RBankError, name: str) -> tuple[int, str]:
+    """Return the status and the reason of a request that an error ended. Messages that may name files are not told."""
+    match error:
+        case NotInBank():
+            return 404, str(error)
+        case BadPoint() | AmbiguousId():
+            return 400, "there is no such point in this bank: give a position, such as 120, or HEAD~5"
+        case BankNotFound():
+            return 503, "the bank is no longer in its place"
+        case BadInput() if type(error) in _TOLD:
+            return 400, str(error)
+        case LogCorruption():
+            return 503, f"the bank's log is damaged; where, says: rbank-es verify {name}"
+        case UnknownEvent():
+            return 503, "the bank's log has events that this release doesn't know; install the newest one"
+        case LogError():
+            return 503, "the bank can't be read at present: the system refused access"
+        case ProjectionTimeout():
+            return 503, str(error)
+        case ProjectionError():
+            return 503, f"the read models can't be used; make them again with: rbank-es project {name} --rebuild"
+    return 503, "the bank can't answer this"

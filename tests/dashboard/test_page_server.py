@@ -1,0 +1,221 @@
+"""The served bank: its answers over HTTP, what follows while it grows, and what it says when the bank is in trouble."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+
+import msgspec
+import pytest
+
+from rbank_es import Bank, limits
+from rbank_es.dashboard.answers import ANSWERS, answer
+from rbank_es.dashboard.page_server import listen
+from rbank_es.errors import BadInput
+from rbank_es.events import RunFinished, RunStarted
+from tests.cli_runner import SAMPLE
+from tests.dashboard.served_bank import Served, path_of, served
+
+
+@pytest.fixture(scope="module")
+def sample() -> Iterator[Served]:
+    with Bank.open(SAMPLE) as bank, served(bank) as found:
+        yield found
+
+
+def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
+    with Bank.open(SAMPLE) as bank:
+        run, item = (answer(bank, name, {"at": "400"})["rows"][0] for name in ("runs", "items"))
+        asked = {
+            "run": {"id": run["run"]}, "item": {"id": item["id"]}, "text": {"seq": "3", "path": "task"},
+            "changes": {"from": "100"}, "compare": {"a": run["run"], "b": run["run"]}, "search": {"q": "light"},
+        }  # fmt: skip
+        asked["text"]["seq"] = str(run["started"])
+        for name in ANSWERS:
+            given = {"at": "400", **asked.get(name, {})}
+            assert sample.ask(name, **given) == json.loads(msgspec.json.encode(answer(bank, name, given))), name
+
+
+def test_the_printed_address_is_exchanged_for_a_cookie_and_an_address_without_the_token(sample: Served) -> None:
+    reply = sample.get(path_of(sample.site.address), drop="cookie", sec_fetch_site="none")
+    assert (reply.status, reply.headers["location"]) == (303, "/")
+    cookie = reply.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie
+    page = sample.get("/", cookie=cookie.partition(";")[0])
+    assert page.status == 200 and page.headers["content-type"] == "text/html; charset=utf-8"
+    assert sample.token.encode() not in page.body and len(sample.token) >= 32
+
+
+def test_a_ticket_lets_in_once(sample: Served) -> None:
+    address = sample.site.address_once()
+    assert address != sample.site.address
+    statuses = [sample.get(path_of(address), drop="cookie").status for _ in range(2)]
+    assert statuses == [303, 401]
+
+
+def test_a_head_has_the_headers_of_its_get_and_no_body(sample: Served) -> None:
+    got, head = (sample.get("/api/v1/runs?limit=1", method=method) for method in ("GET", "HEAD"))
+    assert got.headers == head.headers and got.body and not head.body
+
+
+def test_every_response_keeps_other_sites_away_from_it(sample: Served) -> None:
+    for path in ("/", "/api/v1/runs", "/nosuch", "/api/v1/run?id=nosuch"):
+        headers = sample.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
+        assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert not any(name.startswith("access-control") for name in headers)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/nosuch", 404, "no such page"),
+        ("/api/v1/nosuch", 404, "no such page"),
+        ("/api/v1/../../etc/passwd", 404, "no such page"),
+        ("/api/v1/run?id=nosuch", 404, "'nosuch'"),
+        ("/api/v1/run", 400, "needs the parameter id"),
+        ("/api/v1/runs?at=nosuch", 400, "no such point"),
+        ("/api/v1/runs?at=99999", 400, "no such point"),
+        ("/api/v1/runs?sort=nosuch", 400, "can't sort"),
+        ("/api/v1/live?after=x", 400, "a position"),
+    ],
+)
+def test_a_refusal_says_why_and_names_no_file(sample: Served, path: str, status: int, said: str) -> None:
+    reply = sample.get(path)
+    assert reply.status == status and said in reply.json()["error"]
+    assert str(SAMPLE) not in reply.body.decode() and "/work" not in reply.json()["error"]
+
+
+def test_without_prompts_no_answer_holds_one() -> None:
+    with Bank.open(SAMPLE) as bank, served(bank, prompts=False) as without:
+        run = without.ask("runs", limit=1)["rows"][0]["run"]
+        assert b"Tools return small dicts" not in without.get(f"/api/v1/run?id={run}").body
+
+
+# ---------------------------------------------------------------- while the bank grows
+
+
+def test_eight_viewers_follow_while_a_loop_writes_and_one_that_never_reads_costs_nobody(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "b") as bank, served(bank) as found, ExitStack() as stack:
+        begin = bank.position
+        viewers = [stack.enter_context(found.follow(begin)) for _ in range(limits.LIVE_VIEWERS)]
+        assert found.get(f"/api/v1/live?after={begin}").status == 503
+        writer = Thread(target=write_runs, args=(tmp_path / "b", 20))
+        writer.start()
+        waits = []
+        while writer.is_alive():
+            now = time.monotonic()
+            assert found.ask("runs", limit=5)["at"] >= begin
+            waits.append(time.monotonic() - now)
+        writer.join()
+        assert max(waits, default=0) < 5
+        for viewer in viewers[1:]:  # the first one never reads
+            assert last_told(viewer, begin + 40) == begin + 40
+        assert found.ask("runs")["total"] == 20
+
+
+def write_runs(place: Path, number: int) -> None:
+    with Bank.open(place) as other:
+        for n in range(number):
+            other.append([RunStarted(run=f"r{n}", task="t"), RunFinished(run=f"r{n}", outcome="submitted")])
+
+
+def last_told(viewer: socket.socket, wanted: int) -> int:
+    """The last position that a viewer is told, once it is the one that is waited for."""
+    told, data, end = 0, b"", time.monotonic() + 10
+    while told != wanted and time.monotonic() < end:
+        data += viewer.recv(4096)
+        told = int(data.rsplit(b"data: ", 1)[-1].split(b"\n")[0] or 0) if b"data: " in data else 0
+    return told
+
+
+def test_a_viewer_that_went_away_leaves_its_place_to_another(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "b") as bank, served(bank) as found:
+        for _ in range(limits.LIVE_VIEWERS):
+            found.follow(bank.position).close()
+        end = time.monotonic() + 10
+        while True:
+            with found.connect() as client:
+                client.sendall(found.head("/api/v1/live?after=0"))
+                if client.recv(4096).startswith(b"HTTP/1.1 200"):
+                    break
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_what_is_appended_is_told_and_shown_within_two_seconds(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "b") as bank, served(bank) as found, found.follow(bank.position) as viewer:
+        begin = time.monotonic()
+        bank.append(RunStarted(run="new", task="t"))
+        assert last_told(viewer, bank.position) == bank.position
+        assert found.ask("runs")["rows"][0]["run"] == "new"
+        assert time.monotonic() - begin < 2
+
+
+# ---------------------------------------------------------------- a bank in trouble
+
+
+def test_words_erased_while_it_is_served_are_gone_from_the_next_answer(tmp_path: Path, own_cache: None) -> None:
+    with Bank.create(tmp_path / "b") as bank, served(bank) as found:
+        bank.append(RunStarted(run="r", task="the secret word"))
+        assert b"secret" in found.get("/api/v1/runs").body
+        with Bank.open(tmp_path / "b") as other:
+            other.erase(run="r")
+        for path in ("/api/v1/runs", "/api/v1/run?id=r", "/api/v1/bank", "/api/v1/text?seq=3&path=task"):
+            assert b"secret" not in found.get(path).body
+
+
+def test_a_bank_that_went_away_and_one_that_is_damaged_are_told_and_the_server_goes_on(tmp_path: Path) -> None:
+    place = tmp_path / "b"
+    with Bank.create(place) as bank, served(bank) as found:
+        bank.append([RunStarted(run=f"r{n}", task="t" * 500) for n in range(40)])
+        assert found.ask("runs")["total"] == 40
+        shutil.copytree(place, tmp_path / "kept")
+        [segment] = place.glob("*.jsonl")
+        data = segment.read_bytes()
+        segment.write_bytes(data[:4000] + b"#" + data[4001:])
+        reply = found.get("/api/v1/run?id=r3")
+        assert reply.status in (200, 503)
+        shutil.rmtree(place)
+        reply = found.get("/api/v1/runs?at=20")
+        assert reply.status == 503 and str(tmp_path) not in reply.json()["error"]
+        shutil.copytree(tmp_path / "kept", place)
+        end = time.monotonic() + 5
+        while found.get("/api/v1/runs").status != 200 and time.monotonic() < end:
+            time.sleep(0.1)
+
+
+def test_a_damaged_log_is_told_and_names_no_file(tmp_path: Path) -> None:
+    place = tmp_path / "b"
+    with Bank.create(place) as bank:
+        bank.append([RunStarted(run=f"r{n}", task="t" * 500) for n in range(40)])
+    [segment] = place.glob("*.jsonl")
+    data = segment.read_bytes()
+    segment.write_bytes(data[:4000] + b"#" + data[4001:])
+    with Bank.open(place) as bank, served(bank) as found:
+        for path in ("/api/v1/bank", "/api/v1/runs", "/api/v1/run?id=r3"):
+            reply = found.get(path)
+            assert reply.status == 503 and str(tmp_path) not in reply.body.decode()
+            assert "rbank-es verify b" in reply.json()["error"]
+
+
+def test_a_statement_that_takes_too_long_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Bank.open(SAMPLE) as bank, served(bank) as found:
+        monkeypatch.setattr(limits, "STATEMENT_S", 0.0)
+        monkeypatch.setattr("rbank_es.projections.view_rows._STEPS", 1)
+        reply = found.get("/api/v1/runs?q=light")
+        assert reply.status == 503 and "may take 0 s" in reply.json()["error"]
+        monkeypatch.undo()
+        assert found.get("/api/v1/runs?q=light").status == 200
+
+
+def test_a_port_in_use_says_what_to_do() -> None:
+    with listen(0) as taken, pytest.raises(BadInput, match="--port 0"):
+        listen(taken.getsockname()[1])

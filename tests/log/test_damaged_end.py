@@ -1,0 +1,42 @@
+"""A log whose acknowledged end is damaged: every way to read it says so, whatever part of it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.errors import LogCorruption
+from rbank_es.events import RunStarted
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A bank of one group more, whose acknowledged bytes were changed."""
+    place = tmp_path / "b"
+    with Bank.create(place) as bank:
+        bank.append([RunStarted(run=f"r{n}", task="t" * 500) for n in range(20)])
+    [segment] = place.glob("*.jsonl")
+    data = segment.read_bytes()
+    segment.write_bytes(data[:4000] + b"#" + data[4001:])
+    return place
+
+
+@pytest.mark.parametrize(
+    "part", [{}, {"upto": 22}, {"upto": 22, "types": {"run_started"}}, {"run": "r3"}, {"after": 4, "upto": 6}]
+)
+def test_a_part_that_is_acknowledged_and_damaged_is_reported_not_left_out(damaged: Path, part: Any) -> None:
+    with Bank.open(damaged) as bank, pytest.raises(LogCorruption):
+        list(bank.log.read(**part))
+
+
+def test_read_models_are_not_brought_past_it(damaged: Path) -> None:
+    with Bank.open(damaged) as bank:
+        with pytest.raises(LogCorruption):
+            bank.project()
+        with pytest.raises(LogCorruption):
+            bank.as_of()
+        assert bank.read_models().checkpoints() == {}
+        assert [event.seq for event in bank.log.read(upto=2)] == [1, 2]
