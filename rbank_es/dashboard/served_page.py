@@ -1,19 +1,17 @@
-"""The page of a served bank."""
+"""The page of a served bank: the app of an exported one, without data, which it fetches as they are asked for."""
 
 from __future__ import annotations
 
-from html import escape
-
 from rbank_es.bank import Bank
-from rbank_es.dashboard.answers import ANSWERS
-from rbank_es.dashboard.http_response import NOTHING
+from rbank_es.dashboard.app_script import app_page, page_policy
+from rbank_es.dashboard.page_text import element
+
+SOURCE = "'self'"
 
 
 def served_page(bank: Bank) -> tuple[str, str]:
     """Return the HTML of the page of a bank, and the policy under which a browser shows it."""
-    links = "".join(f'<li><a href="/api/v1/{name}">{name}</a></li>' for name in ANSWERS)
-    title = escape(bank.name)
-    html = (
-        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1><ul>{links}</ul>'
-    )
-    return html, NOTHING
+    without_script = element("noscript", "This page needs JavaScript; rbank-es dashboard writes one that has tables.")
+    body = element("main", element("p", "Loading…"), without_script)
+    # Only the header may say who frames the page.
+    return app_page(bank.name, body, connect=SOURCE), f"{page_policy(SOURCE)}; frame-ancestors 'none'"

@@ -97,12 +97,12 @@ class Tab:
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         return self.browser.send(method, self.session, **params)
 
-    def open(self, path: Path, *, width: int = 1280, dark: bool = False, scripts: bool = True) -> None:
+    def open(self, path: Path | str, *, width: int = 1280, dark: bool = False, scripts: bool = True) -> None:
         self.browser.events.clear()
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.scheme(dark=dark)
         self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         until = time.monotonic() + 60
         while not self.seen("Page.loadEventFired"):
             assert time.monotonic() < until, "the page did not load"

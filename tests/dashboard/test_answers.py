@@ -163,12 +163,14 @@ def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, e
         given = {item for event in own if isinstance(event, ContextBuilt) for item in event.items}
         given |= {item for e in own if isinstance(e, MemoriesRead) and e.how == "get" for item in e.ids}
         assert {gift["id"] for gift in found["given"]} == given
-        hits = {hit.id: hit for event in own if isinstance(event, MemoriesRetrieved) for hit in event.hits}
+        searches = [event for event in own if isinstance(event, MemoriesRetrieved)]
         for gift in found["given"]:
             assert gift["state"] == state.items[gift["id"]].state
             assert gift["state_then"] == bank.state(gift["seq"]).items[gift["id"]].state
             if gift["way"] == "injected":
-                assert (gift["rank"], gift["score"]) == (hits[gift["id"]].rank, hits[gift["id"]].score)
+                before = [hit for event in searches if event.seq < gift["seq"] for hit in event.hits]
+                hit = [hit for hit in before if hit.id == gift["id"]][-1]
+                assert (gift["rank"], gift["score"]) == (hit.rank, hit.score)
         assert {each["extraction"] for each in found["learnt"]} <= state.extractions.keys()
         standing = [each for each in found["verdicts"] if each["stands"] and each["purpose"] == "learning"]
         assert [each["verdict"] for each in standing] == ([row["verdict"]] if row["verdict"] else [])
