@@ -28,7 +28,7 @@ class Refused(BadInput):
         super().__init__(reason)
 
 
-class Request(Struct, frozen=True):
+class PageRequest(Struct, frozen=True):
     """A request: its path, its parameters and its headers, whose names are in lower case."""
 
     method: str
@@ -37,7 +37,7 @@ class Request(Struct, frozen=True):
     headers: Mapping[str, str]
 
 
-def parse_request(head: bytes) -> Request:
+def parse_request(head: bytes) -> PageRequest:
     """Return the request whose line and headers these are, up to the empty line. Raises `Refused`."""
     line, _, rest = head.partition(b"\r\n")
     if len(line) > limits.REQUEST_LINE_BYTES:
@@ -52,7 +52,7 @@ def parse_request(head: bytes) -> Request:
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         raise Refused(400, "a request has no body here")
     path, _, query = target.partition("?")
-    return Request(method, path, _parameters(query), headers)
+    return PageRequest(method, path, _parameters(query), headers)
 
 
 def _headers(text: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ _GUARDS = {
 }
 
 
-class Response(Struct, frozen=True, kw_only=True):
+class PageResponse(Struct, frozen=True, kw_only=True):
     """A response: its status, body and media type, further headers, and the policy under which a browser shows it.
 
     `live_after` is set where the body is no end of it: positions follow, those after this one.
@@ -50,12 +50,12 @@ class Response(Struct, frozen=True, kw_only=True):
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def json_response(value: Any, status: int = 200) -> Response:
+def json_response(value: Any, status: int = 200) -> PageResponse:
     """Return a value as JSON."""
-    return Response(status=status, body=msgspec.json.encode(value))
+    return PageResponse(status=status, body=msgspec.json.encode(value))
 
 
-def refusal(status: int, reason: str) -> Response:
+def refusal(status: int, reason: str) -> PageResponse:
     """Return the response to a request that is not answered."""
     allow = (("Allow", "GET, HEAD"),) if status == 405 else ()
-    return Response(status=status, body=msgspec.json.encode({"error": reason}), headers=allow)
+    return PageResponse(status=status, body=msgspec.json.encode({"error": reason}), headers=allow)

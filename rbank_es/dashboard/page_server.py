@@ -17,7 +17,7 @@ from time import monotonic
 
 from rbank_es import limits
 from rbank_es.dashboard.http_request import END, Refused, parse_request
-from rbank_es.dashboard.http_response import Response, refusal
+from rbank_es.dashboard.http_response import PageResponse, refusal
 from rbank_es.dashboard.page_site import PageSite
 from rbank_es.dashboard.position_watch import PositionWatch
 from rbank_es.errors import BadInput
@@ -106,7 +106,7 @@ class PageServer:
         else:
             _send(client, _whole(refusal(503, f"{limits.LIVE_VIEWERS} pages follow this bank already; close one")))
 
-    def _follow(self, client: socket.socket, response: Response) -> None:
+    def _follow(self, client: socket.socket, response: PageResponse) -> None:
         _send(client, response.head() + b": following\n\n")
         seen, told = response.live_after or 0, monotonic()
         while not self._stop.is_set() and _is_there(client):
@@ -153,7 +153,7 @@ def _part(client: socket.socket) -> None:
                 break
 
 
-def _whole(response: Response) -> bytes:
+def _whole(response: PageResponse) -> bytes:
     return response.head() + response.body
 
 

@@ -14,8 +14,8 @@ from http.cookies import CookieError, SimpleCookie
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers import ANSWERS, answer
-from rbank_es.dashboard.http_request import Refused, Request
-from rbank_es.dashboard.http_response import Response, json_response, refusal
+from rbank_es.dashboard.http_request import PageRequest, Refused
+from rbank_es.dashboard.http_response import PageResponse, json_response, refusal
 from rbank_es.dashboard.served_page import served_page
 from rbank_es.errors import (
     AmbiguousId,
@@ -58,7 +58,7 @@ class PageSite:
         self._tickets.add(ticket)
         return f"http://{self._hosts[0]}/?token={ticket}"
 
-    def respond(self, request: Request) -> Response:
+    def respond(self, request: PageRequest) -> PageResponse:
         """Return the response to a request; errors name no file."""
         try:
             self._check_origin(request)
@@ -71,7 +71,7 @@ class PageSite:
         except RBankError as error:
             return refusal(*reason_of(error, self.bank.name))
 
-    def _check_origin(self, request: Request) -> None:
+    def _check_origin(self, request: PageRequest) -> None:
         host = request.headers.get("host", "")
         if host not in self._hosts:
             raise Refused(421, "this server answers to 127.0.0.1 and localhost with its port, and to no other name")
@@ -80,11 +80,11 @@ class PageSite:
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise Refused(403, "a page of another site asked")
 
-    def _let_in(self, token: str) -> Response:
+    def _let_in(self, token: str) -> PageResponse:
         if not (self._is_token(token) or self._spend(token)):
             raise Refused(401, "this is not the address that rbank-es serve printed")
         cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
-        return Response(status=303, headers=(("Location", "/"), ("Set-Cookie", cookie)))
+        return PageResponse(status=303, headers=(("Location", "/"), ("Set-Cookie", cookie)))
 
     def _spend(self, ticket: str) -> bool:
         known = next((each for each in self._tickets if hmac.compare_digest(each.encode(), ticket.encode())), None)
@@ -99,7 +99,7 @@ class PageSite:
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token.encode())
 
-    def _check_cookie(self, request: Request) -> None:
+    def _check_cookie(self, request: PageRequest) -> None:
         try:
             found = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
         except CookieError:
@@ -107,15 +107,15 @@ class PageSite:
         if found is None or not self._is_token(found.value):
             raise Refused(401, "open the address that rbank-es serve printed: it has the token")
 
-    def _route(self, request: Request) -> Response:
+    def _route(self, request: PageRequest) -> PageResponse:
         if request.path == "/":
             html, policy = served_page(self.bank)
-            return Response(body=html.encode(), media="text/html", policy=policy)
+            return PageResponse(body=html.encode(), media="text/html", policy=policy)
         name = request.path.removeprefix(API)
         if name == request.path or name not in (*ANSWERS, LIVE):
             raise Refused(404, "there is no such page")
         if name == LIVE:
-            return Response(media="text/event-stream", live_after=_position(request.parameters.get("after")))
+            return PageResponse(media="text/event-stream", live_after=_position(request.parameters.get("after")))
         found = answer(self.bank, name, request.parameters, prompts=self._prompts, statement_s=limits.STATEMENT_S)
         return json_response(found)
 
