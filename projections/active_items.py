@@ -16,9 +16,9 @@ from typing import Any
 
 from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
 from rbank_es.policies.vector_relevance import VectorRanking
-from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.full_text import FTS_COLUMNS, fts_ddl
+from rbank_es.projections.held_words import HeldWords
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
 from rbank_es.projections.vector_index import HeldVectors, selected
@@ -42,7 +42,6 @@ SELECT item, wins_of(item) AS wins, losses_of(item) AS losses, support_of(item) 
 _PASSING = """
 SELECT c.text, c.item FROM active_items c WHERE c.text IN (SELECT value FROM json_each(?)) AND {condition}
 """
-_WANTED = "SELECT c.item FROM active_items c WHERE {condition}"
 _BATCH = 500
 """Items whose words are split into tokens at once: they are in memory together."""
 _TRIES = (2, 16, 64)
@@ -73,7 +72,8 @@ class ActiveItems:
         # The index is quicker where numbers are used again.
         self._free: list[int] = []
         self._held: dict[str, tuple[int, ItemState]] = {}
-        self._documents: dict[str, Document] | None = None
+        self._words = HeldWords(self._tokenizer)
+        self._uncounted: set[int] = set()
 
     def close(self) -> None:
         """Drop the index."""
@@ -82,7 +82,6 @@ class ActiveItems:
 
     def update(self, entries: Iterable[tuple[str, ItemState | None]]) -> None:
         """Take items as they are now; one that isn't active, or None, is dropped."""
-        self._documents = None
         self._connection.execute("BEGIN")
         added: list[tuple[int, ItemState]] = []
         for id, entry in entries:
@@ -130,13 +129,13 @@ class ActiveItems:
 
     def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the best items by the definition of word relevance."""
-        if self._documents is None:
-            rows = [_words(entry) for _, entry in self._held.values()]
-            self._documents = dict(zip(self._held, self._tokenizer.documents(rows), strict=True))
-        condition, values = filters.sql()
-        wanted = {id for (id,) in self._connection.execute(_WANTED.format(condition=condition), values)}
-        tokens = self._tokenizer.read([word for word, _ in words])
-        return rank_documents(words, tokens, formula, k, self._documents, wanted)
+        if self._uncounted:
+            held = {number: entry for number, entry in self._held.values() if number in self._uncounted}
+            uncounted = sorted(self._uncounted)
+            for start in range(0, len(uncounted), _BATCH):
+                self._words.update({number: held.get(number) for number in uncounted[start : start + _BATCH]})
+            self._uncounted.clear()
+        return self._words.by_words(words, formula, k, filters)
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors that were taken; None where the query has none."""
@@ -152,11 +151,13 @@ class ActiveItems:
             )
             self._scores.add(number, tokens)
             self._unindexed.append((_INDEX, (number, *words)))
+            self._uncounted.add(number)
 
     def _drop(self, number: int, entry: ItemState) -> None:
         self._connection.execute("DELETE FROM active_items WHERE text = ?", (number,))
         self._scores.drop(number)
         self._free.append(number)
+        self._uncounted.add(number)
         self._unindexed.append((_UNINDEX, (number, *_words(entry))))
 
 

@@ -165,11 +165,8 @@ class _Writer:
         """Yield the new texts up to number `end`, and record their lengths."""
         rows = self._run.execute(_TEXTS, (self.last, end))
         while some := rows.fetchmany(_READ_AT_ONCE):
-            # A line break is in no name, so the parts of the columns are those of their lines.
-            columns = [text for _, *row in some for text in (*row, " ".join(compound_parts("\n".join(row))))]
-            tokens = tokenizer.sequences(columns)
-            for (number, *_), of_text in zip(some, zip(*[tokens] * 5, strict=True), strict=True):
-                own, parts, length = _counted(of_text)
+            for (number, *_), of_text in zip(some, tokens_by_column(tokenizer, [row for _, *row in some]), strict=True):
+                own, parts, length = counted(of_text)
                 self._note_length(length)
                 codes = array("I", map(self._codes.__getitem__, chain(own.values(), parts.values())))
                 yield ReadText(number, (*own, *parts), len(own), codes)
@@ -237,7 +234,19 @@ class _Writer:
         self._run.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
 
 
-def _counted(columns: Sequence[Iterable[str]]) -> tuple[dict[str, int], dict[str, int], int]:
+def tokens_by_column(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterator[tuple[Iterable[str], ...]]:
+    """Yield the tokens of title, desc, content, tags and parts of each row of the first four."""
+    # A line break is in no name, so the parts of the columns are those of their lines.
+    columns = [text for row in rows for text in (*row, " ".join(compound_parts("\n".join(row))))]
+    return zip(*[tokenizer.sequences(columns)] * 5, strict=True)
+
+
+def counts_of(packed: int) -> tuple[int, ...]:
+    """Return the counts that are packed in a number: of title, desc, content, tags and parts."""
+    return tuple(packed // one & _COUNT for one in (_TITLE, _DESC, 1, _TAGS, _PART))
+
+
+def counted(columns: Sequence[Iterable[str]]) -> tuple[dict[str, int], dict[str, int], int]:
     """Return the packed counts of tokens in columns, those of tokens among parts alone, and the number in columns."""
     title, desc, content, tags, parts = columns
     # A Counter counts in C, and most tokens are in the content.
@@ -262,7 +271,7 @@ class _Codes(dict[int, int]):
         self._run = connection
 
     def __missing__(self, packed: int) -> int:
-        counts = [packed // one & _COUNT for one in (_TITLE, _DESC, 1, _TAGS, _PART)]
+        counts = counts_of(packed)
         known = 'SELECT code FROM word_counts WHERE (title, "desc", content, tags, parts) = (?, ?, ?, ?, ?)'
         rows = self._run.execute(known, counts).fetchall()
         if not rows:

@@ -25,7 +25,7 @@ _LOOK = 4
 """A sum is looked at before terms that more than one in so many of the texts with a sum have: looking takes as long as
 adding to so many."""
 _FEW = 200
-"""RankedTexts that are scored rather than sifted by another term."""
+"""Texts that are scored rather than sifted by another term."""
 
 
 class Postings(NamedTuple):
