@@ -239,28 +239,59 @@ def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: Exit
     beside = folder / chosen.suite
     place = beside if given["tasks_file"] is None and beside.exists() else chosen.suite
     suite = load_suite(place)
-    paths = given["paths"] or _paths(suite, Path(place).parent, given["endpoint"])
+    folders = Path(place).parent
+    sources = {} if given["paths"] or given["endpoint"] else _several(suite, folders, stack)
+    named = msgspec.structs.replace(chosen, suite=suite.name)
+    if sources:
+        if given["constraints"] is not None:
+            raise BadInput(
+                "--constraints are about one ontology, and the suite's tasks are about several: leave it out"
+            )
+        first, *_ = sources.values()
+        return gather(named, suite, first, others=sources, folder=folder)
+    paths = given["paths"] or _paths(suite, folders, given["endpoint"])
     source = _source(paths, suite, given, stack)
     curated = read_constraints(given["constraints"], paths) if paths else None
-    named = msgspec.structs.replace(chosen, suite=suite.name)
     return gather(named, suite, source, constraints=curated, folder=folder)
+
+
+def _several(suite: Suite, folder: Path, stack: ExitStack) -> dict[str, Source]:
+    """Open the sources of a suite whose tasks name several; return none where they name one, or none.
+
+    Raises `BadInput` for an ontology without files.
+    """
+    from rbank_es.experiments.materials import about
+
+    names = dict.fromkeys(name for task in suite.tasks if (name := about(task)) is not None)
+    endpoints = {task.endpoint for task in suite.tasks if task.ontology is None}
+    if len(names) < 2:
+        return {}
+    return {
+        name: open_named_source((), name, None, None, stack)
+        if name in endpoints
+        else open_named_source(_files_of(suite, name, folder), None, None, name, stack)
+        for name in names
+    }
+
+
+def _files_of(suite: Suite, about: str, folder: Path) -> tuple[str, ...]:
+    if about in suite.files:
+        return tuple(str(folder / file) for file in suite.files[about])
+    if about == LIGHTS:
+        return (LIGHTS,)
+    raise BadInput(
+        f"the suite {suite.name} is about {about}: name its files with --ont, or those of each ontology in the suite"
+    )
 
 
 def _paths(suite: Suite, folder: Path, endpoint: str | None) -> tuple[str, ...]:
     """Return the files of the one ontology that a suite is about, where no source is named. Raises `BadInput`."""
     if endpoint is not None:
         return ()
-    if len(suite.ontologies) != 1:
-        raise BadInput(
-            f"the suite {suite.name} names {', '.join(suite.ontologies) or 'no ontology'}: name one source with --ont "
-            "or --endpoint"
-        )
+    if not suite.ontologies:
+        raise BadInput(f"the suite {suite.name} names no ontology: name one source with --ont or --endpoint")
     [about] = suite.ontologies
-    if about in suite.files:
-        return tuple(str(folder / file) for file in suite.files[about])
-    if about == LIGHTS:
-        return (LIGHTS,)
-    raise BadInput(f"the suite {suite.name} is about {about}: name its files with --ont")
+    return _files_of(suite, about, folder)
 
 
 def _source(paths: Sequence[str], suite: Suite, given: dict[str, Any], stack: ExitStack) -> Source:

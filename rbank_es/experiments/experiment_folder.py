@@ -180,13 +180,15 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source_digest(self) -> str | None:
-        """The SHA-256 of the ontology that the agents asked; None for an endpoint."""
-        known = self.environment.get("source")
+        """The SHA-256 of the only ontology that the agents asked; None for an endpoint, and for several sources."""
+        known = self.environment.get("source") if "sources" not in self.environment else None
         digest = known.get("sha256") if isinstance(known, dict) else None
         return digest if isinstance(digest, str) else None
 
     def require_source(self, source: Source | None) -> None:
         """Raise `BadInput` for a source that is not the one that the agents asked."""
+        if source is not None and "sources" in self.environment:
+            raise BadInput("the agents asked several sources, so no terms are looked up: leave out --ont")
         if source is not None and source.ontology is not None and source.ontology.digest != self.source_digest:
             raise BadInput(
                 f"the ontology {source.id} is not the one that the agents asked: its digest is "

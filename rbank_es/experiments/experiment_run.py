@@ -51,6 +51,7 @@ from rbank_es.system.files import kind_of, write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
+    from rbank_es.sparql.source import Source
 
 PACKAGES = ("msgspec", "dspy", "pyoxigraph", "rdflib", "sqlite-utils", "deno")
 """Packages on whose versions a result may depend."""
@@ -154,8 +155,6 @@ def _require_same(folder: Path, name: str, wanted: bytes) -> None:
 
 def environment(materials: Materials) -> dict[str, Any]:
     """Return what a result may depend on beside the definition and the suite, as plain data."""
-    ontology = materials.source.ontology
-    source = {"sha256": ontology.digest} if ontology is not None else {"url": materials.source.url}
     scripted = any(choice.scripted for choice in materials.experiment.models.values())
     return {
         "kind": "SCRIPTED: a script stood in for the model" if scripted else "models",
@@ -165,11 +164,20 @@ def environment(materials: Materials) -> dict[str, Any]:
         "packages": {name: _version(name) for name in PACKAGES},
         "definition": materials.experiment.digest,
         "suite": materials.suite.digest,
-        "source": {"id": materials.source.id, **source},
+        "source": _named(materials.source),
+        **(
+            {"sources": {name: _named(source) for name, source in materials.others.items()}} if materials.others else {}
+        ),
         "seeds": materials.digests.seeds,
         "guides": materials.digests.guides,
         "constraints": materials.digests.constraints,
     }
+
+
+def _named(source: Source) -> dict[str, Any]:
+    """Return what names a source and its content."""
+    content = {"sha256": source.ontology.digest} if source.ontology is not None else {"url": source.url}
+    return {"id": source.id, **content}
 
 
 def _version(package: str) -> str | None:
@@ -189,13 +197,14 @@ def _base(materials: Materials, folder: Path) -> Bank:
         return Bank.open(place)
     except BankNotFound:
         place.parent.mkdir(exist_ok=True)
-    ontology, experiment = materials.source.ontology, materials.experiment
+    experiment = materials.experiment
+    ontologies = [source.ontology for source in materials.sources if source.ontology is not None]
 
     def fill(bank: Bank) -> None:
         from rbank_es.exchange.file_import import import_paths
 
         # Registered here and not by the first run, whose beginning is where a trial may be cut back to.
-        if ontology is not None:
+        for ontology in ontologies:
             bank.append(registration(ontology))
         for name in shared_seeds(experiment):
             import_paths(bank, [materials.seeds[name].path])

@@ -18,6 +18,7 @@ from rbank_es.experiments.suite import Suite
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
 
 # Deterministic, because equal conditions must have equal digests.
@@ -64,16 +65,21 @@ def _sha256(facts: Any) -> str:
     return hashlib.sha256(_ENCODER.encode(facts)).hexdigest()
 
 
+NO_OTHERS: Mapping[str, Any] = {}
+
+
 class Materials(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment with everything that its definition names, read once; the models are those of the experiment.
 
-    `constraints` are the curated ones of the ontology, None if there are none. `guides` and `seeds` are by the names
-    in the definition.
+    `source` is what the tasks are about that name nothing else; `others` are the sources of a suite about several, by
+    what its tasks name: the id of an ontology or an endpoint. `constraints` are the curated ones of the only ontology,
+    None if there are none. `guides` and `seeds` are by the names in the definition.
     """
 
     experiment: Experiment
     suite: Suite
     source: Source
+    others: Mapping[str, Source] = {}
     constraints: str | None = None
     guides: Mapping[str, str] = {}
     seeds: Mapping[str, SeedPack] = {}
@@ -86,6 +92,15 @@ class Materials(msgspec.Struct, frozen=True, kw_only=True):
         curated = self.constraints if condition.curated and "L1" in condition.layers else None
         guide = self.guides.get(condition.guide) if "L3" in condition.layers else None
         return condition.settings(models, constraints=curated, guide=guide)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All sources."""
+        return tuple({each.id: each for each in (self.source, *self.others.values())}.values())
+
+    def source_of(self, task: Task) -> Source:
+        """Return the source that a task is about."""
+        return self.others.get(about(task) or "", self.source)
 
     @property
     def digests(self) -> MaterialDigests:
@@ -105,25 +120,40 @@ def _text_sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def about(task: Task) -> str | None:
+    """Return what a task names as its source: the id of an ontology, else an endpoint; None where it names none."""
+    return task.ontology or task.endpoint
+
+
 def gather(
-    experiment: Experiment, suite: Suite, source: Source, *, constraints: str | None = None, folder: Path | None = None
+    experiment: Experiment,
+    suite: Suite,
+    source: Source,
+    *,
+    others: Mapping[str, Source] = NO_OTHERS,
+    constraints: str | None = None,
+    folder: Path | None = None,
 ) -> Materials:
     """Return the materials of an experiment; files that it names are in `folder`, or in the working directory.
 
-    Raises `BadInput` for a task about another ontology, and for a file that is missing or unreadable.
+    Raises `BadInput` for a task about another source, a guide that would have to be about several, and for a file that
+    is missing or unreadable.
     """
-    others = sorted({str(task.ontology) for task in suite.tasks if task.ontology not in (None, source.id)})
-    if others:
+    unknown = sorted({str(task.ontology) for task in suite.tasks if task.ontology not in (None, source.id, *others)})
+    if unknown:
         raise BadInput(
-            f"{suite.name} has tasks about {', '.join(others)}, and the source is called {source.id}: one experiment "
-            "asks one source; take a suite about it alone, or name the source as they do with --id"
+            f"{suite.name} has tasks about {', '.join(unknown)}, and the source is called {source.id}: take a suite "
+            "about it alone, let the suite name the files of each ontology, or name the source as they do with --id"
         )
+    if others and any("L3" in each.layers for each in experiment.condition):
+        raise BadInput("a guide (L3) is about one ontology, and the suite's tasks are about several: leave out L3")
     guides = {each.guide for each in experiment.condition if each.guide != WRITTEN}
     packs = {name for each in experiment.condition for name in each.seeds}
     return Materials(
         experiment=experiment,
         suite=suite,
         source=source,
+        others=others,
         constraints=constraints,
         guides={name: _guide(name, folder) for name in sorted(guides)},
         seeds={name: _pack(name, folder) for name in sorted(packs)},

@@ -133,7 +133,7 @@ def _condition(materials: Materials, condition: Condition, prices: Prices | None
     settings, tasks = materials.settings(condition), materials.suite.tasks
     with Bank.create("memory:", policies=condition.choices()) as bank:
         _seed(bank, materials, condition)
-        texts = [estimated_context(task, settings, materials.source, bank).text for task in tasks]
+        texts = [estimated_context(task, settings, materials.source_of(task), bank).text for task in tasks]
         manual = manual_chars(settings, materials.source)
         # No guide is written yet: its summary will fill its budget.
         manual += budgets_of(settings.preset, settings.budgets)["L3"] if condition.needs_guide else 0

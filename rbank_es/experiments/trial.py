@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -172,7 +172,7 @@ class _Life:
         if not own:
             return None
         task = next(each for each in self.tasks if each.id == own[-1].task_id)
-        with LoopResources(bank, self.settings, self.materials.source, **self.parts) as resources:
+        with LoopResources(bank, self.settings, self.materials.source_of(task), **self.parts) as resources:
             loop = ClosedLoop(resources)
             ended = [
                 ran for event in own if event.task_id == task.id and (ran := loop.history.runs[event.run]).is_usable
@@ -225,12 +225,19 @@ class _Life:
     def _recorded_tasks(self, bank: Bank, on_task: OnTaskEnd | None) -> None:
         """Work on each task that doesn't count yet. Raises `LoopStopped` where one doesn't count after it was run."""
         record: dict[str, Any] = {"suite": self.materials.suite.digest, "trial": self.trial}
-        with LoopResources(bank, self.settings, self.materials.source, **record, **self.parts) as resources:
-            loop = ClosedLoop(resources)
+        with ExitStack() as stack:
+            # A loop asks one source; all of them take up what the others recorded, because they share the bank.
+            loops = {
+                source.id: ClosedLoop(
+                    stack.enter_context(LoopResources(bank, self.settings, source, **record, **self.parts))
+                )
+                for source in self.materials.sources
+            }
             begun = {event.task_id for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted)}
             left = [task for task in self.tasks if task.id not in begun]
             self.done = len(self.tasks) - len(left)
             for task in left:
+                loop = loops[self.materials.source_of(task).id]
                 result = loop.run(task)
                 if not loop.is_done(task):
                     _require_settled(bank, loop.history, result)

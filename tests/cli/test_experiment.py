@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es.bank import Bank
+from rbank_es.events import ContextBuilt, RunStarted
 from rbank_es.experiments.suite import Suite, write_suite
 from tests.cli_runner import digest_of, fails, run
 from tests.experiments.folders import pair, suite_of, written
 from tests.experiments.test_ratings import RATED
 from tests.loop.loops import TASKS
-from tests.loop.test_closed_loop import REACT
+from tests.loop.test_closed_loop import REACT, of_type
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -158,3 +160,77 @@ def test_answers_are_rated_by_a_rubric_and_the_report_shows_it(tmp_path: Path) -
     run("experiment", "report", "pair", cwd=tmp_path)
     assert "Rating by a model, of a rubric" in (tmp_path / "pair" / "report.html").read_text()
     assert run("experiment", "check", "pair", "--json", cwd=tmp_path).json["ok"]
+
+
+TWO = {
+    "ontologies": {"pets": ["pets.ttl"]},
+    "tasks": [
+        {"id": "lights", "ontology": "lights", "question": "How many lighthouses are there?",
+         "gold_sparql": "SELECT (COUNT(?l) AS ?n) { ?l a lt:Lighthouse }"},
+        {"id": "pets", "ontology": "pets", "question": "How many dogs are there?",
+         "gold_sparql": "SELECT (COUNT(?d) AS ?n) { ?d a <http://pets.example/Dog> }"},
+    ],
+}  # fmt: skip
+PETS = """
+@prefix p: <http://pets.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+p:Dog a rdfs:Class ; rdfs:label "Dog" . p:rex a p:Dog . p:max a p:Dog .
+"""
+TWO_TURNS = "".join(
+    f"""
+[[task]]
+id = "{task["id"]}"
+[[task.agent]]
+fields.next_thought = "That is it."
+fields.next_tool_name = "SUBMIT"
+fields.next_tool_args = {{ answer = "some", sparql = "{task["gold_sparql"]}" }}
+"""
+    for task in TWO["tasks"]
+)
+EACH = """
+name = "each"
+title = "Two ontologies"
+suite = "two.json"
+orders = 2
+[shared]
+executor = "react"
+judge = "checks"
+[[condition]]
+name = "card"
+layers = ["L0"]
+"""
+
+
+def test_each_task_of_a_suite_about_several_ontologies_asks_its_own(tmp_path: Path) -> None:
+    for name, text in {
+        "two.json": json.dumps(TWO),
+        "pets.ttl": PETS,
+        "turns.toml": TWO_TURNS,
+        "each.toml": EACH,
+    }.items():
+        (tmp_path / name).write_text(text)
+    command = ("experiment", "run", "each.toml", "--lm", "script:turns.toml")
+    assert run(*command, "--dry-run", "--json", cwd=tmp_path).json["runs"] == 4
+    done = run(*command, "--json", cwd=tmp_path).json
+    assert [(each["right"], each["wrong"]) for each in done["trials"]] == [(2, 0)] * 2
+    with Bank.open(tmp_path / "experiments" / "each" / "banks" / "card" / "o0-r0") as bank:
+        asked = {each.task_id: each.ontology for each in of_type(bank, RunStarted)}
+        given = {each.run.split("-")[0]: bank.text(each.texts[1]) or "" for each in of_type(bank, ContextBuilt)}
+    assert asked == {"lights": "lights", "pets": "pets"}
+    assert "Dog" in given["pets"] and "Lighthouse" in given["lights"]
+    before = digest_of(tmp_path / "experiments")
+    run(*command, cwd=tmp_path)
+    assert digest_of(tmp_path / "experiments") == before
+    folder = "experiments/each"
+    run("experiment", "report", folder, cwd=tmp_path)
+    assert run("experiment", "check", folder, "--json", cwd=tmp_path).json["ok"]
+    assert "asked several sources" in fails("experiment", "report", folder, "--ont", "pets.ttl", cwd=tmp_path)
+
+
+def test_a_guide_over_several_ontologies_and_one_without_files_are_refused(tmp_path: Path) -> None:
+    for name, text in {"two.json": json.dumps(TWO), "pets.ttl": PETS, "each.toml": EACH}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "guided.toml").write_text(EACH.replace('["L0"]', '["L3"]'))
+    command = ("experiment", "run", "--dry-run")
+    assert "is about one ontology" in fails(*command, "guided.toml", cwd=tmp_path)
+    (tmp_path / "two.json").write_text(json.dumps({"tasks": TWO["tasks"]}))
+    assert "is about pets: name its files" in fails(*command, "each.toml", cwd=tmp_path)
