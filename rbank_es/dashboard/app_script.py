@@ -41,7 +41,8 @@ def app_script() -> str:
 @cache
 def app_style() -> str:
     """Return the style sheet of the app, its colours included."""
-    return colour_rules() + asset("app.css")
+    rules = re.sub(r"/\*.*?\*/", "", asset("app.css"))
+    return colour_rules() + "\n".join(line.strip() for line in rules.split("\n") if line.strip())
 
 
 def module_order() -> list[str]:

@@ -45,7 +45,7 @@ def write_page(
     Raises `CannotWrite` where the system refuses or `path` is no file.
     """
     data = page_data(bank, view, options or ExportOptions())
-    content = exported_page(data).encode("utf-8", "surrogatepass")
+    content = exported_page(data, newest_runs(view)).encode("utf-8", "surrogatepass")
     try:
         goal, size_bytes = write_replacing(path, [content], follow=True)
     except OSError as refused:
@@ -56,9 +56,9 @@ def write_page(
     )
 
 
-def exported_page(data: dict[str, Any]) -> str:
-    """Return the page of the data as one HTML document; the same data give the same document."""
-    return app_page(data["bank"]["name"], _summary(data), data=compact_json({"packed": gzipped(data)}))
+def exported_page(data: dict[str, Any], newest: Sequence[dict[str, Any]]) -> str:
+    """Return the page of the data as one HTML document, with the newest runs as a table for where no script runs."""
+    return app_page(data["bank"]["name"], _summary(data, newest), data=compact_json({"packed": gzipped(data)}))
 
 
 def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
@@ -78,7 +78,6 @@ def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
         **facts.by_position(),
         "tables": tables,
         "blocks": list(run_blocks(bank, position, whole, prompts=options.prompts)),
-        "newest": _newest(view),
     }
 
 
@@ -106,7 +105,7 @@ def _failed(view: View) -> frozenset[str]:
     )
 
 
-def _newest(view: View) -> list[dict[str, Any]]:
+def newest_runs(view: View) -> list[dict[str, Any]]:
     """Return the newest runs as the page shows them where no script runs."""
     rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: limits.PAGE_SUMMARY_RUNS]
     return [
@@ -114,9 +113,9 @@ def _newest(view: View) -> list[dict[str, Any]]:
     ]
 
 
-def _summary(data: dict[str, Any]) -> Html:
+def _summary(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Html:
     """Return what the page says before, or without, its script."""
-    bank, rows = data["bank"], data["newest"]
+    bank = data["bank"]
     runs = data["in_file"]["runs"]
     forked = f" Forked from {bank['forked_from']}." if bank["forked_from"] else ""
     said = f"As of position {data['marks']['head']:,}: {plural(runs, 'run')}.{forked}"

@@ -1,4 +1,4 @@
-"""Compact forms of the data of an exported page: columns, a table of lines, and gzip in base64."""
+"""Compact forms of the data of an exported page: columns, a table of lines, and gzip in base 85."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+_HARMLESS = bytes.maketrans(b"<>&", b",.:")
 
 Column = list[Any] | dict[str, list[Any]]
 
@@ -38,7 +40,7 @@ def packed_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[st
 
 
 class LineTable:
-    """The distinct lines of many texts, each of which becomes a list of their numbers."""
+    """The distinct lines of many texts, each of which becomes a list of spans of their numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -49,8 +51,15 @@ class LineTable:
         return list(self._numbers)
 
     def put(self, text: str) -> list[int]:
-        """Return the numbers of a text's lines; joined, the lines are the text."""
-        return [self._numbers.setdefault(line, len(self._numbers)) for line in _LINES.split(text) if line]
+        """Return the numbers of a text's lines in spans, first and length in turn; joined, the lines are the text."""
+        spans: list[int] = []
+        for line in filter(None, _LINES.split(text)):
+            number = self._numbers.setdefault(line, len(self._numbers))
+            if spans and spans[-2] + spans[-1] == number:
+                spans[-1] += 1
+            else:
+                spans += (number, 1)
+        return spans
 
 
 def compact_json(data: Any) -> str:
@@ -60,10 +69,13 @@ def compact_json(data: Any) -> str:
 
 
 def gzipped(data: Any) -> str:
-    """Return data as JSON, gzipped, in base64; the same data give the same text."""
+    """Return data as JSON, gzipped, in base 85; the same data give the same text.
+
+    The alphabet is that of `base64.b85encode` with `,.:` for `<>&`, because the text stands in an HTML document.
+    """
     # A lone surrogate has no UTF-8: as an escape in ASCII it survives.
     try:
         raw = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         raw = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
-    return base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
+    return base64.b85encode(gzip.compress(raw, 9, mtime=0)).translate(_HARMLESS).decode()

@@ -48,6 +48,15 @@ test("a log of any length has a bounded number of ticks", () => {
   assert.deepEqual(binnedTicks([0, 2, 4]), [{ bin: 1, share: 0.5 }, { bin: 2, share: 1 }]);
 });
 
+test("bytes are read back from base 85", async () => {
+  const { bytesOf, unpack } = await from("file_source");
+  assert.deepEqual([...bytesOf("")], []);
+  assert.deepEqual([...bytesOf("{{")], [255]);
+  assert.deepEqual([...bytesOf("00000")], [0, 0, 0, 0]);
+  // `base64.b85encode(gzip.compress(b'{"a":1}', 9, mtime=0))`, with its three characters changed.
+  assert.deepEqual(await unpack("ABzY8000000t2g7N.s8ktOWqCtQ%Gb0000"), { a: 1 });
+});
+
 test("columns are unpacked as they were packed", () => {
   assert.deepEqual(columnValues({ deltas: [1, 0, 4] }), [1, 1, 5]);
   assert.deepEqual(columnValues({ values: ["a", null], at: [0, 1, 0] }), ["a", null, "a"]);

@@ -54,12 +54,15 @@ def served(bank: Bank, question: Question) -> Any:
 def questions_at(bank: Bank, position: int, things: int) -> Iterator[Question]:
     """Each kind of question as of a position, and about the newest `things` runs and items."""
     at = {"at": str(position)}
-    for name in ("bank", "overview", "runs", "items"):
+    for name in ("bank", "overview", "runs", "items", "review", "leakage"):
         yield name, at
+    yield "changes", at | {"from": str(position // 2)}
+    yield from (("leakage", at | {"by": by}) for by in ("run", "flag"))
     with bank.as_of(position) as view:
         runs, items = [row["run"] for row in view.rows("runs")], [row["id"] for row in view.items()]
     yield from (("run", at | {"id": run}) for run in runs[-things:])
     yield from (("item", at | {"id": item}) for item in items[-things:])
+    yield "compare", at | dict(zip("ab", runs[-2:], strict=False))
 
 
 def differing(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
@@ -125,6 +128,12 @@ LISTS: list[Question] = [
     *(("run", given) for given in ({"id": "nobody"}, {"id": "lights-08-6e9adf73-1", "after": "140"})),
     *(("text", {"seq": "140", "path": path}) for path in ("texts.0", "texts.9", "nothing", "__proto__", "layers")),
     ("item", {"id": "constructor"}),
+    *(
+        ("leakage", {"by": "run", "sort": sort, "limit": "5"})
+        for sort in ("-context_size", "red_flags", "started", "run")
+    ),
+    *(("changes", given) for given in ({"from": "200"}, {"from": "605"}, {"from": "x"}, {})),
+    *(("compare", given) for given in ({"a": "nobody", "b": "nobody"}, {"a": "lights-08-6e9adf73-1"})),
 ]
 
 

@@ -17,8 +17,8 @@ Shown = dict[str, Any]
 PROMPT_FIELDS = frozenset({(LmCalled, "request"), (LmCalled, "response"), (ContextBuilt, "texts")})
 """The texts that models were sent and answered, by type and field: left out where prompts are."""
 
-_UNSEEN = frozenset({"request_key"})
-"""Texts that say nothing to a reader."""
+_UNSEEN = frozenset({"run", "request_key", "config_digest", "calls"})
+"""Fields that say nothing to a reader: digests, ids of calls, and the run that was asked for."""
 
 
 def shown_event(event: Event, *, prompts: bool = True, chars: int = limits.EVENT_TEXT_CHARS) -> Shown:
@@ -27,7 +27,7 @@ def shown_event(event: Event, *, prompts: bool = True, chars: int = limits.EVENT
     A text is {text, chars, more}: its beginning, its whole length, and the path of the whole, None where this is all.
     `text` is None for one that was erased, or is left out. Prompts and answers of models are lists of {role, text}.
     """
-    facts = {name: getattr(event, name) for name in facts_of(type(event)) if name != "run"}
+    facts = {name: getattr(event, name) for name in facts_of(type(event)) if name not in _UNSEEN}
     known = {name: msgspec.to_builtins(value) for name, value in facts.items() if value not in (None, "", (), {})}
     texts = {}
     for name in texts_of(type(event)):

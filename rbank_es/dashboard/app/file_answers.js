@@ -78,7 +78,8 @@ export function overviewAnswer(bank, position) {
   };
 }
 
-function wantsLook(row) {
+/** Return whether a person should look at a run: its verdict and score differ, or it ended without a verdict. */
+export function wantsLook(row) {
   return (isDecided(row) && isScored(row) && row.verdict !== row.score) || (row.outcome !== null && row.verdict === null);
 }
 

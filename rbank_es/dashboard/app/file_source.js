@@ -1,24 +1,53 @@
 // The source of an exported page: answers computed from the rows in the file, as of any position.
 import { BankRows } from "./bank_rows.js";
 import { bankAnswer, itemsAnswer, overviewAnswer, runsAnswer } from "./file_answers.js";
+import { changesAnswer, comparison } from "./difference_answer.js";
 import { itemFacts } from "./item_answer.js";
+import { leakageAnswer } from "./leakage_answer.js";
+import { reviewAnswer } from "./review_answer.js";
 import { eventsPage, runFacts, textAt } from "./run_answer.js";
 import { BadRequest, numberOf } from "./row_list.js";
+import { searchAnswer } from "./search_answer.js";
 import { charCount, cut } from "./visible_text.js";
 
-/** Unpack what the exporter packed: base64 of gzip of JSON. Raises where the browser can't. */
+/** Unpack what the exporter packed: JSON, gzipped, in base 85. Raises where the browser can't. */
 export async function unpack(packed) {
   if (typeof DecompressionStream === "undefined") {
     throw new Error("This browser can't unpack the page's data: it has no DecompressionStream. Use a browser of 2023 or later.");
   }
-  const bytes = Uint8Array.from(atob(packed), (char) => char.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  return new Response(new Blob([bytesOf(packed)]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+// Of `base64.b85encode`, with `,.:` for `<>&`: those would need escapes in a page.
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%:()*+-;,=.?@^_`{|}~";
+
+/** Return the bytes of a text in base 85: four for five characters, the last group shortened. */
+export function bytesOf(text) {
+  const places = new Uint8Array(128);
+  for (let i = 0; i < 85; i += 1) places[ALPHABET.charCodeAt(i)] = i;
+  const missing = (5 - (text.length % 5)) % 5;
+  const bytes = new DataView(new ArrayBuffer(((text.length + missing) / 5) * 4));
+  for (let i = 0; i < text.length; i += 5) {
+    let number = 0;
+    for (let j = i; j < i + 5; j += 1) number = number * 85 + (j < text.length ? places[text.charCodeAt(j)] : 84);
+    bytes.setUint32((i / 5) * 4, number);
+  }
+  return new Uint8Array(bytes.buffer, 0, bytes.byteLength - missing);
 }
 
 const TEXT_CHARS = 65536;
 
 /** Answers from a file. `answers` by name take the bank's rows, a position and what was asked. */
-export const fileAnswers = { bank: bankAnswer, overview: overviewAnswer, runs: runsAnswer, items: itemsAnswer };
+export const fileAnswers = {
+  bank: bankAnswer,
+  overview: overviewAnswer,
+  runs: runsAnswer,
+  items: itemsAnswer,
+  review: reviewAnswer,
+  changes: changesAnswer,
+  leakage: leakageAnswer,
+  search: searchAnswer,
+};
 
 export class FileSource {
   constructor(data) {
@@ -45,16 +74,25 @@ export class FileSource {
   async answer(name, position, asked) {
     if (name === "run") return this.run(asked.id, position, asked);
     if (name === "item") return itemFacts(this.bank, asked.id, position) ?? missing("item", asked.id, position);
+    if (name === "compare") return comparison(await this.facts(asked.a, position), await this.facts(asked.b, position));
     if (name === "text") return this.text(asked, position);
-    const answer = fileAnswers[name];
+    const answer = Object.hasOwn(fileAnswers, name) && fileAnswers[name];
     if (!answer) throw new BadRequest(`there is no answer "${name}"`);
     return answer(this.bank, position, asked);
   }
 
+  /** Return what is known of a run but its events. */
+  async facts(id, position) {
+    return runFacts(this.bank, id, position, await this.eventsUpto(id, position)) ?? missing("run", id, position);
+  }
+
+  async eventsUpto(id, position) {
+    return (await this.eventsOf(id))?.filter((event) => event.seq <= position) ?? null;
+  }
+
   async run(id, position, { after }) {
-    const events = (await this.eventsOf(id))?.filter((event) => event.seq <= position) ?? null;
-    const facts = runFacts(this.bank, id, position, events);
-    if (!facts) return missing("run", id, position);
+    const facts = await this.facts(id, position);
+    const events = await this.eventsUpto(id, position);
     const page = events ? eventsPage(events, numberOf(after, 0, 0, Number.MAX_SAFE_INTEGER)) : { events: null, next: null };
     return { ...facts, ...page };
   }
@@ -84,8 +122,15 @@ export class FileSource {
 function joined(value, lines) {
   if (Array.isArray(value)) return value.map((each) => joined(each, lines));
   if (value === null || typeof value !== "object") return value;
-  if ("t" in value) return typeof value.t === "string" ? value : { t: value.t.map((line) => lines[line]).join("") };
+  if ("t" in value) return typeof value.t === "string" ? value : { t: spanText(value.t, lines) };
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, joined(each, lines)]));
+}
+
+/** Return the lines of spans, first and length in turn, as one text. */
+function spanText(spans, lines) {
+  let text = "";
+  for (let i = 0; i < spans.length; i += 2) text += lines.slice(spans[i], spans[i] + spans[i + 1]).join("");
+  return text;
 }
 
 function missing(kind, id, position) {

@@ -44,7 +44,7 @@ function marks({ bank, inFile }) {
 
 function content(page, state, context) {
   if (!page) return [h("h2", null, "No such page"), h("p", null, h("a", { href: context.href("overview") }, "To the overview"))];
-  if (state.error) return problem(state, context);
+  if (state.error) return page.refused && !state.later ? page.refused(state.error, context) : problem(state, context);
   return page.view(state.answers, context);
 }
 

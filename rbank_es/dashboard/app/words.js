@@ -41,5 +41,5 @@ export function wilson(k, n) {
 
 /** Return the text as a word that a POSIX shell takes unchanged. */
 export function shellWord(text) {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\"'\"'") + "'";
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\"'\"'") + "'";
 }

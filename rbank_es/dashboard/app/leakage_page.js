@@ -1,0 +1,83 @@
+// Leakage: text that reached the prompt although a short handle would have been enough.
+import { bar } from "./charts.js";
+import { pager, runLink, table } from "./parts.js";
+import { h } from "./renderer.js";
+import { count, plural } from "./words.js";
+
+export const leakagePage = {
+  name: "leakage",
+  tab: "Leakage",
+  title: () => "Leakage",
+  ask: ({ parameters: { sort, after } }) => ({ tools: ["leakage", { by: "tool" }], runs: ["leakage", { by: "run", sort, after }], flags: ["leakage", { by: "flag" }] }),
+  view: ({ tools, runs, flags }, context) => [
+    h("h2", null, "Leakage"),
+    h("p", { class: "muted" }, "Text that reached the model's prompt although a short handle would have been enough. Sizes are in characters; a dash was not recorded."),
+    figures(tools.flags, context.bank.flags),
+    byTool(tools, context),
+    byRun(runs, context),
+    pager(context, runs),
+    raised(flags, context),
+  ],
+};
+
+const NAMES = { single_return: "Large return", items_injected: "Items injected", context_size: "Large context" };
+
+function figures(counts, limits) {
+  const about = { single_return: `one call returned over ${count(limits.return_chars)}`, items_injected: `more than ${count(limits.items_injected)} items in a context`, context_size: `a context over ${count(limits.context_chars)}` };
+  const one = (kind) => h("div", { key: kind }, h("dt", null, NAMES[kind]), h("dd", { class: "value" }, count(counts[kind])), h("dd", null, about[kind]));
+  return h("dl", { class: "figures" }, Object.keys(NAMES).map(one));
+}
+
+function byTool(tools, context) {
+  const most = Math.max(1, ...tools.rows.map((row) => row.total_chars_returned ?? 0));
+  const columns = [
+    { name: "Tool", cell: (row) => h("code", null, row.tool) },
+    { name: "Returned", cell: (row) => [bar((row.total_chars_returned ?? 0) / most), " ", h("span", { class: "number" }, count(row.total_chars_returned))] },
+    { name: "Calls", number: true, cell: (row) => count(row.calls) },
+    { name: "Errors", number: true, cell: (row) => count(row.errors) },
+    { name: "Largest return", number: true, cell: (row) => over(row.max_single_return, context.bank.flags.return_chars) },
+    { name: "Large returns", number: true, cell: (row) => over(row.large_returns, 0) },
+    { name: "Truncated", number: true, cell: (row) => count(row.truncated) },
+  ];
+  return [h("h3", null, "By tool"), table({ caption: `${plural(tools.total, "tool")}, those that returned most first`, columns, rows: tools.rows, key: "tool" })];
+}
+
+function over(value, limit) {
+  return value > limit ? h("span", { class: "over-limit", title: `over ${count(limit)}` }, count(value)) : count(value);
+}
+
+function byRun(runs, context) {
+  const { flags } = context.bank;
+  const column = (name, key, cell) => ({ name, sort: key, number: true, cell: cell ?? ((row) => count(row[key])) });
+  const columns = [
+    { name: "Run", sort: "started", wide: true, cell: (row) => h("div", { class: "clamp" }, runLink(context, row)) },
+    column("Flags", "red_flags", (row) => over(row.red_flags, 0)),
+    column("Returned", "total_chars_returned"),
+    column("Largest", "max_single_return", (row) => over(row.max_single_return, flags.return_chars)),
+    column("Context", "context_size", (row) => over(row.context_size, flags.context_chars)),
+    column("Items", "memory_items_injected", (row) => over(row.memory_items_injected, flags.items_injected)),
+    column("Longest prompt", "prompt_chars_max"),
+    column("Printed", "stdout_chars"),
+    column("In variables", "variables_chars"),
+    column("Tool calls", "tool_calls"),
+    column("Steps", "iterations"),
+    column("Sub-calls", "subcalls"),
+  ];
+  const sort = context.address.parameters.sort || "-started";
+  return [h("h3", null, "By run"), table({ caption: plural(runs.total, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) })];
+}
+
+function raised(flags, context) {
+  if (!flags.rows.length) return [h("h3", null, "Red flags"), h("p", { class: "muted" }, "No run went over a limit.")];
+  const rows = flags.rows.map((row) => ({ ...row, key: `${row.seq} ${row.flag}` }));
+  const columns = [
+    { name: "Flag", cell: (row) => NAMES[row.flag] ?? row.flag },
+    { name: "Value", number: true, cell: (row) => count(row.value) },
+    { name: "Limit", number: true, cell: (row) => count(row.threshold) },
+    { name: "Times over", number: true, cell: (row) => (row.threshold ? `${(row.value / row.threshold).toFixed(1)}×` : "–") },
+    { name: "Tool", cell: (row) => (row.tool ? h("code", null, row.tool) : h("span", { class: "muted" }, "the context")) },
+    { name: "Run", cell: (row) => h("a", { href: context.href("run", row.run), class: "text" }, row.run) },
+    { name: "At", number: true, cell: (row) => h("a", { href: context.href("run", row.run, { at: row.seq }) }, count(row.seq)) },
+  ];
+  return [h("h3", null, "Red flags"), table({ caption: `${plural(flags.total, "flag")}, the newest first`, columns, rows, key: "key" })];
+}

@@ -1,0 +1,47 @@
+// The answer `review` of an exported bank: what a person should look at, each with the command that settles it. Pure.
+import { wantsLook } from "./file_answers.js";
+import { itemRows } from "./item_rows.js";
+import { compared } from "./row_list.js";
+import { runRows, short } from "./run_rows.js";
+import { shellWord } from "./words.js";
+
+const ROWS = 200;
+
+export function reviewAnswer(bank, position) {
+  const newest = (place, id) => (a, b) => b[place] - a[place] || compared(a[id], b[id]);
+  const runs = runRows(bank, position).filter(wantsLook).sort(newest("started", "run"));
+  const items = [...itemRows(bank, position)].sort(newest("born", "id"));
+  const { name } = bank.data.bank;
+  const losing = items.filter((row) => row.state === "active" && row.losses > row.wins);
+  const lost = ({ wins, losses }) => `lost ${inGroups(losses)} of ${inGroups(wins + losses)} decided uses`;
+  return {
+    verdicts: part(runs, (row) => verdictRow(name, row)),
+    pending: part(items.filter((row) => row.state === "pending"), (row) => itemRow(row, "it waits for a person", commandOn("admit", [name, row.id]))),
+    losing: part(losing, (row) => itemRow(row, lost(row), commandOn("retract", [name, row.id], "--because TEXT"))),
+  };
+}
+
+function inGroups(number) {
+  return number.toLocaleString("en-US");
+}
+
+function part(rows, made) {
+  return { total: rows.length, rows: rows.slice(0, ROWS).map(made) };
+}
+
+function verdictRow(name, { run, task, verdict, score }) {
+  const facts = { run, task: short(task), verdict, score };
+  if (verdict === null) return { ...facts, why: "it ended, and nobody judged it", command: commandOn("judge run", [name, run], "--ont FILE") };
+  return { ...facts, why: `judged a ${verdict}, and scored a ${score}`, command: commandOn("overrule", [name, run], `--${score} --reason TEXT`) };
+}
+
+function itemRow({ id, src, wins, losses, title }, why, command) {
+  return { id, src, wins, losses, title: short(title), why, command };
+}
+
+/** Return a command line: a verb, quoted names, options; options first where a name could be taken for one. */
+export function commandOn(verb, names, options = "") {
+  const quoted = names.map(shellWord).join(" ");
+  const line = names.some((name) => name.startsWith("-")) ? `${verb} ${options} -- ${quoted}` : `${verb} ${quoted} ${options}`;
+  return `rbank-es ${line}`.trimEnd();
+}
