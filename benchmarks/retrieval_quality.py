@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from rbank_es.data import LIGHTS, lights
 from rbank_es.events.items import Item, Polarity
-from rbank_es.experiments.retrieval_comparison import RetrievalComparison, compare_retrieval
+from rbank_es.experiments.retrieval_comparison import RetrievalComparison, compare_retrieval, injection_shares
 from rbank_es.policies import Bm25V1, Bm25V2, Filters, RetrievalPolicy
 from rbank_es.policies.retrieval_quality import CaseQuality, RelevanceCase, evaluate, read_cases
 from rbank_es.projections.active_items import ActiveItems
@@ -156,13 +156,34 @@ class Bench:
 
 def table(bench: Bench) -> Iterator[str]:
     """Yield the lines of a Markdown table: every policy on both halves, with its paired difference from bm25-1."""
-    yield f"\n{bench.held.name}: {len(bench.held.items)} items, {len(bench.held.cases)} cases\n"
+    yield f"\n{bench.held.name}: {len(bench.held.items)} items, {len(bench.held.cases)} cases, ranked without a floor\n"
     yield "| half | policy | hit@1 | recall@10 | reciprocal rank | less bm25-1's recall@10 |"
     yield "|---|---|---|---|---|---|"
     for half in ("chosen", "unseen"):
         plain = bench.measured(POLICIES["bm25-1"], half)
         for name, policy in POLICIES.items():
-            yield f"| {half} | {name} | {_cells(compare_retrieval(plain, bench.measured(policy, half)))} |"
+            ranked = bench.measured(without_floor(policy), half)
+            yield f"| {half} | {name} | {_cells(compare_retrieval(plain, ranked))} |"
+
+
+def without_floor(policy: RetrievalPolicy) -> RetrievalPolicy:
+    """Return a policy that withholds nothing: how well it ranks doesn't depend on its floor."""
+    return replace(policy, coverage=0.0, coverage_alone=0.0) if isinstance(policy, Bm25V2) else policy
+
+
+def given_table(bench: Bench) -> Iterator[str]:
+    """Yield the lines of a Markdown table: what runs would be given unasked, by the floor of each policy."""
+    yield "\n| half | policy | precision | coverage | unrelated questions given something |"
+    yield "|---|---|---|---|---|"
+    for half in ("chosen", "unseen"):
+        for name in ("bm25-1", "bm25-2"):
+            shares = injection_shares(bench.measured(POLICIES[name], half))
+            cells = " | ".join(_share(each) for each in (shares.precision, shares.coverage, shares.disturbed))
+            yield f"| {half} | {name} | {cells} |"
+
+
+def _share(found: tuple[float, float, float] | None) -> str:
+    return "" if found is None else "{:.2f} [{:.2f}, {:.2f}]".format(*found)
 
 
 def _cells(found: RetrievalComparison) -> str:
@@ -189,7 +210,7 @@ def grid(benches: Sequence[Bench]) -> Iterator[str]:
     """Yield every combination of settings by its mean recall and hit@1 over the sets, on the half for choosing."""
     rows = []
     for values in product(*GRID.values()):
-        policy = Bm25V2(**dict(zip(GRID, values, strict=True)))  # type: ignore[arg-type]
+        policy = without_floor(Bm25V2(**dict(zip(GRID, values, strict=True))))  # type: ignore[arg-type]
         scores = []
         for bench in benches:
             related = [case for case in bench.measured(policy, "chosen") if case.related]
@@ -213,7 +234,7 @@ def main() -> None:
         return
     for bench in benches:
         with closing(bench):
-            print("\n".join(table(bench)))
+            print("\n".join([*table(bench), *given_table(bench)]))
 
 
 if __name__ == "__main__":

@@ -61,8 +61,9 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         Weight,
         Meta(
             description="How far support moves a hit: its score is multiplied by 1 + this, times ln of the candidates "
-            "that landed on it and count. Default: 0: experiments with models are to judge it; with a simulated "
-            "learner, 1 gained 3 to 7 points (docs/studies/poisoned-bank.md)."
+            "that landed on it and count. Default: 0, until experiments with models judge it. With a simulated "
+            "learner, 1 gained 1 to 3 points where judges pass failures, and lost 2 where they don't "
+            "(docs/studies/poisoned-bank.md)."
         ),
     ] = 0.0
     pool: Annotated[
