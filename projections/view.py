@@ -55,7 +55,20 @@ SELECT from_seq FROM main.item_states s WHERE from_seq > :after AND from_seq <= 
 UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'retrieval' AND from_seq > :after AND from_seq <= :seq
 UNION SELECT to_seq FROM main.policy_choices WHERE kind = 'retrieval' AND to_seq > :after AND to_seq <= :seq
 UNION SELECT from_seq FROM main.word_vectors WHERE from_seq > :after AND from_seq <= :seq
-ORDER BY 1
+"""
+# What a policy that weighs outcomes goes by beside: support, uses, verdicts, and which uses count.
+_OUTCOME_CHANGES = """
+SELECT from_seq FROM main.item_support WHERE from_seq > :after AND from_seq <= :seq
+UNION SELECT to_seq FROM main.item_support WHERE to_seq > :after AND to_seq <= :seq
+UNION SELECT from_seq FROM main.exposures WHERE from_seq > :after AND from_seq <= :seq
+UNION SELECT from_seq FROM main.verdicts WHERE purpose = 'learning' AND from_seq > :after AND from_seq <= :seq
+UNION SELECT to_seq FROM main.verdicts WHERE purpose = 'learning' AND to_seq > :after AND to_seq <= :seq
+UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'attribution' AND from_seq > :after AND from_seq <= :seq
+UNION SELECT to_seq FROM main.policy_choices WHERE kind = 'attribution' AND to_seq > :after AND to_seq <= :seq
+"""
+_RANKINGS = """
+SELECT DISTINCT name, version FROM main.policy_choices
+WHERE kind = 'retrieval' AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :after)
 """
 _FILL = """
 INSERT INTO temp.items_fts (rowid, title, "desc", content, tags)
@@ -93,13 +106,19 @@ class View(ViewRows):
     """The bank as it was at `position`. Made by `ReadModels`; a context manager; may be used by several threads."""
 
     def memory_changes(self, after: int) -> list[int]:
-        """Return the positions after `after`, in order, at which what a search goes by changed: items, vectors, policy.
+        """Return the positions after `after`, in order, at which what a search goes by changed: items, vectors, policy;
+        with a policy that weighs outcomes also support, uses and verdicts.
 
-        Between two of them every search finds the same, with the same scores.
+        Between two of them every search that leaves no task out finds the same, with the same scores.
         """
+        from rbank_es.policies import weighs_outcomes
+
+        bounds = {"after": after, "seq": self.position}
         with self._reading() as connection:
-            rows = connection.execute(_MEMORY_CHANGES, {"after": after, "seq": self.position})
-            return [position for (position,) in rows]
+            found = {position for (position,) in connection.execute(_MEMORY_CHANGES, bounds)}
+            if any(weighs_outcomes(name, version) for name, version in connection.execute(_RANKINGS, bounds)):
+                found |= {position for (position,) in connection.execute(_OUTCOME_CHANGES, bounds)}
+        return sorted(found)
 
     def active_spans(self, item: str) -> list[tuple[int, int | None]]:
         """Return from which position to which (None: still) an item was active, in order."""

@@ -43,6 +43,7 @@ from rbank_es.policies.retrieval import (
     RetrievalPolicy,
     WordShare,
     retrieval_policy,
+    weighs_outcomes,
 )
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
 from rbank_es.policies.selection import BestOf, selection_policy
@@ -101,4 +102,5 @@ __all__ = [
     "retrieval_policy",
     "selection_policy",
     "title_similarity",
+    "weighs_outcomes",
 ]

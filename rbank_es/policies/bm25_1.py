@@ -58,6 +58,7 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
     """BM25 over the full-text index; ties are broken by item id."""
 
     name: ClassVar[str] = "bm25"
+    weighs_outcomes: ClassVar[bool] = False
 
     weights: Annotated[
         tuple[Weight, Weight, Weight, Weight],

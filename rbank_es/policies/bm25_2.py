@@ -27,6 +27,7 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2
+    weighs_outcomes: ClassVar[bool] = False
 
     weights: Annotated[
         tuple[Weight, Weight, Weight, Weight],

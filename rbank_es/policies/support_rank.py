@@ -22,6 +22,7 @@ class SupportRanking(Bm25V1, frozen=True, kw_only=True):
     """BM25, moved by the number of lessons that came to the same; ties are broken by item id."""
 
     name: ClassVar[str] = "support"
+    weighs_outcomes: ClassVar[bool] = True
 
     weight: Annotated[
         Weight,

@@ -22,6 +22,7 @@ class UtilityRanking(Bm25V1, frozen=True, kw_only=True):
     """BM25, moved by the win rate that an item has proven; ties are broken by item id."""
 
     name: ClassVar[str] = "utility"
+    weighs_outcomes: ClassVar[bool] = True
 
     weight: Annotated[
         Weight,

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es import Bank
 from rbank_es.errors import BadPoint, ProjectionError
 from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels, rebuild
+from tests.cli.misled import judged, learned, ran
 from tests.fakes import FakeLog, dump, shown
 from tests.projections.test_search import born
 from tests.strategies import stamped
@@ -217,3 +219,25 @@ def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
             found[seq] = len(view.search("taxa"))
             assert len(view.search("taxa", policy=Bm25V1(k=2))) == 2
     assert found == {2: 3, 3: 2, 4: 3, 5: 3}
+
+
+@pytest.mark.parametrize("name", ["support", "utility"])
+def test_memory_changes_where_what_a_ranking_weighs_does(name: str) -> None:
+    """Between two changes a search under `support` or `utility` finds the same with the same scores: nowhere else does
+    a bisection look."""
+    with Bank.create("memory:") as bank:
+        bank.set_policies({"retrieval": {"name": name, "version": 1}})
+        item = bank.remember("Sort by tower height", "The property towerHeight is in metres.").item
+        start = bank.position
+        for run in ("a", "b"):
+            bank.append([*ran(run, item), judged(run, "success")])
+            learned(bank, bank.state().items[item].item, (run, "success"))
+        bank.append(judged("b", "failure", "human"))
+        found = []
+        for position in range(start, bank.position + 1):
+            with bank.as_of(position) as view:
+                found.append([(hit.id, hit.score) for hit in view.search("tower height")])
+        changed = {at for at in range(1, len(found)) if found[at] != found[at - 1]}
+        with bank.as_of(bank.position) as view:
+            told = {position - start for position in view.memory_changes(start)}
+    assert len(changed) >= 2 and changed <= told

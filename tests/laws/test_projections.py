@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.events import Event
+from rbank_es.events import Event, PolicyChoice, PolicySet
 from rbank_es.policies import Bm25V1
 from rbank_es.projections import all_projections
 from rbank_es.projections.read_models import ReadModels, rebuild
@@ -290,3 +290,28 @@ def test_positions_at_which_memory_changed_and_spans_of_items_are_those_of_the_f
                 assert all(one.stop < next_.start for one, next_ in itertools.pairwise(spans))
                 inside = [any(at in span for span in spans) for at in range(len(states))]
                 assert inside == [id in active(state) for state in states]
+
+
+@settings(max_examples=examples(15), deadline=None)
+@given(
+    histories(
+        min_size=8, max_size=24, chapters=("learned", "learned", "consolidated", "again", "judged", "judged", "context")
+    ),
+    st.sampled_from(("support", "utility")),
+    st.sampled_from(WORDS),
+)
+def test_a_search_that_weighs_outcomes_changes_only_where_memory_did(
+    history: list[Event], name: str, word: str
+) -> None:
+    """Also support, uses and verdicts are then what a search goes by; against the search at every position."""
+    choice = PolicyChoice(kind="retrieval", name=name, version=1, settings={})
+    events = stamped([PolicySet(policies=(choice,)), *(each for each in history if not isinstance(each, PolicySet))])
+    with place() as path, ReadModels.open(path) as models:
+        models.catch_up(FakeLog(events))
+        found = []
+        for position in range(1, len(events) + 1):
+            with models.as_of(position) as view:
+                found.append([(hit.id, hit.score) for hit in view.search(word, limits.SEARCH_HITS)])
+        with models.live() as view:
+            told = set(view.memory_changes(1))
+    assert {at for at in range(2, len(events) + 1) if found[at - 1] != found[at - 2]} <= told
