@@ -7,7 +7,7 @@ end and a return, a fork and an absorption. It is lost with the item's words: no
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.events import WordsEmbedded
@@ -95,7 +95,7 @@ class HeldVectors:
         """Return the cosines of a query with `active_items`; None where it has no vector."""
         wanted = self._held.get((model, "query"), {}).get(text_digest(query))
         known = self._held.get((model, "item"), {})
-        return None if wanted is None else _compared(connection, wanted, known.get)
+        return None if wanted is None else _compared(connection, wanted, known.items())
 
 
 def cosines_at(connection: sqlite3.Connection, position: int, query: str, model: str) -> Cosines | None:
@@ -105,21 +105,20 @@ def cosines_at(connection: sqlite3.Connection, position: int, query: str, model:
     row = connection.execute(_OF_QUERY, (model, text_digest(query), position, position)).fetchone()
     if row is None:
         return None
-    known = dict(connection.execute(_OF_ITEMS, (model, position, position)))
-
-    def find(digest: str) -> bytes | None:
-        text = known.get(digest)
-        return None if text is None else loaded(text)
-
-    return _compared(connection, loaded(row[0]), find)
+    known = connection.execute(_OF_ITEMS, (model, position, position))
+    return _compared(connection, loaded(row[0]), ((digest, loaded(vector)) for digest, vector in known))
 
 
-def _compared(connection: sqlite3.Connection, query: bytes, find: Callable[[str], bytes | None]) -> Cosines:
+def _compared(connection: sqlite3.Connection, query: bytes, vectors: Iterable[tuple[str, bytes]]) -> Cosines:
     from rbank_es.policies.vector_relevance import compared
 
-    rows = connection.execute(_WORDS)
-    words = ((item, embedded_text(title, desc, content, tags=tags)) for item, title, desc, content, tags in rows)
-    return compared(query, [(item, find(text_digest(text))) for item, text in words])
+    digests = {
+        item: text_digest(embedded_text(title, desc, content, tags=tags))
+        for item, title, desc, content, tags in connection.execute(_WORDS)
+    }
+    wanted = frozenset(digests.values())
+    found = compared(query, ((digest, vector) for digest, vector in vectors if digest in wanted), len(wanted))
+    return {item: found.get(digest) for item, digest in digests.items()}
 
 
 def selected(connection: sqlite3.Connection, cosines: Cosines | None, filters: Filters) -> VectorRanking | None:

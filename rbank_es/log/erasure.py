@@ -30,7 +30,7 @@ class _Facts(msgspec.Struct):
     run: str | None = None
 
 
-OF_ERASED = "vector of it"
+AS_VECTOR = "as a vector"
 """The form of a vector that goes because its text goes."""
 
 _EMBEDDED = b'{"type":"words_embedded"'
@@ -284,7 +284,7 @@ class _Search(Generic[Part]):
                 for unit in lines.split(line)[2]:
                     # A handle shows the digest, too, because it is the beginning of the text.
                     if unit.path.startswith("vectors.") and not digests.isdisjoint(_DIGEST.findall(unit.raw)):
-                        self._add(line, unit, part, form=OF_ERASED)
+                        self._add(line, unit, part, form=AS_VECTOR)
         return len(self.found) > known
 
     def _digests(self, shared: Collection[str]) -> frozenset[bytes]:

@@ -53,11 +53,18 @@ def dimensions(text: str) -> int:
     return len(loaded(text)) // array("h").itemsize
 
 
-def compared(query: bytes, items: Sequence[tuple[str, bytes | None]]) -> dict[str, float | None]:
-    """Return the cosine of a query with each item; None for one without a vector, or with one of another size."""
-    fit = [(id, vector) for id, vector in items if vector is not None and len(vector) == len(query)]
-    found = cosines(query, [vector for _, vector in fit])
-    return dict.fromkeys((id for id, _ in items), None) | dict(zip((id for id, _ in fit), found, strict=True))
+def compared(query: bytes, vectors: Iterable[tuple[str, bytes]], most: int) -> dict[str, float]:
+    """Return the cosine of a query with each vector of its size, by name. At most `most` are expected.
+
+    Vectors are taken as they come, because those of a large bank would fill the memory.
+    """
+    import_numpy = most * len(query) // 2 > limits.VECTOR_PRODUCTS_IN_PYTHON
+    found: dict[str, float] = {}
+    fit = ((name, vector) for name, vector in vectors if len(vector) == len(query))
+    while block := list(islice(fit, _ROWS)):
+        scored = cosines(query, [vector for _, vector in block], import_numpy=import_numpy)
+        found.update(zip((name for name, _ in block), scored, strict=True))
+    return found
 
 
 def nearest(cosines: Mapping[str, float], k: int) -> list[tuple[str, float]]:
@@ -65,11 +72,10 @@ def nearest(cosines: Mapping[str, float], k: int) -> list[tuple[str, float]]:
     return heapq.nsmallest(k, cosines.items(), key=lambda hit: (-hit[1], hit[0]))
 
 
-def cosines(query: bytes, vectors: Sequence[bytes]) -> list[float]:
-    """Return the cosine of a rounded vector with each of others of its size."""
-    products = len(vectors) * len(query) // 2
-    numpy = "numpy" in sys.modules or products > limits.VECTOR_PRODUCTS_IN_PYTHON
-    return (numpy and _by_numpy(query, vectors)) or by_python(query, vectors)
+def cosines(query: bytes, vectors: Sequence[bytes], *, import_numpy: bool = False) -> list[float]:
+    """Return the cosine of a rounded vector with each of others of its size, by numpy where it is loaded or wanted."""
+    numpy = import_numpy or "numpy" in sys.modules
+    return (numpy and by_numpy(query, vectors)) or by_python(query, vectors)
 
 
 def by_python(query: bytes, vectors: Sequence[bytes]) -> list[float]:
@@ -83,26 +89,17 @@ def by_python(query: bytes, vectors: Sequence[bytes]) -> list[float]:
     return found
 
 
-def _by_numpy(query: bytes, vectors: Sequence[bytes]) -> list[float] | None:
+def by_numpy(query: bytes, vectors: Sequence[bytes]) -> list[float] | None:
     """Return the cosines; None where numpy is not installed."""
     try:
         import numpy
     except ImportError:
         return None
     wanted = numpy.frombuffer(query, dtype=numpy.int16).astype(numpy.float64)
-    length = numpy.sqrt(wanted @ wanted)
-    found: list[float] = []
-    for block in _blocks(vectors):
-        numbers = numpy.frombuffer(b"".join(block), dtype=numpy.int16)
-        rows = numbers.reshape(len(block), -1).astype(numpy.float64)
-        found += ((rows @ wanted) / (length * numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows)))).tolist()
+    rows = numpy.frombuffer(b"".join(vectors), dtype=numpy.int16).reshape(len(vectors), -1).astype(numpy.float64)
+    lengths = numpy.sqrt(wanted @ wanted) * numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
+    found: list[float] = ((rows @ wanted) / lengths).tolist()
     return found
-
-
-def _blocks(vectors: Iterable[bytes]) -> Iterable[list[bytes]]:
-    left = iter(vectors)
-    while block := list(islice(left, _ROWS)):
-        yield block
 
 
 def _little_endian(vector: bytes) -> bytes:

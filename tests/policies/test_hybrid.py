@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,7 @@ from rbank_es.events.items import ItemText
 from rbank_es.events.vector_text import read_vector, text_digest, text_of_item, vector_text
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V2, Filters, HybridV1
-from rbank_es.policies.vector_relevance import by_python, cosines, loaded, rounded, stored
+from rbank_es.policies.vector_relevance import by_numpy, by_python, cosines, loaded, rounded, stored
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import fold
@@ -50,7 +51,8 @@ def test_a_cosine_is_the_same_by_python_and_by_numpy(vectors: list[list[float]])
     """To the last bit, and within 1e-4 of that of the unrounded vectors."""
     pytest.importorskip("numpy")
     query, *others = [rounded(vector) for vector in [vectors[0], *vectors]]
-    found = cosines(query, others)
+    found = by_numpy(query, others)
+    assert found is not None and found == cosines(query, others)
     assert struct.pack(f"{len(found)}d", *found) == struct.pack(f"{len(found)}d", *by_python(query, others))
     for vector, cosine in zip(vectors, found, strict=True):
         assert cosine == pytest.approx(plain_cosine(vectors[0], vector), abs=1e-4)
@@ -68,6 +70,15 @@ def test_a_vector_is_read_back_as_float32_from_its_text(numbers: list[float]) ->
     assert digest == "0" * 64
     assert read.tolist() == numbers
     assert loaded(stored(rounded(numbers))) == rounded(numbers)
+
+
+@given(st.text(max_size=30) | st.binary(max_size=30).map(lambda data: f"{'0' * 64} {b64encode(data).decode()}"))
+def test_any_text_is_a_vector_with_a_direction_or_refused(text: str) -> None:
+    try:
+        numbers = read_vector(text).numbers
+    except ValueError:
+        return
+    assert any(numbers) and math.isfinite(sum(numbers))
 
 
 @pytest.mark.parametrize(
