@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -10,8 +12,20 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, contains, equals, list_options, print_list
+from rbank_es.cli.shared.output import Cell
+from rbank_es.cli.shared.row_list import (
+    Row,
+    RowFilter,
+    RowList,
+    Rows,
+    bounded,
+    contains,
+    equals,
+    list_options,
+    print_list,
+)
 from rbank_es.events.items import Polarity, Source
+from rbank_es.projections.paged_view import RowCondition
 from rbank_es.state import ItemStatus
 from rbank_es.state.proportion import wilson
 
@@ -26,6 +40,9 @@ FIELDS = (
 
 The win rate is between `win_rate_low` and `win_rate_high` (Wilson, 95 %), None without a decided use.
 """
+
+DERIVED = frozenset({"win_rate_low", "win_rate_high", "runs", "tags"})
+"""Fields that are no column of the read models, or not as they are shown."""
 
 
 @command(
@@ -54,34 +71,31 @@ def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int |
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
         born = {name: opened.resolve(given[name]) for name in ("since", "until") if given[name] is not None}
-        rows = _rows(view)
-        columns = {
-            "item": lambda row: row["id"],
-            "state": lambda row: row["state"],
-            "source": lambda row: row["src"],
-            "domain": lambda row: row["domain"],
-            "support": lambda row: row["support"],
-            "uses": lambda row: row["uses"],
-            "wins": lambda row: row["wins"],
-            "win rate": _win_rate,
-            "title": lambda row: row["title"] or "[erased]",
-        }
-        filters = _filters(view, given, born)
-        listed = RowList("items", rows, filters, columns, ["title", "domain"], "-born_seq", FIELDS)
+        listed = RowList(
+            "items",
+            view,
+            _filters(view, given, born),
+            partial(_made, view, with_runs=as_json or as_csv or (sort or "").endswith("runs")),
+            FIELDS,
+            DERIVED,
+            lambda _: COLUMNS,
+            ["title", "domain"],
+            "-born_seq",
+        )
         facts = {"bank": opened.name, "position": view.position}
         print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
 
-def _rows(view: View) -> list[dict[str, Any]]:
-    drawn = _source_runs(view)
-    rows = []
-    for row in view.items():
+def _made(view: View, rows: Rows, *, with_runs: bool) -> Rows:
+    drawn = _source_runs(view) if with_runs else {}
+    made = []
+    for row in rows:
         tags = msgspec.json.decode(row["tags"]) if row["tags"] else []
         low, high = wilson(row["wins"], row["wins"] + row["losses"]) or (None, None)
         rates = {"win_rate_low": low and round(low, 4), "win_rate_high": high and round(high, 4)}
         whole = row | rates | {"tags": tags, "runs": drawn.get(row["id"], [])}
-        rows.append({name: whole[name] for name in FIELDS})
-    return rows
+        made.append({name: whole[name] for name in FIELDS})
+    return made
 
 
 def _win_rate(row: Row) -> str | None:
@@ -103,9 +117,21 @@ def _source_runs(view: View) -> dict[str, list[str]]:
     return {item: list(names) for item, names in drawn.items()}
 
 
-def _filters(view: View, given: dict[str, Any], born: dict[str, int]) -> list[RowFilter]:
-    from rbank_es.bank.ids import whole_id
+COLUMNS: Mapping[str, Callable[[Row], Cell]] = {
+    "item": lambda row: row["id"],
+    "state": lambda row: row["state"],
+    "source": lambda row: row["src"],
+    "domain": lambda row: row["domain"],
+    "support": lambda row: row["support"],
+    "uses": lambda row: row["uses"],
+    "wins": lambda row: row["wins"],
+    "win rate": _win_rate,
+    "title": lambda row: row["title"] or "[erased]",
+}
+"""The columns of the table."""
 
+
+def _filters(view: View, given: dict[str, Any], born: dict[str, int]) -> list[RowFilter]:
     filters = [
         *(
             each
@@ -115,12 +141,17 @@ def _filters(view: View, given: dict[str, Any], born: dict[str, int]) -> list[Ro
         *contains("--text", ["title", "desc", "content"], given["text"]),
     ]
     if (tag := given["tag"]) is not None:
-        filters.append(RowFilter("--tag", tag, lambda row: tag in row["tags"]))
+        filters.append(RowFilter("--tag", tag, RowCondition(("tags",), "has", tag)))
     if given["run"] is not None:
-        run = whole_id(view, "run", given["run"])
-        filters.append(RowFilter("--run", run, lambda row: run in row["runs"]))
-    if "since" in born:
-        filters.append(RowFilter("--since", given["since"], lambda row: row["born_seq"] > born["since"]))
-    if "until" in born:
-        filters.append(RowFilter("--until", given["until"], lambda row: row["born_seq"] <= born["until"]))
-    return filters
+        filters.append(_of_run(view, given["run"]))
+    filters += bounded("--since", given["since"], "born_seq", "after", born.get("since"))
+    return filters + bounded("--until", given["until"], "born_seq", "upto", born.get("until"))
+
+
+def _of_run(view: View, given: str) -> RowFilter:
+    """Return the filter for items that were drawn from a run, or are supported by it."""
+    from rbank_es.bank.ids import whole_id
+
+    run = whole_id(view, "run", given)
+    drawn = tuple(item for item, runs in _source_runs(view).items() if run in runs)
+    return RowFilter("--run", run, RowCondition(("id",), "among", drawn))

@@ -10,8 +10,19 @@ import click
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import Cell, format_cost, format_time
-from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, contains, equals, list_options, print_list
+from rbank_es.cli.shared.row_list import (
+    Row,
+    RowFilter,
+    RowList,
+    Rows,
+    bounded,
+    contains,
+    equals,
+    list_options,
+    print_list,
+)
 from rbank_es.events.run_events import Outcome
+from rbank_es.projections.paged_view import RowCondition
 
 FIELDS = (
     "run", "task", "task_id", "level", "family", "suite", "ontology", "endpoint", "executor", "model", "mode",
@@ -65,50 +76,50 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
 
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
-        rows = [_fields(row) for row in view.rows("runs")]
         filters = _filters(given)
         if (item := given["item"]) is not None:
             id = whole_id(view, "item", item)
-            edges = view.rows("lineage_edges", source_kind="item", source=id, relation="used_in")
-            users = {edge["target"] for edge in edges}
-            filters.append(RowFilter("--item", id, lambda row: row["run"] in users))
-        listed = RowList("runs", rows, filters, _columns(rows), ["task", "run"], "-started_at", FIELDS)
+            users = tuple({row["run"] for row in view.rows("item_exposures", item=id)})
+            filters.append(RowFilter("--item", id, RowCondition(("run",), "among", users)))
+        listed = RowList(
+            "runs", view, filters, _made, FIELDS, frozenset({"outcome"}), _columns, ["task", "run"], "-started_at"
+        )
         facts = {"bank": opened.name, "position": view.position}
         print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
 
-def _fields(row: Row) -> dict[str, Any]:
-    words = {
-        "scripted": bool(row["scripted"]),
-        "simulated": bool(row["simulated"]),
-        "outcome": row["outcome"] or RUNNING,
-        "verdict": row["verdict"],
-        "score": row["score"],
-    }
-    return {name: words.get(name, row.get(name)) for name in FIELDS}
+def _made(rows: Rows) -> Rows:
+    return [{name: _field(row, name) for name in FIELDS} for row in rows]
+
+
+def _field(row: Row, name: str) -> Any:
+    if name in ("scripted", "simulated"):
+        return bool(row[name])
+    return row[name] or RUNNING if name == "outcome" else row[name]
 
 
 def _filters(given: dict[str, Any]) -> list[RowFilter]:
-    filters = [
+    outcome, verdict, since, until = (given[name] for name in ("outcome", "given", "since", "until"))
+    return [
         *contains("--task", ["task"], given["task"]),
         *equals("--domain", "ontology", given["domain"]),
         *equals("--executor", "executor", given["executor"]),
         *contains("--model", ["model"], given["model"]),
-        *equals("--outcome", "outcome", given["outcome"]),
+        *_valued("--outcome", "outcome", outcome, none=RUNNING),
+        *_valued("--verdict", "verdict", verdict, none=NOT_JUDGED),
+        *bounded("--since", format_time(since), "started_at", "from", since),
+        *bounded("--until", format_time(until), "started_at", "before", until),
     ]
-    if given["given"] == NOT_JUDGED:
-        filters.append(RowFilter("--verdict", NOT_JUDGED, lambda row: row["verdict"] is None))
-    else:
-        filters += equals("--verdict", "verdict", given["given"])
-    since, until = given["since"], given["until"]
-    if since is not None:
-        filters.append(RowFilter("--since", format_time(since), lambda row: row["started_at"] >= since))
-    if until is not None:
-        filters.append(RowFilter("--until", format_time(until), lambda row: row["started_at"] < until))
-    return filters
 
 
-def _columns(rows: list[dict[str, Any]]) -> dict[str, Callable[[Row], Cell]]:
+def _valued(option: str, column: str, value: str | None, *, none: str) -> list[RowFilter]:
+    """Return the filter for a value; `none` is the word for rows without one."""
+    if value == none:
+        return [RowFilter(option, none, RowCondition((column,), "is", None))]
+    return equals(option, column, value)
+
+
+def _columns(rows: Rows) -> dict[str, Callable[[Row], Cell]]:
     """Return the columns of the table; the time of import only where a run was imported."""
     columns: dict[str, Callable[[Row], Cell]] = {
         "run": lambda row: row["run"],

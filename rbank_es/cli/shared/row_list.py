@@ -1,9 +1,12 @@
-"""Lists of runs and items: rows that are filtered, sorted, limited, and printed as a table, as JSON or as CSV."""
+"""Lists of runs and items: rows that are filtered, sorted, limited, and printed as a table, as JSON or as CSV.
+
+The read models filter, sort and cut, as for the pages of `rbank-es serve`: only the rows that are printed are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,8 +15,13 @@ from rbank_es.cli.shared.arguments import nearest_hint
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
 from rbank_es.errors import BadInput
 from rbank_es.exchange.csv_text import csv_of
+from rbank_es.projections.paged_view import RowCondition, Value
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
 
 Row = Mapping[str, Any]
+Rows = list[dict[str, Any]]
 
 NAMES_SHOWN = 8
 """Values of a column that a message names."""
@@ -24,20 +32,32 @@ class RowFilter(NamedTuple):
 
     option: str
     value: str
-    keeps: Callable[[Row], bool]
+    condition: RowCondition
     column: str | None = None
 
 
 class RowList(NamedTuple):
-    """A list to print: all rows, by which column they are sorted unless asked otherwise, and how they are shown."""
+    """A list to print, of the rows of the view `noun`.
+
+    `fields` names what JSON and CSV have, and `made` makes them of rows of the view. `derived` are those of the fields
+    whose order the view doesn't know. `columns` are those of the table, for the rows that are shown. `sort` is the
+    order unless asked otherwise.
+    """
 
     noun: str
-    rows: list[dict[str, Any]]
+    view: View
     filters: list[RowFilter]
-    columns: Mapping[str, Callable[[Row], Cell]]
+    made: Callable[[Rows], Rows]
+    fields: Sequence[str]
+    derived: frozenset[str]
+    columns: Callable[[Rows], Mapping[str, Callable[[Row], Cell]]]
     flexible: Sequence[str]
     sort: str
-    fields: Sequence[str]
+
+    @property
+    def conditions(self) -> list[RowCondition]:
+        """The conditions of all filters."""
+        return [each.condition for each in self.filters]
 
 
 list_options = decorated(
@@ -50,15 +70,17 @@ list_options = decorated(
 
 def equals(option: str, column: str, value: str | None) -> list[RowFilter]:
     """Return the filter for rows that have this value in a column; none where it is None."""
-    return [] if value is None else [RowFilter(option, value, lambda row: row[column] == value, column)]
+    return [] if value is None else [RowFilter(option, value, RowCondition((column,), "is", value), column)]
 
 
 def contains(option: str, columns: Sequence[str], text: str | None) -> list[RowFilter]:
     """Return the filter for rows with a text in any of these columns, in whatever case; none where it is None."""
-    if text is None:
-        return []
-    wanted = text.casefold()
-    return [RowFilter(option, text, lambda row: any(wanted in (row[name] or "").casefold() for name in columns))]
+    return [] if text is None else [RowFilter(option, text, RowCondition(tuple(columns), "contains", (text,)))]
+
+
+def bounded(option: str, shown: str, column: str, test: Any, value: Value) -> list[RowFilter]:
+    """Return the filter for rows whose value in a column passes a test of order; none where the value is None."""
+    return [] if value is None else [RowFilter(option, shown, RowCondition((column,), test, value))]
 
 
 def print_list(
@@ -67,46 +89,56 @@ def print_list(
     """Print the rows that pass all filters, and on standard error why there are none. Raises `BadInput`."""
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other.")
-    found = [row for row in listed.rows if all(each.keeps(row) for each in listed.filters)]
-    found = sorted_by(found, sort or listed.sort, listed.fields)
-    shown = found[:limit]
+    shown, matching = found(listed, sort or listed.sort, limit)
     if as_json:
-        echo_json({**facts, "matching": len(found), listed.noun: shown})
+        echo_json({**facts, "matching": matching, listed.noun: shown})
     elif as_csv:
         write_bytes(csv_of(listed.fields, shown).encode())
     elif shown:
-        cells = [[cell(row) for cell in listed.columns.values()] for row in shown]
-        echo_table(list(listed.columns), cells, flexible=listed.flexible)
-        if len(shown) < len(found):
-            echo(f"\n{len(shown):,} of {len(found):,} {listed.noun}; without --limit, all are shown")
-    if not found:
+        columns = listed.columns(shown)
+        cells = [[cell(row) for cell in columns.values()] for row in shown]
+        echo_table(list(columns), cells, flexible=listed.flexible)
+        if len(shown) < matching:
+            echo(f"\n{len(shown):,} of {matching:,} {listed.noun}; without --limit, all are shown")
+    if not matching:
         warn(why_none(listed))
 
 
-def sorted_by(rows: list[dict[str, Any]], field: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows in order of a field, rows without a value last; with `-` before it, the largest first."""
-    name = field.removeprefix("-")
-    if name not in fields:
-        raise BadInput(f"there is no field {name!r} to sort by; {nearest_hint(name, fields)}")
-    known = [row for row in rows if row[name] is not None]
-    unknown = [row for row in rows if row[name] is None]
-    return sorted(known, key=lambda row: row[name], reverse=field.startswith("-")) + unknown
+def found(listed: RowList, sort: str, limit: int | None) -> tuple[Rows, int]:
+    """Return the first rows that pass all filters, in an order, and how many do. Raises `BadInput`."""
+    name = sort.removeprefix("-")
+    if name not in listed.fields:
+        raise BadInput(f"there is no field {name!r} to sort by; {nearest_hint(name, listed.fields)}")
+    if name not in listed.derived:
+        page = listed.view.page(listed.noun, listed.conditions, sort=sort, limit=limit)
+        return listed.made(page.rows), page.total
+    page = listed.view.page(listed.noun, listed.conditions)
+    rows = listed.made(page.rows)
+    known = sorted((row for row in rows if row[name] is not None), key=lambda row: row[name], reverse=sort != name)
+    return (known + [row for row in rows if row[name] is None])[:limit], page.total
 
 
 def why_none(listed: RowList) -> str:
     """Return why a list is empty: there is nothing, or which filter leaves nothing, with the values that there are."""
-    if not listed.rows:
+    every = _number(listed, [])
+    if not every:
         return f"there are no {listed.noun} yet"
-    left = [(each, sum(map(each.keeps, listed.rows))) for each in listed.filters]
+    left = [(each, _number(listed, [each.condition])) for each in listed.filters]
     alone = [each for each, number in left if not number]
     if not alone:
         counts = ", ".join(f"{each.option} {each.value}: {number:,}" for each, number in left)
-        return f"none of the {len(listed.rows):,} {listed.noun} passes all filters at once ({counts})"
+        return f"none of the {every:,} {listed.noun} passes all filters at once ({counts})"
     first = alone[0]
-    values = sorted(
-        {str(row[first.column]) for row in listed.rows if row[first.column] is not None} if first.column else ()
-    )
+    values = sorted({str(value) for (value,) in _values(listed, first.column) if value is not None})
     there = (
         f"; there are: {', '.join(values[:NAMES_SHOWN])}{', …' if len(values) > NAMES_SHOWN else ''}" if values else ""
     )
-    return f"none of the {len(listed.rows):,} {listed.noun} has {first.option} {first.value}{there}"
+    return f"none of the {every:,} {listed.noun} has {first.option} {first.value}{there}"
+
+
+def _number(listed: RowList, conditions: Sequence[RowCondition]) -> int:
+    return listed.view.page(listed.noun, conditions, limit=1).total
+
+
+def _values(listed: RowList, column: str | None) -> list[tuple[Any, ...]]:
+    return [] if column is None else listed.view.pick(listed.noun, (column,))
