@@ -156,16 +156,16 @@ class View(ViewRows):
         k: int | None = None,
         *,
         polarity: str | None = None,
-        domain: str | None = None,
         role: str | None = None,
-        ontology: str | None = None,
+        domain: str | None = None,
         without_task: str | None = None,
         policy: RetrievalPolicy | None = None,
     ) -> list[FoundItem]:
         """Return the active items that fit the words of `query`, best first, at most `k` (default: the policy's).
 
-        `policy` is the one in force at this position, unless given. `ontology` is the ontology of the run that asks:
-        the policy may prefer its items. `without_task` is the id of a task: items drawn from a run of it are left out.
+        `policy` is the one in force at this position, unless given. `domain` is the one that the query is about, as of
+        a run on that ontology: the policy says whether its items are preferred. `without_task` is the id of a task:
+        items drawn from a run of it are left out.
 
         Any text is a query; FTS syntax in it is searched as plain words. Filters narrow the hits and leave scores as
         they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
@@ -176,9 +176,8 @@ class View(ViewRows):
             query,
             k,
             polarity=polarity,
-            domain=domain,
             role=role,
-            ontology=ontology,
+            domain=domain,
             without_task=without_task,
             policy=policy,
         )
@@ -190,9 +189,8 @@ class View(ViewRows):
         k: int | None = None,
         *,
         polarity: str | None = None,
-        domain: str | None = None,
         role: str | None = None,
-        ontology: str | None = None,
+        domain: str | None = None,
         without_task: str | None = None,
         policy: RetrievalPolicy | None = None,
     ) -> SearchResult:
@@ -202,14 +200,13 @@ class View(ViewRows):
         ranking = policy or self.retrieval_policy()
         wanted = ranking.k if k is None else k
         without = frozenset[str]() if without_task is None else self.items_of_task(without_task)
-        filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology, without=without)
+        filters = Filters(polarity=polarity, role=role, ontology=domain, without=without)
         found, choice = self._chosen(query, wanted, filters, ranking)
         event = MemoriesRetrieved(
             k=wanted,
             polarity=cast("Polarity | None", polarity),  # the filters refuse any other
-            domain=domain,
             role=role,
-            ontology=ontology,
+            ontology=domain,
             without_task=without_task,
             policy=ranking.label,
             hits=choice.hits,
@@ -221,13 +218,25 @@ class View(ViewRows):
         given = len(choice.hits)
         return SearchResult(items=tuple(found[:given]), withheld=tuple(found[given:]), event=event)
 
-    def search_for_judge(self, query: str, k: int, source: str, *, ontology: str | None = None) -> list[FoundItem]:
+    def repeat(self, event: MemoriesRetrieved, policy: RetrievalPolicy | None = None) -> SearchResult:
+        """Search again as recorded, among the items active here. The query's words must be in the event."""
+        return self.retrieve(
+            str(event.query),
+            event.k,
+            polarity=event.polarity,
+            role=event.role,
+            domain=event.ontology,
+            without_task=event.without_task,
+            policy=policy,
+        )
+
+    def search_for_judge(self, query: str, k: int, source: str, *, domain: str | None = None) -> list[FoundItem]:
         """Return the active items of a source that only judges are given (`principle`, `episode`), found as `search`
         does. Agents get none of them, by no tool and in no context. Raises `BadSearch`, also for any other source.
         """
         from rbank_es.policies import Filters
 
-        filters = Filters(judges_source=source, ontology=ontology)
+        filters = Filters(judges_source=source, ontology=domain)
         if not k:
             return []
         found, choice = self._chosen(query, k, filters, self.retrieval_policy())

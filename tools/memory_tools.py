@@ -30,6 +30,8 @@ NEXT_HITS = "ask with more telling words, or with polarity, domain or role, to s
 NEXT_ITEMS = "what is cut: mem_get one id at a time"
 NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stands behind this handle"
 
+UNFIT = "no memory fits: try other words or fewer filters, or go on without"
+WEAK = "memories that have some of these words fit too little to help: name what you look for, or go on without"
 UNKNOWN = "no memory has this id"
 OWN = "it was learned from a run of this very task"
 PROPOSED = "it was proposed in this run, and nothing is stored before the run is judged"
@@ -63,8 +65,9 @@ class MemoryTools:
         """Find memories of earlier runs by words; titles only, read the best with mem_quote or mem_get.
 
         Args: q: plain words of the task; k: hits wanted (at most 20; the bank's policy says, if left out); polarity:
-        'success' (what to do) or 'failure' (what to avoid); domain: id of an ontology; role: a role.
-        Returns: hits, best first: id, title, desc, src, score (below 0, the lower the better); more: hits left out.
+        'success' (what to do) or 'failure' (what to avoid); domain: id of the
+        ontology whose memories come first (default: yours); role: a role.
+        Returns: hits, best first: id, title, desc, src, score (farther from 0 is better); more: hits left out.
         Example: for hit in mem_search('count proteins by organism', 3)['hits']: print(hit['id'], hit['title'])
         """
         wanted = None if k is None else within("k", k, limits.FOUND_ITEMS)
@@ -86,7 +89,7 @@ class MemoryTools:
         if more:
             body |= {"more": more, "next": NEXT_HITS}
         if not hits:
-            body["hint"] = "no memory fits: try other words or fewer filters, or go on without"
+            body["hint"] = WEAK if seen.events[0].withheld else UNFIT
         return Reply(body, truncated=body["hits"] != hits, beside=seen.events, position=seen.position)
 
     def mem_get(self, ids: str | dict[str, Any] | list[str | dict[str, Any]], max_n: int = limits.READ_ITEMS) -> Reply:

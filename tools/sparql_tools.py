@@ -103,8 +103,7 @@ class SparqlTools:
         data, 'schema' for properties, domains, ranges, notes; related_memories: also ids of procedures about it.
         Returns: kind, uri, and for a class count (direct instances), instances (uri, properties with one value each,
         more: further values); for a property triples (with it), domains, ranges, examples (subject, object); for an
-        individual properties (uri, n values, one value); related_procedures (id, title), to be read with mem_get or
-        mem_quote.
+        individual properties (uri, n values, one value); related_procedures (id, title, desc) of earlier runs.
         Example: sparql_peek('up:Protein', limit=2)['instances'][0]['properties']
         """
         look = ResourceQueries(self._source, self._room.value_chars)
@@ -236,15 +235,23 @@ class SparqlTools:
 
     def _relate(self, body: dict[str, Any], look: ResourceQueries, iri: str) -> tuple[tuple[Event, ...], int | None]:
         """Add procedures of the bank about this thing. Return the event of the search, and its position."""
-        if self._session.policy.mode == "auto":  # memory reaches the agent by its context alone
+        if not self._session.policy.related:
             return (), None
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
         seen = related_items(self._session, " ".join(words))
-        titles = [{"id": hit.id, "title": clip(without_controls(hit.title), 80)} for hit in seen.hits]
+        # With the description, because not every run has a tool that reads the rest.
+        shown = [
+            {
+                "id": hit.id,
+                "title": clip(without_controls(hit.title), 80),
+                "desc": clip(without_controls(hit.desc), 120),
+            }
+            for hit in seen.hits
+        ]
         # Half of the room, because the policy may give many, and examples come after them.
         room = self._room.left({**body, "related_procedures": []}) // 2
-        body["related_procedures"] = leading(titles, room, size)
+        body["related_procedures"] = leading(shown, room, size)
         return seen.events, seen.position
 
 

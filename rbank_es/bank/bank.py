@@ -353,18 +353,17 @@ class Bank(BankActs, BankBranches, BankInquiry):
         k: int | None = None,
         *,
         polarity: str | None = None,
-        domain: str | None = None,
         role: str | None = None,
-        ontology: str | None = None,
+        domain: str | None = None,
         point: str | int | None = None,
     ) -> list[FoundItem]:
         """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
 
-        The query is plain words without any syntax. `k` is the policy's unless given; `domain` narrows to items about
-        one ontology, `ontology` is the one whose items the policy may prefer. Raises `BadSearch`.
+        The query is plain words without any syntax. `k` is the policy's unless given; `domain` is
+        the one that the query is about, whose items the policy may prefer. Raises `BadSearch`.
         """
         with self._view(point) as view:
-            return view.search(query, k, polarity=polarity, domain=domain, role=role, ontology=ontology)
+            return view.search(query, k, polarity=polarity, role=role, domain=domain)
 
     def get(self, ids: Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None) -> list[Item]:
         """Return items in full, in any state; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""

@@ -128,17 +128,7 @@ def _found_again(
         return MemoriesRetrieved(k=event.k, policy=event.policy)
     models.catch_up(log, upto=event.seq - 1)  # retrievals come in order, so the scratch models only go forward
     with models.live() as view:
-        result = view.retrieve(
-            event.query,
-            event.k,
-            polarity=event.polarity,
-            domain=event.domain,
-            role=event.role,
-            ontology=event.ontology,
-            without_task=event.without_task,
-            policy=policy,
-        )
-    return result.event
+        return view.repeat(event, policy).event
 
 
 def _shown(event: MemoriesRetrieved) -> tuple[str, ...]:

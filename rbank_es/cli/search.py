@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import nearest_hint, open_at, view_at
-from rbank_es.cli.shared.output import Cell, count, echo_json, echo_table, warn
+from rbank_es.cli.shared.output import Cell, count, echo, echo_json, echo_table, safe_line, styled, warn
 from rbank_es.cli.shared.stored_bank import stored_bank
+from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
-from rbank_es.projections.search_result import FoundItem
+from rbank_es.projections.search_result import FoundItem, SearchResult
 from rbank_es.projections.view import View
 
 
@@ -19,30 +21,34 @@ from rbank_es.projections.view import View
     "search",
     'rbank-es search notes "how are labels queried?"',
     'rbank-es search notes@HEAD~50 "labels" -k 3 --polarity failure',
-    'rbank-es search notes "which lights are tall?" --ontology lights',
+    'rbank-es search notes "which lights are tall?" --domain lights --explain',
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("query")
 @click.option("-k", "k", metavar="N", type=int, help="The most hits; default: by the bank's policy.")
 @click.option("--polarity", metavar="P", help="Only strategies (success) or guardrails (failure).")
-@click.option("--domain", metavar="D", help="Only items about this ontology.")
 @click.option(
-    "--ontology", metavar="ID",
-    help="The ontology of the question, as of a run on it: the bank's policy may rank its items first.",
-)  # fmt: skip
+    "--domain",
+    metavar="ID",
+    help="The domain of the question, as of a run on that ontology: the bank's policy may rank its items first.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Show the items too that the bank's policy withholds.")
+@click.option("--explain", is_flag=True, help="Tell of each item which words it shares with the query.")
 def search(
     bank: str,
     query: str,
     k: int | None,
     polarity: str | None,
     domain: str | None,
-    ontology: str | None,
+    show_all: bool,
+    explain: bool,
     as_json: bool,
 ) -> None:
     """Find the active items that fit a query best, ranked exactly as the bank ranked them at that point in time.
 
-    The query is plain words: quotes, OR, * and the like have no special meaning. Scores are BM25's; lower is better.
-    In the place of BANK, a file that `replay --into` or `whatif --into` wrote.
+    The query is plain words: quotes, OR, * and the like have no special meaning. What fits too little by the bank's
+    policy is withheld, as it is from agents; --all shows it. Scores: farther from 0 is better. In the place of BANK, a
+    file that `replay --into` or `whatif --into` wrote.
     """
     with ExitStack() as open_things:
         if (stored := stored_bank(bank)) is not None:
@@ -51,29 +57,69 @@ def search(
             opened, point = open_at(bank)
             name = open_things.enter_context(opened).name
             view = open_things.enter_context(view_at(opened, opened.resolve(point)))
-        found = view.search(query, k, polarity=polarity, domain=domain, ontology=ontology)
+        result = view.retrieve(query, k, polarity=polarity, domain=domain)
         if as_json:
-            echo_json({"bank": name, "position": view.position, "query": query, "hits": found})
+            facts = {"policy": result.event.policy, "hits": result.items, "withheld": result.withheld}
+            floor = {"floor": result.event.floor, "fallback": result.event.fallback}
+            echo_json({"bank": name, "position": view.position, "query": query, **facts, **floor})
         else:
-            print_hits(found)
-        if not found:
-            warn(_why_nothing(view, query, polarity, domain))
+            shown = [*result.items, *(result.withheld if show_all else ())]
+            (_print_explained if explain else print_hits)(shown)
+        if not result.items:
+            warn(_why_nothing(view, query, result, polarity, domain))
+        elif result.withheld and not show_all and not as_json:
+            echo(styled(f"{count(len(result.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
 
 
-def _why_nothing(view: View, query: str, polarity: str | None, domain: str | None) -> str:
-    """Return why a search found nothing: a query without words, a filter that no item passes, or other words."""
-    if not view.retrieval_policy().words(query):
+def _why_nothing(view: View, query: str, result: SearchResult, polarity: str | None, domain: str | None) -> str:
+    """Return why a search found nothing: weak matches, a query without words, filters, or other words."""
+    if result.withheld:
+        return f"nothing is given: the best match {_shortfall(result)}; --all shows what is withheld"
+    policy = view.retrieval_policy()
+    if not policy.words(query):
         return "the query has no words to search for"
     active = [row for row in view.items("active") if row["src"] not in JUDGE_SOURCES]
     domains = sorted({row["domain"] for row in active if row["domain"]})
-    if domains and domain is not None and domain not in domains:
+    if domain is not None and policy.domains == "filter" and domain not in domains:
         return f"no active item is about {domain}; {nearest_hint(domain, domains)}"
-    passing = [row for row in active if polarity in (None, row["polarity"]) and domain in (None, row["domain"])]
+    passing = [row for row in active if polarity in (None, row["polarity"])]
     if active and not passing:
         return f"none of {count(len(active), 'active item')} passes the filters"
     if not active:
         return "there are no active items"
     return f"none of {count(len(passing), 'active item')} has a word of the query"
+
+
+def _shortfall(result: SearchResult) -> str:
+    """Return how far the best withheld match is below the floor."""
+    best, floor = result.withheld[0], result.event.floor or Floor()
+    if best.withheld == "score":
+        return f"has the score {score_in_words(best.score)}, and {floor.score:g} is the least"
+    least = floor.coverage if best.withheld == "coverage" else floor.coverage_alone
+    alone = "" if best.withheld == "coverage" else " by a single word"
+    return f"covers {_percent(best.coverage)} of the query{alone}, and {_percent(least)} is the least"
+
+
+def _percent(share: float | None) -> str:
+    return "an unknown share" if share is None else f"{share:.0%}".replace("%", " %")
+
+
+def _print_explained(found: Sequence[FoundItem]) -> None:
+    """Print each item with its score, the words that it shares with the query, and why it is withheld, if it is."""
+    for item in found:
+        state = f"withheld: {item.withheld} below the floor" if item.withheld else f"rank {item.rank}"
+        echo(f"{state}  {safe_line(item.id)}  {safe_line(item.title)}")
+        near = {"own": "its domain is the query's", "none": "of no domain", "other": "of another domain"}
+        told = f"covers {_percent(item.coverage)} of the query" if item.coverage is not None else None
+        facts = [f"score {score_in_words(item.score)}", told, near.get(item.near or "")]
+        echo(styled(f"    {'; '.join(each for each in facts if each)}", "dim"))
+        shares = sorted((each for each in item.matched if each.share), key=lambda each: -each.share)
+        if shares:
+            echo(styled(f"    {', '.join(f'{safe_line(each.word)} {_percent(each.share)}' for each in shares)}", "dim"))
+    if not found:
+        echo("nothing found")
+    elif all(item.coverage is None for item in found):
+        echo(styled("the bank's policy doesn't tell which words count; bm25-2 does", "dim"))
 
 
 def score_in_words(score: float) -> str:
@@ -82,10 +128,10 @@ def score_in_words(score: float) -> str:
     return shown if float(shown) else "≈ 0"
 
 
-def print_hits(found: list[FoundItem]) -> None:
-    """Print hits, best first."""
+def print_hits(found: Sequence[FoundItem]) -> None:
+    """Print hits, best first; items withheld have no rank."""
     rows: list[list[Cell]] = [
-        [hit.rank, score_in_words(hit.score), hit.id, hit.src, hit.title, hit.desc] for hit in found
+        [hit.rank or "withheld", score_in_words(hit.score), hit.id, hit.src, hit.title, hit.desc] for hit in found
     ]
     echo_table(
         ["rank", "score", "item", "source", "title", "description"],

@@ -126,7 +126,7 @@ def build_context(
         curated: curated constraints, the path of their file, or its text.
         guide: the path of a guide, or its text; without one, the latest of this ontology in the bank.
         ontology_id: id of the ontology in the bank, where it isn't that of the source.
-        domain: if given, only items of this ontology id are chosen for L2.
+        domain: the domain of the task, whose items the bank's policy may prefer for L2; the ontology's unless given.
         observed: whether L0 begins with the terms that successful runs asked with.
         task_slice: whether L0 and L1 begin with the terms that the task names.
         memory_graph: whether the agent may query the bank's own provenance, of which the base instructions tell it.

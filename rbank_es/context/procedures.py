@@ -43,8 +43,7 @@ def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
         request.task,
         point=request.position,
         run=request.run,
-        domain=request.domain,
-        ontology=request.subject.id or None if request.subject is not None else None,
+        domain=request.domain or (request.subject.id or None if request.subject is not None else None),
         without_task=request.without_task,
         budget_chars=budget_chars,
     )
@@ -57,7 +56,6 @@ def procedures(
     point: str | int | None = None,
     run: str | None = None,
     domain: str | None = None,
-    ontology: str | None = None,
     without_task: str | None = None,
     successes: int | None = None,
     failures: int | None = None,
@@ -65,8 +63,8 @@ def procedures(
 ) -> LayerText:
     """Return the items that fit a task best, by the retrieval policy in force at a point: so many of each polarity.
 
-    `successes` and `failures` are the policy's numbers unless given. `domain` narrows to one ontology's items;
-    `ontology` is the run's, whose items the policy may prefer; items drawn from runs of the task with the id
+    `successes` and `failures` are the policy's numbers unless given. `domain` is that of
+    the task, whose items the policy may prefer; items drawn from runs of the task with the id
     `without_task` are left out. Nothing is written: appended before the memory changes,
     the returned searches are exact for `verify(retrievals=True)`. Raises `BadInput` for a number below 0 or above
     `SEARCH_HITS` or a budget below 0, `BadPoint`, `BadPolicy`.
@@ -90,7 +88,6 @@ def procedures(
                     k,
                     polarity=polarity,
                     domain=domain,
-                    ontology=ontology,
                     without_task=without_task,
                     policy=policy,
                 )

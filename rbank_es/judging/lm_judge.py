@@ -257,7 +257,7 @@ def precedents_for(
     words = f"{outcome.task}\n{outcome.sparql}"
     with bank.live() if point is None else bank.as_of(point) as view:
         found = {
-            source: [hit.id for hit in view.search_for_judge(words, k, source, ontology=outcome.ontology)]
+            source: [hit.id for hit in view.search_for_judge(words, k, source, domain=outcome.ontology)]
             for source, k in (("principle", principles), ("episode", cases))
         }
         position = view.position

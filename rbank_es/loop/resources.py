@@ -157,7 +157,14 @@ class LoopResources:
 
         chosen = self.settings
         without = task.id if chosen.leave_one_out else None
-        policy = ToolPolicy(payloads=chosen.payloads, mode=chosen.mode, without_task=without)
+        policy = ToolPolicy(
+            payloads=chosen.payloads,
+            mode=chosen.mode,
+            without_task=without,
+            domain=chosen.domain,
+            # Without L2 a run in the mode `auto` is one without memory: the control of experiments.
+            related=chosen.mode != "auto" or "L2" in chosen.layers,
+        )
         into = bank or self.bank
         return build_tools(
             into,

@@ -100,7 +100,7 @@ class Filters(Struct, frozen=True, kw_only=True):
         return " AND ".join(conditions), values
 
 
-class WordShare(NamedTuple):
+class WordShare(Struct, frozen=True):
     """One word of a query that an item has, and its share of the query's idf, from 0 to 1.
 
     A light word is one that every question could have: a stop word.

@@ -44,6 +44,7 @@ class ContextChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     domain: str | None = None
     guide: str | None = None
+    leave_one_out: bool = False
 
 
 class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +171,7 @@ def _context_at(bank: Bank, use: MemoryUse, position: int) -> GivenMemory:
         guide=choices.guide,
         ontology_id=started.ontology,
         domain=choices.domain,
+        without_task=started.task_id if choices.leave_one_out else None,
     )
     texts = {layer.layer: layer.text for layer in context.layers}
     return GivenMemory(
@@ -184,15 +186,7 @@ def _found_at(bank: Bank, event: MemoriesRetrieved, position: int) -> tuple[str,
     if event.k < 1 or not isinstance(event.query, str):
         return ()
     with bank.as_of(position) as view:
-        found = view.search(
-            event.query,
-            event.k,
-            polarity=event.polarity,
-            domain=event.domain,
-            role=event.role,
-            ontology=event.ontology,
-        )
-    return tuple(hit.id for hit in found)
+        return tuple(hit.id for hit in view.repeat(event).event.hits)
 
 
 def why_unknown(bank: Bank, use: MemoryUse) -> str:

@@ -59,11 +59,12 @@ def search_items(
 ) -> Retrieval:
     """Search the bank by the retrieval policy in force, for the current call.
 
-    `k` is the policy's unless given, and lowered to `FOUND_ITEMS`; an empty filter is none. Items of sources
+    `k` is the policy's unless given, and lowered to `FOUND_ITEMS`; `domain` is the task's unless given, and the policy
+    says whether it is preferred. An empty filter is none. Items of sources
     `principle` and `episode` are never found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this
     release lacks the policy.
     """
-    facts = {"polarity": polarity or None, "domain": _name("domain", domain), "role": _name("role", role)}
+    facts = {"polarity": polarity or None, "role": _name("role", role), "domain": _name("domain", domain)}
     if session.embed is not None:
         session.embed(text_of(query))
     with items_view(session) as (view, position):
@@ -92,9 +93,8 @@ def _searched(
     session: ToolSession, view: View, policy: RetrievalPolicy, words: str, k: int, facts: dict[str, str | None]
 ) -> tuple[tuple[FoundItem, ...], MemoriesRetrieved]:
     """Return the hits of one search, and the event that records it. Raises `BadSearch` for a bad filter."""
-    found = view.retrieve(
-        words, k, **facts, ontology=session.domain, without_task=session.policy.without_task, policy=policy
-    )
+    about = facts | {"domain": facts.get("domain") or session.policy.domain or session.domain}
+    found = view.retrieve(words, k, **about, without_task=session.policy.without_task, policy=policy)
     return found.items, replace(found.event, run=session.run, mode="tool", call=session.call)
 
 

@@ -105,6 +105,9 @@ context_options = decorated(
         "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
         help="How memory reaches the agent: in the context, by its tools (no L2), or both.",
     ),
+    click.option(
+        "--domain", metavar="ID", help="The task's domain, whose items may be preferred; default: the source's name."
+    ),
     memory_graph_option,
     click.option("--guide", "guide_file", metavar="FILE", help="A guide in Markdown; default: the latest in the bank."),
     click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; default: those beside PATH."),
