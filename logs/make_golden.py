@@ -284,7 +284,6 @@ def _retrieval(run: str) -> Iterator[Event]:
         k=2,
         polarity="success",
         ontology="harbour",
-        domain="harbour",
         role="planner",
         without_task="other-boats",
         policy="bm25-1",

@@ -255,7 +255,6 @@ class _Comparison:
         task = event.without_task
         return Filters(
             polarity=event.polarity,
-            domain=event.domain,
             role=event.role,
             ontology=event.ontology,
             without=frozenset[str]() if task is None else items_of_task(self.life.supposed, task),

@@ -179,10 +179,12 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     mode: Annotated[Literal["auto", "tool"], Meta(description="Who asked: the loop or the agent.")] = "auto"
     k: Annotated[Count, Meta(description="Hits asked for.")]
     polarity: Annotated[Literal["success", "failure"] | None, Meta(description="Filter.")] = None
-    domain: Annotated[Name | None, Meta(description="Filter: ontology id.")] = None
     role: Annotated[Name | None, Meta(description="Filter.")] = None
     ontology: Annotated[
-        Name | None, Meta(description="Id of the run's ontology, to which the policy's domain preference refers.")
+        Name | None,
+        Meta(
+            description="Domain of the question: the run's ontology, unless another was named. The policy prefers it."
+        ),
     ] = None
     without_task: Annotated[
         Name | None, Meta(description="Id of a task: items that rest on a run of it were left out.")

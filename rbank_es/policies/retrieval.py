@@ -50,12 +50,11 @@ class ItemFacts(NamedTuple):
 class Filters(Struct, frozen=True, kw_only=True):
     """Conditions on hits beside the query. `judges_source` selects one of the sources that only judges are given.
 
-    `domain` is one of the item's; `nearness` selects items by how their domains relate to `ontology`. `without` are the
+    `nearness` selects items by how their domains relate to `ontology`, the domain of the question. `without` are the
     ids of items that are left out.
     """
 
     polarity: str | None = None
-    domain: str | None = None
     role: str | None = None
     judges_source: str | None = None
     ontology: str | None = None
@@ -75,7 +74,6 @@ class Filters(Struct, frozen=True, kw_only=True):
             (facts.src in sources) == bool(self.judges_source)
             and self.polarity in (None, facts.polarity)
             and self.role in (None, facts.role)
-            and (self.domain is None or self.domain in facts.domains)
             and self.nearness in (None, nearness_of(facts.domains, self.ontology))
         )
 
@@ -88,9 +86,6 @@ class Filters(Struct, frozen=True, kw_only=True):
         known = f"c.src {'IN' if self.judges_source else 'NOT IN'} ({', '.join('?' * len(judges))})"
         conditions = [known, *(f"c.{name} = ?" for name in given)]
         values = [*judges, *given.values()]
-        if self.domain is not None:
-            conditions.append(f"? IN {_DOMAINS}")
-            values.append(self.domain)
         if self.nearness is not None:
             conditions.append(_NEAR[self.nearness])
             values.append(self.ontology or "")
@@ -295,8 +290,7 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         self, query: str, k: int, spare: int, filters: Filters, index: ItemIndex
     ) -> Iterator[tuple[RankedItem, Nearness | None]]:
         """Yield items, best first, as many as `k` good ones among `spare` others may take; each with its nearness."""
-        # An explicit filter by domain leaves nothing to prefer.
-        if filters.ontology is None or filters.domain is not None or self.domains == "none":
+        if filters.ontology is None or self.domains == "none":
             yield from ((item, None) for item in self.rank(query, k + spare, filters, index))
         elif self.domains == "prefer" and self.strength < 1:
             yield from self._mixed(query, k + spare, filters, index)

@@ -354,7 +354,7 @@ class TestItems:
         assert [hit.id for hit in lively.search("which classes has the ontology?", 5)] == [CLASSES.id]
         assert [hit.id for hit in lively.search("LIMIT a query", 5)][:1] == [CLASSES.id]
         assert LIMIT.id in [hit.id for hit in lively.search("LIMIT a query", 5, point="HEAD~1")]
-        assert lively.search("LIMIT a query", 5, point="HEAD~1", polarity="success", domain="prov") == []
+        assert lively.search("LIMIT a query", 5, point="HEAD~1", polarity="success", role="planner") == []
         assert [hit.id for hit in lively.search("query", 5, point=4, polarity="failure")] == [LIMIT.id]
         assert lively.search("classes", 5, point=2) == []
 

@@ -78,11 +78,11 @@ def test_two_strategies_and_no_guardrail_can_be_asked_for(bank: Bank) -> None:
     assert len(retrievals) == 1
 
 
-def test_a_domain_narrows_to_its_own_items(bank: Bank) -> None:
+def test_items_of_the_domain_come_first(bank: Bank) -> None:
     learn(bank, FOREIGN)
     packed, retrievals = procedures(bank, TASK, domain="nets")
-    assert packed.items == ("foreign",)
-    assert {event.domain for event in retrievals} == {"nets"}
+    assert packed.items[0] == "foreign"
+    assert {event.ontology for event in retrievals} == {"nets"}
     bank.append(retrievals)
     assert bank.verify(retrievals=True).retrievals is not None
 

@@ -211,6 +211,8 @@ policies = st.builds(
     Bm25V1,
     weights=st.sampled_from(((1.0, 1.0, 1.0, 1.0), (4.0, 2.0, 1.0, 0.5), (0.0, 1.0, 0.0, 1.0))),
     stop_words=st.sampled_from(("english-1", "none")),
+    # So that a domain narrows, as the other filters do.
+    domains=st.just("filter"),
 )
 filters = st.fixed_dictionaries(
     {},

@@ -63,7 +63,6 @@ filters = st.builds(
     judges_source=st.sampled_from((None, None, None, "principle")),
     ontology=st.sampled_from((None, *DOMAINS)),
     nearness=st.sampled_from((None, None, "own", "none", "other")),
-    domain=st.sampled_from((None, None, None, *DOMAINS)),
 )
 questions = st.lists(st.tuples(query_words, formulas, st.integers(1, 6), filters), min_size=1, max_size=4)
 

@@ -66,14 +66,14 @@ def test_a_policy_set_without_retrieval_means_the_default(bank: Bank):
 
 @pytest.mark.slow
 def test_a_search_for_an_ontology_ranks_as_a_run_on_it_would(tmp_path: Path) -> None:
-    """By the policy: `--domain` is a filter of the person who searches, `--ontology` is for the policy to prefer."""
+    """What `--domain` says, the policy prefers."""
     own = Item.make("Rule of lights", "Among all that shines, count lamps.", domain="lights")
     other = Item.make("Count lamps", "Lamps, lamps.", domain="nets")
     with Bank.create(tmp_path / "bank") as bank:
         consolidate(bank, [own, other])
         assert [hit.id for hit in bank.search("lamps")] == [other.id, own.id]
-        assert [hit.id for hit in bank.search("lamps", ontology="lights")] == [own.id, other.id]
-    for more, found in (((), [other.id, own.id]), (("--ontology", "lights"), [own.id, other.id])):
+        assert [hit.id for hit in bank.search("lamps", domain="lights")] == [own.id, other.id]
+    for more, found in (((), [other.id, own.id]), (("--domain", "lights"), [own.id, other.id])):
         hits = run("search", tmp_path / "bank", "lamps", *more, "--json", cwd=tmp_path).json["hits"]
         assert [hit["id"] for hit in hits] == found
 
@@ -113,7 +113,7 @@ def test_a_retrieval_is_verified_by_the_settings_that_ranked_it(tmp_path: Path, 
         session = session_for(bank, source=source())
         for retrieval in (search_items(session, "which lamps?"), related_items(session, "which lamps?")):
             bank.append(retrieval.events)
-        bank.append(procedures(bank, "which lamps?", run="run", ontology="lights").retrievals)
+        bank.append(procedures(bank, "which lamps?", run="run", domain="lights").retrievals)
         recorded = [event for event in bank.events() if isinstance(event, MemoriesRetrieved)]
         assert {event.ontology for event in recorded} == {"lights"}
         found = [held[[each.id for each in held].index(hit.id)].domain for hit in recorded[0].hits]

@@ -71,7 +71,6 @@ FILTERS = st.builds(
     Filters,
     polarity=st.sampled_from((None, None, "success", "failure")),
     ontology=st.sampled_from((None, "units")),
-    domain=st.sampled_from((None, None, "coast")),
 )
 POLICIES = st.sampled_from((Bm25V1(), Bm25V2(), Bm25V1(domains="none"), Bm25V2(stop_words="none", floor=0.5)))
 

@@ -25,6 +25,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.items import Item
+from rbank_es.policies import Bm25V1
 from rbank_es.projections.provenance import provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.state import fold
@@ -122,7 +123,7 @@ def test_the_words_of_an_item_and_what_search_finds_move_to_the_candidate_that_s
     assert (now["extraction"], now["support"], now["domains"], now["born_seq"]) == ("e2", 1, '["labels"]', 2)
 
 
-def test_a_filter_by_domain_finds_the_items_of_every_domain_that_confirmed_them(tmp_path: Path) -> None:
+def test_an_item_is_near_every_domain_that_confirmed_it(tmp_path: Path) -> None:
     """As of the position: a domain counts while its candidate does."""
     shown = Shown(
         tmp_path,
@@ -131,11 +132,12 @@ def test_a_filter_by_domain_finds_the_items_of_every_domain_that_confirmed_them(
         *learned("e3", "r3", FOX),
         judged("r2", "failure"),  # 7
     )
-    assert [len(shown.found("taxa", 6, domain=domain)) for domain in ("birds", "labels", "beasts", "fish")] == [
-        1, 1, 1, 0,
-    ]  # fmt: skip
-    assert shown.found("taxa", domain="labels") == []
-    assert len(shown.found("taxa", domain="birds")) == 1
+    strict = Bm25V1(domains="filter")
+    assert [
+        len(shown.found("taxa", 6, domain=domain, policy=strict)) for domain in ("birds", "labels", "beasts", "fish")
+    ] == [1, 1, 1, 0]
+    assert shown.found("taxa", domain="labels", policy=strict) == []
+    assert len(shown.found("taxa", domain="birds", policy=strict)) == 1
 
 
 def test_parts_of_a_correction_survive_a_restart_and_count_from_its_completion_or_never(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
     one = only(found)
     task = next(event.task for event in sample.events(run=misled, resolve=True) if isinstance(event, RunStarted))
     given = {
-        position: procedures(sample, str(task), point=position, ontology="lights").packed.items
+        position: procedures(sample, str(task), point=position, domain="lights").packed.items
         for position in range(one.after, one.upto + 1)
     }
     own = given[one.upto]

@@ -90,7 +90,7 @@ def test_a_search_is_recorded_with_its_hits_right_before_the_call(bank: Bank, bo
     *_, retrieved, called = bank.events(resolve=True)
     assert isinstance(retrieved, MemoriesRetrieved) and isinstance(called, ToolCalled)
     assert (retrieved.run, retrieved.mode, retrieved.call, retrieved.query) == (RUN, "tool", called.call, "lamps")
-    assert (retrieved.k, retrieved.polarity, retrieved.domain, retrieved.role) == (3, "failure", "harbour", None)
+    assert (retrieved.k, retrieved.polarity, retrieved.ontology, retrieved.role) == (3, "failure", "harbour", None)
     assert retrieved.policy == Bm25V1().label
     assert [hit.id for hit in retrieved.hits] == [hit["id"] for hit in result["hits"]]
     assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
@@ -109,7 +109,7 @@ def test_filters_narrow_what_is_found(bank: Bank, box: Toolbox) -> None:
     remember(bank, *lamps(6))
     search = box.functions["mem_search"]
     assert {hit["src"] for hit in search("lamps", polarity="success")["hits"]} == {"success"}
-    assert len(search("lamps", domain="coast")["hits"]) == 2
+    assert len(search("lamps", domain="coast")["hits"]) == 6, "a domain is preferred"
     assert [hit["title"][-1] for hit in search("lamps", role="planner")["hits"]] == ["0"]
     assert search("lamps", domain="nowhere")["error"]["hint"] == "leave domain out, or give one of: coast, harbour"
 

@@ -309,7 +309,7 @@ def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, 
     book, other = Item.make("Find a book by title", "Use lib:title."), Item.make("Count the loans", "Use COUNT.")
     learn(bank, book, other)
     body = tools("sparql_peek", resource="lib:Book")
-    assert body["related_procedures"] == [{"id": book.id, "title": book.title}]
+    assert body["related_procedures"] == [{"id": book.id, "title": book.title, "desc": ""}]
     *_, do, avoid, called = bank.events(resolve=True)
     for retrieved, polarity in ((do, "success"), (avoid, "failure")):
         assert isinstance(retrieved, MemoriesRetrieved)
@@ -319,9 +319,9 @@ def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, 
     assert bank.verify(retrievals=True).retrievals is not None
 
 
-@pytest.mark.parametrize("policy", [ToolPolicy(), ToolPolicy(mode="auto")])
+@pytest.mark.parametrize("policy", [ToolPolicy(), ToolPolicy(related=False)])
 def test_no_search_is_made_that_nobody_asked_for(bank: Bank, source: Source, policy: ToolPolicy) -> None:
-    asked = {} if policy.mode == "auto" else {"related_memories": False}
+    asked = {"related_memories": False} if policy.related else {}
     body = LibraryTools(bank, source, policy)("sparql_peek", resource="lib:Book", **asked)
     assert "related_procedures" not in body
     assert "memories_retrieved" not in types([*bank.events()])

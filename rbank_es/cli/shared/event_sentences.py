@@ -68,7 +68,7 @@ def _context(event: ev.ContextBuilt) -> str:
 
 
 def _retrieved(event: ev.MemoriesRetrieved) -> str:
-    filters = _parts(event.polarity, event.domain, event.role)
+    filters = _parts(event.polarity, event.ontology, event.role)
     found = _names([hit.id for hit in event.hits])
     return _with(f"{found} ({event.mode}, k={event.k}{', ' + filters if filters else ''})", event.query)
 
