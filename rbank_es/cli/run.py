@@ -235,17 +235,7 @@ def _existing(place: str) -> Bank | None:
     return None
 
 
-_CHOSEN = (
-    "executor",
-    "preset",
-    "mode",
-    "domain",
-    "memory_graph",
-    "leave_one_out",
-    "judge",
-    "supervised",
-    "unsafe_local",
-)
+_CHOSEN = "executor preset mode domain memory_graph leave_one_out judge supervised unsafe_local".split()
 """Options that are settings by the same name."""
 
 
