@@ -235,7 +235,9 @@ def _existing(place: str) -> Bank | None:
     return None
 
 
-_CHOSEN = "executor preset mode domain memory_graph leave_one_out judge supervised unsafe_local".split()
+_CHOSEN = (
+    "executor", "preset", "mode", "domain", "memory_graph", "leave_one_out", "judge", "supervised", "unsafe_local",
+)  # fmt: skip
 """Options that are settings by the same name."""
 
 
