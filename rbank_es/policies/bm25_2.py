@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import fsum, log
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.events import Floor
@@ -143,6 +144,10 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
             WordShare(word.word, mass / whole, not mass or word.word in light)
             for word, mass in zip(searched, masses, strict=True)
         ]
+
+    def without_floor(self) -> Self:
+        """Return the policy that ranks as this one does and withholds nothing."""
+        return replace(self, floor=0.0, coverage=0.0, coverage_alone=0.0)
 
     def floor_for(self, query: str, index: ItemIndex) -> Floor | None:
         """Return the figures that an item must reach to be given for a query."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -253,6 +253,10 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
     def floor_for(self, query: str, index: ItemIndex) -> Floor | None:
         """Return the figures that an item must reach to be given for a query; None where any item is good enough."""
         return Floor(score=self.floor) if self.floor else None
+
+    def without_floor(self) -> Self:
+        """Return the policy that ranks as this one does and withholds nothing."""
+        return replace(self, floor=0.0)
 
     def fallback_for(self, query: str, index: ItemIndex) -> str | None:
         """Return why another ranking takes the place of this policy's for a query, as a code; None if none does."""

@@ -1,0 +1,267 @@
+"""Nothing is an answer: what a query is given, what is withheld and why, and how far a domain is preferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rbank_es import Bank, Item, limits
+from rbank_es.data import lights
+from rbank_es.errors import CheckFailed
+from rbank_es.events import Floor, Hit, MemoriesExtracted, MemoriesRetrieved, WithheldHit
+from rbank_es.exchange import import_paths
+from rbank_es.extraction.candidates import consolidate
+from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem, WordShare
+from rbank_es.policies.retrieval import RetrievalPolicy
+from rbank_es.policies.retrieval_quality import read_cases
+from tests.effort import examples
+
+UNRELATED = (
+    "Which Sicilian wine goes with grilled tuna?",
+    "How do I renew a passport that was stolen abroad?",
+    "What did the tax inspector say about depreciation?",
+    "Compose a haiku about jealousy and marmalade.",
+    "Which of these mortgages has the lowest rate over ten years?",
+    "Who wrote the libretto of the Magic Flute?",
+    "Is it safe to give ibuprofen to a toddler?",
+    "Name the longest river of South America.",
+    "How many calories are there in a croissant?",
+    "When does the pharmacy in Turin open on Sunday?",
+)
+"""Questions that nothing in a bank about lights answers; written after the floor was chosen."""
+
+
+@pytest.fixture(scope="module")
+def lessons() -> Iterator[Bank]:
+    """The shipped lessons under bm25-2."""
+    with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
+        import_paths(bank, [Path(str(lights().lessons))])
+        yield bank
+
+
+@pytest.mark.parametrize("query", UNRELATED)
+def test_a_question_about_something_else_is_given_nothing(lessons: Bank, query: str) -> None:
+    with lessons.live() as view:
+        result = view.retrieve(query, 6, domain="lights")
+    assert result.items == ()
+    assert all(item.withheld in ("coverage", "words") and item.rank == 0 for item in result.withheld)
+
+
+def test_no_unrelated_case_of_the_shipped_set_is_given_anything(lessons: Bank) -> None:
+    cases = [case for case in read_cases(lights().cases.read_bytes()) if not case.relevant]
+    assert len(cases) > 30
+    with lessons.live() as view:
+        assert not [case.query for case in cases if view.search(case.query, 6, domain="lights")]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "?", "the of and", "a", "x", "灯台はいくつありますか", "маяк", "🦉🦉", "SELECT * WHERE { ?s ?p ?o }",
+     "<http://example.org/a#b>", "lights " * 10_000, " ".join(f"w{n}" for n in range(10_000)), "\0\0", "'; DROP --"],
+)  # fmt: skip
+def test_any_text_is_a_query_and_what_it_is_given_can_be_verified(lessons: Bank, query: str) -> None:
+    with lessons.live() as view:
+        result = view.retrieve(query, 6, domain="lights")
+        assert view.repeat(result.event).event == result.event
+    for item in (*result.items, *result.withheld):
+        assert item.coverage is not None and 0 <= item.coverage <= 1
+        assert sum(share.share for share in item.matched) == pytest.approx(item.coverage)
+
+
+def test_words_of_other_scripts_are_found_whole_and_not_in_part() -> None:
+    """What the tokenizer takes for a word: in Chinese and Japanese, all characters between two that are no letters."""
+    kept = Item.make("灯台 の 高さ", "lt:towerHeight を 使う")
+    with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
+        consolidate(bank, [kept, *(Item.make(f"Buoys {n}", f"Buoys float, way {n}.") for n in range(9))])
+        assert [hit.id for hit in bank.search("灯台 高さ")] == [kept.id]
+        assert bank.search("灯台の高さ") == []
+
+
+def test_a_bank_of_which_all_words_were_erased_gives_nothing(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank", policies=[Bm25V2().choice]) as bank:
+        kept = Item.make("Count the lamps", "Use COUNT over lamps.")
+        consolidate(bank, [kept])
+        assert bank.search("count the lamps")
+        bank.erase(item=kept.id, reason="asked")
+        for query in ("count the lamps", kept.id, "", "the"):
+            with bank.live() as view:
+                result = view.retrieve(query, 6)
+            assert (result.items, result.withheld) == ((), ())
+
+
+# ---------------------------------------------------------------- the choice, by a ranking that is given
+
+
+class Given(RetrievalPolicy, frozen=True, kw_only=True):
+    """A policy whose ranking is given: by nearness, ids with scores and shares."""
+
+    name = "given"
+    ranking: dict[str, tuple[RankedItem, ...]] = {}
+    least: Floor | None = None
+
+    def words(self, query: str) -> tuple[str, ...]:
+        return (query,)
+
+    def rank(self, query: str, k: int, filters: Filters, index: object) -> list[RankedItem]:
+        ranked = [
+            each
+            for near in ([filters.nearness] if filters.nearness else self.ranking)
+            for each in self.ranking.get(str(near), ())
+        ]
+        return sorted(ranked, key=lambda each: (-each.score, each.id))[:k]
+
+    def floor_for(self, query: str, index: object) -> Floor | None:
+        return self.least
+
+
+def item(id: str, score: float, *shares: float, light: int = 0) -> RankedItem:
+    words = tuple(WordShare(f"w{n}", share) for n, share in enumerate(shares))
+    return RankedItem(id, score, (*words, *(WordShare("the", 0.0, True),) * light))
+
+
+def chosen(policy: Given, k: int = 2, ontology: str | None = None) -> tuple[list[str], list[tuple[str, str]]]:
+    choice = policy.choose("q", k, Filters(ontology=ontology), None)  # type: ignore[arg-type]
+    assert [hit.rank for hit in choice.hits] == [*range(1, len(choice.hits) + 1)]
+    return [hit.id for hit in choice.hits], [(each.id, each.why) for each in choice.withheld]
+
+
+def test_each_figure_of_the_floor_withholds_and_its_bound_passes() -> None:
+    ranked = (
+        item("a", 9, 0.3, 0.19),
+        item("b", 8, 0.3, 0.2),
+        item("c", 7, 0.6),
+        item("d", 6, 0.7),
+        item("e", 1, 0.5, 0.5),
+    )
+    least = Floor(score=1.0, coverage=0.5, words=2, coverage_alone=0.7)
+    assert chosen(Given(ranking={"x": ranked}, least=least), 9) == (
+        ["b", "d", "e"],
+        [("a", "coverage"), ("c", "words")],
+    )
+    assert chosen(Given(ranking={"x": ranked}, least=replace(least, score=1.1)), 9)[1][-1] == ("e", "score")
+    assert chosen(Given(ranking={"x": ranked}), 9) == (["a", "b", "c", "d", "e"], [])
+
+
+def test_light_words_are_no_second_word_and_what_is_not_told_passes() -> None:
+    ranked = (item("a", 9, 0.6, light=3), RankedItem("b", 8.0))
+    assert chosen(Given(ranking={"x": ranked}, least=Floor(coverage=0.5, words=2, coverage_alone=0.7))) == (
+        ["b"],
+        [("a", "words")],
+    )
+
+
+def test_weak_items_take_no_place_of_good_ones_and_end_the_search_when_they_are_many() -> None:
+    weak = tuple(item(f"w{n}", 99 - n, 0.1) for n in range(limits.WITHHELD_HITS))
+    good = (item("good", 5, 0.5, 0.5), item("next", 4, 0.5, 0.5))
+    least = Floor(coverage=0.5)
+    assert chosen(Given(ranking={"x": (*weak[:-1], *good)}, least=least), 1)[0] == ["good"]
+    found, withheld = chosen(Given(ranking={"x": (*weak, *good)}, least=least), 1)
+    assert (found, len(withheld)) == ([], limits.WITHHELD_HITS)
+    better = tuple(each._replace(score=each.score + 200) for each in good)
+    assert chosen(Given(ranking={"x": (*better, *weak)}, least=least), 2) == (["good", "next"], [])
+
+
+@pytest.mark.parametrize(
+    ("settings_", "order"),
+    [
+        ({}, ["own", "none", "other"]),
+        ({"strength": 0.0}, ["other", "none", "own"]),
+        ({"strength": 0.5}, ["none", "other", "own"]),
+        ({"domains": "filter"}, ["own"]),
+        ({"domains": "none"}, ["other", "none", "own"]),
+    ],
+)
+def test_a_domain_is_preferred_as_far_as_the_policy_says(settings_: dict[str, object], order: list[str]) -> None:
+    """At one half, an item of no domain keeps 1/2 of its score, and one of other domains 1/4."""
+    ranking = {
+        "own": (RankedItem("own", 1.0),),
+        "none": (RankedItem("none", 4.0),),
+        "other": (RankedItem("other", 5.0),),
+    }
+    policy = Given(ranking=ranking, **settings_)  # type: ignore[arg-type]
+    assert chosen(policy, 3, "lights")[0] == order
+    assert chosen(policy, 3)[0] == ["other", "none", "own"], "without a domain nothing is preferred"
+
+
+SHARES = st.lists(st.floats(0, 0.5), max_size=4).map(tuple)
+RANKINGS = st.lists(st.tuples(st.floats(0.01, 9), SHARES), max_size=30)
+
+
+@settings(max_examples=examples(200))
+@given(RANKINGS, st.integers(1, 5), st.floats(0, 1), st.integers(0, 3), st.floats(0, 1))
+def test_what_was_decided_follows_from_what_is_recorded(
+    ranking: list[tuple[float, tuple[float, ...]]], k: int, coverage: float, words: int, alone: float
+) -> None:
+    ranked = tuple(item(f"i{n:02}", score, *shares) for n, (score, shares) in enumerate(ranking))
+    least = Floor(coverage=coverage, words=words, coverage_alone=alone)
+    choice = Given(ranking={"x": ranked}, least=least).choose("q", k, Filters(), None)  # type: ignore[arg-type]
+
+    def passes(figures: Hit | WithheldHit) -> bool:
+        assert figures.coverage is not None and figures.words is not None
+        return figures.coverage >= coverage and (figures.words >= words or figures.coverage >= (alone or 1))
+
+    assert all(map(passes, choice.hits)) and not any(map(passes, choice.withheld))
+    assert len(choice.hits) <= k and len(choice.withheld) <= limits.WITHHELD_HITS
+    scores = [hit.score for hit in choice.hits]
+    assert scores == sorted(scores, reverse=True)
+    if len(choice.hits) < k and len(choice.withheld) < limits.WITHHELD_HITS:
+        assert len(choice.hits) + len(choice.withheld) == len(ranked)
+
+
+# ---------------------------------------------------------------- records
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda event: replace(event, withheld=event.withheld[1:]),
+        lambda event: replace(event, withheld=event.withheld[::-1]),
+        lambda event: replace(event, withheld=(replace(event.withheld[0], coverage=0.01), *event.withheld[1:])),
+        lambda event: replace(event, floor=replace(event.floor, coverage=0.4)),
+        lambda event: replace(event, floor=None),
+        lambda event: replace(event, fallback="no-query-vector"),
+        lambda event: replace(event, withheld=(), hits=tuple(
+            Hit(id=each.id, rank=rank, score=each.score, coverage=each.coverage, words=each.words)
+            for rank, each in enumerate(event.withheld, 1))),
+    ],
+)  # fmt: skip
+def test_what_was_withheld_is_verified_too(change: object) -> None:
+    items = [Item.make(f"Count lamps {n}", f"Lamps are counted, way {n}.") for n in range(3)]
+    with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
+        consolidate(bank, items)
+        with bank.live() as view:
+            event = view.retrieve("which harbour buoys and lamps were repaired after storms?").event
+        assert event.hits == () and len(event.withheld) == 3
+        bank.append(event)
+        check = bank.verify(retrievals=True).retrievals
+        assert check is not None and check.checked == 1
+        wrong: MemoriesRetrieved = change(event)  # type: ignore[operator]
+        bank.append(wrong)
+        with pytest.raises(CheckFailed, match="1 of 2"):
+            bank.verify(retrievals=True)
+
+
+def test_nothing_pending_rejected_or_of_judges_is_given_or_withheld() -> None:
+    shown = Item.make("Count lamps", "Use COUNT over lamps.")
+    hidden = {
+        "pending": Item.make("Count lamps twice", "Use COUNT over lamps again."),
+        "principle": Item.make("Count lamps fairly", "Lamps count.", "principle"),
+        "episode": Item.make("Count lamps once", "Lamps counted.", "episode"),
+        "rejected": Item.make("Count lamps badly", "Guess lamps."),
+    }
+    for policy in (Bm25V1(), Bm25V2(), Bm25V2(coverage=0, coverage_alone=0)):
+        with Bank.create("memory:", policies=[policy.choice]) as bank:
+            consolidate(bank, [shown, *(each for name, each in hidden.items() if name != "pending")])
+            held = hidden["pending"]
+            consolidate(
+                bank, [MemoriesExtracted(kind="manual", pending=True, heads=(held.head,), candidates=(held.text,))]
+            )
+            bank.retract(hidden["rejected"].id, because="wrong")
+            with bank.live() as view:
+                result = view.retrieve("count lamps", 9)
+            assert {each.id for each in (*result.items, *result.withheld)} == {shown.id}
