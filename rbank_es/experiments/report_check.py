@@ -1,8 +1,8 @@
 """Checks of reports: everything is computed again from logs, suite and definition, and compared with what is there.
 
 Logs come first: each is verified byte by byte, and its head compared with the one that the report names. A log whose
-checksums were all made again is found by that. Whoever makes the report again as well is found by the digest of the
-report alone, if somebody noted it.
+checksums were all made again is found by that. Whoever makes the report again as well is found by scores that answers
+don't get again, as far as the source is at hand, and else by the digest of the report alone, if somebody noted it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, r
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.ratings import ratings_place
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
+from rbank_es.experiments.score_check import score_differences
 from rbank_es.experiments.trial_place import DEFINITION, RATINGS, TrialPlace, read_part
 from rbank_es.log import Head
 from rbank_es.system.files import kind_of
@@ -93,6 +94,7 @@ def check_report(folder: Path, source: Source | None = None, progress: Progress 
     found = [
         *logs,
         *_result_differences(data),
+        *(_score_differences(folder, data, source) if source is not None else ()),
         *(each for name, content in files.items() for each in _compared(folder, name, content)),
     ]
     digest = sha256(b"".join(sha256(content).digest() for content in files.values())).hexdigest()
@@ -149,6 +151,13 @@ def _result_differences(data: ExperimentData) -> Iterator[ReportDifference]:
     for trial in data.trials:
         if trial.altered_rows:
             yield ReportDifference(file=trial.place, place="its results", found=trial.why)
+
+
+def _score_differences(folder: Path, data: ExperimentData, source: Source) -> Iterator[ReportDifference]:
+    """Yield the runs that get another score when they are compared with the right answers again."""
+    for each in score_differences(folder, data, source):
+        where = f"the score of {each.run}"
+        yield ReportDifference(file=each.place, place=where, found=each.recorded, computed=each.again)
 
 
 def _changed_at(bank: Bank, noted: Head | None) -> str:

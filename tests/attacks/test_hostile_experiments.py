@@ -16,7 +16,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.events import JudgmentOverruled, RunJudged, RunStarted
+from rbank_es.events import ExperimentFinished, JudgmentOverruled, RunJudged, RunStarted
 from rbank_es.experiments.definition import parse_experiment
 from rbank_es.experiments.experiment_folder import read_experiment
 from rbank_es.experiments.experiment_results import results_of
@@ -24,11 +24,17 @@ from rbank_es.experiments.experiment_run import prepare_folder
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.report import CONDITIONS, PAGE, ROWS, write_report
 from rbank_es.experiments.report_check import check_report
+from rbank_es.experiments.run_rows import rows_of
 from rbank_es.experiments.supposed_conditions import supposed_conditions
+from rbank_es.experiments.trial import tables_of
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace
+from rbank_es.experiments.trial_record import results_digest
 from rbank_es.log import Head
 from tests.experiments.folders import DEFINITION_TEXT, end, life, lived, pair, suite_of, written
-from tests.experiments.trials import materials
+from tests.experiments.trials import materials, ran
+from tests.experiments.trials import pair as real_pair
+from tests.loop.loops import source
+from tests.sandbox.sandboxes import require_dspy
 
 
 @pytest.fixture(scope="module")
@@ -296,3 +302,34 @@ def test_results_that_are_not_those_recorded_at_the_end_of_a_trial_are_found_in_
     seen = check_report(folder)
     assert [(each.file, each.place) for each in seen.differences] == [("banks/with/o1-r0", "its results")]
     assert "which it recorded at its end" in seen.differences[0].found
+
+
+@pytest.mark.slow
+def test_a_score_that_was_forged_from_the_beginning_to_the_report_is_found_by_comparing_again(tmp_path: Path) -> None:
+    """Every checksum, digest and number is right: only the right answer disagrees."""
+    require_dspy()
+    folder = tmp_path / "run"
+    given = materials(tmp_path, real_pair(1))
+    ran(given, folder)
+    place = TrialPlace(folder, trials(given.experiment)[0]).bank
+    with Bank.open(place) as bank:
+        begun = next(bank.events(types={"experiment_started"})).seq
+        events = [each for each in bank.events(resolve=True) if each.seq >= begun]
+    shutil.rmtree(place)
+    forged = [_forged(each) for each in events if not isinstance(each, ExperimentFinished)]
+    ended = next(each for each in events if isinstance(each, ExperimentFinished))
+    with Bank.open(folder / "banks" / "base") as base, base.fork(place) as bank:
+        bank.set_policies(tables_of(given.experiment.condition[0].choices()))
+        bank.append(forged)
+        digest = results_digest(rows_of(bank, given.suite))
+        bank.append(msgspec.structs.replace(ended, seq=0, result_digest=digest))
+    write_report(read_experiment(folder, source()), folder)
+    seen = check_report(folder, source())
+    assert {each.file for each in seen.differences} == {"banks/without/o0-r0"}
+    assert all("the score of" in each.place and each.computed == "success" for each in seen.differences)
+
+
+def _forged(event: Any) -> Any:
+    """Return an event as if it were new, a score turned around."""
+    wrong = {"verdict": "failure"} if isinstance(event, RunJudged) and event.purpose == "scoring" else {}
+    return msgspec.structs.replace(event, seq=0, **wrong)
