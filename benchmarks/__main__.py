@@ -23,6 +23,7 @@ SUBJECTS = (
     "rebuild",
     "counters",
     "search",
+    "search times",
     "forks",
     "long banks",
     "corrections",
@@ -89,6 +90,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         rollouts,
         sandboxes,
         search,
+        search_times,
         simulated_runs,
         startup,
         suppositions,
@@ -102,6 +104,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
     plain = {
         "append": append.measure,
         "writers": writers.measure,
+        "search times": search_times.measure,
         "long banks": long_banks.measure,
         "corrections": corrections.measure,
         "review order": review_order.measure,

@@ -85,6 +85,11 @@ class Corpus:
         start = self._random.randrange(len(self._prose) - size)
         return self._prose[start : start + size]
 
+    @property
+    def items(self) -> int:
+        """The number of items that were learned so far."""
+        return len(self._items)
+
     def queries(self, count: int) -> list[str]:
         """Return questions of 14 words."""
         return [self.text(14) for _ in range(count)]
@@ -149,6 +154,21 @@ class Corpus:
         return RunJudged(
             run=run, purpose="learning", verdict=_value(success), judge="j", judge_version="1", kind="lm", reason=reason
         )
+
+    def lessons(self) -> list[Event]:
+        """Return an extraction of items with its decisions, and now and then the end of an earlier item."""
+        self._number += 1
+        events = self._learnt(f"run-{self._number:07d}", self._random.random() < 0.6)
+        ended = [MemoriesForgotten(ids=(self._random.choice(self._items),), policy="bounded-1")]
+        return [*events, *ended] if self._random.random() < 0.25 else events
+
+    def one_item(self) -> list[Event]:
+        """Return an extraction of one item, which is added."""
+        item = self._item("success")
+        extraction = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        extracted = MemoriesExtracted(id=extraction, kind="manual", heads=(item.head,), candidates=(item.text,))
+        decision = Decision(candidate=0, action="add", item=item.id)
+        return [extracted, MemoriesConsolidated(extraction=extraction, policy="append-1", decisions=(decision,))]
 
     def _learnt(self, run: str, success: bool) -> list[Event]:
         kind: Polarity = "success" if success else "failure"
@@ -232,6 +252,15 @@ def make_bank(place: Path, events: int) -> Bank:
         left -= len(group)
         if left <= 0:
             break
+    return bank
+
+
+def make_item_bank(place: Path, items: int) -> Bank:
+    """Return a bank that has learned about so many items, and holds nothing else; not synced."""
+    entropy = random.Random(SEED)
+    bank, corpus = Bank.create(place, entropy=entropy.randbytes, unsafe_no_sync=True), Corpus()
+    while corpus.items < items:
+        bank.append([event for _ in range(GROUP_RUNS) for event in corpus.lessons()])
     return bank
 
 

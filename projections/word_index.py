@@ -45,7 +45,8 @@ class WordIndex(PostingIndex):
         self._masks: dict[Filters, bytes | None] = {}
         self._known: dict[tuple[str, bool], Postings] = {}
         self._kept = 0
-        self._recent: dict[tuple[str, bool], Postings] | None = None
+        # Text and code of each posting, one after the other, by term: of columns, and of parts alone.
+        self._recent: tuple[dict[str, list[int]], dict[str, list[int]]] | None = None
         super().__init__(Tokenizer())
         self.refresh()
         self._documents = self._active.count(1)
@@ -134,10 +135,13 @@ class WordIndex(PostingIndex):
     def _recently(self, term: str, parts: bool) -> Postings | None:
         """Return the postings of a term among the texts that are in no block yet."""
         if self._recent is None:
-            self._recent = {}
+            self._recent = {}, {}
             for text, terms, own, codes in recent_texts(self._run):
-                for place, (name, code) in enumerate(zip(terms, codes, strict=True)):
-                    some = self._recent.setdefault((name, place >= own), Postings(array("I"), array("I")))
-                    some.texts.append(text)
-                    some.codes.append(code)
-        return self._recent.get((term, parts))
+                for held, some in ((self._recent[0], slice(own)), (self._recent[1], slice(own, None))):
+                    for name, code in zip(terms[some], codes[some], strict=True):
+                        if name in held:
+                            held[name] += text, code
+                        else:
+                            held[name] = [text, code]
+        pairs = self._recent[parts].get(term)
+        return None if pairs is None else Postings(array("I", pairs[::2]), array("I", pairs[1::2]))

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es import limits
+from rbank_es import Bank, limits
+from rbank_es.bank import PROJECTIONS
 from rbank_es.events import Event
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Filters, Formula, ItemIndex, QueryWord, RankedItem, RetrievalPolicy, WordRanking
@@ -234,3 +235,30 @@ def test_of_many_texts_few_are_scored_and_the_best_are_those_of_the_definition()
                 for numpy in (False, True):
                     with by_numpy(numpy):
                         assert asked(view, question) == defined(state, question)
+
+
+def test_an_erased_text_leaves_no_term_of_its_own_in_the_postings(tmp_path: Path) -> None:
+    """Neither as a text of its own nor in a block, and no byte of it in the file."""
+    kept = [Item.make(f"lamp {n}", "light of a tower", id=f"kept{n}") for n in range(5)]
+    gone = Item.make("Zanzibar", "zanzibars secretIslandName", id="gone")
+    with small_blocks(), Bank.create(tmp_path / "bank") as bank:
+        bank.append(born([kept[0], gone, *kept[1:]], "8b229e85-6015-4279-9bb1-97ccfff23b49"))
+        bank.project()
+        path = bank.log.derived_directory / PROJECTIONS
+        terms = {term for table in ("word_terms", "recent_texts") for term in words_in(path, table)}
+        assert {"zanzibar", "secretislandnam", "secret"} <= terms
+        bank.erase(item="gone", reason="asked for")
+        bank.project()
+        path = bank.log.derived_directory / PROJECTIONS
+        left = {term for table in ("word_terms", "recent_texts") for term in words_in(path, table)}
+        assert {"lamp", "tower"} <= left and not left & {"zanzibar", "secretislandnam", "secret"}
+        assert b"zanzi" not in path.read_bytes().lower()
+        with bank.as_of() as view:
+            assert view.search("zanzibar secret") == []
+
+
+def words_in(path: Path, table: str) -> set[str]:
+    column = "term" if table == "word_terms" else "terms"
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"SELECT {column} FROM {table}")
+        return {term for (terms,) in rows for term in terms.split("\n")}
