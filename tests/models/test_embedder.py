@@ -127,7 +127,10 @@ def test_embed_counts_records_and_has_nothing_left(tmp_path: Path, bank: Bank) -
         assert (done.json["embedded"], done.json["missing"], done.json["error"]) == (7, 0, None)
         assert "nothing is missing" in run(*asked, cwd=tmp_path).out
         assert len(server.requests) == 2
-    assert len(run("search", "./bank", QUERY, "--json", cwd=tmp_path).json["hits"]) == 5
+    found = run("search", "./bank", QUERY, "--json", cwd=tmp_path).json["hits"]
+    assert len(found) == 5
+    run("replay", "./bank", "--into", "then.sqlite", cwd=tmp_path)
+    assert run("search", "./then.sqlite", QUERY, "--json", cwd=tmp_path).json["hits"] == found
 
 
 def test_embed_says_what_failed_and_exits_with_1(tmp_path: Path, bank: Bank) -> None:
