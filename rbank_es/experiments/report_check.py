@@ -26,6 +26,7 @@ from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
 from rbank_es.experiments.score_check import score_differences
 from rbank_es.experiments.trial_place import DEFINITION, RATINGS, TrialPlace, read_part
 from rbank_es.log import Head
+from rbank_es.loop.resources import origin
 from rbank_es.system.files import kind_of
 
 if TYPE_CHECKING:
@@ -48,13 +49,17 @@ class ReportDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a check: all differences, logs first; how much was compared; the digest of the whole report."""
+    """The result of a check: all differences, logs first; how much was compared; the digest of the whole report.
+
+    `other_code` names the code of the runs where this is other code: by it alone, files may have another form.
+    """
 
     differences: tuple[ReportDifference, ...]
     logs: int
     runs: int
     files: int
     digest: str
+    other_code: str = ""
 
     @property
     def holds(self) -> bool:
@@ -99,7 +104,20 @@ def check_report(folder: Path, source: Source | None = None, progress: Progress 
     ]
     digest = sha256(b"".join(sha256(content).digest() for content in files.values())).hexdigest()
     sound = sum(bool(each.head) for each in data.trials)
-    return ReportCheck(differences=tuple(found), logs=sound, runs=len(data.rows), files=len(files), digest=digest)
+    return ReportCheck(
+        differences=tuple(found),
+        logs=sound,
+        runs=len(data.rows),
+        files=len(files),
+        digest=digest,
+        other_code=_other_code(data),
+    )
+
+
+def _other_code(data: ExperimentData) -> str:
+    own = origin()
+    ran = tuple(own[name] or "" for name in ("release", "commit"))
+    return "" if data.code == ran else f"{data.code[0]} ({data.code[1][:12] or 'no commit'})"
 
 
 def _failed(differences: list[ReportDifference]) -> ReportCheck:

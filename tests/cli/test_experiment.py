@@ -134,7 +134,9 @@ def test_a_report_is_written_checked_and_compared_and_a_change_is_named(tmp_path
     assert {each["difference"]["mean"] for each in compared["metrics"]} == {0}
     page = folder / "report.html"
     page.write_text(page.read_text().replace("<h1>pair", "<h1>great"))
-    seen = run("experiment", "check", "pair", cwd=tmp_path, code=1).out
+    done = run("experiment", "check", "pair", cwd=tmp_path, code=1)
+    seen = done.out
+    assert "the runs are of the code 0.1.0 (cccccccccccc), and this is other code" in " ".join(done.err.split())
     assert "does not hold" in seen and "report.html, line" in seen and "great" in seen
 
 

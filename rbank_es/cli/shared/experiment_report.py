@@ -24,6 +24,7 @@ from rbank_es.cli.shared.output import (
     echo_table,
     safe_line,
     styled,
+    warn,
 )
 from rbank_es.errors import BadInput, CheckFailed
 
@@ -170,6 +171,11 @@ def _print_check(folder: Path, seen: ReportCheck) -> None:
         )
         echo(f"digest {seen.digest}")
         return
+    if seen.other_code:
+        warn(
+            f"the runs are of the code {safe_line(seen.other_code)}, and this is other code: "
+            "files may differ because of that alone"
+        )
     first, *others = seen.differences
     echo(f"the report of {safe_line(str(folder))} does not hold. The first difference:")
     echo_paragraph(safe_line(str(first)))
