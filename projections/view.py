@@ -67,7 +67,7 @@ UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'attribution' AND fr
 UNION SELECT to_seq FROM main.policy_choices WHERE kind = 'attribution' AND to_seq > :after AND to_seq <= :seq
 """
 _RANKINGS = """
-SELECT DISTINCT name, version FROM main.policy_choices
+SELECT DISTINCT name, version, settings FROM main.policy_choices
 WHERE kind = 'retrieval' AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :after)
 """
 _FILL = """
@@ -116,7 +116,7 @@ class View(ViewRows):
         bounds = {"after": after, "seq": self.position}
         with self._reading() as connection:
             found = {position for (position,) in connection.execute(_MEMORY_CHANGES, bounds)}
-            if any(weighs_outcomes(name, version) for name, version in connection.execute(_RANKINGS, bounds)):
+            if any(weighs_outcomes(_choice("retrieval", *row)) for row in connection.execute(_RANKINGS, bounds)):
                 found |= {position for (position,) in connection.execute(_OUTCOME_CHANGES, bounds)}
         return sorted(found)
 
@@ -277,11 +277,7 @@ class View(ViewRows):
         """Return the record of the policy of a kind that is in force, None where there is none."""
         with self._reading() as connection:
             row = connection.execute(_POLICY, {"kind": kind, "seq": self.position}).fetchone()
-        if row is None:
-            return None
-        name, version, settings = row
-        chosen = {"kind": kind, "name": name, "version": version, "settings": msgspec.json.decode(settings)}
-        return msgspec.convert(chosen, PolicyChoice)
+        return None if row is None else _choice(kind, *row)
 
     def _chosen(self, query: str, k: int, filters: Filters, policy: RetrievalPolicy) -> tuple[list[FoundItem], Choice]:
         """Choose by a policy; return the items given, then those withheld, beside the choice.
@@ -369,3 +365,8 @@ class _Index:
             run.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
             run.execute(_FILL, {"seq": self._position})
             self._shared.own_index = True
+
+
+def _choice(kind: PolicyKind, name: str, version: int, settings: str) -> PolicyChoice:
+    chosen = {"kind": kind, "name": name, "version": version, "settings": msgspec.json.decode(settings)}
+    return msgspec.convert(chosen, PolicyChoice)

@@ -61,7 +61,7 @@ PackItems = Callable[[Sequence[Item], int, str], str]
 """Returns the text of items in a prompt, within so many characters, for a question."""
 
 _BY_WORDS = (Bm25V1, Bm25V2)
-"""Policies that rank by the words of the active items alone; others may also by what their uses have proven."""
+"""Policies that rank by words alone where no setting weighs outcomes; others may also by what uses have proven."""
 
 _VECTORS = frozenset({"words_embedded"})
 _READ = LIFE_TYPES | _VECTORS | {"memories_retrieved"}
@@ -223,7 +223,8 @@ class _Comparison:
     def _found(self, event: MemoriesRetrieved) -> tuple[str, ...] | None:
         """Return the ids that a recorded retrieval would find; None where that can't be told."""
         other, recorded = self._is_other("retrieval"), self._policy(self.life.recorded.state)
-        if not self._differing and not other and type(recorded) in _BY_WORDS:
+        by_words = type(recorded) in _BY_WORDS and not recorded.weighs_outcomes
+        if not self._differing and not other and by_words:
             return tuple(hit.id for hit in event.hits)
         # By a policy that wasn't in force: its settings aren't recorded.
         if recorded.label != event.policy:

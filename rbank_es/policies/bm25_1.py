@@ -58,7 +58,6 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
     """BM25 over the full-text index; ties are broken by item id."""
 
     name: ClassVar[str] = "bm25"
-    weighs_outcomes: ClassVar[bool] = False
 
     weights: Annotated[
         tuple[Weight, Weight, Weight, Weight],
@@ -71,6 +70,11 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         words.stop_words(self.stop_words)
+
+    @property
+    def weighs_outcomes(self) -> bool:
+        """No: words alone decide."""
+        return False
 
     def words(self, query: str) -> tuple[str, ...]:
         """Return the distinct words of a query without stop words, or all of them if it has no others."""

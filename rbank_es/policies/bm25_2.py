@@ -28,7 +28,6 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2
-    weighs_outcomes: ClassVar[bool] = False
 
     weights: Annotated[
         tuple[Weight, Weight, Weight, Weight],
@@ -100,6 +99,11 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         words.stop_words(self.stop_words)
+
+    @property
+    def weighs_outcomes(self) -> bool:
+        """Whether support moves a hit."""
+        return self.support > 0
 
     @property
     def formula(self) -> Formula:

@@ -23,7 +23,7 @@ from rbank_es.events import Floor, Hit, PolicyChoice, WithheldHit
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES, Polarity
 from rbank_es.events.run_events import Nearness, Shortfall
-from rbank_es.policies.policy import Policy, governing, policy_class
+from rbank_es.policies.policy import Policy, governing
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 
@@ -186,8 +186,6 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
     """A rule that ranks items for a query. Override `words` and `rank`, and `floor_for` for another floor."""
 
     kind: ClassVar[PolicyKind] = "retrieval"
-    weighs_outcomes: ClassVar[bool] = True
-    """Whether `item_outcomes` moves a hit; False where words, vectors and settings alone decide."""
 
     k: Annotated[
         int,
@@ -237,6 +235,11 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
             "Default: 0, no floor, because BM25's scores depend on the bank's size: no number suits every bank.",
         ),
     ] = 0.0
+
+    @property
+    def weighs_outcomes(self) -> bool:
+        """Whether `item_outcomes` moves a hit; False where words, vectors and settings alone decide."""
+        return True
 
     def words(self, query: str) -> tuple[str, ...]:
         """Return the words of a query that are searched for; a query without any finds nothing."""
@@ -335,10 +338,9 @@ def retrieval_policy(choice: PolicyChoice | None) -> RetrievalPolicy:
     return policy
 
 
-def weighs_outcomes(name: str, version: int) -> bool:
+def weighs_outcomes(choice: PolicyChoice) -> bool:
     """Return whether hits by a policy may change with support, uses and verdicts; True for an unknown policy."""
     try:
-        found = policy_class("retrieval", name, version)
+        return retrieval_policy(choice).weighs_outcomes
     except BadPolicy:
         return True
-    return not issubclass(found, RetrievalPolicy) or found.weighs_outcomes

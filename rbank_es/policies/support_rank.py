@@ -22,7 +22,6 @@ class SupportRanking(Bm25V1, frozen=True, kw_only=True):
     """BM25, moved by the number of lessons that came to the same; ties are broken by item id."""
 
     name: ClassVar[str] = "support"
-    weighs_outcomes: ClassVar[bool] = True
 
     weight: Annotated[
         Weight,
@@ -40,6 +39,11 @@ class SupportRanking(Bm25V1, frozen=True, kw_only=True):
             "choice: a lesson further down has little to do with the query, however often it was learned.",
         ),
     ] = 50
+
+    @property
+    def weighs_outcomes(self) -> bool:
+        """Yes: support moves a hit."""
+        return True
 
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""

@@ -22,7 +22,6 @@ class UtilityRanking(Bm25V1, frozen=True, kw_only=True):
     """BM25, moved by the win rate that an item has proven; ties are broken by item id."""
 
     name: ClassVar[str] = "utility"
-    weighs_outcomes: ClassVar[bool] = True
 
     weight: Annotated[
         Weight,
@@ -40,6 +39,11 @@ class UtilityRanking(Bm25V1, frozen=True, kw_only=True):
             "choice: a proven item further down has little to do with the query.",
         ),
     ] = 50
+
+    @property
+    def weighs_outcomes(self) -> bool:
+        """Yes: wins and losses move a hit."""
+        return True
 
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""

@@ -221,12 +221,20 @@ def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
     assert found == {2: 3, 3: 2, 4: 3, 5: 3}
 
 
-@pytest.mark.parametrize("name", ["support", "utility"])
-def test_memory_changes_where_what_a_ranking_weighs_does(name: str) -> None:
-    """Between two changes a search under `support` or `utility` finds the same with the same scores: nowhere else does
+@pytest.mark.parametrize(
+    "ranking",
+    [
+        {"name": "support", "version": 1},
+        {"name": "utility", "version": 1},
+        {"name": "bm25", "version": 2, "support": 1.0, "coverage": 0.0, "coverage_alone": 0.0},
+    ],
+    ids=["support-1", "utility-1", "bm25-2"],
+)
+def test_memory_changes_where_what_a_ranking_weighs_does(ranking: dict[str, object]) -> None:
+    """Between two changes a search under such a ranking finds the same with the same scores: nowhere else does
     a bisection look."""
     with Bank.create("memory:") as bank:
-        bank.set_policies({"retrieval": {"name": name, "version": 1}})
+        bank.set_policies({"retrieval": ranking})
         item = bank.remember("Sort by tower height", "The property towerHeight is in metres.").item
         start = bank.position
         for run in ("a", "b"):
