@@ -10,6 +10,7 @@ import click
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import nearest_hint, open_at, view_at
 from rbank_es.cli.shared.output import Cell, count, echo, echo_json, echo_table, safe_line, styled, warn
+from rbank_es.cli.shared.search_vectors import fallback_note
 from rbank_es.cli.shared.stored_bank import stored_bank
 from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
@@ -65,6 +66,8 @@ def search(
         else:
             shown = [*result.items, *(result.withheld if show_all else ())]
             (_print_explained if explain else print_hits)(shown)
+        if result.event.fallback is not None:
+            warn(fallback_note(result.event.fallback))
         if not result.items:
             warn(_why_nothing(view, query, result, polarity, domain))
         elif result.withheld and not show_all and not as_json:

@@ -127,7 +127,10 @@ def test_embed_counts_records_and_has_nothing_left(tmp_path: Path, bank: Bank) -
         assert (done.json["embedded"], done.json["missing"], done.json["error"]) == (7, 0, None)
         assert "nothing is missing" in run(*asked, cwd=tmp_path).out
         assert len(server.requests) == 2
-    found = run("search", "./bank", QUERY, "--json", cwd=tmp_path).json["hits"]
+    assert "the query has no vector" in run("search", "./bank", "Which lamps?", cwd=tmp_path).err
+    known = run("search", "./bank", QUERY, "--json", cwd=tmp_path)
+    found = known.json["hits"]
+    assert (known.err, known.json["fallback"]) == ("", None)
     assert len(found) == 5
     run("replay", "./bank", "--into", "then.sqlite", cwd=tmp_path)
     assert run("search", "./then.sqlite", QUERY, "--json", cwd=tmp_path).json["hits"] == found

@@ -20,6 +20,17 @@ embeddings_option = click.option(
 )  # fmt: skip
 
 
+_FALLBACKS = {
+    "no-query-vector": "the query has no vector, so words alone rank it: retrieval embed --query TEXT records one",
+    "items-without-vector": "some items have no vector, so words rank those: retrieval embed records theirs",
+}
+
+
+def fallback_note(code: str) -> str:
+    """Return what a person is told of a fallback that a retrieval records."""
+    return _FALLBACKS.get(code, f"another ranking took the policy's place: {code}")
+
+
 @contextmanager
 def search_vectors(bank: Bank, url: str | None) -> Iterator[SearchVectors | None]:
     """Yield what gives searches their vectors, None without a URL; at the end, warn of what was not given.
