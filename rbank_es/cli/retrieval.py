@@ -100,7 +100,6 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
     those given an item that helps (coverage); of the unrelated ones, those given anything (disturbed). Nothing is
     written.
     """
-    from rbank_es.experiments.retrieval_calibration import calibrate_floor
     from rbank_es.policies import Bm25V2
 
     opened, point = open_at(bank)
@@ -117,6 +116,8 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
             # The extra for a single word is kept: it guards large banks, which few cases are about.
             settings = {"coverage": floor, "coverage_alone": min(1.0, round(floor + alone, 9)) if floor else 0.0}
             return _measured(view, replace(policy, **settings), cases, f"floor {floor:.2f}")
+
+        from rbank_es.experiments.retrieval_calibration import calibrate_floor  # once the cases are known to be good
 
         found = calibrate_floor(cases, measure, precision)
         setting = (found.best.coverage, min(1.0, round(found.best.coverage + alone, 9)) if found.best.coverage else 0.0)
