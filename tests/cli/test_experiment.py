@@ -202,6 +202,7 @@ layers = ["L0"]
 """
 
 
+@pytest.mark.slow
 def test_each_task_of_a_suite_about_several_ontologies_asks_its_own(tmp_path: Path) -> None:
     for name, text in {
         "two.json": json.dumps(TWO),

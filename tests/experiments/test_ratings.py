@@ -84,6 +84,7 @@ def test_replies_that_nobody_can_read_give_no_rating(tmp_path: Path) -> None:
         rate(RUBRICS["guide"], "# Guide", lms)
 
 
+@pytest.mark.slow
 def test_ratings_stand_beside_the_metrics_change_no_log_and_are_given_once(tmp_path: Path) -> None:
     folder = written(tmp_path / "pair")
     before = read_experiment(folder)
