@@ -98,7 +98,8 @@ def test_search_finds_as_of_any_point(sample: Path) -> None:
     failures = run("search", "sample", query, "--polarity", "failure", "--json", cwd=sample).json
     assert {hit["polarity"] for hit in failures["hits"]} == {"failure"}
     assert now["hits"][0]["title"] in run("search", "sample", query, cwd=sample).out
-    assert run("search", "sample", query, "--domain", "nowhere", "--json", cwd=sample).json["hits"] == []
+    elsewhere = run("search", "sample", query, "--domain", "nowhere", "--json", cwd=sample).json["hits"]
+    assert {hit["near"] for hit in elsewhere} <= {"none", "other"} and elsewhere
 
 
 @pytest.mark.parametrize(
