@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import Cell
 from rbank_es.cli.shared.row_list import (
     Row,
@@ -24,6 +23,7 @@ from rbank_es.cli.shared.row_list import (
     list_options,
     print_list,
 )
+from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events.items import Polarity, Source
 from rbank_es.projections.paged_view import RowCondition
 from rbank_es.state import ItemStatus
@@ -66,11 +66,11 @@ DERIVED = frozenset({"win_rate_low", "win_rate_high", "runs", "tags"})
 def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | None, **given: Any) -> None:
     """List the items of a bank in any state, the newest first; the words that suit a task are found by search.
 
-    JSON and CSV have more fields than the table.
+    JSON and CSV have more fields than the table. In the place of BANK, a file that `replay --into` or `whatif --into`
+    wrote.
     """
-    opened, point = open_at(bank)
-    with opened, view_at(opened, point) as view:
-        born = {name: opened.resolve(given[name]) for name in ("since", "until") if given[name] is not None}
+    with bank_to_read(bank) as (name_of_bank, view, resolve):
+        born = {name: resolve(given[name]) for name in ("since", "until") if given[name] is not None}
         listed = RowList(
             "items",
             view,
@@ -82,7 +82,7 @@ def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int |
             ["title", "domain"],
             "-born_seq",
         )
-        facts = {"bank": opened.name, "position": view.position}
+        facts = {"bank": name_of_bank, "position": view.position}
         print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
 

@@ -8,7 +8,6 @@ from typing import Any, get_args
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import Cell, format_cost, format_time
 from rbank_es.cli.shared.row_list import (
     Row,
@@ -21,6 +20,7 @@ from rbank_es.cli.shared.row_list import (
     list_options,
     print_list,
 )
+from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events.run_events import Outcome
 from rbank_es.projections.paged_view import RowCondition
 
@@ -70,12 +70,11 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
     """List the runs of a bank, the one that began last first.
 
     Times are those at which things happened: of imported runs, as their recording has them. JSON and CSV have more
-    fields than the table.
+    fields than the table. In the place of BANK, a file that `replay --into` or `whatif --into` wrote.
     """
     from rbank_es.bank.ids import whole_id
 
-    opened, point = open_at(bank)
-    with opened, view_at(opened, point) as view:
+    with bank_to_read(bank) as (name, view, _):
         filters = _filters(given)
         if (item := given["item"]) is not None:
             id = whole_id(view, "item", item)
@@ -84,7 +83,7 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
         listed = RowList(
             "runs", view, filters, _made, FIELDS, frozenset({"outcome"}), _columns, ["task", "run"], "-started_at"
         )
-        facts = {"bank": opened.name, "position": view.position}
+        facts = {"bank": name, "position": view.position}
         print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint, open_at, view_at
+from rbank_es.cli.shared.arguments import nearest_hint
 from rbank_es.cli.shared.output import Cell, count, echo, echo_json, echo_table, safe_line, styled, warn
 from rbank_es.cli.shared.search_vectors import fallback_note
-from rbank_es.cli.shared.stored_bank import stored_bank
+from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.projections.search_result import FoundItem, SearchResult
@@ -51,13 +50,7 @@ def search(
     policy is withheld, as it is from agents; --all shows it. Scores: farther from 0 is better. In the place of BANK, a
     file that `replay --into` or `whatif --into` wrote.
     """
-    with ExitStack() as open_things:
-        if (stored := stored_bank(bank)) is not None:
-            name, view = stored.name, open_things.enter_context(stored.view())
-        else:
-            opened, point = open_at(bank)
-            name = open_things.enter_context(opened).name
-            view = open_things.enter_context(view_at(opened, opened.resolve(point)))
+    with bank_to_read(bank) as (name, view, _):
         result = view.retrieve(query, k, polarity=polarity, domain=domain)
         if as_json:
             facts = {"policy": result.event.policy, "hits": result.items, "withheld": result.withheld}

@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 @click.option("--verdict", "verdicts", metavar="RUN=VERDICT", multiple=True, help="Another verdict on a run.")
 @click.option("--without", metavar="ITEM|RUN", multiple=True, help="As if it had never been there.")
 @click.option("--until", metavar="POINT", help="The last point to look at; default: the head.")
-@click.option("--into", metavar="FILE", help="Write the bank as it would be, for `search`, `show` and SQLite tools.")
+@click.option(
+    "--into",
+    metavar="FILE",
+    help="Write the bank as it would be, for `search`, `show`, `items`, `runs` and SQLite tools.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def whatif(
     bank: str,

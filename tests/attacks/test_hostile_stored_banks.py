@@ -44,7 +44,8 @@ def stored(written: Path, tmp_path: Path) -> Path:
 def test_a_changed_file_is_refused_or_read_without_a_traceback(stored: Path, change: str) -> None:
     with closing(sqlite3.connect(stored)) as connection:
         connection.executescript(CHANGES[change])
-    for line in (("search", "./there.sqlite", "focal height"), ("show", "./there.sqlite", "item:")):
+    here = "./there.sqlite"
+    for line in (("search", here, "focal height"), ("show", here, "item:"), ("items", here), ("runs", here)):
         done = run(*line, cwd=stored.parent, code=None)
         assert done.code in (0, 2) and "Traceback" not in done.err, done.err
 

@@ -11,6 +11,7 @@ import pytest
 from rbank_es import Bank
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.policies import UtilityRanking
+from rbank_es.state import active
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
 from tests.effort import one_in
@@ -136,7 +137,23 @@ def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
     assert "no item" in fails("show", "there.sqlite", f"item:{HEIGHT.id}", cwd=place)
     assert "wrong" in run("show", "there.sqlite", "run:wrong", cwd=place).out
     assert not run("search", "there.sqlite@2", query, "--json", cwd=place).json["hits"]
-    assert "that is a file; one that `--into` wrote is for search and show" in fails("log", "./there.sqlite", cwd=place)
+    assert "that is a file; one that `--into` wrote is for search, show, items and runs" in fails(
+        "log", "./there.sqlite", cwd=place
+    )
+
+
+def test_items_and_runs_of_the_written_bank_are_listed(place: Path) -> None:
+    run("whatif", "misled", "--verdict", "wrong=failure", "--into", "there.sqlite", cwd=place)
+    active_there = run("items", "there.sqlite", "--state", "active", "--json", cwd=place).json["items"]
+    with Bank.open(place / "logs" / "misled") as bank:
+        left = bank.overrule("wrong", "failure", reason="tried")
+        assert {each["id"] for each in active_there} == set(active(bank.state()))
+        assert left.left and left.came
+    failed = run("runs", "./there.sqlite", "--verdict", "failure", "--json", cwd=place).json["runs"]
+    assert "wrong" in {each["run"] for each in failed}
+    some = run("items", "there.sqlite@HEAD~3", "--since", "HEAD~9", "--json", cwd=place).json
+    assert some["position"] == run("items", "there.sqlite", "--json", cwd=place).json["position"] - 3
+    assert "position from 0 to" in fails("items", "there.sqlite", "--since", "yesterday", cwd=place)
 
 
 def test_what_replay_writes_is_searched_too(place: Path) -> None:
