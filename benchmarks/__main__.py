@@ -25,6 +25,7 @@ SUBJECTS = (
     "search",
     "search times",
     "forks",
+    "served pages",
     "long banks",
     "corrections",
     "review order",
@@ -91,6 +92,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         sandboxes,
         search,
         search_times,
+        served_pages,
         simulated_runs,
         startup,
         suppositions,
@@ -129,6 +131,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "counters": counters.measure,
         "search": search.measure,
         "forks": forks.measure,
+        "served pages": served_pages.measure,
     }
     rows: list[Row] = []
     # In a new folder, because its id follows from the seed: the cache knows how far the bank of the last time reached.

@@ -167,8 +167,10 @@ class ViewRows:
         column or key.
         """
         paged = self._paged(view)
-        sort, given = sort or f"-{paged.place}", parameters_of(conditions)
+        sort = sort or f"-{paged.place}"
         with self._shadowing() as connection:
+            conditions = self._with_keys(connection, paged, conditions)
+            given = parameters_of(conditions)
             marks = {} if after is None else self._marks(connection, paged, sort, after)
             sql = paged.keys(conditions, sort, behind=after is not None)
             wanted = -1 if limit is None else limit + 1
@@ -177,6 +179,19 @@ class ViewRows:
             (total,) = connection.execute(paged.count(conditions), given).fetchone()
             rows = self._listed(connection, paged, shown)
         return RowPage([rows[key] for key in shown], total, shown[-1] if len(shown) < len(keys) else None)
+
+    def _with_keys(
+        self, connection: sqlite3.Connection, paged: PagedView, conditions: Sequence[RowCondition]
+    ) -> Sequence[RowCondition]:
+        """Return the conditions, or where one is on texts, the condition on the keys that pass all of them.
+
+        Texts are compared by Python, row by row: once for the page and the number of rows, rather than for each.
+        """
+        if all(each.test != "contains" for each in conditions):
+            return conditions
+        sql = paged.some((paged.key,), conditions, paged.key)
+        keys = tuple(key for (key,) in connection.execute(sql, parameters_of(conditions)))
+        return [RowCondition((paged.key,), "among", keys)]
 
     def pick(
         self, view: str, columns: Sequence[str], conditions: Sequence[RowCondition] = (), *, sort: str | None = None
