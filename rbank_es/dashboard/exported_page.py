@@ -10,6 +10,7 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.bank import Bank
+from rbank_es.bank.health_report import MEASURES, SAMPLED
 from rbank_es.dashboard.answers.bank_answer import FLAGS, bank_facts, time_marks
 from rbank_es.dashboard.app_script import app_page
 from rbank_es.dashboard.exported_rows import EventFacts, exported_tables
@@ -74,6 +75,7 @@ def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
         "bank": bank_facts(bank, position),
         "marks": time_marks(bank, view),
         "flags": FLAGS,
+        "measures": [(name, words, name in SAMPLED) for name, words in MEASURES.items()],
         "in_file": {"runs": len(started), "whole": len(whole), "prompts": options.prompts},
         **facts.by_position(),
         "tables": tables,

@@ -30,7 +30,7 @@ TABLES = {
     "contexts": ("run", "chars", "items_n"),
     "step_sizes": ("run", "stdout_chars", "prompt_chars", "variables_n", "variables_chars"),
     "candidates": ("text", "extraction", "place", "item", "title", "desc", "content", "tags_json", "src", "polarity",
-        "role", "scope", "domain", "erased"),
+        "erased"),
     "extractions": ("extraction", "kind", "relied", "stands"),
     "relying": ("run", "number", "extraction"),
     "decisions": ("text", "action", "policy", "undone"),
@@ -38,7 +38,7 @@ TABLES = {
     "item_support": ("item", "text"),
     "exposures": ("item", "run", "way"),
     "policy_choices": ("kind", "name", "version", "settings"),
-    "moments": ("kind", "activity"),
+    "moments": ("at",),
     "learning_judgments": ("run", "judge", "verdict"),
 }  # fmt: skip
 """The tables of the read models that the page needs, each with its columns; `from_seq` and `to_seq` come with all."""
@@ -73,7 +73,7 @@ class EventFacts:
             case RunJudged() | JudgmentOverruled():
                 self.judgments.append(self._judgment(event))
             case MemoriesRetrieved():
-                self.searches.append((event.run, json_of([hit.id for hit in event.hits]), event.seq))
+                self.searches.append((json_of([hit.id for hit in event.hits]), event.seq))
             case ItemsLinked():
                 self.links.append((event.source, event.target, event.how, event.seq))
             case _:
@@ -96,7 +96,7 @@ class EventFacts:
         judged = ("run", "purpose", "verdict", "judge", "kind", "authority", "confidence", "reason", "by", "why")
         return {
             "judgments": packed_table((*judged, "overrules", "time", "from_seq"), self.judgments),
-            "searches": packed_table(("run", "items", "from_seq"), self.searches),
+            "searches": packed_table(("items", "from_seq"), self.searches),
             "item_links": packed_table(("source", "target", "how", "from_seq"), self.links),
         }
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 _HARMLESS = bytes.maketrans(b"<>&", b",.:")
 
 Column = list[Any] | dict[str, list[Any]]
-
-_LINES = re.compile(r"(?<=\n)")
 
 
 def packed_column(values: Sequence[Any]) -> Column:
@@ -46,14 +43,14 @@ class LineTable:
         self._numbers: dict[str, int] = {}
 
     @property
-    def lines(self) -> list[str]:
-        """The lines by number."""
-        return list(self._numbers)
+    def lines(self) -> str:
+        """The lines by number, one under the other."""
+        return "\n".join(self._numbers)
 
     def put(self, text: str) -> list[int]:
-        """Return the numbers of a text's lines in spans, first and length in turn; joined, the lines are the text."""
+        """Return the numbers of a text's lines in spans, first and length in turn."""
         spans: list[int] = []
-        for line in filter(None, _LINES.split(text)):
+        for line in text.split("\n"):
             number = self._numbers.setdefault(line, len(self._numbers))
             if spans and spans[-2] + spans[-1] == number:
                 spans[-1] += 1

@@ -147,10 +147,8 @@ def test_the_newest_runs_go_in_whole_with_places_kept_for_failures(monkeypatch: 
 
 def test_texts_are_packed_and_unpacked_as_they_were() -> None:
     lines = LineTable()
-    text = "one\ntwo\n\none\ntwo"
-    spans = lines.put(text)
-    assert spans == [0, 3, 0, 1, 3, 1] and lines.lines == ["one\n", "two\n", "\n", "two"]
-    assert lines.put("one\ntwo\n\n") == [0, 3] and lines.put("") == []
+    assert lines.put("one\ntwo\n\none\ntwo") == [0, 3, 0, 2] and lines.lines == "one\ntwo\n"
+    assert lines.put("two\n\n") == [1, 2, 2, 1] and lines.put("") == [2, 1]
     assert packed_column([1, 1, 5]) == {"deltas": [1, 0, 4]} and packed_column([3, 1]) == [3, 1]
     assert packed_column(["a", "a", None, "a"]) == {"values": ["a", None], "at": [0, 0, 1, 0]}
     assert packed_column([]) == []

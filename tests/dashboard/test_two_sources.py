@@ -54,7 +54,7 @@ def served(bank: Bank, question: Question) -> Any:
 def questions_at(bank: Bank, position: int, things: int) -> Iterator[Question]:
     """Each kind of question as of a position, and about the newest `things` runs and items."""
     at = {"at": str(position)}
-    for name in ("bank", "overview", "runs", "items", "review", "leakage"):
+    for name in ("bank", "overview", "runs", "items", "review", "leakage", "health"):
         yield name, at
     yield "changes", at | {"from": str(position // 2)}
     yield from (("leakage", at | {"by": by}) for by in ("run", "flag"))

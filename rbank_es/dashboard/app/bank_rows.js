@@ -76,6 +76,7 @@ export class BankRows {
     this.support = groupRows(this.tables.item_support, "item");
     this.decisions = groupRows(this.tables.decisions, "text");
     this.extractions = groupRows(this.tables.extractions, "extraction");
+    this.opinions = groupRows(this.tables.learning_judgments, "run");
     this.turns = new Map();
     this.keptRuns = new Map();
     this.searches = searchesOf(this.tables.searches);

@@ -9,9 +9,9 @@ const RIGHT = WIDTH - 8;
 
 /**
  * Return a step line over positions. `points` are [position, value or null] in order; `head` is the width of the log,
- * `marks` positions to draw as dashed lines, `format` the words of a value.
+ * `marks` positions to draw as dashed lines, `beside` the points of a dashed line, `format` the words of a value.
  */
-export function stepLine({ points, head, label, marks = [], height = 110, top = null, format = count }) {
+export function stepLine({ points, head, label, marks = [], beside = null, height = 110, top = null, format = count }) {
   const most = top ?? Math.max(1, ...points.map(([, value]) => value ?? 0));
   const x = (seq) => LEFT + (seq / Math.max(1, head)) * (RIGHT - LEFT);
   const y = (value) => height - 18 - (value / most) * (height - 30);
@@ -22,6 +22,7 @@ export function stepLine({ points, head, label, marks = [], height = 110, top = 
     h("text", { x: LEFT - 6, y: y(most) + 4, "text-anchor": "end" }, format(most)),
     h("text", { x: LEFT - 6, y: y(0) + 4, "text-anchor": "end" }, format(0)),
     marks.map((seq) => h("line", { key: seq, class: "mark", x1: x(seq), x2: x(seq), y1: 8, y2: y(0) })),
+    beside && h("path", { class: "beside", d: stepPath(beside, x, y) }),
     h("path", { class: "line", d: stepPath(points, x, y) }),
     h("text", { x: LEFT, y: height - 3 }, "position 0"),
     h("text", { x: RIGHT, y: height - 3, "text-anchor": "end" }, count(head)),

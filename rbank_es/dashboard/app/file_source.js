@@ -2,6 +2,7 @@
 import { BankRows } from "./bank_rows.js";
 import { bankAnswer, itemsAnswer, overviewAnswer, runsAnswer } from "./file_answers.js";
 import { changesAnswer, comparison } from "./difference_answer.js";
+import { healthAnswer } from "./health_answer.js";
 import { itemFacts } from "./item_answer.js";
 import { leakageAnswer } from "./leakage_answer.js";
 import { reviewAnswer } from "./review_answer.js";
@@ -47,6 +48,7 @@ export const fileAnswers = {
   changes: changesAnswer,
   leakage: leakageAnswer,
   search: searchAnswer,
+  health: healthAnswer,
 };
 
 export class FileSource {
@@ -114,7 +116,8 @@ export class FileSource {
     if (place < 0) return null;
     if (!this.blocks.has(place)) this.blocks.set(place, unpack(this.bank.data.blocks[place].packed));
     const block = await this.blocks.get(place);
-    return block.events[run].map((event) => joined(event, block.lines));
+    const lines = block.lines.split("\n");
+    return block.events[run].map((event) => joined(event, lines));
   }
 }
 
@@ -128,9 +131,9 @@ function joined(value, lines) {
 
 /** Return the lines of spans, first and length in turn, as one text. */
 function spanText(spans, lines) {
-  let text = "";
-  for (let i = 0; i < spans.length; i += 2) text += lines.slice(spans[i], spans[i] + spans[i + 1]).join("");
-  return text;
+  const found = [];
+  for (let i = 0; i < spans.length; i += 2) found.push(...lines.slice(spans[i], spans[i] + spans[i + 1]));
+  return found.join("\n");
 }
 
 function missing(kind, id, position) {

@@ -1,6 +1,7 @@
 // The pages, in the order of the tabs. To add one: write its module, and name it here.
 import { changesPage } from "./changes_page.js";
 import { comparePage } from "./compare_page.js";
+import { healthPage } from "./health_page.js";
 import { itemPage } from "./item_page.js";
 import { itemsPage } from "./items_page.js";
 import { leakagePage } from "./leakage_page.js";
@@ -16,7 +17,7 @@ import { searchPage } from "./search_page.js";
  * each as [endpoint, parameters]. `later` returns the position at which something that is not there yet begins; `refused(error, context)` is
  * shown in place of a plain note where a question was refused.
  */
-export const PAGES = [overviewPage, runsPage, runPage, comparePage, itemsPage, itemPage, reviewPage, leakagePage, changesPage, searchPage];
+export const PAGES = [overviewPage, runsPage, runPage, comparePage, itemsPage, itemPage, reviewPage, leakagePage, healthPage, changesPage, searchPage];
 
 /** Return the page of a name; undefined where there is none. */
 export function pageNamed(name) {

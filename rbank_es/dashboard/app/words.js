@@ -27,7 +27,7 @@ export function minute(time) {
   return time ? time.slice(0, 16).replace("T", " ") : DASH;
 }
 
-const Z = 1.959963984540054;
+const Z = 1.959964; // as rbank_es/state/proportion.py has it
 
 /** Return the 95 % interval (Wilson) of a share of `n`; null where n is 0. */
 export function wilson(k, n) {
