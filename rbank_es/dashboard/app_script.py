@@ -11,7 +11,7 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -41,7 +41,12 @@ def asset(name: str) -> str:
 @cache
 def app_script() -> str:
     """Return the whole app as one script."""
-    return '"use strict";\n(() => {\n' + "\n".join(_module(name) for name in module_order()) + "\n})();\n"
+    return f'"use strict";\n(() => {{\n{joined_modules(module_order())}\n}})();\n'
+
+
+def joined_modules(names: Iterable[str]) -> str:
+    """Return modules as functions, each after those that it imports, as constants such as `renderer_js`."""
+    return "\n".join(_module(name) for name in names)
 
 
 @cache

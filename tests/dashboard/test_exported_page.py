@@ -6,8 +6,10 @@ import base64
 import gzip
 import hashlib
 import html
+import itertools
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -228,3 +230,33 @@ def test_an_empty_bank_has_a_page() -> None:
     with Bank.create("memory:") as bank:
         page = page_of(bank)
     assert "This bank holds no runs yet." in html.unescape(page)
+
+
+def test_erased_words_are_nowhere_in_the_page(tmp_path: Path) -> None:
+    """Neither in the summary nor in any part of the data, whatever held them."""
+    words = "Compare how tall lighthouses are by focal height"
+    shutil.copytree(SAMPLE, tmp_path / "bank")
+    with Bank.open(tmp_path / "bank") as bank:
+        assert words in everything(page_of(bank))
+        bank.erase([words])
+        for point in (None, "300"):
+            page = page_of(bank, point)
+            assert words not in everything(page)
+        data = data_in(page_of(bank))
+        assert 1 in [row for column in [data["tables"]["candidates"]["erased"]] for row in column_values(column)]
+
+
+def everything(page: str) -> str:
+    """The text of a page with all its data unpacked."""
+    data = data_in(page)
+    return page + json.dumps(data) + "".join(json.dumps(unpacked(block["packed"])) for block in data["blocks"])
+
+
+def column_values(column: Any) -> list[Any]:
+    if isinstance(column, list):
+        return column
+    return (
+        [column["values"][place] for place in column["at"]]
+        if "at" in column
+        else list(itertools.accumulate(column["deltas"]))
+    )

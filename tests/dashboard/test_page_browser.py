@@ -21,6 +21,11 @@ HOSTILE = (
     "\u202egnp.exe\u0000\u2028\u0627\u0644\u0639\u0631\u0628\u064a\u0629"
 )
 FAILED = "lights-08-6e9adf73-1"
+PAGES = (
+    *("#/", "#/?at=0", "#/runs", "#/runs?at=300", f"#/run/{FAILED}", "#/items", "#/item/bfd1fd5367a2", "#/review"),
+    *("#/leakage", "#/health", "#/health?at=9", "#/changes?from=190", "#/search?q=height", "#/search", "#/nowhere"),
+    *(f"#/compare?a={FAILED}&b=lights-28-df83c1fd-1", "#/compare", "#/run/nobody?at=5"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +63,7 @@ def test_the_page_opens_from_disk_without_a_complaint_and_without_a_request(tab:
     """The one thing that is asked for is the file itself."""
     tab.open(file)
     assert "21 of 29" in " ".join(text(tab).split()) and "Which lighthouse is the tallest building?" in text(tab)
-    for page in ("#/runs", f"#/run/{FAILED}", "#/items", "#/item/bfd1fd5367a2", "#/nowhere"):
+    for page in PAGES:
         go(tab, page)
     assert (tab.complaints(), tab.requests()) == ([], [file.as_uri()])
 
@@ -127,7 +132,7 @@ def test_the_policy_is_in_force(tab: Any, file: Path) -> None:
 def test_the_page_fits_its_window(tab: Any, file: Path, width: int, dark: bool) -> None:
     """No page scrolls sideways, at any position, in either theme."""
     tab.open(file, width=width, dark=dark)
-    for page in ("#/", "#/runs", f"#/run/{FAILED}", "#/items", "#/item/bfd1fd5367a2", "#/?at=0", "#/runs?at=300"):
+    for page in PAGES:
         go(tab, page)
         assert tab.eval("document.documentElement.scrollWidth") <= width, page
     assert tab.complaints() == []

@@ -49,7 +49,11 @@ class App {
     this.isBusy = true;
     while (this.isStale) {
       this.isStale = false;
-      await this.answer();
+      try {
+        await this.answer();
+      } catch (defect) {
+        this.fail(`This page has a defect: ${defect.message}`);
+      }
       if (!this.isStale) this.paint();
     }
     this.isBusy = false;
