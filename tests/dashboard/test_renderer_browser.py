@@ -29,11 +29,8 @@ def alone(tab: Any, tmp_path: Path) -> Any:
 
 def test_text_is_shown_and_never_parsed(alone: Any) -> None:
     alone.eval("draw(h('p', {title: '<b>'}, '<img src=x>', 5, null, false, ['a', ['b']], '\\u202e'), 'beside')")
-    assert (
-        alone.eval("document.getElementById('root').innerHTML")
-        == ('<p title="&lt;b&gt;">&lt;img src=x&gt;5ab\\u202e</p>beside')
-        or alone.eval("document.querySelector('#root p').textContent") == "<img src=x>5ab\\u202e"
-    )
+    assert alone.eval("document.querySelector('#root').textContent") == "<img src=x>5ab\\u202ebeside"
+    assert alone.eval("document.querySelector('#root p').title") == "<b>"
     assert alone.eval("document.querySelector('img')") is None
 
 
@@ -61,16 +58,12 @@ def test_keyed_children_keep_their_elements_when_they_move(alone: Any) -> None:
 
 
 def test_what_a_person_typed_or_opened_is_not_undone(alone: Any) -> None:
-    alone.eval(
-        "var form = (q, open) => draw(h('input', {type: 'search', value: q}), h('details', {open}, h('summary', null, 's')))"
-    )
-    alone.eval(
-        "form('a', false); document.querySelector('input').focus(); document.querySelector('input').value = 'ab'"
-    )
-    alone.eval("document.querySelector('details').open = true; form('a', false)")
-    assert alone.eval("[document.querySelector('input').value, document.querySelector('details').open]") == ["ab", True]
-    alone.eval("document.activeElement.blur(); form('c', false)")
-    assert alone.eval("document.querySelector('input').value") == "c"
+    alone.eval("var fold = h('summary', null, 's'), find = name => document.querySelector(name)")
+    alone.eval("var form = q => draw(h('input', {type: 'search', value: q}), h('details', {open: false}, fold))")
+    alone.eval("form('a'); find('input').focus(); find('input').value = 'ab'; find('details').open = true; form('a')")
+    assert alone.eval("[find('input').value, find('details').open]") == ["ab", True]
+    alone.eval("document.activeElement.blur(); form('c')")
+    assert alone.eval("find('input').value") == "c"
 
 
 def test_attributes_and_listeners_go_when_they_are_left_out(alone: Any) -> None:
