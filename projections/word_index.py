@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Iterable
-from itertools import compress
+from itertools import chain, compress
 
 from rbank_es import limits
 from rbank_es.policies.retrieval import Filters
@@ -118,18 +118,18 @@ class WordIndex(PostingIndex):
         row = self._run.execute(_NUMBER, (term,)).fetchone()
         if row is not None:
             first, last = places_of(row[0], parts=parts)
-            for numbers, blob in self._run.execute(_POSTINGS, {"first": first, "last": last}):
-                some = numbers_of(numbers)
-                new = codes_of(blob, len(some))
-                if new.typecode != codes.typecode:
-                    codes, new = array("I", codes), array("I", new)
-                texts.extend(some)
-                codes.extend(new)
+            rows = self._run.execute(_POSTINGS, {"first": first, "last": last}).fetchall()
+            texts.frombytes(b"".join(numbers for numbers, _ in rows))
+            if all(2 * len(blob) == len(numbers) for numbers, blob in rows):
+                codes.frombytes(b"".join(blob for _, blob in rows))
+            else:
+                codes = array("I", chain.from_iterable(codes_of(blob, len(numbers) // 4) for numbers, blob in rows))
         recent = self._recently(term, parts)
         if recent is not None:
+            # Widened only where it must be: a common term has many codes.
+            codes = array("I", codes) if max(recent.codes) >= 1 << 16 else codes
             texts.extend(recent.texts)
-            codes = array("I", codes)
-            codes.extend(recent.codes)
+            codes.extend(array(codes.typecode, recent.codes))
         return alive_among(Postings(texts, codes), self._active)
 
     def _recently(self, term: str, parts: bool) -> Postings | None:
