@@ -24,8 +24,8 @@ _SLACK = 1e-9
 _LOOK = 4
 """A sum is looked at before terms that more than one in so many of the texts with a sum have: looking takes as long as
 adding to so many."""
-_FEW = 200
-"""Texts that are scored rather than sifted by another term."""
+_FEW = 32
+"""Texts that are scored rather than sifted by another term: to score takes a term's time for each term of the query."""
 
 
 class Postings(NamedTuple):
