@@ -218,7 +218,7 @@ def test_what_was_decided_follows_from_what_is_recorded(
 
 @pytest.mark.parametrize(
     "change",
-    [
+    one_in(4, [
         lambda event: replace(event, withheld=event.withheld[1:]),
         lambda event: replace(event, withheld=event.withheld[::-1]),
         lambda event: replace(event, withheld=(replace(event.withheld[0], coverage=0.01), *event.withheld[1:])),
@@ -228,7 +228,7 @@ def test_what_was_decided_follows_from_what_is_recorded(
         lambda event: replace(event, withheld=(), hits=tuple(
             Hit(id=each.id, rank=rank, score=each.score, coverage=each.coverage, words=each.words)
             for rank, each in enumerate(event.withheld, 1))),
-    ],
+    ]),
 )  # fmt: skip
 def test_what_was_withheld_is_verified_too(change: object) -> None:
     items = [Item.make(f"Count lamps {n}", f"Lamps are counted, way {n}.") for n in range(3)]
