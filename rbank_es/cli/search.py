@@ -61,23 +61,30 @@ def search(
             (_print_explained if explain else print_hits)(shown)
         if result.event.fallback is not None:
             warn(fallback_note(result.event.fallback))
-        if not result.items:
-            warn(_why_nothing(view, query, result, polarity, domain))
+        slip = _unknown_domain(view, domain)
+        if slip is not None:
+            warn(slip)
+        if not result.items and (slip is None or view.retrieval_policy().domains != "filter"):
+            warn(_why_nothing(view, query, result, polarity))
         elif result.withheld and not show_all and not as_json:
             echo(styled(f"{count(len(result.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
 
 
-def _why_nothing(view: View, query: str, result: SearchResult, polarity: str | None, domain: str | None) -> str:
+def _unknown_domain(view: View, domain: str | None) -> str | None:
+    """Return what to say of a domain that no item has: a slip in it would go unnoticed where domains only rank."""
+    known = sorted({row["domain"] for row in view.items("active") if row["domain"]}) if domain is not None else []
+    if domain is None or domain in known:
+        return None
+    return f"no active item is about {domain}; {nearest_hint(domain, known)}"
+
+
+def _why_nothing(view: View, query: str, result: SearchResult, polarity: str | None) -> str:
     """Return why a search found nothing: weak matches, a query without words, filters, or other words."""
     if result.withheld:
         return f"nothing is given: the best match {_shortfall(result)}; --all shows what is withheld"
-    policy = view.retrieval_policy()
-    if not policy.words(query):
+    if not view.retrieval_policy().words(query):
         return "the query has no words to search for"
     active = [row for row in view.items("active") if row["src"] not in JUDGE_SOURCES]
-    domains = sorted({row["domain"] for row in active if row["domain"]})
-    if domain is not None and policy.domains == "filter" and domain not in domains:
-        return f"no active item is about {domain}; {nearest_hint(domain, domains)}"
     passing = [row for row in active if polarity in (None, row["polarity"])]
     if active and not passing:
         return f"none of {count(len(active), 'active item')} passes the filters"
