@@ -143,7 +143,6 @@ def test_csv_has_the_values_of_the_json(capsysbinary: Printed) -> None:
         (["runs", "--domain", "nosuch"], "none of the 31 runs has --domain nosuch; there are: lights"),
         (["runs", "--outcome", "failed", "--verdict", "success"], "passes all filters at once"),
         (["items", "--tag", "nosuch"], "none of the 46 items has --tag nosuch"),
-        (["search", "light", "--domain", "lihgts"], "no active item is about lihgts; did you mean 'lights'?"),
         (["search", "xyzzy"], "active items has a word of the query"),
         (["search", "?!"], "the query has no words to search for"),
         (["log", "--type", "note_logged", "--since", "590"], "no event of type note_logged from position 591 to 608"),
