@@ -73,7 +73,7 @@ def search(
 def _unknown_domain(view: View, domain: str | None) -> str | None:
     """Return what to say of a domain that no item has: a slip in it would go unnoticed where domains only rank."""
     known = sorted({row["domain"] for row in view.items("active") if row["domain"]}) if domain is not None else []
-    if domain is None or domain in known:
+    if domain is None or not known or domain in known:
         return None
     return f"no active item is about {domain}; {nearest_hint(domain, known)}"
 
