@@ -567,7 +567,7 @@ FLAG_CONTEXT_CHARS = 4_000
 # Runs of an exported page with all their events: about 4 kB each, so 1.2 MB; runs of one block, unpacked at once.
 PAGE_WHOLE_RUNS = 300
 PAGE_BLOCK_RUNS = 50
-# Runs of an exported page with their words, in lists; of older ones only numbers count.
+# Runs of an exported page with their words; of older ones it has only what is counted.
 PAGE_LISTED_RUNS = 2_000
 # Runs in the table that stands there without a script.
 PAGE_SUMMARY_RUNS = 50

@@ -33,7 +33,8 @@ def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, a
     went, and what has leaked into prompts; a slider shows all of it at any position.
 
     The page is one file: it opens from disk, works offline, and makes no network requests. It holds the events of the
-    newest 300 runs, half of them kept for failures, and those named with --runs; lists hold the newest 2,000.
+    newest 300 runs, half of them kept for failures, and those named with --runs; of runs older
+    than the newest 2,000 it has numbers and verdicts, and no words.
     """
     opened, point = open_at(bank)
     with opened:

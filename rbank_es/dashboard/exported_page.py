@@ -68,7 +68,8 @@ def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
     facts = EventFacts(bank, position)
     started = view.spans("run_starts", ("run", "task"))
     whole = whole_runs([str(run) for run, *_ in started], _failed(view), options.runs)
-    tables = exported_tables(view, facts)
+    worded = frozenset([*whole, *(str(run) for run, *_ in started[-limits.PAGE_LISTED_RUNS :])])
+    tables = exported_tables(view, facts, worded)
     return {
         "v": 1,
         "release": __version__,
@@ -76,7 +77,7 @@ def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
         "marks": time_marks(bank, view),
         "flags": FLAGS,
         "measures": [(name, words, name in SAMPLED) for name, words in MEASURES.items()],
-        "in_file": {"runs": len(started), "whole": len(whole), "prompts": options.prompts},
+        "in_file": {"runs": len(started), "worded": len(worded), "whole": len(whole), "prompts": options.prompts},
         **facts.by_position(),
         "tables": tables,
         "blocks": list(run_blocks(bank, position, whole, prompts=options.prompts)),

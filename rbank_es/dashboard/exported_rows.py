@@ -3,6 +3,7 @@ them, and a few facts of events that no read model keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,6 +43,9 @@ TABLES = {
     "learning_judgments": ("run", "judge", "verdict"),
 }  # fmt: skip
 """The tables of the read models that the page needs, each with its columns; `from_seq` and `to_seq` come with all."""
+
+WORDS = {"run_starts": ("task",), "run_ends": ("answer", "sparql", "error")}
+"""The columns of words, of tables that begin with the run."""
 
 Tables = dict[str, dict[str, Column]]
 
@@ -91,11 +95,14 @@ class EventFacts:
         said = (event.confidence, self._bank.text(event.reason), by, why, self._seqs.get(former or ""))
         return (*facts, authority, *said, event.occurred_at or event.at, event.seq)
 
-    def tables(self) -> Tables:
-        """Return the facts as tables."""
+    def tables(self, worded: Collection[str]) -> Tables:
+        """Return the facts as tables, with the words of some runs only."""
         judged = ("run", "purpose", "verdict", "judge", "kind", "authority", "confidence", "reason", "by", "why")
+        said = [judged.index("reason"), judged.index("why")]
         return {
-            "judgments": packed_table((*judged, "overrules", "time", "from_seq"), self.judgments),
+            "judgments": packed_table(
+                (*judged, "overrules", "time", "from_seq"), _without_words(self.judgments, said, worded)
+            ),
             "searches": packed_table(("items", "from_seq"), self.searches),
             "item_links": packed_table(("source", "target", "how", "from_seq"), self.links),
         }
@@ -114,8 +121,24 @@ def _seconds(at: str) -> int:
     return int(datetime.fromisoformat(at[:19]).replace(tzinfo=UTC).timestamp())
 
 
-def exported_tables(view: View, facts: EventFacts) -> Tables:
-    """Return all tables of the page as of the view's position, by name, each by column."""
-    spans = {name: (names, view.spans(name, names)) for name, names in TABLES.items()}
-    tables = {name: packed_table((*names, "from_seq", "to_seq"), rows) for name, (names, rows) in spans.items()}
-    return tables | facts.tables()
+def exported_tables(view: View, facts: EventFacts, worded: Collection[str]) -> Tables:
+    """Return all tables of the page as of the view's position, by name, each by column.
+
+    Of the runs that are not in `worded` they have numbers and verdicts, and no words.
+    """
+    tables = {}
+    for name, names in TABLES.items():
+        rows = view.spans(name, names)
+        hidden = [place for place, column in enumerate(names) if column in WORDS.get(name, ())]
+        tables[name] = packed_table((*names, "from_seq", "to_seq"), _without_words(rows, hidden, worded))
+    return tables | facts.tables(worded)
+
+
+def _without_words(
+    rows: Iterable[tuple[Any, ...]], hidden: Collection[int], worded: Collection[str]
+) -> Iterator[tuple[Any, ...]]:
+    for row in rows:
+        if hidden and row[0] not in worded:
+            yield tuple(None if place in hidden else value for place, value in enumerate(row))
+        else:
+            yield row

@@ -137,8 +137,8 @@ class Tab:
         logged = [event["args"] for event in self.seen("Runtime.consoleAPICalled")]
         return thrown + logged + [event["entry"] for event in self.seen("Log.entryAdded")]
 
-    def screenshot(self, path: Path) -> None:
-        shot = self.send("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        shot = self.send("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 
 

@@ -147,6 +147,19 @@ def test_the_newest_runs_go_in_whole_with_places_kept_for_failures(monkeypatch: 
     assert whole_runs([], frozenset(), ()) == []
 
 
+def test_old_runs_are_counted_without_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PAGE_LISTED_RUNS", 5)
+    monkeypatch.setattr(limits, "PAGE_WHOLE_RUNS", 2)
+    with Bank.open(SAMPLE) as bank, bank.as_of() as view:
+        data = page_data(bank, view, ExportOptions())
+        rows = sorted(view.rows("runs"), key=lambda row: row["started_seq"])
+    tasks = column_values(data["tables"]["run_starts"]["task"])
+    assert tasks[-5:] == [row["task"] for row in rows[-5:]] and sum(task is not None for task in tasks) <= 7
+    assert len(tasks) == len(rows) == data["in_file"]["runs"] and len(data["blocks"]) == 1
+    reasons = column_values(data["tables"]["judgments"]["reason"])
+    assert None in reasons and any(reasons)
+
+
 def test_texts_are_packed_and_unpacked_as_they_were() -> None:
     lines = LineTable()
     assert lines.put("one\ntwo\n\none\ntwo") == [0, 3, 0, 2] and lines.lines == "one\ntwo\n"
