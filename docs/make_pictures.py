@@ -1,4 +1,4 @@
-"""Make the pictures of the page from the sample, with Chromium: run from the repository, `python docs/make_pictures.py`."""
+"""Make the pictures of the page from the sample, with Chromium: `python docs/make_pictures.py` in the repository."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rbank_es.bank import Bank  # noqa: E402 (after the path of the repository)
 from rbank_es.dashboard import write_page  # noqa: E402
 from tests.dashboard.conftest import Chromium, Tab  # noqa: E402
 
-PICTURES = {"dashboard.png": ("#/run/lights-08-6e9adf73-1", 1100, 900)}
+PICTURES = {"dashboard.png": ("#/run/lights-08-6e9adf73-1", 1100, 840)}
 """Each picture's file in `docs/`: the page's address, and the size of the window in pixels."""
 
 
