@@ -26,6 +26,7 @@ SUBJECTS = (
     "search times",
     "forks",
     "served pages",
+    "exported pages",
     "long banks",
     "corrections",
     "review order",
@@ -78,6 +79,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         counters,
         descendants,
         experiment_reports,
+        exported_pages,
         forks,
         graphs,
         leakage,
@@ -124,6 +126,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "sandbox": sandboxes.measure,
         "simulated runs": simulated_runs.measure,
         "reports": experiment_reports.measure,
+        "exported pages": exported_pages.measure,
     }
     of_bank = {
         "reading": reading.measure,

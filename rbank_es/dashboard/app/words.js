@@ -1,10 +1,12 @@
 // Numbers, times and intervals in words. A value that was not recorded is a dash, never zero.
 
 export const DASH = "–";
+// One for all: to make a format takes longer than to use it a hundred times.
+const NUMBERS = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 2 });
 
 /** Return a number with thousands separators; a dash where it was not recorded. */
 export function count(value) {
-  return value === null || value === undefined ? DASH : Number(value).toLocaleString("en-GB", { maximumFractionDigits: 2 });
+  return value === null || value === undefined ? DASH : NUMBERS.format(value);
 }
 
 /** Return a counted noun: "1 run", "2 runs". */
