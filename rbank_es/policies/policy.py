@@ -105,7 +105,7 @@ POLICIES: Registry[type[Policy]] = Registry(
 """Every version of every policy, as `kind:name-version`."""
 
 DEFAULTS: dict[PolicyKind, tuple[str, int]] = {
-    "retrieval": ("bm25", 1),
+    "retrieval": ("bm25", 2),
     "admission": ("standard", 1),
     "judging": ("lm", 1),
     "extraction": ("success-failure", 1),
@@ -116,7 +116,7 @@ DEFAULTS: dict[PolicyKind, tuple[str, int]] = {
 }
 """The policy of each kind that a new bank starts with."""
 
-UNRECORDED = DEFAULTS | {"consolidation": ("append", 1)}
+UNRECORDED = DEFAULTS | {"retrieval": ("bm25", 1), "consolidation": ("append", 1)}
 """The policy of each kind that governs where no event names one. It never changes, because the past would."""
 
 
