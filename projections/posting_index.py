@@ -38,7 +38,7 @@ class PostingIndex(ABC):
             WordHit(id, score, tuple(_matched(tokens, postings, text)))
             for id, score, text in self._best(weighted, formula, k, filters)
         ]
-        return WordRanking(tuple(hits), word_idf(terms, rarities, len(words)))
+        return WordRanking(tuple(hits), word_idf(terms, rarities, len(words)), self._documents)
 
     def by_sqlite(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
         """Return what FTS5's bm25() with equal weights finds; None for a word that it takes as a phrase."""

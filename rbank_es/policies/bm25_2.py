@@ -20,7 +20,7 @@ from rbank_es.policies import words
 from rbank_es.policies.bm25_1 import Weight, ranked_again
 from rbank_es.policies.compound_names import compound_parts
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, WordShare
-from rbank_es.policies.word_relevance import Formula, QueryWord
+from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 
 
 class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
@@ -97,6 +97,18 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         ),
     ] = 0.55
 
+    strangers: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=limits.SEARCH_HITS,
+            description="Items without any word of the query that are taken to stand beside the bank's own when "
+            "coverage is weighed. Of few items each word is in most, so a word that none has would outweigh all others "
+            "together. Default: 20; in banks of 2 to 6 items half as many questions again are given a lesson that "
+            "helps (docs/retrieval.md).",
+        ),
+    ] = 20
+
     def __post_init__(self) -> None:
         words.stop_words(self.stop_words)
 
@@ -135,19 +147,26 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
             return []
         pool = max(k, self.pool) if self.support else k
         ranking = index.by_words(searched, self.formula, pool, filters)
-        shares = self._shares(searched, ranking.idf)
+        shares = self._shares(searched, ranking)
         hits = [RankedItem(hit.id, hit.score, tuple(shares[at] for at in hit.matched)) for hit in ranking.hits]
         return ranked_again(hits, k, index, "item, support", self._gains) if self.support else hits
 
-    def _shares(self, searched: Sequence[QueryWord], idf: Sequence[float]) -> list[WordShare]:
+    def _shares(self, searched: Sequence[QueryWord], ranking: WordRanking) -> list[WordShare]:
         """Return the share of each query word in the whole query's idf, by the weights of its words."""
-        masses = [word.weight * rarity for word, rarity in zip(searched, idf, strict=True)]
+        masses = [
+            word.weight * self._rarity(idf, ranking.documents) for word, idf in zip(searched, ranking.idf, strict=True)
+        ]
         whole, light = fsum(masses) or 1.0, words.stop_words(self.stop_words)
         # A word whose stem an earlier one has counts there.
         return [
             WordShare(word.word, mass / whole, not mass or word.word in light)
             for word, mass in zip(searched, masses, strict=True)
         ]
+
+    def _rarity(self, idf: float, documents: int) -> float:
+        """Return the idf that a word would have with the strangers among the items."""
+        # From Lucene's idf: ln((documents + 1) / (having + 0.5)).
+        return idf and idf + log((documents + self.strangers + 1) / (documents + 1))
 
     def without_floor(self) -> Self:
         """Return the policy that ranks as this one does and withholds nothing."""

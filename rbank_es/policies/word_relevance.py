@@ -92,13 +92,15 @@ class WordHit(NamedTuple):
 
 
 class WordRanking(NamedTuple):
-    """The hits, best first, ties in order of id; and the idf of each query word, whether an item has it or not.
+    """The hits, best first, ties in order of id; the idf of each query word, whether an item has it or not; and of how
+    many active items.
 
     The idf is 0 of a word whose stem an earlier word has already, and of one that the tokenizer reads as nothing.
     """
 
     hits: tuple[WordHit, ...]
     idf: tuple[float, ...]
+    documents: int
 
 
 class Term(NamedTuple):
@@ -147,7 +149,7 @@ def rank_documents(
             matched = (place for place, read in enumerate(tokens) if any(document.has(t, formula) for t in read))
             hits.append(WordHit(id, score, tuple(matched)))
     hits.sort(key=lambda hit: (-hit.score, hit.id))
-    return WordRanking(tuple(hits[: max(0, k)]), word_idf(terms, rarities, len(words)))
+    return WordRanking(tuple(hits[: max(0, k)]), word_idf(terms, rarities, len(words)), len(documents))
 
 
 def _score(
