@@ -80,10 +80,8 @@ def test_drawings_are_svg_and_their_texts_are_not(alone: Any) -> None:
     assert alone.eval(spaces) == [True, True, True, False]
 
 
-@pytest.mark.parametrize("address", ["javascript:alert(1)", "https://example.org", "//example.org", "x.html"])
-def test_a_link_leads_nowhere_but_into_the_page(alone: Any, address: str) -> None:
-    said = (
-        f"(() => {{ try {{ draw(h('a', {{href: {address!r}}}, 'x')); return 'set' }} catch {{ return 'refused' }} }})()"
-    )
-    assert alone.eval(said) == "refused"
-    assert alone.eval("document.querySelector('a[href]')") is None
+def test_a_link_leads_nowhere_but_into_the_page(alone: Any) -> None:
+    for address in ("javascript:alert(1)", "https://example.org", "//example.org", "x.html"):
+        drawn = f"draw(h('a', {{href: {address!r}}}, 'x'))"
+        assert alone.eval(f"(() => {{ try {{ {drawn}; return 'set' }} catch {{ return 'refused' }} }})()") == "refused"
+        assert alone.eval("document.querySelector('a[href]')") is None
