@@ -34,7 +34,7 @@ def test_every_kind_is_shown_with_its_settings_their_defaults_and_since_when(pla
     k = found["retrieval"]["settings"][0]
     assert (k["name"], k["value"], k["default"]) == ("k", 6, 6) and "Default: 6" in k["meaning"]
     people = run("policy", "./notes", cwd=place).out
-    assert "retrieval: bm25-1 (since 2)" in people and "k_success" in people
+    assert "retrieval: bm25-2 (since 2)" in people and "k_success" in people
 
 
 def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> None:
@@ -58,14 +58,14 @@ def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> No
 
 
 def test_a_file_changes_what_it_names_and_leaves_the_rest(place: Path) -> None:
-    (place / "rules.toml").write_text("[retrieval]\nversion = 2\nfloor = 0.5\n[admission]\nname = 'reviewed'\n")
+    (place / "rules.toml").write_text("[retrieval]\nversion = 1\nfloor = 0.5\n[admission]\nname = 'reviewed'\n")
     run("policy", "./notes", "--set", "retrieval.k=3", "--set", "retrieval.k_failure=0", cwd=place)
     run("policy", "./notes", "--set", "rules.toml", cwd=place)
     found = shown(place)
     settings = {each["name"]: each["value"] for each in found["retrieval"]["settings"]}
-    assert (found["retrieval"]["policy"], found["admission"]["policy"]) == ("bm25-2", "reviewed-1")
+    assert (found["retrieval"]["policy"], found["admission"]["policy"]) == ("bm25-1", "reviewed-1")
     assert (settings["k"], settings["k_failure"], settings["floor"]) == (3, 0, 0.5), "kept across the version"
-    assert settings["stop_words"] == "english-2", "a default of the new version"
+    assert settings["weights"] == [1, 1, 1, 1] and "coverage" not in settings, "those of the new version"
 
 
 def test_all_policies_are_listed_with_the_meaning_of_each_setting(tmp_path: Path) -> None:

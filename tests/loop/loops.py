@@ -81,7 +81,7 @@ fields = {{ success = true, reason = "The focal height is what was asked." }}
 [[task.extractor]]
 [[task.extractor.fields.memory_items]]
 title = "Ask for the focal height of a light by its name"
-description = "One pattern gives it."
+description = "One pattern gives how many metres above high water the light stands."
 content = "Match lt:name, then lt:focalHeight."
 """
 
