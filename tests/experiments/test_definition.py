@@ -136,7 +136,7 @@ def test_the_settings_of_a_condition_replace_those_that_all_share_and_tables_are
         (ONE + "rollouts = 99", "99 rollouts"),
         (ONE + "mode = 'autos'", "Invalid enum value 'autos' - at `condition[0].mode`"),
         (ONE + "policies.retrievals.k = 1", "no policies of kind 'retrievals' can be set; did you mean 'retrieval'?"),
-        (ONE + "policies.retrieval.kk = 1", "retrieval policy bm25-1 has no setting 'kk'; did you mean 'k'?"),
+        (ONE + "policies.retrieval.kk = 1", "retrieval policy bm25-2 has no setting 'kk'; did you mean 'k'?"),
         (ONE + "policies.consolidation.name = 'dedupe'", "no consolidation policy 'dedupe'; did you mean 'dedup'?"),
         (ONE + "policies.forgetting.version = 9", "has no version 9"),
         (ONE + "[[condition]]\nname = 'A'", "two conditions are called 'a': their trials would be the same"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from rbank_es import limits
 from rbank_es.events.items import Polarity
@@ -30,6 +30,9 @@ from rbank_es.experiments.simulated.world import Share, SimulatedTask, World, dr
 
 HURT = 0.02
 """A family whose skill is lower by more than this than without memory is hurt. Below, chance would do: our choice."""
+
+RANKING: dict[str, dict[str, Any]] = {"retrieval": {"name": "bm25", "version": 1}}
+"""The policy that the studies in `docs/studies` were lived under, now no longer that of a new bank."""
 
 Done = Annotated[int, Meta(ge=0, le=limits.SIMULATED_TASKS)]
 Pick = Literal["random", "review"]
@@ -63,7 +66,7 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     memory: bool = True
-    policies: dict[str, dict[str, Any]] = {}
+    policies: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(RANKING))
     learn_from: Literal["both", "success", "failure"] = "both"
     judge: JudgeErrors = JudgeErrors()
     judge_changes_at: Done = 0

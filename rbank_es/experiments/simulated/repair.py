@@ -10,7 +10,7 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from rbank_es.experiments.simulated.life import LifePlan, VerdictCheck
+from rbank_es.experiments.simulated.life import RANKING, LifePlan, VerdictCheck
 from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
@@ -64,7 +64,7 @@ REPAIRS: dict[str, LifePlan] = {
 def _cells() -> Iterator[StudyCell]:
     for bank, (name, plan) in product(BANKS, REPAIRS.items()):
         judge = PERFECT if name == "right from the start" else JUDGE
-        policies = {"consolidation": {"name": bank}}
+        policies = RANKING | {"consolidation": {"name": bank}}
         yield StudyCell(
             factors={"bank": bank, "repair": name},
             plan=replace(plan, judge=judge, policies=policies, measured_from=AT, measured_every=EVERY),

@@ -12,7 +12,7 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from rbank_es.experiments.simulated.life import LifePlan
+from rbank_es.experiments.simulated.life import RANKING, LifePlan
 from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
@@ -40,7 +40,7 @@ SAME_TASK = (0.0, 1.5, 3.0)
 
 LEFT_OUT_JUDGES = ("never errs", "0.14 / 0.25")
 
-POLICIES: dict[str, dict[str, object]] = {"consolidation": {"name": "append"}}
+POLICIES: dict[str, dict[str, object]] = RANKING | {"consolidation": {"name": "append"}}
 
 
 def _cells() -> Iterator[StudyCell]:
