@@ -59,8 +59,8 @@ def run_of(bank: Bank, beginning: str) -> str:
 
 def searched(bank: Bank, run: str, query: str = "boat tide") -> MemoriesRetrieved:
     """A search of a run, with what the bank gives now."""
-    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search(query, 2))
-    return MemoriesRetrieved(run=run, mode="tool", k=2, policy="bm25-1", hits=hits, query=query)
+    with bank.live() as view:
+        return replace(view.retrieve(query, 2).event, run=run, mode="tool")
 
 
 def ran(bank: Bank, run: str, query: str = "boat tide", *, verdict: VerdictValue | None = None, **facts: Any) -> None:
@@ -230,10 +230,10 @@ def test_a_second_run_takes_few_checks_where_the_first_found_the_event(bank: Ban
 
 def test_the_event_of_most_runs_comes_first_then_the_latest(bank: Bank) -> None:
     ran(bank, "good")
-    cranes = learned(bank, "cranes lift")
-    boats = learned(bank, "boats follow the tide")
+    cranes = learned(bank, "cranes lift in the harbour")
+    boats = learned(bank, "boats follow the tide in the harbour")
     ran(bank, "bad-1", "boat")
-    ran(bank, "bad-2", "boat crane")
+    ran(bank, "bad-2", "cranes lift, boats, tide in the harbour")
     found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
     told = [(change.gained, change.runs) for change in found.changes]
     assert told == [((boats,), ("bad-1", "bad-2")), ((cranes,), ("bad-2",))]
@@ -408,8 +408,8 @@ def test_items_given_by_an_unrecorded_search_are_unknown(bank: Bank) -> None:
 def test_hits_that_the_bank_doesnt_give_are_unknown(bank: Bank) -> None:
     ran(bank, "good")
     learned(bank, "boats follow the tide")
-    hit = Hit(id="elsewhere", rank=1, score=-1.0)
-    retrieved = MemoriesRetrieved(run="bad", k=2, policy="bm25-1", hits=(hit,), query="boat")
+    hit = Hit(id="elsewhere", rank=1, score=1.0)
+    retrieved = MemoriesRetrieved(run="bad", k=2, policy="bm25-2", hits=(hit,), query="boat")
     bank.append([RunStarted(run="bad", task="boat"), retrieved])
     bank.append([RunStarted(run="other", task="boat"), replace(retrieved, run="other", policy="other-1", id="")])
     reasons = {each.run: each.reason for each in bisect_runs(bank, ["bad", "other"], ["good"]).runs}
@@ -431,7 +431,7 @@ def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
         lost = learned(bank, "boats follow the tide", "They leave at high water, never before.")
         ran(bank, "good")
         bank.retract(lost, because="a reason", by="me")
-        mine = learned(bank, "boats need a berth", "Ask the master of the harbour for one.")
+        mine = learned(bank, "boats need a berth at low tide", "Ask the master of the harbour for one.")
         ran(bank, "bad")
         ran(bank, "late", "harbour master of the town")
         bank.erase(item=lost)
