@@ -4,7 +4,7 @@ import { h } from "./renderer.js";
 import { count } from "./words.js";
 
 const WIDTH = 600;
-const LEFT = 44;
+const LEFT = 52;
 const RIGHT = WIDTH - 8;
 
 /**

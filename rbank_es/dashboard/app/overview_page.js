@@ -61,7 +61,7 @@ function failures({ failures: rows }, context) {
     return h(
       "li",
       { key: row.run },
-      h("div", null, runLink(context, row), " ", h("span", { class: "muted" }, day(row.time)), " ", runTags(row)),
+      h("div", null, runLink(context, row), " ", h("span", { class: "muted nowrap" }, day(row.time)), " ", runTags(row)),
       row.answer !== null && h("div", { class: "muted text" }, "It answered: ", row.answer),
       h("div", { class: "text" }, h("b", null, "Why: "), row.reason || "no reason recorded"),
       gone.map((item) => h("div", { key: item.id }, h("b", null, "It was given "), itemLink(context, item), " ", stateTag(item.state))),

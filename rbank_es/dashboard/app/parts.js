@@ -113,9 +113,9 @@ export function fold(context, key, name, note, body, isOpen = false) {
   return h("details", { key, open, ontoggle: onToggle }, summary, open && body());
 }
 
-/** Return preformatted text in a region that scrolls by keyboard. */
+/** Return preformatted text that scrolls by keyboard: a group, because a landmark for each text would hide the others. */
 export function pre(label, text) {
-  return h("pre", { tabindex: 0, role: "region", "aria-label": label }, text);
+  return h("pre", { tabindex: 0, role: "group", "aria-label": label }, text);
 }
 
 const loadedTexts = new Map();

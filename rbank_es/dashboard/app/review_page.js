@@ -25,7 +25,7 @@ function part(name, { total, rows }, shown, key, none) {
 
 function verdict(row, context) {
   const marks = [verdictMark(row.verdict), " ", row.score && verdictMark(row.score, true)];
-  return [h("div", null, runLink(context, row), " ", marks), h("div", { class: "muted" }, row.why), commandLine(row.command)];
+  return [h("div", { class: "clamp" }, runLink(context, row)), h("div", null, marks), h("div", { class: "muted" }, row.why), commandLine(row.command)];
 }
 
 function item(row, context) {

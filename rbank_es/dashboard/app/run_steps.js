@@ -35,7 +35,7 @@ function oneStep({ step, events }, i, context) {
     step.reasoning && h("p", { class: "reasoning text" }, plain(step.reasoning)),
     step.code && textBlock(context, "code", step.code, step.seq),
     tools,
-    step.output && fold(context, `output ${step.seq}`, "Printed", `${count(step.stdout_chars)} characters`, () => textBlock(context, "output", step.output, step.seq), lengthOf(step.output) < 400),
+    step.output && fold(context, `output ${step.seq}`, "Output", `${count(lengthOf(step.output))} characters, ${count(step.stdout_chars)} of them printed`, () => textBlock(context, "output", step.output, step.seq), lengthOf(step.output) < 400),
     models,
   );
 }

@@ -46,7 +46,8 @@ function pick(context, run) {
 }
 
 function list(runs, context) {
-  const task = (row) => [h("div", { class: "clamp" }, runLink(context, row)), runTags(row), row.reason && h("div", { class: "muted text clamp" }, row.reason)];
+  const why = (row) => h("div", { class: "muted clamp" }, runTags(row), " ", row.reason && h("span", { class: "text" }, row.reason));
+  const task = (row) => [h("div", { class: "clamp" }, runLink(context, row)), why(row)];
   const box = (row) => h("input", { type: "checkbox", checked: picked.has(row.run), "aria-label": `Compare ${row.run}`, onchange: () => pick(context, row.run) });
   const columns = [
     { name: "Task, and why it was judged so", wide: true, cell: task },
