@@ -126,18 +126,6 @@ def test_the_policy_is_in_force(tab: Any, file: Path) -> None:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1400])
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_page_fits_its_window(tab: Any, file: Path, width: int, dark: bool) -> None:
-    """No page scrolls sideways, at any position, in either theme; none complains, none asks for anything."""
-    tab.open(file, width=width, dark=dark)
-    for page in PAGES:
-        go(tab, page)
-        assert tab.eval("document.documentElement.scrollWidth") <= width, page
-    assert (tab.complaints(), tab.requests()) == ([], [file.as_uri()])
-
-
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A bank in which every text, every name and every id is hostile, with one of 10 million characters."""
@@ -226,23 +214,3 @@ def test_a_browser_that_can_not_unpack_says_so(tab: Any, file: Path) -> None:
     tab.send("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
     said = text(tab, "body")
     assert "has no DecompressionStream" in said and "Which lighthouse is the tallest building?" in said
-
-
-@pytest.mark.slow
-def test_everything_can_be_reached_by_keyboard(tab: Any, file: Path) -> None:
-    """The first stop leads past the header; every link, button, field and scrolling region is a stop."""
-    tab.open(file)
-    go(tab, f"#/run/{FAILED}")
-    tab.eval("document.activeElement.blur(); scrollTo(0, 0)")
-    wanted = tab.eval(
-        "[...document.querySelectorAll('a, button:not(:disabled), input, select, summary, [tabindex=\"0\"]')].length"
-    )
-    seen: list[str] = []
-    for _ in range(wanted + 3):
-        press(tab, "Tab", 9)
-        seen.append(
-            tab.eval(
-                "(e => { e.dataset.stop ??= String(Math.random()); return e.dataset.stop })(document.activeElement)"
-            )
-        )
-    assert len(set(seen)) >= wanted

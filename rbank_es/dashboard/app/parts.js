@@ -51,8 +51,9 @@ export function rate({ wins, judged }) {
 }
 
 /**
- * Return a table. Columns are {name, cell(row), number, wide, sort}: `sort` names the column in the address. The first
- * column names its row. `key` is the column of rows that tells them apart.
+ * Return a table. Columns are {name, cell(row), number, wide, control, sort}: `sort` names the column in the address,
+ * `control` marks one that isn't printed. The first column names its row. `key` is the column of rows that tells them
+ * apart.
  */
 export function table({ caption, columns, rows, key, sort = "", onSort }) {
   const head = columns.map((column) => h("th", { scope: "col", class: cellClass(column), "aria-sort": ariaSort(column, sort) }, heading(column, sort, onSort)));
@@ -61,8 +62,8 @@ export function table({ caption, columns, rows, key, sort = "", onSort }) {
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": typeof caption === "string" ? caption : "table" }, made);
 }
 
-function cellClass({ number, wide }) {
-  return [number && "number", wide && "wide"].filter(Boolean).join(" ") || null;
+function cellClass({ number, wide, control }) {
+  return [number && "number", wide && "wide", control && "on-screen"].filter(Boolean).join(" ") || null;
 }
 
 function cellOf(column, row, first) {

@@ -59,7 +59,7 @@ function list(runs, context) {
     { name: "Tokens", sort: "tokens", number: true, cell: (row) => count(row.tokens) },
     { name: "Items", sort: "items", number: true, cell: (row) => count(row.items) },
     { name: "Flags", sort: "flags", number: true, cell: (row) => count(row.flags) },
-    { name: "Compare", cell: box },
+    { name: "Compare", control: true, cell: box },
   ];
   const sort = context.address.parameters.sort || "-started";
   const caption = `${plural(runs.total, "run")} as of position ${count(context.at)}`;
