@@ -30,6 +30,7 @@ from rbank_es.events import (  # noqa: E402
     ItemsLinked,
     MemoriesConsolidated,
     MemoriesExtracted,
+    PolicyChoice,
 )
 from rbank_es.events.items import Item  # noqa: E402
 from rbank_es.extraction.candidates import consolidate  # noqa: E402
@@ -39,6 +40,7 @@ from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks, suite_digest  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
 from rbank_es.ontology.loader import load_ontology  # noqa: E402
+from rbank_es.policies import Bm25V1, default_policies  # noqa: E402
 from rbank_es.sandbox.pool import SandboxPool  # noqa: E402
 from rbank_es.sparql.source import Source, open_source  # noqa: E402
 
@@ -228,7 +230,9 @@ def make(place: Path, **parts: Any) -> Path:
         source = stack.enter_context(closing(open_source(ontology=load_ontology(lights().ontology, id=LIGHTS))))
         if "interpreters" not in parts:
             parts["interpreters"] = stack.enter_context(SandboxPool(1))
-        with Bank.create(made, purpose=told["purpose"], by=CURATOR, clock=clock, entropy=dice.randbytes) as bank:
+        with Bank.create(
+            made, purpose=told["purpose"], by=CURATOR, policies=_policies(), clock=clock, entropy=dice.randbytes
+        ) as bank:
             Story(bank, source, clock, told, **parts).tell()
             checked = bank.verify(retrievals=True).retrievals
             assert checked is not None and not checked.different and not checked.unverifiable
@@ -236,6 +240,11 @@ def make(place: Path, **parts: Any) -> Path:
         for segment in sorted(made.glob("*.jsonl")):
             shutil.copyfile(segment, place / segment.name)
     return place
+
+
+def _policies() -> list[PolicyChoice]:
+    """Return the policies of a new bank, with bm25-1: its script names lessons that bm25-2 would withhold."""
+    return [Bm25V1().choice if choice.kind == "retrieval" else choice for choice in default_policies()]
 
 
 def main() -> None:
