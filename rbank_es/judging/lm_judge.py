@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rbank_es.judging.judges import JudgeInputs
     from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.models.router import Lms
+    from rbank_es.projections.search_result import FoundItem
     from rbank_es.sparql.results import Answer
 
     TrajectoryJudge: Any
@@ -248,16 +250,17 @@ def precedents_for(
     cases: int = limits.JUDGE_CASES,
     point: str | int | None = None,
 ) -> Precedents:
-    """Return the active principles and past cases that best match a run's task and query, as of a point.
+    """Return the active principles and past cases that best match a run's task, then its query, as of a point.
 
     They are items with the sources `principle` and `episode`, ranked by the bank's retrieval policy, which may prefer
-    those of the run's ontology; agents never see them. Each kind takes at most `JUDGE_MEMORY_CHARS`: whole items, or
-    the beginning of the first if it is longer.
+    those of the run's ontology, and may withhold those that have too little of a question; agents never see them. Each
+    kind takes at most `JUDGE_MEMORY_CHARS`: whole items, or the beginning of the first if it is longer.
     """
-    words = f"{outcome.task}\n{outcome.sparql}"
+    # Two questions, because a precedent about the one has too little of both to be given.
+    questions = (outcome.task, outcome.sparql)
     with bank.live() if point is None else bank.as_of(point) as view:
         found = {
-            source: [hit.id for hit in view.search_for_judge(words, k, source, domain=outcome.ontology)]
+            source: _best([view.search_for_judge(words, k, source, domain=outcome.ontology) for words in questions], k)
             for source, k in (("principle", principles), ("episode", cases))
         }
         position = view.position
@@ -267,6 +270,11 @@ def precedents_for(
         cases=_packed(chosen["episode"]),
         items=tuple(item.id for items in chosen.values() for item in items),
     )
+
+
+def _best(found: Iterable[Iterable[FoundItem]], k: int) -> list[str]:
+    """Return the ids of at most `k` items, each once, those of the first question before those of the next."""
+    return list(dict.fromkeys(hit.id for hits in found for hit in hits))[:k]
 
 
 def _items(bank: Bank, ids: list[str], position: int) -> list[Item]:

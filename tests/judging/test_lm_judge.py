@@ -26,7 +26,7 @@ from rbank_es.policies import CheckJudging, LmJudging, load_policies
 from tests.judging.answers import add, iri, ran, run_of, table
 
 THINGS = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
-RUN = run_of(THINGS, "Which owls are there?", answer="a and b", run="r")
+RUN = run_of(THINGS, "Which owls have a type?", answer="a and b", run="r")
 YES = "[[ ## success ## ]]\nTrue\n\n[[ ## reason ## ]]\nIt is right.\n\n[[ ## completed ## ]]"
 NO = YES.replace("True", "False").replace("right", "wrong")
 
@@ -258,17 +258,17 @@ def test_principles_and_cases_reach_judges_and_nobody_else(bank: Bank) -> None:
     add(
         bank,
         Item.make("Owls need a type", "A query for owls without a type is a failure.", "principle"),
-        Item.make("Case: which owls", "SELECT ?x { ?x a e:Owl } was a success.", "episode"),
+        Item.make("Case: which owls have a type", "SELECT ?x { ?x a e:Owl } was a success.", "episode"),
         Item.make("Unrelated lighthouse rule", "Lamps burn oil.", "principle"),
-        Item.make("Owls are found by class", "List owls by class.", "success"),
+        Item.make("Owls are found by type", "List owls by type.", "success"),
     )
     found = precedents_for(RUN, bank)
     assert "Owls need a type: A query for owls" in found.principles
-    assert "Case: which owls" in found.cases
+    assert "Case: which owls have a type" in found.cases
     assert "lighthouse" not in found.principles + found.cases
-    assert "List owls by class" not in found.principles + found.cases
+    assert "List owls by type" not in found.principles + found.cases
     assert len(found.items) == 2
-    hits = bank.search("which owls need a type case", 10)
+    hits = bank.search("which owls by type", 10)
     assert [hit.src for hit in hits] == ["success"]
 
 
@@ -276,7 +276,8 @@ def test_precedents_are_as_of_a_point_and_of_active_items(bank: Bank) -> None:
     before = bank.position
     add(bank, Item.make("Owls need a type", "Owls.", "principle"))
     assert precedents_for(RUN, bank, point=before) == Precedents()
-    assert precedents_for(RUN, bank).cases == NONE
+    found = precedents_for(RUN, bank)
+    assert (len(found.items), found.cases) == (1, NONE)
     assert precedents_for(RUN, bank, principles=0) == Precedents()
 
 
@@ -291,12 +292,24 @@ def test_precedents_of_the_runs_own_ontology_come_first(bank: Bank) -> None:
     assert precedents_for(msgspec.structs.replace(RUN, ontology="birds"), bank, principles=1).items == (other.id,)
 
 
+def test_precedents_of_the_task_come_before_those_of_the_query_and_neither_question_hides_those_of_the_other(
+    bank: Bank,
+) -> None:
+    """Of task and query together, a precedent about one of them has too little to be given."""
+    of_query = Item.make("SELECT by example", "SELECT ?x WHERE { ?x a <http://example.org/Thing> }", "principle")
+    of_task = Item.make("Owls need a type", "Owls.", "principle")
+    add(bank, of_query, of_task)
+    assert precedents_for(RUN, bank).items == (of_task.id, of_query.id)
+    assert precedents_for(RUN, bank, principles=1).items == (of_task.id,)
+    assert precedents_for(msgspec.structs.replace(RUN, sparql=""), bank).items == (of_task.id,)
+
+
 def test_precedents_keep_to_their_budget(bank: Bank) -> None:
-    add(bank, *(Item.make(f"Owls rule {n}", f"owls {n} " + "word " * 200, "principle") for n in range(5)))
+    add(bank, *(Item.make(f"Owls by type, rule {n}", f"owls {n} " + "word " * 200, "principle") for n in range(5)))
     found = precedents_for(RUN, bank)
     assert 1 <= len(found.items) < 5
     assert len(found.principles) <= limits.JUDGE_MEMORY_CHARS
-    add(bank, Item.make("Case of owls", "owls " * 2_000, "episode"))
+    add(bank, Item.make("Case: which owls have a type", "owls " * 2_000, "episode"))
     assert len(precedents_for(RUN, bank).cases) == limits.JUDGE_MEMORY_CHARS
 
 
