@@ -55,7 +55,7 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
             le=1,
             description="The least cosine by which an item is found that no word finds. Default: 1, so that vectors "
             "move hits and add none, because no number suits every model: unrelated texts have 0.1 by one and 0.7 by "
-            "another. Find one's own with retrieval calibrate.",
+            "another. Retrieval compare shows what a value of one's own does.",
         ),
     ] = 1.0
 

@@ -40,8 +40,10 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
     with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
         learn(
             made,
-            Item.make("Outages begin", "An outage of a light began at lt:from.", id="do"),
-            Item.make("Keepers and outages", "Never take lt:keptBy for the keeper of that day.", "failure", id="dont"),
+            Item.make("Outages of lights and their keepers", "An outage of a light began at lt:from.", id="do"),
+            Item.make(
+                "Keepers and outages", "Never take lt:keptBy for who was a light's keeper then.", "failure", id="dont"
+            ),
         )
         yield made
 

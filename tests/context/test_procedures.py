@@ -15,11 +15,13 @@ from rbank_es.events import MemoriesForgotten
 from rbank_es.events.items import Item
 from tests.context.banks import learn
 
-TASK = "Which lights had an outage in winter?"
+TASK = "Which lights had an outage, by date?"
 DO = Item.make("Date outages by their beginning", "An outage of a light began at lt:from.", id="do")
 DONT = Item.make("Outages are not inspections", "Never date an outage by its report.", "failure", id="dont")
-OTHER = Item.make("Count lights by subclass", "Lights are typed with subclasses.", id="other")
-FOREIGN = Item.make("Outages of networks", "Outage, outage, lights: of another field.", id="foreign", domain="nets")
+OTHER = Item.make("Count lights by subclass", "A light that had an outage is typed with a subclass.", id="other")
+FOREIGN = Item.make(
+    "Outages of networks", "Outage, outage, lights, date: of another field.", id="foreign", domain="nets"
+)
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def test_searches_without_hits_are_events_too(bank: Bank) -> None:
 def test_a_point_in_time_shows_what_was_known_then(bank: Bank) -> None:
     before = bank.position
     bank.append(MemoriesForgotten(ids=("do",), policy="bounded-1"))
-    learn(bank, Item.make("Outage", "outage light winter", id="newer"))
+    learn(bank, Item.make("Outage", "outage light date", id="newer"))
     assert procedures(bank, TASK, point=before).packed.items == ("do", "dont")
     assert procedures(bank, TASK).packed.items == ("newer", "dont")
 
@@ -103,7 +105,7 @@ def test_of_a_long_item_what_is_about_the_task_is_quoted_and_no_code_is_cut(bank
     preamble = "When asked about a register, first look at its classes, and be careful with all that they say. " * 5
     query = "SELECT ?d WHERE { ?o a lt:Outage ; lt:from ?d }"
     learn(bank, Item.make("Dates in the register", f"{preamble}When an outage began: {query}. {preamble}", id="long"))
-    packed, _ = procedures(bank, "When did each outage begin?", successes=3)
+    packed, _ = procedures(bank, "Which dates did an outage have?", successes=3)
     [line] = [line for line in packed.text.splitlines() if line.startswith("- [long]")]
     assert line.startswith(f"- [long] Dates in the register. …When an outage began: {query}. When asked")
     assert len(line) <= limits.CONTEXT_L2_ITEM_CHARS and line.endswith("…")

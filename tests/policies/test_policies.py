@@ -25,6 +25,7 @@ from rbank_es.events.items import Item, Source
 from rbank_es.policies import (
     Append,
     Bm25V1,
+    Bm25V2,
     Bounded,
     CheckJudging,
     Dedup,
@@ -398,7 +399,7 @@ def test_the_defaults_are_whole() -> None:
         ("attribution", "exposure"),
     ]
     assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
-    assert Bm25V1.of(default_policies()[0]) == Bm25V1()
+    assert Bm25V2.of(default_policies()[0]) == Bm25V2()
     assert Dedup().label == "dedup-1"
 
 
@@ -413,7 +414,7 @@ def test_toml_and_json_say_the_same() -> None:
     )
     retrieval, *others, forgetting, _, _ = load_policies(toml)
     assert load_policies(as_json) == load_policies(toml)
-    assert Bm25V1.of(retrieval) == Bm25V1(k=3, weights=(2.0, 1.0, 1.5, 0.0))
+    assert Bm25V2.of(retrieval) == Bm25V2(k=3, weights=(2.0, 1.0, 1.5, 0.0))
     assert (tuple(others), policy_of(forgetting)) == (default_policies()[1:5], Bounded(max_items=9))
     assert load_policies("") == load_policies("{}") == default_policies()
 
@@ -437,7 +438,8 @@ def test_toml_and_json_say_the_same() -> None:
         ("[retrieval]\nversion = true", "has no version True in this release; there are: 1, 2"),
         (
             "[retrieval]\nlimit = 3",
-            "bm25-1 has no setting 'limit'; there are: domains, floor, k, k_failure, k_success, stop_words",
+            "bm25-2 has no setting 'limit'; there are: b, coverage, coverage_alone, domains, floor, k, k1, k_failure, "
+            "k_success, parts, pool, stop_weight, stop_words, strangers, strength, support, weights",
         ),
         ("[forgetting]\ndays = 3", "no setting 'days'; there are: none"),
         ("[retrieval]\nk_succes = 3", "did you mean 'k_success'"),

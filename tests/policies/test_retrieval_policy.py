@@ -82,7 +82,7 @@ RANKINGS: dict[str, dict[str, Any]] = {
     "prefer": {"domains": "prefer"},
     "filter": {"domains": "filter"},
     "none": {"domains": "none"},
-    "floor": {"floor": 1.4},
+    "floor": {"floor": 2.0},
     "related": {"k_success": 2, "k_failure": 0},
 }
 
@@ -135,6 +135,7 @@ def searched(bank: Bank, query: str) -> MemoriesRetrieved:
 
 
 def test_retrievals_by_two_versions_of_a_policy_are_each_verified_by_their_own(bank: Bank) -> None:
+    bank.append(PolicySet(policies=(Bm25V1().choice,)))
     one = searched(bank, "how many lamps?")
     bank.append(PolicySet(policies=(Bm25V2().choice,)))
     two = searched(bank, "how many lamps?")

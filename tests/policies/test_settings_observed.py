@@ -64,9 +64,9 @@ UNSAID = Item.make("Beacons", "They shine.", id="unsaid")
 BY_M: Tables = {"retrieval": {"model": "m"}}
 
 
-def searched(place: Path, tables: Tables) -> Any:
+def searched(place: Path, tables: Tables, query: str = "which lamps?") -> Any:
     made(place, tables, *LAMPS)
-    hits = run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]
+    hits = run("search", "./bank", query, "--json", cwd=place).json["hits"]
     return [(hit["id"], round(hit["score"], 6)) for hit in hits]
 
 
@@ -196,8 +196,10 @@ def looped(answer: str, success: bool, place: Path, tables: Tables) -> Any:
     """What a loop of one task does: who judged how, what the models were asked, and how many items it learned."""
     require_dspy()
     rules = (
-        item("p", "Heights", "Judge heights above high water by the light.", "principle"),
-        item("e", "Heights", "A height above high water that was a tower's was judged a failure.", "episode"),
+        item("p", "Heights above high water", "Metres at which a light stands: judge them by the light.", "principle"),
+        item(
+            "e", "Heights above high water", "Metres at which a light's tower stands were judged a failure.", "episode"
+        ),
     )
     made(place, tables, *rules)
     return _ran(place, script(answer, success) + ANSWERS, "--extract")
@@ -262,7 +264,8 @@ BY_WORDS = (
     RETRIEVAL
     | {"weights": Scenario([1, 1, 1, 1], searched), "parts": Scenario(0, searched)}
     | {"coverage": Scenario(0, searched, {"retrieval": {"coverage_alone": 0}})}
-    | {"coverage_alone": Scenario(0, searched, {"retrieval": {"coverage": 0}})}
+    | {"coverage_alone": Scenario(0, partial(searched, query="lamps of harbours"), {"retrieval": {"coverage": 0}})}
+    | {"strangers": Scenario(0, searched)}
     | {"k": Scenario(2, searched, UNFLOORED), "floor": Scenario(0.3, searched, UNFLOORED)}
     | {"stop_words": Scenario("english-2", searched), "stop_weight": Scenario(1, searched)}
     | {"k1": Scenario(2, searched), "b": Scenario(1, searched), "support": Scenario(2, supported)}

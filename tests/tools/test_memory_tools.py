@@ -30,7 +30,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
-from rbank_es.policies import Bm25V1
+from rbank_es.policies import Bm25V1, Bm25V2
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
@@ -78,10 +78,11 @@ def test_titles_and_descriptions_come_without_signs_that_a_terminal_obeys(bank: 
 
 def test_hits_are_those_of_the_bank_in_its_order(bank: Bank, box: Toolbox) -> None:
     remember(bank, *lamps(9))
-    hits = box.call("mem_search", {"q": "lamps way 4", "k": 5})["hits"]
-    assert [hit["id"] for hit in hits] == [hit.id for hit in bank.search("lamps way 4", 5)]
+    hits = box.call("mem_search", {"q": "count the lamps in way 4", "k": 5})["hits"]
+    assert [hit["id"] for hit in hits] == [hit.id for hit in bank.search("count the lamps in way 4", 5)]
+    assert len(hits) == 5
     assert hits[0]["title"] == "Count the lamps, way 4"
-    assert [hit["score"] for hit in hits] == sorted(hit["score"] for hit in hits)
+    assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
 
 
 def test_a_search_is_recorded_with_its_hits_right_before_the_call(bank: Bank, box: Toolbox) -> None:
@@ -91,7 +92,7 @@ def test_a_search_is_recorded_with_its_hits_right_before_the_call(bank: Bank, bo
     assert isinstance(retrieved, MemoriesRetrieved) and isinstance(called, ToolCalled)
     assert (retrieved.run, retrieved.mode, retrieved.call, retrieved.query) == (RUN, "tool", called.call, "lamps")
     assert (retrieved.k, retrieved.polarity, retrieved.ontology, retrieved.role) == (3, "failure", "harbour", None)
-    assert retrieved.policy == Bm25V1().label
+    assert retrieved.policy == Bm25V2().label
     assert [hit.id for hit in retrieved.hits] == [hit["id"] for hit in result["hits"]]
     assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
 
@@ -141,9 +142,9 @@ def test_nothing_found_comes_with_a_hint_and_is_recorded(bank: Bank, box: Toolbo
 
 
 def test_items_that_serve_the_judge_are_never_found(bank: Bank, box: Toolbox) -> None:
-    judges = [Item.make("Lamps of the judge", "x", "principle"), Item.make("Lamps of a case", "x", "episode")]
+    judges = [Item.make("Count lamps as judge", "x", "principle"), Item.make("Count lamps, a case", "x", "episode")]
     remember(bank, *judges, *lamps(1))
-    assert [hit["src"] for hit in box.call("mem_search", {"q": "lamps judge case", "k": 20})["hits"]] == ["success"]
+    assert [hit["src"] for hit in box.call("mem_search", {"q": "count lamps", "k": 20})["hits"]] == ["success"]
 
 
 def test_as_many_hits_as_fit_are_given_and_the_rest_is_counted(bank: Bank, box: Toolbox) -> None:
