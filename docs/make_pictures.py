@@ -14,8 +14,12 @@ from rbank_es.bank import Bank  # noqa: E402 (after the path of the repository)
 from rbank_es.dashboard import write_page  # noqa: E402
 from tests.dashboard.conftest import Chromium, Tab  # noqa: E402
 
-PICTURES = {"dashboard.png": ("#/run/lights-08-6e9adf73-1", 1100, 840)}
-"""Each picture's file in `docs/`: the page's address, and the size of the window in pixels."""
+PICTURES = {
+    "dashboard.png": ("#/run/lights-08-6e9adf73-1", 1100, 780, False),
+    "page-overview.png": ("#/", 1000, 800, True),
+    "page-then.png": ("#/item/bfd1fd5367a2?at=199", 1000, 620, False),
+}
+"""Each picture's file in `docs/`: the page's address, the size of the window in pixels, and whether it is dark."""
 
 
 def main() -> None:
@@ -27,14 +31,15 @@ def main() -> None:
             write_page(bank, view, page)
         browser = Chromium(binary, Path(folder) / "profile")
         try:
-            for name, (address, width, height) in PICTURES.items():
-                _picture(Tab(browser), page, address, (width, height), HOME / "docs" / name)
+            for name, (address, width, height, dark) in PICTURES.items():
+                tab = Tab(browser)
+                tab.open(page, width=width, dark=dark)
+                _picture(tab, address, (width, height), HOME / "docs" / name)
         finally:
             browser.close()
 
 
-def _picture(tab: Tab, page: Path, address: str, size: tuple[int, int], path: Path) -> None:
-    tab.open(page, width=size[0])
+def _picture(tab: Tab, address: str, size: tuple[int, int], path: Path) -> None:
     tab.send("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=False)
     tab.eval(f"location.hash = {address!r}")
     tab.settle()

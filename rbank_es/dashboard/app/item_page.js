@@ -37,7 +37,7 @@ function origin(item, context) {
     const run = each.run === null ? "by hand" : runLink(context, each);
     const relied = each.relied === null ? "not judged then" : [verdictMark(each.relied), " then"];
     const now = each.relied !== each.verdict && each.run !== null && [", ", verdictMark(each.verdict), " now"];
-    const then = each.run !== null && [" ", h("a", { href: context.href("run", each.run, { at }) }, "(then)")];
+    const then = each.run !== null && [" ", h("a", { href: context.href("run", each.run, { at }) }, "(the run as it was)")];
     const decided = each.action ? `${each.action}${each.undone ? ", undone" : ""}` : "not decided yet";
     const counts = each.stands ? "" : "; it no longer counts";
     return h("li", { key: i }, run, " ", h("span", null, relied, now, then), h("div", { class: "muted" }, `extracted as ${each.kind} at position ${count(at)}; ${decided}${counts}`));

@@ -58,7 +58,7 @@ function answer({ answer: text, sparql }) {
 function given({ given: items }, context) {
   const rows = items.map((item) => {
     const found = `${item.way === "read" ? "read in full" : "injected"}${item.rank === null ? "" : `, rank ${item.rank}, score ${count(item.score)}`} `;
-    const since = item.state !== item.state_then && [" ", h("span", { class: "muted" }, "since "), stateTag(item.state)];
+    const since = item.state !== item.state_then && [" ", h("span", { class: "muted" }, "and now "), stateTag(item.state)];
     return h("li", { key: item.id }, itemLink(context, item), " ", h("span", { class: "muted" }, item.polarity === "failure" ? "guardrail " : "strategy ", found), since);
   });
   return h("section", null, h("h3", null, "What it was given"), rows.length ? h("ul", { class: "chain" }, rows) : h("p", { class: "muted" }, "No item."));
