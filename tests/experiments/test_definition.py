@@ -29,7 +29,7 @@ ONE = HEAD + '[[condition]]\nname = "a"\n'
 
 def test_e1_to_e14_are_shipped_with_those_of_the_quick_wins_in_the_order_of_their_numbers() -> None:
     numbers = [str(number) for number in range(1, 9)] + ["9", "9a", "9b", "9c"] + [str(n) for n in range(10, 15)]
-    assert [*SHIPPED] == [*(f"E{number}" for number in numbers), "dedup", "judges"]
+    assert [*SHIPPED] == [*(f"E{number}" for number in numbers), "dedup", "judges", "ranking"]
     assert all(name == each.name and each.question and each.title for name, each in SHIPPED.items())
 
 
@@ -78,6 +78,8 @@ def test_every_value_of_a_switch_is_reached_by_a_shipped_condition(switch: str, 
     [
         ("retrieval", "k_success", {0, 1, 2, 4}),
         ("retrieval", "k_failure", {0, 1, 2, 4}),
+        ("retrieval", "version", {1, 2}),
+        ("retrieval", "coverage", {0.0, 0.45}),
         ("consolidation", "name", {"append", "dedup", "merge"}),
         ("forgetting", "name", {"never", "bounded"}),
         ("judging", "strictness", {"plain", "strict", "lenient"}),
@@ -85,7 +87,7 @@ def test_every_value_of_a_switch_is_reached_by_a_shipped_condition(switch: str, 
 )
 def test_every_policy_that_is_compared_is_in_force_somewhere(kind: str, setting: str, values: set[Any]) -> None:
     choices = [choice for each in CONDITIONS for choice in each.choices() if choice.kind == kind]
-    found = {choice.name if setting == "name" else choice.settings[setting] for choice in choices}
+    found = {getattr(choice, setting, choice.settings.get(setting)) for choice in choices}
     assert values <= found
 
 

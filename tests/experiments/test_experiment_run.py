@@ -273,6 +273,8 @@ name = "all"
 layers = ["L2", "L3"]
 [condition.policies.retrieval]
 k_success = 2
+coverage = 0.0
+coverage_alone = 0.0
 """
 
 
