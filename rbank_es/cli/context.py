@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.agent_options import constraints_beside, context_options
+from rbank_es.cli.shared.agent_options import constraints_beside, context_options, warn_of_experiment
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import (
     ONTOLOGY_HELP,
@@ -92,6 +92,8 @@ def context(
     if choices["memory_graph"] and bank is None:
         raise BadInput("--memory-graph offers the history of a bank: name BANK, or leave it out")
     layers = [layer for layer in LAYERS if choices.pop(layer.lower())]
+    sizes = dict(map(parse_budget, budgets))
+    warn_of_experiment(sizes)
     with ExitStack() as stack:
         opened, point = open_at(bank) if bank is not None else (None, None)
         if opened is not None:
@@ -102,7 +104,7 @@ def context(
             bank=opened,
             point=point,
             layers=layers,
-            budgets=dict(map(parse_budget, budgets)),
+            budgets=sizes,
             curated=Path(constraints) if constraints else subject.constraints,
             guide=Path(guide_file) if guide_file else subject.guide,
             ontology_id=id,

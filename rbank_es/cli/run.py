@@ -31,6 +31,7 @@ from rbank_es.cli.shared.agent_options import (
     resumable,
     server_options,
     source_options,
+    warn_of_experiment,
 )
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import (
@@ -285,6 +286,7 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
 
         if bank is None or latest_guide(bank, source.id) is None:
             warn(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide writes one")
+    warn_of_experiment(settings.budgets)
     if given["dry_run"]:
         _warn_of_dry_run(given)
     if settings.scripted:

@@ -120,6 +120,12 @@ def test_a_budget_is_set_by_layer(place: Path) -> None:
     assert layers(facts) == ["base", "L0", "L1"]
 
 
+def test_more_room_for_procedures_than_usual_says_that_it_is_an_experiment(place: Path) -> None:
+    usual, more = (run("context", "--task", TASK, "--budget", f"L2={chars}", cwd=place) for chars in (600, 601))
+    assert "experiment" not in usual.err
+    assert "L2 has 601 characters instead of 600: that is an experiment" in more.err
+
+
 def test_the_slice_names_what_the_task_names(place: Path) -> None:
     """Off by default: it would confound comparisons of layers."""
     assert "For this task" not in shown(place, "--ont", "lights")["text"]

@@ -367,8 +367,9 @@ def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Fi
     assert (agent["least"], agent["most"]) == (3, 39) and agent["tokens_most"] > 10_000
     assert told["written"] is False and digest_of(place) == before
     Path(place / "items.json").write_text("[]")
-    loading = ("--load-mem", "items.json", "--dry-run")
-    assert "a dry run writes nothing" in run("run", "./none", *FAST, "--task", "Which?", *loading, cwd=place).err
+    loading = ("--load-mem", "items.json", "--budget", "L2=900", "--dry-run")
+    warned = run("run", "./none", *FAST, "--task", "Which?", *loading, cwd=place).err
+    assert "a dry run writes nothing" in warned and "L2 has 900 characters instead of 600" in warned
 
 
 def test_a_dry_run_counts_no_calls_for_what_is_done(finished: Finished) -> None:

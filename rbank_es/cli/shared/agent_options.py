@@ -307,6 +307,13 @@ def refuse_idle_budgets(given: Given, layers: tuple[str, ...]) -> None:
             raise BadInput(f"--budget {layer} is given {named.count(layer)} times; give it once")
 
 
+def warn_of_experiment(budgets: Mapping[str, int]) -> None:
+    """Warn of a layer L2 that is larger than what runs are compared by."""
+    chars, usual = budgets.get("L2", 0), limits.CONTEXT_L2_CHARS
+    if chars > usual:
+        warn(f"L2 has {chars:,} characters instead of {usual}: that is an experiment; its runs record the budget")
+
+
 def flags_given(context: click.Context) -> dict[str, str]:
     """Return the options on the command line, as they are written, by parameter."""
     flags = {}
