@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
+from rbank_es.exchange import import_paths
 from rbank_es.testing import extraction
 from rbank_es.testing.contract_base import event_id
 from tests.cli_runner import SAMPLE
@@ -49,6 +51,7 @@ HOSTILE = (
     "\u202egnp.exe\u0000\u2028\u0627\u0644\u0639\u0631\u0628\u064a\u0629" + "W" * 2000
 )
 NAME = HOSTILE[:250]
+LONG = HOSTILE + "x" * 10_000_000
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +195,7 @@ def hostile_events() -> Iterator[Any]:
         yield RunStarted(run=run, task=HOSTILE, task_id=NAME, model=NAME, ontology=NAME, executor=NAME)
         if run.startswith("run"):
             yield LmCalled(run=run, role="agent", model=NAME, request=HOSTILE, response=HOSTILE)
-            yield ToolCalled(run=run, tool=NAME, chars=5000, arguments=HOSTILE, result=HOSTILE, error=HOSTILE)
+            yield ToolCalled(run=run, tool=NAME, chars=5000, arguments=HOSTILE, result=LONG, error=HOSTILE)
             yield StepTaken(run=run, index=1, reasoning=HOSTILE, code=HOSTILE, output=HOSTILE, error_code=NAME)
         yield RunFinished(run=run, outcome="submitted", answer=HOSTILE, sparql=HOSTILE)
         for purpose, verdict in (("learning", "failure"), ("scoring", "success")):
@@ -208,7 +211,7 @@ def hostile_events() -> Iterator[Any]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_hostile_words_break_no_page(tab: Any, tmp_path: Path, width: int) -> None:
-    """Scripts, markup, hidden and steering characters, 2,000 letters without a space: only shown, and wrapped."""
+    """Scripts, markup, hidden and steering characters, 2,000 letters in one word, 10 million: shown and wrapped."""
     with Bank.create(tmp_path / "bank", purpose=HOSTILE) as bank:
         bank.append(list(hostile_events()))
         runs = [row["run"] for row in bank.as_of().rows("runs")]
@@ -247,4 +250,25 @@ def test_a_bank_with_next_to_nothing_has_every_page(tab: Any, tmp_path: Path, ax
         assert tab.eval("document.querySelectorAll('main h2').length") >= 1, page
         assert not {"NaN", "undefined", "null"} & set(tab.eval("document.body.innerText").split()), page
         assert violations(tab) == [], page
+    assert (tab.complaints(), tab.requests()) == ([], [path.as_uri()])
+
+
+def test_an_imported_run_without_steps_says_what_is_not_recorded(tab: Any, tmp_path: Path) -> None:
+    lines = (("run_start", {"task": "Count the buoys"}), ("run_complete", {"converged": True, "answer_preview": "7"}))
+    written = [
+        json.dumps({"timestamp": "2026-05-04T09:00:00.000250", "event_type": kind, "data": data})
+        for kind, data in lines
+    ]
+    (tmp_path / "night.jsonl").write_text("\n".join(written) + "\n", "utf-8")
+    with Bank.create(tmp_path / "bank") as bank:
+        import_paths(bank, [tmp_path / "night.jsonl"])
+    path = exported(tmp_path / "bank", tmp_path)
+    tab.open(path, width=390)
+    go(tab, "#/runs")
+    assert "imported" in tab.eval("document.querySelector('main tbody').innerText")
+    tab.eval("document.querySelector('main tbody a').click()")
+    tab.settle()
+    said = tab.eval("document.querySelector('main').innerText")
+    assert "No steps were recorded." in said and "No context was recorded." in said
+    assert "model calls not recorded" in said and "\u2013 tokens" in said
     assert (tab.complaints(), tab.requests()) == ([], [path.as_uri()])
