@@ -120,6 +120,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused_in_words(tmp_path: Path) -
         prepare_folder(materials(tmp_path / "place"), tmp_path / "notes.txt")
 
 
+@pytest.mark.slow
 def test_no_link_is_followed_to_suppose_other_policies(tmp_path: Path) -> None:
     policies = "policies.consolidation = { name = 'append' }"
     two = parse_experiment(

@@ -84,6 +84,7 @@ def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_l
     assert tab.eval("location.hash") == f"#/run/{FAILED}" and "Gannet Point" in text(tab, "h2")
 
 
+@pytest.mark.slow
 def test_folds_focus_selection_and_scroll_stay_while_time_moves(tab: Any, file: Path) -> None:
     tab.open(file)
     go(tab, f"#/run/{FAILED}?at=160")
@@ -101,6 +102,7 @@ def test_folds_focus_selection_and_scroll_stay_while_time_moves(tab: Any, file: 
     assert tab.eval(kept) == there and tab.eval("location.hash").endswith("at=161")
 
 
+@pytest.mark.slow
 def test_words_filter_while_they_are_typed(tab: Any, file: Path) -> None:
     tab.open(file)
     go(tab, "#/runs")

@@ -49,6 +49,7 @@ def test_a_run_that_is_appended_shows_within_two_seconds(tab: Any, tmp_path: Pat
         assert time.monotonic() - begin < 2
 
 
+@pytest.mark.slow
 def test_a_page_in_the_past_stays_there_while_the_bank_grows(tab: Any, tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found:
         bank.append([RunStarted(run="old", task="An old task"), RunFinished(run="old", outcome="submitted")])

@@ -129,7 +129,9 @@ def search_tables(path: Path) -> dict[str, list[tuple[object, ...]]]:
         return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in tables}
 
 
-@pytest.mark.parametrize("numpy", [False, True], ids=["python", "numpy"])
+@pytest.mark.parametrize(
+    "numpy", [pytest.param(False, id="python", marks=pytest.mark.slow), pytest.param(True, id="numpy")]
+)
 @law
 @given(memories, st.lists(st.integers(0, 80), max_size=3), questions)
 def test_hits_are_those_of_the_definition_live_and_as_of_bit_for_bit(

@@ -47,9 +47,8 @@ def test_searches_of_a_loop_are_ranked_by_vectors_and_repeated_without_the_endpo
         assert [again.difference for again in reruns(bank)] == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "requests"), [(unauthorized(), 1), pytest.param(failing(), 9, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("behaviour", "requests"), [(unauthorized(), 1), (failing(), 9)])
 def test_a_failing_endpoint_costs_no_run_and_is_recorded(
     tmp_path: Path, behaviour: object, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
