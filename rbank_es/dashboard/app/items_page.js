@@ -22,8 +22,8 @@ function list(items, context) {
   const columns = [
     { name: "Item", sort: "title", wide: true, cell: (row) => [itemLink(context, row), h("div", { class: "muted text clamp" }, row.desc)] },
     { name: "State", sort: "state", cell: (row) => stateTag(row.state) },
-    { name: "Drawn from", sort: "src", cell: (row) => row.src },
-    { name: "Kind", sort: "polarity", cell: (row) => (row.polarity === "failure" ? "guardrail" : "strategy") },
+    { name: "Drawn from", sort: "src", cell: (row) => h("span", { class: "nowrap" }, row.src) },
+    { name: "Kind", sort: "polarity", cell: (row) => h("span", { class: "nowrap" }, row.polarity === "failure" ? "guardrail" : "strategy") },
     { name: "Uses", sort: "uses", number: true, cell: (row) => count(row.uses) },
     { name: "Wins of judged uses", sort: "wins", cell: (row) => rate({ wins: row.wins, judged: row.wins + row.losses }) },
     { name: "Support", sort: "support", number: true, cell: (row) => count(row.support) },

@@ -22,7 +22,7 @@ function found(hits, caption, context) {
   const columns = [
     { name: "Rank", number: true, cell: (row) => count(row.rank) },
     { name: "Item", wide: true, cell: (row) => [itemLink(context, row), h("div", { class: "muted text" }, row.desc)] },
-    { name: "Kind", cell: (row) => (row.polarity === "failure" ? "guardrail" : "strategy") },
+    { name: "Kind", cell: (row) => h("span", { class: "nowrap" }, row.polarity === "failure" ? "guardrail" : "strategy") },
     { name: "Score", number: true, cell: (row) => count(row.score) },
   ];
   return table({ caption, columns, rows: hits, key: "id" });

@@ -36,7 +36,7 @@ function marks({ bank, inFile }) {
   const { runs } = bank.counts;
   return [
     bank.simulated > 0 && note(h("b", null, "SIMULATED"), `: in ${count(bank.simulated)} of ${plural(runs, "run")} chance stood in for the agent.`),
-    bank.scripted > 0 && note(bank.scripted === runs ? `All ${plural(runs, "run")} here are scripted` : `${count(bank.scripted)} of ${plural(runs, "run")} are scripted`, ": written to show how it works. No model ran in them."),
+    bank.scripted > 0 && note(bank.scripted === runs ? `Scripted: all ${plural(runs, "run")} here` : `Scripted: ${count(bank.scripted)} of ${plural(runs, "run")}`, ", written to show how it works. No model ran."),
     inFile && inFile.whole < inFile.runs && note(`This file holds the events of ${count(inFile.whole)} of ${plural(inFile.runs, "run")}: the newest, and failures before them.`),
     inFile && inFile.worded < inFile.runs && note(`Of ${plural(inFile.runs - inFile.worded, "older run")} it holds numbers and verdicts, and no words.`),
     inFile && !inFile.prompts && note("Prompts were left out of this file."),
