@@ -128,6 +128,14 @@ def test_embed_counts_records_and_has_nothing_left(tmp_path: Path, bank: Bank) -
         assert (done.json["embedded"], done.json["missing"], done.json["error"]) == (7, 0, None)
         assert "nothing is missing" in run(*asked, cwd=tmp_path).out
         assert len(server.requests) == 2
+
+
+@pytest.mark.slow
+def test_a_search_ranks_by_what_was_embedded_and_so_does_a_replayed_file(tmp_path: Path, bank: Bank) -> None:
+    bank.close()
+    with embedding_server() as server:
+        asked = ("retrieval", "embed", "./bank", "--model", "m", "--base-url", server.url, "--query", QUERY)
+        run(*asked, cwd=tmp_path)
     assert "the query has no vector" in run("search", "./bank", "Which lamps?", cwd=tmp_path).err
     known = run("search", "./bank", QUERY, "--json", cwd=tmp_path)
     found = known.json["hits"]
