@@ -356,7 +356,7 @@ class TestItems:
         assert [hit.id for hit in lively.search("LIMIT a query", 5, point="HEAD~1")] == [LIMIT.id]
         assert [hit.id for hit in lively.search("a query", 5)] == [CLASSES.id]
         assert [hit.id for hit in lively.search("a query", 5, point="HEAD~1")] == [LIMIT.id, CLASSES.id]
-        assert lively.search("LIMIT a query", 5, point="HEAD~1", polarity="success", role="planner") == []
+        assert lively.search("a query", 5, point="HEAD~1", polarity="success", role="planner") == []
         assert [hit.id for hit in lively.search("query", 5, point=4, polarity="failure")] == [LIMIT.id]
         assert lively.search("classes", 5, point=2) == []
 

@@ -37,7 +37,7 @@ from tests.strategies import stamped, uuid_of
 
 WORDS = ("classes", "labels", "units", "dates")
 ITEMS = tuple(Item.make(f"Ask for {word}", f"List {word} before a query", "success") for word in WORDS)
-QUERY = " ".join(WORDS)
+QUERY = "Which query would list what I ask for?"
 
 
 class Lineage:
