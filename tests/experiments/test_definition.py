@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rbank_es.bank import Bank
+from rbank_es.data import lights
 from rbank_es.errors import BadInput
+from rbank_es.exchange import import_paths
 from rbank_es.experiments.definition import (
     Condition,
     Experiment,
@@ -17,8 +20,10 @@ from rbank_es.experiments.definition import (
     parse_experiment,
     shipped_experiments,
 )
+from rbank_es.experiments.suite import load_suite
 from rbank_es.experiments.toml_text import to_toml
 from rbank_es.loop.settings import LoopSettings
+from tests.test_docs import ROOT
 
 SHIPPED = {name: load_experiment(name) for name in shipped_experiments()}
 CONDITIONS = [condition for each in SHIPPED.values() for condition in each.condition]
@@ -94,6 +99,25 @@ def test_every_policy_that_is_compared_is_in_force_somewhere(kind: str, setting:
 def test_e9_pins_that_nothing_is_merged_or_forgotten() -> None:
     named = {choice.kind: choice.name for choice in SHIPPED["E9"].named("append").choices()}
     assert (named["consolidation"], named["forgetting"]) == ("append", "never")
+
+
+@pytest.mark.slow
+def test_where_the_pack_is_given_nothing_is_withheld_because_the_floor_would_leave_the_documented_share() -> None:
+    seeded = [each for each in CONDITIONS if each.seeds]
+    assert seeded
+    for condition in seeded:
+        [choice] = [choice for choice in condition.choices() if choice.kind == "retrieval"]
+        assert (choice.settings["coverage"], choice.settings["coverage_alone"]) == (0.0, 0.0)
+    tasks = load_suite(lights().suite).tasks
+    with Bank.create("memory:") as bank:
+        import_paths(bank, [lights().seed])
+        found = {
+            polarity: sum(bool(bank.search(task.question, k=1, polarity=polarity)) for task in tasks)
+            for polarity in ("success", "failure")
+        }
+    text = " ".join((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").split())
+    said = f"only {found['success']} of the {len(tasks)} tasks are given one of its strategies, {found['failure']} a"
+    assert said in text
 
 
 def test_every_setting_of_a_loop_is_a_switch_of_a_condition() -> None:
