@@ -175,7 +175,7 @@ def test_a_planted_event_is_found_for_all_bad_runs(bank: Bank) -> None:
 
 def test_an_item_that_left_is_found_where_it_ended(bank: Bank) -> None:
     kept = learned(bank, "boats follow the tide")
-    learned(bank, "tide tables")
+    learned(bank, "tide tables of boats")
     ran(bank, "good")
     for number in range(20):
         learned(bank, f"crane {number}")
@@ -242,7 +242,7 @@ def test_the_event_of_most_runs_comes_first_then_the_latest(bank: Bank) -> None:
 
 def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
     """An agent that searches by itself reads the bank as of then, and not as of its beginning."""
-    learned(bank, "tide tables")
+    learned(bank, "tide tables of boats")
     before = bank.position
     ran(bank, "good")
     bank.append([RunStarted(run="bad", task="boat tide"), searched(bank, "bad")])
@@ -315,7 +315,7 @@ def ran_by_loop(bank: Bank, run: str, task: str = "boat tide", **facts: Any) -> 
 
 def test_a_recorded_run_with_the_prompt_from_before_answers_without_a_model(bank: Bank) -> None:
     """Only one of the same model, settings and words; of another, a prompt is another, and nothing is guessed."""
-    learned(bank, "tide tables")
+    learned(bank, "tide tables of boats")
     ran_by_loop(bank, "good", model="m")
     judged(bank, "good", "success")
     learned(bank, "boats follow the tide")
@@ -335,7 +335,7 @@ def test_a_recorded_run_with_the_prompt_from_before_answers_without_a_model(bank
 
 def test_a_run_that_also_searched_by_itself_is_never_answered_by_its_first_prompt(bank: Bank) -> None:
     """Its context is that of its beginning, its own search is of later; what it was told then depends on memory."""
-    learned(bank, "tide tables")
+    learned(bank, "tide tables of boats")
     ran_by_loop(bank, "good")
     learned(bank, "boats follow the tide")
     ran_by_loop(bank, "bad")
@@ -372,7 +372,7 @@ def test_a_metric_chooses_tasks_that_succeeded_and_then_failed(bank: Bank) -> No
     ran(bank, "tide-1", "tide", verdict="success")
     ran(bank, "lamp-1", "lamp", verdict="success")
     ran(bank, "crane-1", "crane", verdict="failure")
-    learned(bank, "tide tables")
+    learned(bank, "tide tables of boats")
     for run in ("tide-2", "tide-3"):
         ran(bank, run, "tide", verdict="failure")
     ran(bank, "lamp-2", "lamp", verdict="failure")
@@ -427,7 +427,7 @@ def test_a_policy_that_is_not_known_here_is_unknown(bank: Bank) -> None:
 
 def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "bank") as bank:
-        learned(bank, "tide tables")
+        learned(bank, "tide tables of boats")
         lost = learned(bank, "boats follow the tide", "They leave at high water, never before.")
         ran(bank, "good")
         bank.retract(lost, because="a reason", by="me")

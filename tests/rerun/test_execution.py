@@ -218,7 +218,10 @@ def test_a_run_that_looks_into_its_memory_comes_out_the_same(learnt: Bank, tmp_p
     turns = Turns((looks, code("SUBMIT(answer='45', sparql='', evidence={})")))
     settings = LoopSettings(**MODELS, mode=mode, layers=("L0", "L1", "L2", "L3"), judge="none", extract=False)
     with retold(learnt, tmp_path / "bank", lambda event: event) as bank:
-        looped(bank, settings, [QUESTION], interpreters=quick_code, model_for=turns.model_for)
+        question = Task(id="kinds", question="At what height above high water are lights?")
+        looped(bank, settings, [question], interpreters=quick_code, model_for=turns.model_for)
+        given = [event.items for event in bank.events(types={"context_built"}) if isinstance(event, ContextBuilt)]
+        assert (mode == "tools") != bool(given[-1])
         assert (mode == "auto") != bool(list(bank.events(types={"memories_read"})))
         bank.append(MemoriesForgotten(ids=(next(iter(bank.state().items)),), policy="bounded-1", why="room"))
         assert reruns_last(bank).difference is None
