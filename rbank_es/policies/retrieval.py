@@ -303,7 +303,8 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
             yield from self._mixed(query, k + spare, filters, index)
         else:
             # One after the other, because the nearest alone are often enough.
-            for near in NEARNESS if self.domains == "prefer" else NEARNESS[:1]:
+            wanted: tuple[Nearness, ...] = NEARNESS if self.domains == "prefer" else NEARNESS[:1]
+            for near in wanted:
                 ranked = self.rank(query, k + spare, replace(filters, nearness=near), index)
                 yield from ((item, near) for item in ranked)
 

@@ -83,7 +83,7 @@ def _ground(view: View, drawn: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{"extraction": drawn["extraction"], "candidate": drawn["place"], "seq": drawn["seq"], "kind": drawn["kind"]},
         **{"run": drawn["run"], "task": cut(run.get("task"))},
-        **{"relied": relied.get(drawn["run"]), "verdict": run.get("verdict")},
+        **{"relied": relied.get(drawn["run"] or ""), "verdict": run.get("verdict")},
         **{"stands": bool(drawn["stands"]), "action": drawn["action"], "undone": bool(drawn["undone"])},
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rbank_es import limits
@@ -48,7 +48,7 @@ def overview_answer(asked: PageQuestion) -> dict[str, Any]:
     }
 
 
-def wants_look(row: dict[str, Any]) -> bool:
+def wants_look(row: Mapping[Any, Any]) -> bool:
     """Return whether a person should look at a run: its verdict and its score differ, or it ended without a verdict."""
     differ = row["verdict"] in DECIDED and row["score"] in DECIDED and row["verdict"] != row["score"]
     return differ or (row["outcome"] is not None and row["verdict"] is None)

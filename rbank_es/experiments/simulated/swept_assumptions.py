@@ -40,7 +40,7 @@ SAME_TASK = (0.0, 1.5, 3.0)
 
 LEFT_OUT_JUDGES = ("never errs", "0.14 / 0.25")
 
-POLICIES: dict[str, dict[str, object]] = RANKING | {"consolidation": {"name": "append"}}
+POLICIES: dict[str, dict[str, object]] = {**RANKING, "consolidation": {"name": "append"}}
 
 
 def _cells() -> Iterator[StudyCell]:
