@@ -303,10 +303,9 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
             yield from self._mixed(query, k + spare, filters, index)
         else:
             # One after the other, because the nearest alone are often enough.
-            wanted: tuple[Nearness, ...] = NEARNESS if self.domains == "prefer" else NEARNESS[:1]
-            for near in wanted:
-                ranked = self.rank(query, k + spare, replace(filters, nearness=near), index)
-                yield from ((item, near) for item in ranked)
+            for near in NEARNESS if self.domains == "prefer" else NEARNESS[:1]:
+                for item in self.rank(query, k + spare, replace(filters, nearness=near), index):
+                    yield item, near
 
     def _mixed(
         self, query: str, k: int, filters: Filters, index: ItemIndex
