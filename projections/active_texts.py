@@ -36,11 +36,14 @@ ACTIVE_TEXT_TABLES = {
 }
 """The tables by name, with the statements that create them."""
 
-# The states of an item follow each other without a gap, so the one that ended was the one before.
+# The states of an item follow each other without a gap, so the one that ended was the one before. It is looked up by
+# its beginning, which is in the key: by its end, all states of an item would be read for each of them.
 _STATES = """
 SELECT s.from_seq, p.text, CASE s.state WHEN 'active' THEN s.text END, p.domains, s.domains, c.src, c.polarity, c.role
 FROM item_states s CROSS JOIN candidates c ON c.text = s.text
-LEFT JOIN item_states p ON p.item = s.item AND p.to_seq = s.from_seq AND p.state = 'active'
+LEFT JOIN item_states p ON p.item = s.item AND p.from_seq = (
+    SELECT max(q.from_seq) FROM item_states q WHERE q.item = s.item AND q.from_seq < s.from_seq
+) AND p.to_seq = s.from_seq AND p.state = 'active'
 WHERE s.from_seq > ? AND s.from_seq <= ? AND (s.state = 'active' OR p.text IS NOT NULL)
 ORDER BY s.from_seq, s.item
 """

@@ -66,7 +66,8 @@ def asking(reasoning: str, query: str, answer: str) -> str:
 
 LESSON = {
     "title": "Follow subclasses when you ask for all of a kind",
-    "description": "When a class is general, such as lamp, its instances may be typed with subclasses only.",
+    "description": "When a question asks how many lamps there are: a general class may have instances of subclasses "
+    "only.",
     "content": "Write ?x a/rdfs:subClassOf* Class. An empty result for the class alone is no answer.",
 }
 GUIDE = """\
