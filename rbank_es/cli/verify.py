@@ -151,7 +151,10 @@ def _print(name: str, seen: Verified) -> None:
         )
     if check := seen.retrievals:
         echo_heading("retrievals")
-        counts = {"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None}
+        counts = {
+            "found the same again": check.checked,
+            "unverifiable (texts erased, or another policy was in force)": check.unverifiable or None,
+        }
         echo_fields(counts | {"made in other banks, not repeated": check.elsewhere or None})
     _print_canonical(name, seen)
     if seen.unknown_policies:
