@@ -120,7 +120,7 @@ class Corpus:
     def _retrieval(self, run: str) -> Event:
         ids = self._random.sample(self._items, k=min(1, len(self._items)))
         hits = tuple(Hit(id=item, rank=rank, score=-self._random.uniform(3, 20)) for rank, item in enumerate(ids, 1))
-        return MemoriesRetrieved(run=run, k=1, policy="bm25-1", hits=hits, query=self._passage(170))
+        return MemoriesRetrieved(run=run, k=1, policy="bm25-2", hits=hits, query=self._passage(170))
 
     def _tool_call(self, run: str, step: int) -> Event:
         return ToolCalled(
