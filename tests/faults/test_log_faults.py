@@ -199,7 +199,7 @@ class TestDamage:
         log = self.vouched(tmp_path / "bank")
         no_receipts(log.directory)
         path = active(log.directory)
-        flip(path, path.read_bytes().index(b"bbbb"))
+        flip(path, path.read_bytes().index(b"bbbb" * 5))
         before = path.read_bytes()
         fresh = FileLog.open(log.directory)
         for use in (lambda: list(fresh.read()), fresh.verify, fresh.position, lambda: fresh.append([note("x")])):
@@ -214,7 +214,7 @@ class TestDamage:
         log = self.vouched(tmp_path / "bank")
         no_receipts(log.directory)
         path = active(log.directory)
-        flip(path, path.read_bytes().index(b"dddd"))
+        flip(path, path.read_bytes().index(b"dddd" * 5))
         fresh = FileLog.open(log.directory)
         assert fresh.verify().torn is not None and len(list(fresh.read())) == 3
         assert fresh.append([note("e")]).last == 4
@@ -238,7 +238,7 @@ class TestDamage:
         if closed:
             monkeypatch.setattr(limits, "SEGMENT_BYTES", 100)
             log.append([note("next segment")])
-        flip(path, path.read_bytes().index(b"cccc"))
+        flip(path, path.read_bytes().index(b"cccc" * 5))
         fresh, seen = FileLog.open(log.directory), list[int]()
         assert [event.seq for event in fresh.read(upto=2)] == [1, 2]
         with pytest.raises(LogCorruption) as caught:
@@ -254,7 +254,7 @@ class TestDamage:
         with self.vouched(place) as log:
             log.append([note("e", 5)])
             log.append([note("f", 6)])
-        flip(active(place), active(place).read_bytes().index(b"aaaa"))
+        flip(active(place), active(place).read_bytes().index(b"aaaa" * 5))
         fresh = FileLog.open(place)
         with pytest.raises(LogCorruption):
             fresh.append([note("e", 5)])
@@ -488,7 +488,7 @@ class TestDerived:
         with FileLog.create(place) as log:
             for text in "abc":
                 log.append([note(text * 20)])
-        flip(active(place), active(place).read_bytes().index(b"aaaa"))
+        flip(active(place), active(place).read_bytes().index(b"aaaa" * 5))
         monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: now)
         with pytest.raises(LogCorruption):
             FileLog.open(place).append([note("d")])
