@@ -92,6 +92,14 @@ class BankActs:
         """The state at the head, as decisions take it."""
         raise NotImplementedError
 
+    def resolve(self, point: str | int | None) -> int:
+        """Return the position that a point means."""
+        raise NotImplementedError
+
+    def state(self, point: str | int | None = None) -> State:
+        """Return the state at a point."""
+        raise NotImplementedError
+
     def read_models(self) -> ReadModels:
         """Return the read models, perhaps behind the log."""
         raise NotImplementedError
@@ -176,17 +184,26 @@ class BankActs:
             reason=ruling.reason,
         )
 
-    def doubtful_verdicts(self, *, progress: Callable[[int, int], None] | None = None) -> tuple[DoubtfulVerdict, ...]:
-        """Return the verdicts on which items rest alone, first those whose being wrong would cost most.
+    def doubtful_verdicts(
+        self, point: str | int | None = None, *, progress: Callable[[int, int], None] | None = None
+    ) -> tuple[DoubtfulVerdict, ...]:
+        """Return the verdicts on which items rest alone at a point, first those whose being wrong would cost most.
 
         `progress` is called with the number of runs done and their total. See `rbank_es.bank.verdict_review`.
+        Raises `BadPoint`.
         """
+        position = self.resolve(point)
+        if position < self.log.position():
+            return self._doubtful(self.state(position), progress)
+        with self.latest.at(position) as basis:
+            return self._doubtful(basis.state, progress)
+
+    def _doubtful(self, state: State, progress: Callable[[int, int], None] | None) -> tuple[DoubtfulVerdict, ...]:
         from rbank_es.bank.verdict_review import JUDGMENTS, doubtful_verdicts
 
-        with self.latest.at(self.log.position()) as basis:
-            events = self.log.read(upto=basis.state.position, types=JUDGMENTS)
-            judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
-            return doubtful_verdicts(basis.state, judgments, progress)
+        events = self.log.read(upto=state.position, types=JUDGMENTS)
+        judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
+        return doubtful_verdicts(state, judgments, progress)
 
     def _event(self, seq: int) -> Event:
         return next(self.log.read(after=seq - 1, upto=seq))

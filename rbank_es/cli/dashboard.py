@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
+from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run, open_at, outside, view_at, writable
 from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
@@ -40,7 +41,9 @@ def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, a
     with opened:
         named = tuple(begun_run(opened, run) for run in runs)
         place = outside(opened, writable(Path(output)))
-        written = write_dashboard(opened, point, place, runs=named, prompts=not no_prompts)
+        written = write_dashboard(
+            opened, point, place, runs=named, prompts=not no_prompts, argument=split_point(bank)[0]
+        )
     if as_json:
         echo_json(msgspec.to_builtins(written))
     else:
@@ -50,20 +53,29 @@ def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, a
 
 
 def write_dashboard(
-    bank: Bank, point: str | int | None, path: Path, *, runs: tuple[str, ...] = (), prompts: bool = True
+    bank: Bank,
+    point: str | int | None,
+    path: Path,
+    *,
+    runs: tuple[str, ...] = (),
+    prompts: bool = True,
+    argument: str = "",
 ) -> WrittenPage:
-    """Write the page of a bank at a point. Raises as `write_page` does, and `BadPoint`."""
+    """Write the page of a bank at a point; its commands name the bank by `argument`.
+
+    Raises as `write_page` does, and `BadPoint`.
+    """
     from rbank_es.dashboard import ExportOptions, write_page
 
     with view_at(bank, point) as view:
-        return write_page(bank, view, path, ExportOptions(runs=runs, prompts=prompts))
+        return write_page(bank, view, path, ExportOptions(runs=runs, prompts=prompts, argument=argument))
 
 
 def print_page(bank: Bank, name: str, path: Path) -> None:
     """Write the page of a bank, and print the command that does so."""
     echo_heading("A page about the whole bank")
     echo_command(f"dashboard {name} -o {path}")
-    written = write_dashboard(bank, None, path)
+    written = write_dashboard(bank, None, path, argument=name)
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
     echo("Open it in a browser: why runs failed, what they were told, and the bank at any moment. It needs no network.")
 

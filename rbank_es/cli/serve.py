@@ -6,6 +6,7 @@ import signal
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +32,8 @@ PORT = 8642
 )  # fmt: skip
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @click.option("--no-prompts", is_flag=True, help="Leave out what models were sent and answered.")
-def serve(bank: str, port: int, opens: bool, no_prompts: bool, as_json: bool) -> None:
+@click.option("--no-path", is_flag=True, help="Name the bank in the page's commands as BANK, not by its whole path.")
+def serve(bank: str, port: int, opens: bool, no_prompts: bool, no_path: bool, as_json: bool) -> None:
     """Show a bank in the browser, live: its runs, its items, and any moment of its past, until Ctrl-C.
 
     Only this machine is answered, and only the browser that opened the printed address, which is a key: give it to
@@ -43,7 +45,10 @@ def serve(bank: str, port: int, opens: bool, no_prompts: bool, as_json: bool) ->
     with open_whole(bank) as opened:
         _bring_up(opened)
         listening = listen(port)
-        site = PageSite(opened, listening.getsockname()[1], prompts=not no_prompts)
+        # Typed in whatever folder: only a bank in a directory has a path.
+        place = Path(opened.place)
+        argument = str(place.absolute()) if place.is_dir() and not no_path else bank
+        site = PageSite(opened, listening.getsockname()[1], prompts=not no_prompts, argument=argument)
         server = PageServer(site, listening)
         with _stopped_by_signals(server):
             _announce(site, opened, opens=opens, as_json=as_json)

@@ -12,6 +12,7 @@ from rbank_es import __version__, limits
 from rbank_es.bank import Bank
 from rbank_es.bank.health_report import MEASURES, SAMPLED
 from rbank_es.dashboard.answers.bank_answer import FLAGS, bank_facts, time_marks
+from rbank_es.dashboard.answers.doubts_answer import doubts_of
 from rbank_es.dashboard.app_script import app_page
 from rbank_es.dashboard.exported_rows import EventFacts, exported_tables
 from rbank_es.dashboard.exported_runs import run_blocks
@@ -23,10 +24,14 @@ from rbank_es.system.files import write_replacing
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes into an exported page: `runs` are ids of runs that go in whole beside the newest ones."""
+    """What goes into an exported page: `runs` are ids of runs that go in whole beside the newest ones.
+
+    `argument` is the bank as the page's commands name it; empty: by its name.
+    """
 
     runs: tuple[str, ...] = ()
     prompts: bool = True
+    argument: str = ""
 
 
 class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +69,7 @@ def exported_page(data: dict[str, Any], newest: Sequence[dict[str, Any]]) -> str
 
 def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
     """Return all that the page holds about a bank as of a view."""
-    position = view.position
+    position, argument = view.position, options.argument or bank.name
     facts = EventFacts(bank, position)
     started = view.spans("run_starts", ("run", "task"))
     whole = whole_runs([str(run) for run, *_ in started], _failed(view), options.runs)
@@ -73,13 +78,14 @@ def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
     return {
         "v": 1,
         "release": __version__,
-        "bank": bank_facts(bank, position),
+        "bank": bank_facts(bank, position, argument),
         "marks": time_marks(bank, view),
         "flags": FLAGS,
         "measures": [(name, words, name in SAMPLED) for name, words in MEASURES.items()],
         "in_file": {"runs": len(started), "worded": len(worded), "whole": len(whole), "prompts": options.prompts},
         **facts.by_position(),
         "tables": tables,
+        "doubts": doubts_of(bank, view, argument),
         "blocks": list(run_blocks(bank, position, whole, prompts=options.prompts)),
     }
 

@@ -33,6 +33,7 @@ from rbank_es.errors import (
     RBankError,
     UnknownEvent,
 )
+from rbank_es.system.command_lines import whole_command
 
 API = "/api/v1/"
 LIVE = "live"
@@ -41,8 +42,10 @@ LIVE = "live"
 class PageSite:
     """What is served of a bank at a port of this machine."""
 
-    def __init__(self, bank: Bank, port: int, *, prompts: bool = True) -> None:
+    def __init__(self, bank: Bank, port: int, *, prompts: bool = True, argument: str = "") -> None:
+        """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name."""
         self.bank, self.port, self._prompts = bank, port, prompts
+        self._argument = argument or bank.name
         self._token = secrets.token_urlsafe(limits.TOKEN_BYTES)
         self._tickets: set[str] = set()
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
@@ -69,7 +72,7 @@ class PageSite:
         except Refused as refused:
             return refusal(refused.status, str(refused))
         except RBankError as error:
-            return refusal(*reason_of(error, self.bank.name))
+            return refusal(*reason_of(error, self._argument))
 
     def _check_origin(self, request: PageRequest) -> None:
         host = request.headers.get("host", "")
@@ -116,7 +119,14 @@ class PageSite:
             raise Refused(404, "there is no such page")
         if name == LIVE:
             return PageResponse(media="text/event-stream", live_after=_position(request.parameters.get("after")))
-        found = answer(self.bank, name, request.parameters, prompts=self._prompts, statement_s=limits.STATEMENT_S)
+        found = answer(
+            self.bank,
+            name,
+            request.parameters,
+            prompts=self._prompts,
+            argument=self._argument,
+            statement_s=limits.STATEMENT_S,
+        )
         return json_response(found)
 
 
@@ -130,8 +140,11 @@ def _position(given: str | None) -> int:
     return int(given)
 
 
-def reason_of(error: RBankError, name: str) -> tuple[int, str]:
-    """Return the status and the reason of a request that an error ended. Messages that may name files are not told."""
+def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
+    """Return the status and the reason of a request that an error ended, with commands that name the bank so.
+
+    Messages that may name files are not told.
+    """
     match error:
         case NotInBank():
             return 404, str(error)
@@ -142,7 +155,7 @@ def reason_of(error: RBankError, name: str) -> tuple[int, str]:
         case BadInput() if type(error) in _TOLD:
             return 400, str(error)
         case LogCorruption():
-            return 503, f"the bank's log is damaged; where, says: rbank-es verify {name}"
+            return 503, f"the bank's log is damaged; where, says: {whole_command('verify', [argument])}"
         case UnknownEvent():
             return 503, "the bank's log has events that this release doesn't know; install the newest one"
         case LogError():
@@ -150,5 +163,6 @@ def reason_of(error: RBankError, name: str) -> tuple[int, str]:
         case ProjectionTimeout():
             return 503, str(error)
         case ProjectionError():
-            return 503, f"the read models can't be used; make them again with: rbank-es project {name} --rebuild"
+            again = whole_command("project", [argument], "--rebuild")
+            return 503, f"the read models can't be used; make them again with: {again}"
     return 503, "the bank can't answer this"

@@ -6,6 +6,11 @@ import shlex
 from collections.abc import Sequence
 
 
+def whole_command(verb: str, names: Sequence[str], options: str = "") -> str:
+    """Return a command line with the program: see `command_on`."""
+    return f"rbank-es {command_on(verb, names, options)}".rstrip()
+
+
 def command_on(verb: str, names: Sequence[str], options: str) -> str:
     """Return a command line without the program: a verb, quoted names, options."""
     quoted = shlex.join(names)

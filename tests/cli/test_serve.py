@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -72,6 +73,15 @@ def test_the_page_opens_by_the_printed_address_and_a_signal_stops_the_server(pla
         assert (process.returncode, err) == (0, "")
     with pytest.raises(urllib.error.URLError):
         Browser(facts["address"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "name"), [((), "{}/sample"), (("--no-path",), "./sample")])
+def test_commands_of_the_page_name_the_bank_so_that_they_work(place: Path, options: tuple[str, ...], name: str) -> None:
+    with serving(place, *options) as (_, facts):
+        named = shlex.quote(name.format(place))
+        [first, *_] = Browser(facts["address"]).ask("doubts")["rows"]
+        assert first["confirm"].startswith(f"rbank-es overrule {named} ")
 
 
 @pytest.mark.slow

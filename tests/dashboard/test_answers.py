@@ -29,6 +29,7 @@ from rbank_es.events import (
 )
 from rbank_es.state import counted_uses, usage
 from tests.cli_runner import SAMPLE
+from tests.cli_runner import run as command
 from tests.effort import one_in
 
 HEAD = 608
@@ -338,8 +339,32 @@ def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list
 def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as opened:
         opened.append([RunStarted(run="-r; rm x", task="t"), RunFinished(run="-r; rm x", outcome="failed")])
-        [row] = ask_any(opened, "review")["verdicts"]["rows"]
-    assert row["command"] == "rbank-es judge run --ont FILE -- b '-r; rm x'"
+        rows = [answer(opened, "review", {}, argument=name)["verdicts"]["rows"] for name in ("", "/my banks/b")]
+    names = ("b", "'/my banks/b'")
+    assert [row["command"] for [row] in rows] == [
+        f"rbank-es judge run --ont FILE -- {name} '-r; rm x'" for name in names
+    ]
+
+
+def test_what_to_check_first_is_what_the_command_lists_and_only_at_the_newest_position(bank: Bank) -> None:
+    listed = command("review", SAMPLE, "--verdicts", limits.DOUBTS_SHOWN, "--json", cwd=SAMPLE).json
+    found = answer(bank, "doubts", {}, argument=str(SAMPLE))
+    assert found["total"] == listed["doubtful"] > 0 and found["command"].endswith(f"--verdicts {found['total']}")
+    for row, wanted in zip(found["rows"], listed["verdicts"], strict=True):
+        same = ("run", "verdict", "judge", "seq", "loss", "because", "takes_out", "minutes")
+        assert [row[name] for name in same] == [wanted[name] for name in same]
+        assert row["probability"] == wanted["doubt"]["probability"]
+        assert [row[name] for name in ("confirm", "overrule")] == [
+            f"rbank-es {wanted[name]}" for name in ("confirm", "overrule")
+        ]
+        assert row["total_items"] == len(wanted["stake"]["items"])
+    assert ask(bank, "doubts", 400)["total"] is None
+
+
+def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank: Bank, tmp_path: Path) -> None:
+    with bank.fork(tmp_path / "then", "400") as then:
+        found = bank.doubtful_verdicts(400)
+        assert found and found == then.doubtful_verdicts(400) != bank.doubtful_verdicts()
 
 
 @pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))

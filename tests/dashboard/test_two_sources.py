@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers import answer
 from rbank_es.dashboard.exported_page import ExportOptions, page_data
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import Event
+from rbank_es.events import Event, RunJudged, RunStarted
+from rbank_es.events.run_events import VerdictValue
 from tests.cli_runner import SAMPLE
 from tests.dashboard.node import MODULES, node
 from tests.effort import examples
@@ -54,7 +57,7 @@ def served(bank: Bank, question: Question) -> Any:
 def questions_at(bank: Bank, position: int, things: int) -> Iterator[Question]:
     """Each kind of question as of a position, and about the newest `things` runs and items."""
     at = {"at": str(position)}
-    for name in ("bank", "overview", "runs", "items", "review", "leakage", "health"):
+    for name in ("bank", "overview", "runs", "items", "review", "doubts", "leakage", "health"):
         yield name, at
     yield "changes", at | {"from": str(position // 2)}
     yield from (("leakage", at | {"by": by}) for by in ("run", "flag"))
@@ -142,6 +145,25 @@ def test_lists_are_filtered_sorted_and_paged_alike(sample: Bank, tmp_path: Path,
     """And what can't be asked is refused by both."""
     position = str(at or sample.position)
     compare(sample, [(name, given | {"at": position}) for name, given in LISTS], tmp_path)
+
+
+def test_runs_before_the_newest_are_counted_in_groups_that_their_links_open(tmp_path: Path) -> None:
+    number = limits.OVERVIEW_RUNS + 2 * limits.OVERVIEW_GROUP_RUNS + 5
+    verdicts: list[VerdictValue | None] = [("success", "failure", None)[n % 7 % 3] for n in range(number)]
+    with Bank.create("memory:") as bank:
+        for n, verdict in enumerate(verdicts):
+            said = {"purpose": "learning", "judge": "lm", "judge_version": "1", "kind": "lm"}
+            judged = [RunJudged(run=f"r{n}", verdict=verdict, **said)] if verdict else []
+            bank.append([RunStarted(run=f"r{n}", task="t"), *judged])
+        overview = served(bank, ("overview", {}))
+        assert [group["runs"] for group in overview["older"]] == [20, 20, 5]
+        rest = verdicts[:]
+        for group in overview["older"]:
+            counted, rest = Counter(verdict or "none" for verdict in rest[: group["runs"]]), rest[group["runs"] :]
+            opened = served(bank, ("runs", {"after": group["after"], "limit": str(group["runs"])}))["rows"]
+            assert Counter(row["verdict"] or "none" for row in opened) == counted == group["verdicts"]
+        assert len(overview["runs"]) == len(rest) == limits.OVERVIEW_RUNS
+        compare(bank, [("overview", {"at": str(at)}) for at in (bank.position, bank.position * 9 // 10, 0)], tmp_path)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from typing import Any
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers.bank_answer import bank_answer
 from rbank_es.dashboard.answers.difference_answer import changes_answer, compare_answer
+from rbank_es.dashboard.answers.doubts_answer import doubts_answer
 from rbank_es.dashboard.answers.health_answer import health_answer
 from rbank_es.dashboard.answers.items_answer import item_answer, items_answer
 from rbank_es.dashboard.answers.leakage_answer import leakage_answer
@@ -34,6 +35,7 @@ ANSWERS: Mapping[str, Answer] = {
     "items": items_answer,
     "item": item_answer,
     "review": review_answer,
+    "doubts": doubts_answer,
     "leakage": leakage_answer,
     "health": health_answer,
     "changes": changes_answer,
@@ -44,14 +46,21 @@ ANSWERS: Mapping[str, Answer] = {
 
 
 def answer(
-    bank: Bank, name: str, given: Mapping[str, str], *, prompts: bool = True, statement_s: float | None = None
+    bank: Bank,
+    name: str,
+    given: Mapping[str, str],
+    *,
+    prompts: bool = True,
+    argument: str = "",
+    statement_s: float | None = None,
 ) -> dict[str, Any]:
     """Return the answer to a question about a bank, with `at`, the position that it is as of.
 
     `given` are the parameters as text; `at` is any point of the bank, by default the newest. Without `prompts`, what
-    models were sent and answered is left out. `statement_s` bounds the seconds of each question to the read models.
-    Raises `NotInBank` for an unknown name, run, item or position, `BadInput`
-    for parameters that can't be, `BadPoint`, `ProjectionError`.
+    models were sent and answered is left out. `argument` is the bank as commands name it, by default its name.
+    `statement_s` bounds the seconds of each question to the read models.
+    Raises `NotInBank` for an unknown name, run, item or position, `BadInput` for parameters that can't be, `BadPoint`,
+    `ProjectionError`.
     """
-    with PageQuestion.opened(bank, given, prompts=prompts, statement_s=statement_s) as asked:
+    with PageQuestion.opened(bank, given, prompts=prompts, argument=argument, statement_s=statement_s) as asked:
         return {"at": asked.position} | ANSWERS[name](asked)

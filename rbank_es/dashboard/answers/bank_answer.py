@@ -61,7 +61,7 @@ def bank_answer(asked: PageQuestion) -> dict[str, Any]:
     runs = view.pick("runs", ("verdict", "scripted", "simulated"))
     verdicts = Counter(verdict for verdict, _, _ in runs)
     return {
-        **bank_facts(bank, marks["head"]),
+        **bank_facts(bank, marks["head"], asked.argument),
         "at_time": second(bank.time_at(at)),
         **stops_around(bank, at, marks["head"]),
         "counts": {
@@ -82,12 +82,13 @@ def bank_answer(asked: PageQuestion) -> dict[str, Any]:
     }
 
 
-def bank_facts(bank: Bank, head: int) -> dict[str, Any]:
-    """Return the bank's name, id and purpose, what it was forked from, and the digest of a head."""
+def bank_facts(bank: Bank, head: int, argument: str) -> dict[str, Any]:
+    """Return the bank's name, `argument` (as commands name it), id and purpose, what it was forked from, and the digest
+    of a head."""
     first = next(bank.events(point=min(1, head)), None)
     purpose = bank.text(first.purpose) if isinstance(first, BankCreated) else None
     return {
-        **{"name": bank.name, "id": bank.id, "head_digest": bank.head(head).digest},
+        **{"name": bank.name, "argument": argument, "id": bank.id, "head_digest": bank.head(head).digest},
         "purpose": cut(purpose, limits.DASHBOARD_PURPOSE_CHARS) or "",
         "forked_from": forked_from(bank, head),
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.dashboard.answers.page_question import PageQuestion, cut
+from rbank_es.dashboard.answers.page_question import NONE, PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_rows
 
 DECIDED = ("success", "failure")
@@ -35,6 +35,7 @@ def overview_answer(asked: PageQuestion) -> dict[str, Any]:
             {**{name: row[name] for name in ("run", "verdict", "score")}, "started": row["started_seq"]}
             for row in reversed(runs[-limits.OVERVIEW_RUNS :])
         ],
+        "older": _groups(runs),
         "failures": [
             shown | {"answer": cut(row["answer"]), "given": _given(asked, row["run"])}
             for shown, row in zip(run_rows(asked.bank, failed.rows), failed.rows, strict=True)
@@ -56,6 +57,21 @@ def wants_look(row: Mapping[Any, Any]) -> bool:
 
 def _tally(verdicts: Sequence[str]) -> dict[str, int]:
     return {"judged": len(verdicts), "successes": verdicts.count("success")}
+
+
+def _groups(runs: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]]:
+    """Return the verdicts of the runs before those that are marked alone, counted in equal groups, oldest first.
+
+    `after` is the run that began next: behind it, a list of runs, newest first, goes on with the group.
+    """
+    older = len(runs) - limits.OVERVIEW_RUNS
+    size = max(limits.OVERVIEW_GROUP_RUNS, -(-older // limits.OVERVIEW_GROUPS))
+    made = []
+    for begin in range(0, older, size):
+        end = min(begin + size, older)
+        verdicts = Counter(row["verdict"] or NONE for row in runs[begin:end])
+        made.append({"runs": end - begin, "after": runs[end]["run"], "verdicts": verdicts})
+    return made
 
 
 def _given(asked: PageQuestion, run: str) -> list[dict[str, Any]]:

@@ -19,23 +19,33 @@ NONE = "none"
 
 
 class PageQuestion:
-    """One question: `view` is of the position, `given` are its parameters as text."""
+    """One question: `view` is of the position, `given` are its parameters as text, `argument` names the bank in
+    commands."""
 
-    def __init__(self, bank: Bank, view: View, given: Mapping[str, str], *, prompts: bool = True) -> None:
+    def __init__(
+        self, bank: Bank, view: View, given: Mapping[str, str], *, prompts: bool = True, argument: str = ""
+    ) -> None:
         self.bank, self.view, self.prompts = bank, view, prompts
+        self.argument = argument or bank.name
         self._given = given
 
     @classmethod
     @contextmanager
     def opened(
-        cls, bank: Bank, given: Mapping[str, str], *, prompts: bool = True, statement_s: float | None = None
+        cls,
+        bank: Bank,
+        given: Mapping[str, str],
+        *,
+        prompts: bool = True,
+        argument: str = "",
+        statement_s: float | None = None,
     ) -> Iterator[PageQuestion]:
         """Open the view of the point `at`, and close it after the answer. Raises `BadPoint`, `ProjectionError`."""
         # First brings the read models up to the head: without that, each view of new events would be a copy in memory.
         bank.live().close()
         with bank.as_of(given.get("at") or None) as view:
             view.statement_s = statement_s
-            yield cls(bank, view, given, prompts=prompts)
+            yield cls(bank, view, given, prompts=prompts, argument=argument)
 
     @property
     def position(self) -> int:

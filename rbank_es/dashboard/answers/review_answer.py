@@ -8,7 +8,7 @@ from typing import Any
 from rbank_es import limits
 from rbank_es.dashboard.answers.overview_answer import wants_look
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
-from rbank_es.system.command_lines import command_on
+from rbank_es.system.command_lines import whole_command
 
 LOOKED_AT = ("run", "verdict", "score", "outcome")
 
@@ -34,11 +34,14 @@ def _verdicts(asked: PageQuestion) -> dict[str, Any]:
 
 def _verdict(asked: PageQuestion, row: Mapping[str, Any]) -> dict[str, Any]:
     facts = {"run": row["run"], "task": cut(row["task"]), "verdict": row["verdict"], "score": row["score"]}
-    names = [asked.bank.name, row["run"]]
+    names = [asked.argument, row["run"]]
     if row["verdict"] is None:
-        return facts | {"why": "it ended, and nobody judged it", "command": _command("judge run", names, "--ont FILE")}
+        return facts | {
+            "why": "it ended, and nobody judged it",
+            "command": whole_command("judge run", names, "--ont FILE"),
+        }
     why = f"judged a {row['verdict']}, and scored a {row['score']}"
-    return facts | {"why": why, "command": _command("overrule", names, f"--{row['score']} --reason TEXT")}
+    return facts | {"why": why, "command": whole_command("overrule", names, f"--{row['score']} --reason TEXT")}
 
 
 def _pending(asked: PageQuestion) -> dict[str, Any]:
@@ -49,7 +52,7 @@ def _pending(asked: PageQuestion) -> dict[str, Any]:
 
 
 def _admission(asked: PageQuestion, row: Mapping[str, Any]) -> dict[str, str]:
-    return {"command": _command("admit", [asked.bank.name, row["id"]])}
+    return {"command": whole_command("admit", [asked.argument, row["id"]])}
 
 
 def _losing(asked: PageQuestion) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def _losing(asked: PageQuestion) -> dict[str, Any]:
     rows = [row for row in asked.view.page("items", lost).rows if row["losses"] > row["wins"]]
     shown = [
         _item(row, f"lost {row['losses']:,} of {row['wins'] + row['losses']:,} decided uses")
-        | {"command": _command("retract", [asked.bank.name, row["id"]], "--because TEXT")}
+        | {"command": whole_command("retract", [asked.argument, row["id"]], "--because TEXT")}
         for row in rows[: limits.LIST_ROWS_MOST]
     ]
     return _part(shown, len(rows))
@@ -68,7 +71,3 @@ def _losing(asked: PageQuestion) -> dict[str, Any]:
 def _item(row: Mapping[str, Any], why: str) -> dict[str, Any]:
     same = ("id", "src", "wins", "losses")
     return {**{name: row[name] for name in same}, "title": cut(row["title"]), "why": why}
-
-
-def _command(verb: str, names: Sequence[str], options: str = "") -> str:
-    return f"rbank-es {command_on(verb, names, options)}".rstrip()

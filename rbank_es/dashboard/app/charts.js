@@ -1,7 +1,7 @@
 // Drawings in SVG: lines over the log, and a mark for each run.
 import { verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
-import { count } from "./words.js";
+import { count, plural } from "./words.js";
 
 const WIDTH = 600;
 const LEFT = 52;
@@ -55,6 +55,7 @@ export function bar(share, isOver = false) {
 
 const CLASSES = { success: "success", failure: "failure", undecided: "undecided" };
 const SIGNS = { success: "", failure: "✕", undecided: "◐" };
+const GROUP_ORDER = ["success", "undecided", "none", "failure"];
 const WORDS = { success: "success", failure: "failure", undecided: "undecided" };
 
 /** Return a linked mark for each run, in the order given. */
@@ -65,6 +66,23 @@ export function runStrip(context, runs) {
     return h("li", { key: run }, h("a", attributes, SIGNS[verdict] ?? "○"));
   });
   return h("ol", { class: "strip", "aria-label": "Runs in order, each a link" }, marks);
+}
+
+/** Return a linked column for each group of runs, stacked by verdict, in the order given. */
+export function groupStrip(context, groups) {
+  const columns = groups.map(({ runs, after, verdicts }) => {
+    const shares = GROUP_ORDER.filter((verdict) => verdicts[verdict]);
+    const said = `${plural(runs, "run")}: ${shares.map((verdict) => `${count(verdicts[verdict])} ${WORDS[verdict] ?? "not judged"}`).join(", ")}`;
+    let top = 1;
+    const parts = shares.map((verdict) => {
+      const height = verdicts[verdict] / runs;
+      top -= height;
+      return h("rect", { key: verdict, class: verdict, width: 1, height, y: top });
+    });
+    const drawing = h("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" }, parts);
+    return h("li", { key: after }, h("a", { href: context.href("runs", "", { after }), title: said, "aria-label": said }, drawing));
+  });
+  return h("ol", { class: "strip groups", "aria-label": "Older runs in groups, each a link" }, columns);
 }
 
 /** Return the legend of `runStrip`. */

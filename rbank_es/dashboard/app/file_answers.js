@@ -40,11 +40,13 @@ function stopsAround(bank, position) {
   return { before, after };
 }
 
-function countedStates(items) {
+function countedBy(rows, valueOf) {
   const counts = {};
-  for (const { state } of items) counts[state] = (counts[state] ?? 0) + 1;
+  for (const row of rows) counts[valueOf(row)] = (counts[valueOf(row)] ?? 0) + 1;
   return counts;
 }
+
+const countedStates = (items) => countedBy(items, ({ state }) => state);
 
 const isDecided = (row) => row.verdict === "success" || row.verdict === "failure";
 const isScored = (row) => row.score === "success" || row.score === "failure";
@@ -52,6 +54,8 @@ const isSuccess = (row) => row.verdict === "success";
 
 const GROWTH_POINTS = 200;
 const SHOWN_RUNS = 240;
+const GROUPS = 60;
+const GROUP_RUNS = 20;
 const SHOWN_FAILURES = 5;
 const SHOWN_USED = 10;
 
@@ -71,11 +75,22 @@ export function overviewAnswer(bank, position) {
     items: countedStates(items),
     flags: runs.reduce((sum, row) => sum + row.flags, 0),
     runs: newest.slice(0, SHOWN_RUNS).map(({ run, verdict, score, started }) => ({ run, verdict, score, started })),
+    older: groupsOf(runs),
     failures: failures.map((row) => ({ ...listedRun(row), answer: short(endOf(bank, row.run, position)?.answer ?? null), given: givenItems(bank, row.run, position) })),
     most_used: used.slice(0, SHOWN_USED).map(({ id, title, uses, wins, losses }) => ({ id, title, uses, wins, judged: wins + losses })),
     wants_look: runs.filter(wantsLook).length + items.filter((item) => item.state === "pending").length,
     growth: growthOf(bank, position),
   };
+}
+
+/** Return the verdicts of the runs before those that are marked alone, counted in equal groups, oldest first. */
+function groupsOf(runs) {
+  const older = Math.max(0, runs.length - SHOWN_RUNS);
+  const size = Math.max(GROUP_RUNS, Math.ceil(older / GROUPS));
+  return Array.from({ length: Math.ceil(older / size) }, (_, i) => {
+    const [begin, end] = [i * size, Math.min((i + 1) * size, older)];
+    return { runs: end - begin, after: runs[end].run, verdicts: countedBy(runs.slice(begin, end), ({ verdict }) => verdict ?? "none") };
+  });
 }
 
 /** Return whether a person should look at a run: its verdict and score differ, or it ended without a verdict. */

@@ -5,7 +5,7 @@ import { changesAnswer, comparison } from "./difference_answer.js";
 import { healthAnswer } from "./health_answer.js";
 import { itemFacts } from "./item_answer.js";
 import { leakageAnswer } from "./leakage_answer.js";
-import { reviewAnswer } from "./review_answer.js";
+import { doubtsAnswer, reviewAnswer } from "./review_answer.js";
 import { eventsPage, runFacts, textAt } from "./run_answer.js";
 import { BadRequest, numberOf } from "./row_list.js";
 import { searchAnswer } from "./search_answer.js";
@@ -45,6 +45,7 @@ export const fileAnswers = {
   runs: runsAnswer,
   items: itemsAnswer,
   review: reviewAnswer,
+  doubts: doubtsAnswer,
   changes: changesAnswer,
   leakage: leakageAnswer,
   search: searchAnswer,

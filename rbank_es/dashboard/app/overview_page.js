@@ -1,5 +1,5 @@
 // The overview: is the bank getting better or worse, and where does it go wrong?
-import { runStrip, stepLine, stripLegend } from "./charts.js";
+import { groupStrip, runStrip, stepLine, stripLegend } from "./charts.js";
 import { commandLine, itemLink, note, rate, runLink, runTags, stateTag } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, day, DASH, plural, shellWord } from "./words.js";
@@ -15,7 +15,7 @@ export const overviewPage = {
 function empty(context) {
   const { bank } = context;
   if (context.at < bank.head) return [h("h2", null, "Nothing yet"), h("p", null, "At this position the bank holds no runs and no items. Move the slider to the right.")];
-  const name = shellWord(bank.name);
+  const name = shellWord(bank.argument);
   return [
     h("h2", null, "An empty bank"),
     h("p", null, "This bank holds no runs and no items. Add some:"),
@@ -29,11 +29,17 @@ function shown(overview, context) {
     context.bank.purpose && h("p", { class: "purpose text" }, context.bank.purpose),
     keyFigures(overview, context),
     h("h2", null, "Every run, in order"),
-    overview.runs.length ? [stripLegend(), runStrip(context, [...overview.runs].reverse())] : h("p", { class: "muted" }, "No run yet."),
-    context.bank.counts.runs > overview.runs.length && h("p", { class: "muted" }, `The newest ${count(overview.runs.length)} of ${count(context.bank.counts.runs)}.`),
+    everyRun(overview, context),
     h("div", { class: "columns wider" }, failures(overview, context), look(overview, context)),
     h("div", { class: "columns" }, growth(overview, context), mostUsed(overview, context)),
   ];
+}
+
+function everyRun({ runs, older }, context) {
+  if (!runs.length) return h("p", { class: "muted" }, "No run yet.");
+  const before = older.reduce((sum, group) => sum + group.runs, 0);
+  const grouped = before > 0 && [h("p", { class: "muted" }, `${plural(before, "older run")}, ${count(older[0].runs)} a column:`), groupStrip(context, older), h("p", { class: "muted" }, `The newest ${count(runs.length)}, one by one:`)];
+  return [stripLegend(), grouped, runStrip(context, [...runs].reverse())];
 }
 
 function keyFigures({ learning, scoring, items, flags }, { bank }) {

@@ -11,14 +11,19 @@ export function reviewAnswer(bank, position) {
   const newest = (place, id) => (a, b) => b[place] - a[place] || compared(a[id], b[id]);
   const runs = runRows(bank, position).filter(wantsLook).sort(newest("started", "run"));
   const items = [...itemRows(bank, position)].sort(newest("born", "id"));
-  const { name } = bank.data.bank;
+  const { argument } = bank.data.bank;
   const losing = items.filter((row) => row.state === "active" && row.losses > row.wins);
   const lost = ({ wins, losses }) => `lost ${inGroups(losses)} of ${inGroups(wins + losses)} decided uses`;
   return {
-    verdicts: part(runs, (row) => verdictRow(name, row)),
-    pending: part(items.filter((row) => row.state === "pending"), (row) => itemRow(row, "it waits for a person", commandOn("admit", [name, row.id]))),
-    losing: part(losing, (row) => itemRow(row, lost(row), commandOn("retract", [name, row.id], "--because TEXT"))),
+    verdicts: part(runs, (row) => verdictRow(argument, row)),
+    pending: part(items.filter((row) => row.state === "pending"), (row) => itemRow(row, "it waits for a person", commandOn("admit", [argument, row.id]))),
+    losing: part(losing, (row) => itemRow(row, lost(row), commandOn("retract", [argument, row.id], "--because TEXT"))),
   };
+}
+
+/** Return the verdicts to check first: weighed when the page was written, so at its newest position only. */
+export function doubtsAnswer(bank, position) {
+  return position < bank.head ? { total: null, command: null, rows: [] } : bank.data.doubts;
 }
 
 function inGroups(number) {
@@ -29,10 +34,10 @@ function part(rows, made) {
   return { total: rows.length, rows: rows.slice(0, ROWS).map(made) };
 }
 
-function verdictRow(name, { run, task, verdict, score }) {
+function verdictRow(argument, { run, task, verdict, score }) {
   const facts = { run, task: short(task), verdict, score };
-  if (verdict === null) return { ...facts, why: "it ended, and nobody judged it", command: commandOn("judge run", [name, run], "--ont FILE") };
-  return { ...facts, why: `judged a ${verdict}, and scored a ${score}`, command: commandOn("overrule", [name, run], `--${score} --reason TEXT`) };
+  if (verdict === null) return { ...facts, why: "it ended, and nobody judged it", command: commandOn("judge run", [argument, run], "--ont FILE") };
+  return { ...facts, why: `judged a ${verdict}, and scored a ${score}`, command: commandOn("overrule", [argument, run], `--${score} --reason TEXT`) };
 }
 
 function itemRow({ id, src, wins, losses, title }, why, command) {

@@ -1,26 +1,53 @@
 // What a person should look at, each with the command that settles it. Nothing is changed here.
 import { commandLine, itemLink, runLink, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
-import { count } from "./words.js";
+import { count, percent } from "./words.js";
 
 export const reviewPage = {
   name: "review",
   tab: "Review",
   title: () => "Review",
-  ask: () => ({ review: ["review", {}] }),
-  view: ({ review }, context) => [
+  ask: () => ({ review: ["review", {}], doubts: ["doubts", {}] }),
+  view: ({ review, doubts }, context) => [
     h("h2", null, "Review"),
-    h("p", { class: "muted" }, "What contradicts itself, or waits for a person. This page changes nothing: type the command, and say why."),
+    h("p", { class: "muted" }, "What may be wrong, contradicts itself, or waits for a person. This page changes nothing: type the command, and say why."),
+    checkFirst(doubts, context),
     part("Verdicts", review.verdicts, (row) => verdict(row, context), "run", "Verdicts and scores agree, and every run that ended is judged."),
     part("Pending items", review.pending, (row) => item(row, context), "id", "No item waits for a person."),
     part("Active items that lose more than they win", review.losing, (row) => item(row, context), "id", "None."),
   ],
 };
 
-function part(name, { total, rows }, shown, key, none) {
-  const left = total > rows.length && h("p", { class: "muted" }, `The newest ${count(rows.length)} of ${count(total)}.`);
+function checkFirst({ total, command, rows }, context) {
+  const newest = h("a", { href: context.href("review", "", { at: null }) }, "See it at the newest position");
+  if (total === null) return [h("h3", null, "What to check first"), h("p", { class: "muted" }, "Verdicts are weighed at the newest position only. ", newest, ".")];
+  const about = "Verdicts on which items rest alone: first those whose being wrong would cost most, by the probability of an error and by what rests on them.";
+  const shown = { total, rows };
+  return [
+    part("What to check first", shown, (row) => doubt(row, context), "run", "No item rests on a single verdict that a person hasn't given.", total > 0 && about, "first"),
+    total > rows.length && [h("p", { class: "muted" }, "All of them:"), commandLine(command)],
+  ];
+}
+
+function doubt(row, context) {
+  const items = row.items.map((item, i) => [i > 0 && ", ", itemLink(context, item)]);
+  return [
+    h("div", { class: "clamp" }, runLink(context, row)),
+    h("div", null, verdictMark(row.verdict), ` by ${row.judge}; ${percent(row.probability)} likely to be wrong`),
+    h("div", { class: "muted text" }, row.because.join("; ")),
+    row.answer && h("div", { class: "muted text clamp" }, "It answered: ", row.answer),
+    row.reason && h("div", { class: "text clamp" }, h("b", null, "Why: "), row.reason),
+    h("div", null, `If it is wrong, it takes out ${row.takes_out}: `, items, row.total_items > items.length && ` and ${count(row.total_items - items.length)} more`, `. About ${count(row.minutes)} min to check.`),
+    h("div", { class: "muted" }, "Right? Confirm it. Wrong? Overrule it."),
+    commandLine(row.confirm),
+    commandLine(row.overrule),
+  ];
+}
+
+function part(name, { total, rows }, shown, key, none, about = null, which = "newest") {
+  const left = total > rows.length && h("p", { class: "muted" }, `The ${which} ${count(rows.length)} of ${count(total)}.`);
   const list = h("ul", { class: "review" }, rows.map((row) => h("li", { key: row[key] }, shown(row))));
-  return [h("h3", null, `${name} (${count(total)})`), left, rows.length ? list : h("p", { class: "muted" }, none)];
+  return [h("h3", null, `${name} (${count(total)})`), about && h("p", { class: "muted" }, about), left, rows.length ? list : h("p", { class: "muted" }, none)];
 }
 
 function verdict(row, context) {
