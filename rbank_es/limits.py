@@ -554,6 +554,10 @@ EXPERIMENT_WAIT_MOST_S = 300.0
 REPORT_POINTS = 200
 # Runs and tasks that the page of a report lists: 20,000 runs have 12 MB, which a browser still opens.
 REPORT_RUNS = 20_000
+# Events of the banks whose pages a report writes, together: about a minute's work.
+REPORT_PAGE_EVENTS = 200_000
+# Banks without a page that a report names, each with the command that writes it.
+REPORT_UNPAGED = 10
 # A file of a report that is checked: 100,000 runs have 150 MiB of rows.
 REPORT_FILE_BYTES = 512 * MIB
 # Characters of each side of a difference that a check shows, and differences that it prints; --json has all.

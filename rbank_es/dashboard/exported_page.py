@@ -51,7 +51,7 @@ def write_page(
     Raises `CannotWrite` where the system refuses or `path` is no file.
     """
     data = page_data(bank, view, options or ExportOptions())
-    content = exported_page(data, newest_runs(view)).encode("utf-8", "surrogatepass")
+    content = exported_page(data, newest_runs(view))
     try:
         goal, size_bytes = write_replacing(path, [content], follow=True)
     except OSError as refused:
@@ -62,9 +62,10 @@ def write_page(
     )
 
 
-def exported_page(data: dict[str, Any], newest: Sequence[dict[str, Any]]) -> str:
+def exported_page(data: dict[str, Any], newest: Sequence[dict[str, Any]]) -> bytes:
     """Return the page of the data as one HTML document, with the newest runs as a table for where no script runs."""
-    return app_page(data["bank"]["name"], _summary(data, newest), data=compact_json({"packed": gzipped(data)}))
+    page = app_page(data["bank"]["name"], _summary(data, newest), data=compact_json({"packed": gzipped(data)}))
+    return page.encode("utf-8", "surrogatepass")
 
 
 def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:

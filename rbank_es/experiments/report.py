@@ -3,7 +3,7 @@
     results/runs.jsonl, results/runs.csv    a row for each run
     results/conditions.json                 metrics, contrasts, curves; trials and runs left out
     summary.md                              for people
-    report.html                             one page, for people
+    report.html                             one page, for people; it links to the pages of trials (`trial_pages`)
 
 No clock and no place is in them: the same banks, suite and definition give the same bytes, wherever they are.
 """
@@ -16,14 +16,15 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.errors import BadInput, CannotWrite
+from rbank_es.errors import CannotWrite
 from rbank_es.exchange.csv_text import csv_of
 from rbank_es.experiments.experiment_folder import ExperimentData
 from rbank_es.experiments.experiment_results import Results, results_of, sorted_rows
 from rbank_es.experiments.report_page import page_of
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.summary import summary_of
-from rbank_es.system.files import kind_of, write_replacing
+from rbank_es.experiments.trial_place import made_directory
+from rbank_es.system.files import write_replacing
 
 FOLDER = "results"
 ROWS, SHEET, CONDITIONS, SUMMARY, PAGE = (
@@ -63,11 +64,8 @@ def write_report(data: ExperimentData, folder: Path) -> Sequence[Path]:
     Raises `BadInput` for a link in the place of the folder of results, `CannotWrite` where the system refuses.
     """
     files = report_files(data)
-    kind = kind_of(folder / FOLDER)
-    if kind not in (None, "a directory"):
-        raise BadInput(f"{folder / FOLDER} is {kind}, where a folder must be: remove it")
     try:
-        (folder / FOLDER).mkdir(exist_ok=True)
+        made_directory(folder / FOLDER)
         for name, content in files.items():
             write_replacing(folder / name, [content])
     except OSError as refused:

@@ -10,11 +10,13 @@ from rbank_es import limits
 from rbank_es.dashboard.html_table import TableColumn, number, table, text
 from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
 from rbank_es.dashboard.static_page import document
+from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.report_chart import curve_chart, interval_chart
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.summary import NO_MODEL_WORDS, guide_sentences, with_interval
+from rbank_es.experiments.trial_pages import page_command, paged, run_address
 
 CHARTED = ("success", "lm_calls", "tokens")
 """The metrics of which the intervals are drawn, where they have values; tables have all."""
@@ -267,13 +269,17 @@ def _right(condition: str) -> Callable[[Any], str]:
 
 def _runs(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
     yield element(
-        "p", "By task; open one to see its runs. A command shows a run whole: start it in the folder of this page. "
+        "p", "By task; open one to see its runs. A run leads to the page of its bank: why it failed, what it was told, "
+        "and the bank at any moment. A command shows it in a terminal: start it in the folder of this report. "
         "results/runs.csv has all runs with all their facts."
     )  # fmt: skip
-    places = {(each.condition, each.order, each.repetition): each.place for each in results.trials}
+    trials = {(each.condition, each.order, each.repetition): each for each in results.trials}
+    with_page = {each.place for each in paged(results.trials)}
+    yield from _unpaged([each for each in results.trials if each.head and each.place not in with_page])
     of_task: dict[str, list[dict[str, Any]]] = {each.task: [] for each in results.tasks}
     for row in rows[: limits.REPORT_RUNS]:
-        of_task[row.task].append({"place": places[row.condition, row.order, row.repetition], "row": row})
+        trial = trials[row.condition, row.order, row.repetition]
+        of_task[row.task].append({"trial": trial, "row": row, "paged": trial.place in with_page})
     if len(rows) > limits.REPORT_RUNS:
         yield element("p", f"The first {limits.REPORT_RUNS:,} of {len(rows):,} runs are here.", class_="note")
     for at, (task, own) in enumerate(of_task.items()):
@@ -284,14 +290,23 @@ def _runs(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
         yield element("details", element("summary", said), inside)
 
 
+def _unpaged(trials: Sequence[TrialRead]) -> Iterator[Html]:
+    if trials:
+        named = trials[: limits.REPORT_UNPAGED]
+        said = f"The banks of {plural(len(trials), 'trial')} are too long for pages beside this report. A page of one:"
+        yield element("p", said, class_="note")
+        yield element("ul", *(element("li", element("code", page_command(each))) for each in named))
+
+
 def _run(row: Any) -> str:
-    return join(
-        element("span", short_name(row["row"].run), class_="mono"), element("span", row["place"], class_="second")
-    )
+    run, trial = row["row"].run, row["trial"]
+    name = element("span", short_name(run), class_="mono")
+    address = run_address(trial, run) if row["paged"] else None
+    return join(element("a", name, href=address) if address else name, element("span", trial.place, class_="second"))
 
 
 def _command(row: Any) -> str:
-    return element("code", f"rbank-es show ./{row['place']} {_shell_word(row['row'].run)}")
+    return element("code", f"rbank-es show ./{row['trial'].place} {_shell_word(row['row'].run)}")
 
 
 def _shell_word(word: str) -> str:
@@ -317,7 +332,7 @@ def _footer(results: Results) -> Html:
             "Suite ",
             element("code", results.suite),
             ". Every number is computed from the logs of the banks and from the suite; "
-            "rbank-es experiment check DIR computes them again. The page is one file: it works offline and makes no "
-            "network requests.",
+            "rbank-es experiment check DIR computes them again. This page works offline and makes no network "
+            "requests; the pages of runs are in the folder pages beside it.",
         ),
     )

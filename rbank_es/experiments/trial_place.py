@@ -88,8 +88,15 @@ def directory(*paths: Path) -> Path | None:
         if kind is None:
             return None
         if kind != "a directory":
-            raise BadInput(f"{path} is {kind}, where a folder of banks must be: nothing there was read or written")
+            raise BadInput(f"{path} is {kind}, where a folder must be: nothing there was read or written")
     return paths[-1]
+
+
+def made_directory(*paths: Path) -> None:
+    """Make the folders that are missing, of some within each other. Raises as `directory`, and OSError."""
+    for path in paths:
+        if directory(path) is None:
+            path.mkdir()
 
 
 def entries(folder: Path) -> list[str]:

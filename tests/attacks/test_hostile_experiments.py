@@ -27,6 +27,7 @@ from rbank_es.experiments.report_check import check_report
 from rbank_es.experiments.run_rows import rows_of
 from rbank_es.experiments.supposed_conditions import supposed_conditions
 from rbank_es.experiments.trial import tables_of
+from rbank_es.experiments.trial_pages import write_trial_pages
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.log import Head
@@ -63,6 +64,24 @@ def test_no_link_leads_out_of_a_folder(folder: Path, tmp_path: Path, part: str) 
     with pytest.raises(BadInput, match="symbolic link"):
         write_report(read_experiment(folder), folder)
     assert before == {path: path.read_bytes() for path in (tmp_path / "elsewhere").rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_pages_of_trials_are_written_through_no_link(folder: Path, tmp_path: Path) -> None:
+    """A link in the place of a folder is refused, one in the place of a page is replaced."""
+    trials, victim = read_experiment(folder).trials, tmp_path / "victim"
+    victim.mkdir()
+    for part in ("pages", "pages/without"):
+        (folder / part).symlink_to(victim)
+        with pytest.raises(BadInput, match="symbolic link"):
+            write_trial_pages(trials, folder)
+        (folder / part).unlink()
+        (folder / part).mkdir()
+    (victim / "kept").write_text("kept")
+    (folder / "pages" / "without" / "o0-r0.html").symlink_to(victim / "kept")
+    first, *_ = write_trial_pages(trials, folder)
+    assert not first.is_symlink() and first.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert [path.name for path in victim.iterdir()] == ["kept"] and (victim / "kept").read_text() == "kept"
 
 
 @pytest.mark.slow

@@ -103,6 +103,10 @@ class Tab:
         self.scheme(dark=dark)
         self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.send("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
+        self.loaded(scripts=scripts)
+
+    def loaded(self, *, scripts: bool = True) -> None:
+        """Wait until a page that was opened, or led to, is there."""
         until = time.monotonic() + 60
         while not self.seen("Page.loadEventFired"):
             assert time.monotonic() < until, "the page did not load"

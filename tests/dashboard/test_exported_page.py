@@ -57,7 +57,8 @@ class Seen(HTMLParser):
 
 def page_of(bank: Bank, point: str | None = None, options: ExportOptions | None = None) -> str:
     with bank.as_of(point) as view:
-        return exported_page(page_data(bank, view, options or ExportOptions()), newest_runs(view))
+        page = exported_page(page_data(bank, view, options or ExportOptions()), newest_runs(view))
+        return page.decode("utf-8", "surrogatepass")
 
 
 def data_in(page: str) -> Any:

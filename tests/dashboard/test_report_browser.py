@@ -12,6 +12,7 @@ from rbank_es.dashboard.palette import PALETTE
 from rbank_es.experiments.experiment_folder import read_experiment
 from rbank_es.experiments.report import PAGE, write_report
 from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.trial_pages import paged, write_trial_pages
 from rbank_es.loop.tasks import Task
 from tests.experiments.folders import pair, suite_of, written
 
@@ -25,7 +26,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = msgspec.structs.replace(pair(4), title=HOSTILE, question=HOSTILE)
     tasks = [*suite_of(12).tasks, Task(id=HOSTILE, question=HOSTILE, answer="1", family=HOSTILE)]
     folder = written(tmp_path_factory.mktemp("page"), experiment, Suite.of(HOSTILE, tasks))
-    write_report(read_experiment(folder), folder)
+    data = read_experiment(folder)
+    write_report(data, folder)
+    write_trial_pages(paged(data.trials)[:2], folder)
     return folder / PAGE
 
 
@@ -41,6 +44,21 @@ def test_the_page_is_whole_asks_for_nothing_and_runs_nothing(tab: Any, file: Pat
         )
         assert tab.eval("document.querySelectorAll('main script, main img').length") == 0
     assert tab.requests() == [file.as_uri()] and tab.complaints() == []
+
+
+def test_a_run_of_the_report_opens_in_the_page_of_its_bank(tab: Any, file: Path) -> None:
+    tab.open(file)
+    link = "document.querySelector('#runs tbody a')"
+    address, run = tab.eval(f"{link}.href"), tab.eval(f"{link}.textContent")
+    assert address.startswith((file.parent / "pages").as_uri())
+    tab.eval(f"{link}.closest('details').open = true")
+    tab.browser.events.clear()
+    tab.eval(f"{link}.click()")
+    tab.loaded()
+    assert tab.eval("location.href") == address and tab.eval("document.querySelector('main h2').innerText")
+    assert tab.eval("decodeURIComponent(location.hash)") == f"#/run/{run}"
+    assert "Not found" not in tab.eval("document.querySelector('main').innerText")
+    assert tab.complaints() == []
 
 
 @pytest.mark.parametrize("width", [400, 1280])

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 import scipy.stats
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import RunJudged
@@ -132,6 +133,19 @@ def test_the_page_lists_every_run_and_every_task_leads_to_its_own(data: Experime
         assert page.count(f'href="#task-{at}"') == page.count(f'id="task-{at}"') == 1
         folded = page.split(f'id="task-{at}"')[1].split("</details>")[0]
         assert folded.count("<code>rbank-es show ./") == sum(row.task == task.task for row in rows)
+
+
+def test_each_condition_has_pages_and_a_bank_too_long_for_one_has_the_command(
+    data: ExperimentData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = page_of(results_of(data), data.rows)
+    assert whole.count('href="pages/with/') == whole.count('href="pages/without/') == 12 and "too long" not in whole
+    assert 'href="pages/with/o0-r0.html#/run/t' in whole
+    monkeypatch.setattr(limits, "REPORT_PAGE_EVENTS", 3 * int(data.trials[0].head.partition(":")[0]))
+    short = page_of(results_of(data), data.rows)
+    assert 'href="pages/with/' in short and 'href="pages/without/' in short
+    assert "The banks of 4 trials are too long" in short
+    assert "<code>rbank-es dashboard ./banks/with/o2-r0 -o with-o2-r0.html</code>" in short
 
 
 def test_rows_load_as_a_table_one_column_for_each_fact(kept: Path) -> None:

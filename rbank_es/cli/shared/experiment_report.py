@@ -48,7 +48,7 @@ SHOWN = ("success", "lm_calls", "tokens", "items_in_bank", "contaminated")
 @folder_argument
 @ont_option
 def report(folder: Path, paths: tuple[str, ...], as_json: bool) -> None:
-    """Write the report of an experiment into its folder: rows, results, a summary, a page.
+    """Write the report of an experiment into its folder: rows, results, a summary, a page, and a page of each bank.
 
     All of it is computed from the logs of the banks, the suite and the definition: the same folder gives the same
     bytes. Trials that are missing or unfinished, and runs that break a quality gate, are listed and left out.
@@ -56,16 +56,25 @@ def report(folder: Path, paths: tuple[str, ...], as_json: bool) -> None:
     from rbank_es.experiments.experiment_folder import read_experiment
     from rbank_es.experiments.experiment_results import results_of
     from rbank_es.experiments.report import write_report
+    from rbank_es.experiments.trial_pages import PAGES, paged, write_trial_pages
 
     with ExitStack() as stack, Progress("reading trials") as progress:
         data = read_experiment(folder, _source(folder, paths, stack), progress)
     written = write_report(data, folder)
     results = results_of(data)
+    with Progress("writing pages") as progress:
+        pages = write_trial_pages(paged(results.trials), folder, progress)
     if as_json:
-        echo_json({"folder": str(folder), "files": [str(path) for path in written], **msgspec.to_builtins(results)})
+        echo_json(
+            {"folder": str(folder), "files": [str(path) for path in (*written, *pages)], **msgspec.to_builtins(results)}
+        )
         return
     _print_results(results)
-    echo(f"wrote {', '.join(str(path.relative_to(folder)) for path in written)} in {safe_line(str(folder))}")
+    names = [*(str(path.relative_to(folder)) for path in written), f"{PAGES} ({len(pages):,})"]
+    echo(f"wrote {', '.join(names)} in {safe_line(str(folder))}")
+    banks = sum(bool(each.head) for each in results.trials)
+    if len(pages) < banks:
+        echo(f"{count(banks - len(pages), 'bank')} are too long for a page here; the report names the commands")
 
 
 @command("check", "rbank-es experiment check experiments/E9")
