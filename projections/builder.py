@@ -47,6 +47,9 @@ from rbank_es.system.files import (
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
 
+_SEAL_BYTES, SEAL_WAIT_S = 1_024, 0.05
+"""The size of a seal, a line of numbers, and how long a reader waits for a writer to set it, which takes 0.1 ms."""
+
 # Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times.
 _CACHE_KIB = 128 * 1024
 
@@ -442,13 +445,13 @@ def seal(path: Path) -> None:
 def is_sealed(path: Path) -> bool:
     """Return whether the file is as its last writer left it."""
     with suppress(OSError, LimitExceeded):
-        return read_regular(_beside(path), limits.SEAL_BYTES) == _marks(path)
+        return read_regular(_beside(path), _SEAL_BYTES) == _marks(path)
     return False
 
 
 def wait_for_seal(path: Path) -> bool:
     """Return whether the file is sealed, or becomes so: a writer seals it soon after its commit."""
-    end = time.monotonic() + limits.SEAL_WAIT_S
+    end = time.monotonic() + SEAL_WAIT_S
     while not (sealed := is_sealed(path)) and path.exists() and time.monotonic() < end:
         time.sleep(0.001)
     return sealed

@@ -29,6 +29,12 @@ from rbank_es.system.registry import Registry
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
 
+BATCH_EVENTS = 20_000
+"""Events whose row changes are applied in one transaction: they are held in memory until then."""
+
+BATCH_CHARS = 32 * limits.MIB
+"""Characters of text after which such a transaction is closed early, because a few events may hold much text."""
+
 Row = tuple[Value, ...]
 
 
@@ -332,7 +338,7 @@ class Gatherer:
         events = log.read(after=after, upto=upto, types=self.types, resolve=self.resolve)
         last = after
         while True:
-            chunk = self._gather(islice(events, limits.PROJECTION_BATCH_EVENTS))
+            chunk = self._gather(islice(events, BATCH_EVENTS))
             if chunk is None:
                 break
             last, count = chunk
@@ -357,7 +363,7 @@ class Gatherer:
                 # Anything, because a plugin's handler may raise anything; the event must be named.
                 except Exception as error:
                     raise _refused(projection, event, error) from error
-            if batch.chars > limits.PROJECTION_BATCH_CHARS:
+            if batch.chars > BATCH_CHARS:
                 break
         return (seq, count) if count else None
 

@@ -37,14 +37,6 @@ READ_BLOCK_BYTES = 256 * KIB
 POLL_S = 0.25
 # Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's.
 NEEDLE_CHARS = 8
-# Segments whose index by run a reader keeps: about 1 MB each, so 64 MB at most.
-INDEXED_SEGMENTS = 64
-# Bytes of a segment that may be added to its index before this is written again: a process reads so much in 10 ms.
-INDEX_SAVED_BYTES = 1 * MIB
-# Windows of fewer events are read whole, and so are windows of which one event in 16 or more is wanted: decoding line
-# after line is quicker then than looking each line up.
-INDEXED_READ_EVENTS = 1_000
-INDEXED_READ_SHARE = 16
 # Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit.
 ERASED_UNITS = 2_000
 # Levels of escapes that a search for erasure undoes: JSON in a message in a request in a line of the log has four.
@@ -53,10 +45,6 @@ ERASURE_LEVELS = 8
 SEARCH_BLOCK_BYTES = 1 * MIB
 # Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes.
 BANK_NAME_CHARS = 100
-# Places of related banks that are looked at: each costs a few small reads, and few banks have so many forks.
-RELATIVES = 1_000
-# Lineages whose noted places are looked at when a bank is forked, so that notes of banks that are gone don't pile up.
-SWEPT_LINEAGES = 50
 # Files that keep what interrupted appends left, and bytes of each: the newest matter, and a group fits into one.
 TORN_FILES = 8
 TORN_FILE_BYTES = 32 * MIB
@@ -81,30 +69,15 @@ ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
 ITEM_TAGS = 12
 ITEM_TAG_CHARS = 60
-# Numbers of one vector: models give 384 to 4,096 of them. Up to here, sums of products of 16-bit integers are exact in
-# a double.
+# Numbers of one vector: models give 384 to 4,096; up to here, sums of products of 16-bit integers are exact doubles.
 VECTOR_DIMENSIONS = 8_192
-# Products of numbers up to which cosines are computed without loading numpy, which takes 0.1 s: as long as so many.
-VECTOR_PRODUCTS_IN_PYTHON = 2_000_000
 # -------------------- projections and policies
-# Events whose row changes are applied in one transaction: they are held in memory until then.
-PROJECTION_BATCH_EVENTS = 20_000
-# Characters of text after which such a transaction is closed early, because a few events may hold much text.
-PROJECTION_BATCH_CHARS = 32 * MIB
-# Uses in one window of the win rate: with one use a run, 20 cover a few days of work, and one verdict moves the rate by
-# 5 points.
-WIN_RATE_USES = 20
-# The difference of success rates that is looked for between runs with an item and without: 20 points, our own choice,
-# because smaller ones need hundreds of runs on each side.
-UTILITY_DIFFERENCE = 0.2
 # Points of a series of health reports: each is a view of its own, and a chart shows no more.
 HEALTH_POINTS = 200
+# Uses in one window of the win rate: a few days of work, of which one verdict moves the rate by 5 points.
+WIN_RATE_USES = 20
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
 PROJECTION_BUSY_S = 60.0
-# The seal of a file of read models, a line of numbers; and how long a reader waits for a writer to set it, which takes
-# a tenth of a millisecond.
-SEAL_BYTES = 1 * KIB
-SEAL_WAIT_S = 0.05
 # Distinct words of a query that are searched for: the time of a search grows with each.
 QUERY_WORDS = 64
 # Characters of a query that are read; an agent may send a whole page.
@@ -128,32 +101,27 @@ WITHHELD_HITS = 10
 EXCERPT_TEXT_CHARS = 20_000
 # Default size of `quote`: half of a tool's return.
 QUOTE_CHARS = 500
-# Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps
-# and answers of a model. Beyond them a setting is a slip of the pen.
+# Bounds of a policy's settings: beyond them, a setting is a slip of the pen.
 POLICY_WEIGHT = 1_000
 POLICY_ITEMS = 100_000_000
 POLICY_FRACTION = 1_000_000
-# Items that one candidate may take the place of: more would let a model empty a bank with a few proposals.
-MERGE_TARGETS = 20
 POLICY_TRAJECTORY_LEAST_CHARS = 1_000
 POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10
-# Contents whose sets of words are kept in memory, at some 4 kB each: those that extractions are compared with again.
-WORD_SETS_KEPT = 2_000
+# Items that one candidate may take the place of: more would let a model empty a bank with a few proposals.
+MERGE_TARGETS = 20
 # -------------------- exchange
 # One file given to `import`: it is held in memory, with its events.
 IMPORT_FILE_BYTES = 256 * MIB
 # Imported items of one extraction: with their words inline, they stay well below the limit of a line.
 IMPORT_CANDIDATES = 100
-# Bytes that an import appends at once: half of a group, which leaves room for its decisions.
-IMPORT_BATCH_BYTES = 16 * MIB
 # How often an import plans again because other writers were faster.
 IMPORT_TRIES = 20
 # Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes.
 EXPORT_NAME_CHARS = 200
 # -------------------- bank
-# How often candidates are decided about again because other writers were faster, and the longest wait before that. With
-# 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions.
+# How often candidates are decided about again because other writers were faster, and the longest wait before that:
+# with 20 tries and no wait, eight processes lost 3 of 160 extractions.
 CONSOLIDATION_TRIES = 50
 CONSOLIDATION_WAIT_S = 2.0
 # Decisions or ids in one event of a correction, and their bytes as JSON: the event fits into a line with its envelope.
@@ -164,8 +132,6 @@ CORRECTION_CAUSES = 1_000
 # Events and bytes of one group of a correction, half of any group: what is over goes ahead of it in parts.
 CORRECTION_GROUP_EVENTS = GROUP_EVENTS // 2
 CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
-# Candidates that corrections found to be alike and that an open bank remembers until the next ones come: some 8 MB.
-CANDIDATES_FOUND_KEPT = 1_000_000
 # Events and bytes that an absorption appends at once: they, their decisions and what is due before fit into one group.
 ABSORBED_GROUP_EVENTS = 4_000
 ABSORBED_GROUP_BYTES = GROUP_BYTES // 4
@@ -177,8 +143,6 @@ SLIPS_LISTED = 1_000
 WHAT_IF_ROWS = 20
 # Ids that an error names: more would scroll its advice away.
 IDS_NAMED = 6
-# Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.
-IDS_COMPARED = 10_000
 # A tree of causes or effects: an item, a run that it misled, what this taught, and its uses; nobody reads 200 lines.
 LINEAGE_TREE_DEPTH = 6
 LINEAGE_TREE_DEPTH_MOST = 50
@@ -191,8 +155,7 @@ ONTOLOGY_FILES = 1_000
 ONTOLOGY_BYTES = 256 * MIB
 # Characters of one literal in an ontology that a description reads.
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
-# Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser reads
-# at once. A file with a longer one is refused.
+# Characters of one literal or IRI of a file: escaped, it fits into the 16 MiB that the engine's parser reads at once.
 ONTOLOGY_TERM_CHARS = 2 * MIB
 # Levels of nested elements, objects and triple terms in an ontology's file: readers die of a few thousand.
 ONTOLOGY_DEPTH = 200
@@ -203,8 +166,7 @@ ONTOLOGY_IRI_CHARS = 2_000
 # Characters of a label, and of a definition or a note, that a description of an ontology keeps.
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-# Steps from class to superclass by which instances are counted, of all combinations of types: Brick takes 12,500. With
-# more, numbers that include subclasses are left out.
+# Steps from class to superclass by which instances are counted; with more, numbers leave out subclasses. Brick: 12,500.
 ONTOLOGY_SUPERCLASS_STEPS = 1_000_000
 # Notes of one class or property that a description keeps: a term of PROV or SKOS has two at most.
 ONTOLOGY_NOTES = 8
@@ -229,9 +191,6 @@ QUERY_NESTING = 100
 QUERY_NUMBER_DIGITS = 1_000
 # Digits of a LIMIT or an OFFSET: they fit into the integers of every engine, and of JSON.
 QUERY_COUNT_DIGITS = 15
-# The largest query that rdflib is asked to confirm: a token weighs 1, an operand of an expression 12 more. That is at
-# most 0.5 s of rdflib, which nothing can stop; 5,000 tokens of expressions took it 10 s.
-QUERY_CONFIRMED_WEIGHT = 1_500
 # Rows that a query gives: unless asked otherwise, and at most.
 QUERY_ROWS_DEFAULT = 100
 QUERY_ROWS = 10_000
@@ -260,8 +219,6 @@ ENDPOINT_MESSAGE_CHARS = 300
 ENDPOINT_ERROR_BYTES = 16 * KIB
 # One TOML file of an endpoint's profile.
 ENDPOINT_PROFILE_BYTES = 1 * MIB
-# How long one look at the data may take for a hint about an empty result: a hint is worth no more.
-HINT_PROBE_S = 2.0
 # -------------------- tools
 # A tool's return as JSON. More in one return is a red flag of leakage.
 TOOL_RETURN_CHARS = 1_000
@@ -307,13 +264,8 @@ EXAMPLES_DEFAULT = 5
 # The largest `k` of `g_search`, and the default.
 FOUND_TERMS = 50
 FOUND_TERMS_DEFAULT = 10
-# Texts of individuals that `g_search` reads (longer ones name nothing), and words of a search that it uses there.
-SEARCHED_TEXT_CHARS = 200
-SEARCHED_WORDS = 8
 # How long one query that a tool makes by itself may take: an agent waits for several of them.
 LOOK_TIME_S = 10.0
-# Triples of one thing that are counted on an endpoint: popular things have millions of them there.
-LOOK_TRIPLES = 1_000
 # Events that are checked for changes to items; after more of them, projections are brought up to date instead.
 LOOK_BACK_EVENTS = 64
 # -------------------- context
@@ -354,14 +306,12 @@ LM_RESPONSE_CHARS = 1_000_000
 LM_REPAIRED_CHARS = 2_000
 # One file of scripted turns.
 LM_SCRIPT_BYTES = 4 * MIB
-# What an error shows of an unreadable answer, of a request that a script did not expect (its end, which is what the
-# model was asked last), and on each side of a difference from a recorded request.
+# What an error shows of an unreadable answer, of the end of an unexpected request, and beside a difference of two.
 LM_ANSWER_SHOWN_CHARS = 2_000
 LM_REQUEST_SHOWN_CHARS = 300
 LM_DIFFERENCE_SHOWN_CHARS = 60
-# Texts of one request to an embedding endpoint, and characters of them: servers take 64 or more texts, and so much fits
-# into one group with its vectors. Characters that are sent of one text: 8,000 are at most 8,000 tokens, which models
-# read.
+# Texts of one request to an embedding endpoint, their characters, and those of one text: servers take as many texts,
+# models read as many tokens, and a group holds the vectors.
 EMBEDDING_TEXTS = 64
 EMBEDDING_CHARS = 200_000
 EMBEDDING_TEXT_CHARS = 8_000
@@ -369,29 +319,23 @@ EMBEDDING_TEXT_CHARS = 8_000
 EMBEDDING_TIME_S = 60.0
 EMBEDDING_RESPONSE_BYTES = 16 * MIB
 # -------------------- sandbox
-# Calls of tools in one step and in one run: ten times the most of any recorded run (20 in a step and in a run, 17 in a
-# run over an endpoint), with room for a step that looks up each of a hundred rows twice.
+# Calls of tools in one step and in one run: ten times the most recorded, and a hundred rows each looked up twice.
 STEP_CALLS = 200
 RUN_CALLS = 1_000
-# Bytes of payloads that one step and one run keep: four of the largest results, and four such steps. Recorded runs kept
-# 13 KB at most, apart from one result of 60 MB, which is over the limit of a result today.
+# Bytes of payloads that one step and one run keep: four of the largest results, and four such steps.
 STEP_PAYLOAD_BYTES = 16 * MIB
 RUN_PAYLOAD_BYTES = 64 * MIB
-# Bytes that one step and one run write to the log: the payloads, and as much again for arguments, prompts and answers.
-# The longest recorded run wrote 84 KB.
+# Bytes that one step and one run write to the log: the payloads, and as much for arguments, prompts and answers.
 STEP_LOG_BYTES = 32 * MIB
 RUN_LOG_BYTES = 128 * MIB
 # How long the code of one step may run, without the time of the tools that it calls.
 STEP_TIME_S = 60.0
-# How long a step may take with its tools: ten queries in a row that each use up the 30 s of `QUERY_TIME_S`. In the
-# slowest recorded run, the tools of all steps together took 94 s.
+# How long a step may take with its tools: ten queries in a row that each use up `QUERY_TIME_S`.
 STEP_WALL_S = 300.0
 # How long a run may take: twelve steps of five minutes each. The slowest recorded run took 170 s.
 RUN_WALL_S = 3_600.0
 # How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine.
 SANDBOX_START_S = 60.0
-# The note of which parts of the sandbox were compared: ten lines of a path and a digest.
-SANDBOX_NOTED_BYTES = 64 * KIB
 # How long filling the cache (13 MB) may take.
 SANDBOX_WARM_S = 300.0
 # Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript.
@@ -407,12 +351,10 @@ SANDBOX_SUBMIT_CHARS = 1_000_000
 SANDBOX_ARGUMENT_CHARS = 1_000_000
 # Bits of an integer that is sent out of the sandbox as a number: Python writes no longer one as decimal text.
 SANDBOX_INTEGER_BITS = 14_000
-# Calls out of the sandbox in one step, and characters of their arguments together: a session that makes more is ended,
-# even if the tools refuse all of them.
+# Calls out of the sandbox in one step, refused ones too, and characters of their arguments: more ends the session.
 SANDBOX_CALLS = 10_000
 SANDBOX_CALLS_CHARS = 32 * MIB
-# Depth of a value that is sent out of the sandbox, below which there is only text, and values within it: more would
-# exceed the limits of size, and a value that contains itself has no end.
+# Depth of a value that leaves the sandbox (deeper is text), and values within it: one may contain itself.
 SANDBOX_VALUE_DEPTH = 50
 SANDBOX_VALUES = 500_000
 # Elements of one variable that are counted when its size is measured.
@@ -423,18 +365,14 @@ SANDBOX_RESERVE_BYTES = 4 * MIB
 SANDBOX_MESSAGE_BYTES = 16 * MIB
 # Lines from a sandbox in one step that are no messages; a session that sends more is ended.
 SANDBOX_NOISE_LINES = 1_000
-# The end of a sandbox's standard error, kept for the error message when it dies, and what is read of it then.
+# The end of a sandbox's standard error, kept for the error message when it dies.
 SANDBOX_STDERR_BYTES = 2_000
-SANDBOX_DRAIN_BYTES = 4 * MIB
 # New sessions of a run after its first was lost.
 SANDBOX_RESTARTS = 3
 # Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB.
 SANDBOX_POOL = 16
-# Sessions that a pool starts at a time: starting is work for the processor, so more would make all of them late.
-SANDBOX_STARTERS = 2
-# How long a process that exits may take to be reaped before it is killed, and Deno to print its release.
+# How long a process that exits may take to be reaped before it is killed.
 SANDBOX_EXIT_S = 2.0
-SANDBOX_PROBE_S = 10.0
 # -------------------- executors
 # Steps of an agent, and calls of models by its code, before it is forced to submit.
 RUN_ITERATIONS = 12
@@ -444,16 +382,11 @@ RUN_ITERATIONS_MOST = 1_000
 RUN_SUBCALLS_MOST = 10_000
 # Characters of each earlier step's output that an agent is shown again, head and tail (source: dspy.RLM).
 STEP_OUTPUT_CHARS = 10_000
-# Latest steps that the scratchpad shows whole, and characters of the one line for each step before.
+# Latest steps that the scratchpad shows whole.
 HISTORY_ENTRIES = 4
-HISTORY_LINE_CHARS = 200
 # What an agent is shown of a reply of its own that could not be parsed, and of the reason.
 REPLY_SHOWN_CHARS = 1_000
 REPLY_REASON_CHARS = 300
-# What `rlm` shows of context and question: all of them, because the largest budgets give 4,000 characters.
-INPUT_SHOWN_CHARS = 20_000
-# What is kept of a step's output by an interpreter that has no limit of its own.
-INTERPRETER_OUTPUT_CHARS = 4 * SANDBOX_OUTPUT_CHARS
 # Prompts of one batch that are sent side by side (source: dspy.RLM).
 SUBCALLS_AT_ONCE = 8
 # -------------------- judging
@@ -465,8 +398,6 @@ JUDGE_QUOTE_CHARS = 200
 JUDGE_COLUMN_CHOICES = 5_000
 # Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out.
 JUDGE_EXPONENT = 400
-# Significant digits to which fractional numbers are compared: engines keep different numbers of digits of 10/3.
-JUDGE_DIGITS = 12
 # Characters of a judgment's reason, and of an answer and its query as a judging model is shown them.
 JUDGE_REASON_CHARS = 2_000
 JUDGE_ANSWER_CHARS = 8_000
@@ -490,8 +421,7 @@ JUDGE_TERMS = 200
 # A file of labelled cases.
 JUDGE_CASES_BYTES = 16 * MIB
 # -------------------- extraction
-# Items that are learned from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
-# arXiv:2509.25140), and of those that its agent proposed.
+# Items learned from a run: drawn by a model (source: ReasoningBank, arXiv:2509.25140), or proposed by its agent.
 EXTRACTION_ITEMS = 3
 EXTRACTION_PROPOSALS = 10
 # Answers of an extracting model that are parsed before it is given up; each time it gets the fault of the last.
@@ -500,8 +430,7 @@ EXTRACTION_TRIES = 3
 EXTRACTION_SHOWN_AGAIN_CHARS = 2_000
 # Characters below which steps are not shown at all: two truncated steps and the note between them need that many.
 EXTRACTION_TRAJECTORY_LEAST_CHARS = 200
-# What an extracting model is shown: of the steps of a run, of all rollouts of a task together, and of a task, an
-# answer, a query or a reason.
+# What an extracting model is shown of a run's steps, of all rollouts together, and of a task, answer, query or reason.
 EXTRACTION_TRAJECTORY_CHARS = 12_000
 EXTRACTION_ROLLOUTS_CHARS = 24_000
 EXTRACTION_TEXT_CHARS = 4_000
@@ -515,14 +444,8 @@ TASK_CHARS = 10_000
 TASK_ID_CHARS = 100
 # The highest temperature that providers accept.
 TEMPERATURE_MOST = 2.0
-# Characters compared of each query or answer of a rollout, because difflib's work grows with their square.
-DIVERSITY_CHARS = 4_000
-# How long git may take to name the commit of the code, before runs are recorded without one.
-COMMIT_WAIT_S = 5.0
-# Runs that one bisection takes, and runs of a task among which it looks for the same prompt. Searches of one run that
-# are repeated at each check, and checks of one run: a change takes at most the binary logarithm of a bank, and some.
-# Places that are guessed for one change before its search only halves: items that outrank each other are few, and each
-# is a guess of two checks.
+# Runs of one bisection, and runs of a task among which it looks for the same prompt; of one run, searches repeated at
+# each check, checks, and guesses of two checks each before the search for a change only halves.
 BISECT_RUNS = 100
 BISECT_SEARCHES = 200
 BISECT_CHECKS = 200
@@ -544,12 +467,9 @@ SIMULATED_FAMILIES = 1_000
 SIMULATED_TASKS = 100_000
 # Repetitions of a simulated study: an interval is then as wide as a thirtieth of the spread.
 STUDY_REPETITIONS = 1_000
-# How long a trial waits for a model that fails before it stops: by default, and at most. The waits between two tries
-# begin with the first of these and double up to the second, so that a provider that recovers is not stormed.
+# How long a trial waits for a model that fails before it stops: by default, and at most.
 EXPERIMENT_PATIENCE_S = 600.0
 EXPERIMENT_PATIENCE_MOST_S = 24 * 3_600.0
-EXPERIMENT_WAIT_S = 5.0
-EXPERIMENT_WAIT_MOST_S = 300.0
 # Points of one curve of a report: more can't be told apart in a column of the page.
 REPORT_POINTS = 200
 # Runs and tasks that the page of a report lists: 20,000 runs have 12 MB, which a browser still opens.
@@ -568,66 +488,6 @@ REPORT_DIFFERENCES = 40
 FLAG_RETURN_CHARS = 1_000
 FLAG_ITEMS_INJECTED = 3
 FLAG_CONTEXT_CHARS = 4_000
-# Runs of an exported page with all their events: about 4 kB each, so 1.2 MB; runs of one block, unpacked at once.
-PAGE_WHOLE_RUNS = 300
-PAGE_BLOCK_RUNS = 50
-# Runs of an exported page with their words; of older ones it has only what is counted.
-PAGE_LISTED_RUNS = 2_000
-# Runs in the table that stands there without a script.
-PAGE_SUMMARY_RUNS = 50
-# A text of an event from this length on is kept as numbers of lines, which prompts share.
-PAGE_LINED_CHARS = 120
-# Rows of one table of the dashboard; more is for SQL and `--json`.
-DASHBOARD_ROWS = 200
-# Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
-DASHBOARD_TEXT_CHARS = 120
-DASHBOARD_NAME_CHARS = 60
-DASHBOARD_PURPOSE_CHARS = 500
-# Rows of one page of a list, usually and at most, and characters of each text in a row.
-LIST_ROWS = 100
-LIST_ROWS_MOST = 200
-LIST_TEXT_CHARS = 300
-# Characters of a run's task, answer and query on its page; and of each text of its events, which open in blocks.
-RUN_TEXT_CHARS = 4_000
-EVENT_TEXT_CHARS = 2_000
-# Characters of one block of a text of any length.
-TEXT_BLOCK_CHARS = 64 * KIB
-# Events of a run in one answer, and bytes of their JSON: a browser draws so much without a pause.
-RUN_EVENTS = 500
-ANSWER_BYTES = 1 * MIB
-# Messages of one recorded prompt that are shown apart; the whole of it opens in blocks.
-PROMPT_MESSAGES = 100
-# Changes that the time slider names, and bins in which it draws all others.
-NOTABLE_EVENTS = 1_000
-TIME_BINS = 200
-# Doubtful verdicts of one answer: a person checks so many at a sitting; the command lists all.
-DOUBTS_SHOWN = 10
-# Marks and points of the overview, and rows of its lists: more can't be told apart, or read.
-OVERVIEW_RUNS = 240
-# Groups of the runs before those, and the runs of one at least: a group of fewer takes as much room as their marks.
-OVERVIEW_GROUPS = 60
-OVERVIEW_GROUP_RUNS = 20
-OVERVIEW_POINTS = 200
-OVERVIEW_FAILURES = 5
-OVERVIEW_ITEMS = 10
-# Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
-PARAMETER_CHARS = 1_000
-# Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
-STATEMENT_S = 2.0
-# Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.
-REQUEST_LINE_BYTES = 8 * KIB
-REQUEST_HEAD_BYTES = 16 * KIB
-REQUEST_PARAMETERS = 20
-# Seconds in which a request must arrive, and its response be taken: the other end is on this machine.
-REQUEST_S = 5.0
-RESPONSE_S = 10.0
-# Requests that are worked on at once, and pages that follow a bank at once.
-SERVER_THREADS = 32
-LIVE_VIEWERS = 8
-# Seconds between signs of life to a page that follows, so that it notices when the server is gone.
-HEARTBEAT_S = 15.0
-# Random bytes of the address that lets a browser in: 192 bits.
-TOKEN_BYTES = 24
 # -------------------- cli
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000

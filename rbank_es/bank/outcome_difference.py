@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rbank_es import limits
 from rbank_es.state.proportion import (
     Share,
     ShareDifference,
@@ -27,6 +26,9 @@ from rbank_es.state.proportion import (
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
+SOUGHT_DIFFERENCE = 0.2
+"""The difference of success rates that is looked for, 20 points: smaller ones need hundreds of runs on each side."""
+
 
 ALIKE = ("ontology", "endpoint", "family", "level", "quarter")
 """Facts in which runs that are compared agree."""
@@ -38,7 +40,7 @@ class OutcomeDifference(Struct, frozen=True, kw_only=True):
     used        successes among the runs that used it;  others  among those that were not given it
     strata      families, levels and quarters that have runs of both
     matched     the size of two equal groups that would tell as much
-    needed      the size from which a difference of `limits.UTILITY_DIFFERENCE` shows in 8 of 10 banks
+    needed      the size from which a difference of `SOUGHT_DIFFERENCE` shows in 8 of 10 banks
     difference  the rate of `used` less that of `others`, weighted over the strata; None where `matched` is less than
                 `needed`: then there are too few
     """
@@ -68,7 +70,7 @@ def outcome_difference(view: View, item: str) -> OutcomeDifference:
     """Return how runs that used an item ended, beside runs like them that were not given it."""
     strata = [each for each in _strata(view, item) if each.first and each.second]
     others = Share(sum(each.second_part for each in strata), sum(each.second for each in strata))
-    needed = cases_needed(0.5 if others.rate is None else others.rate, limits.UTILITY_DIFFERENCE)
+    needed = cases_needed(0.5 if others.rate is None else others.rate, SOUGHT_DIFFERENCE)
     pairs = matched(strata)
     return OutcomeDifference(
         used=Share(sum(each.first_part for each in strata), sum(each.first for each in strata)),

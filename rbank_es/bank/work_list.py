@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from rbank_es import limits
 from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events.items import Item
@@ -27,6 +26,9 @@ from rbank_es.state import Pair, State
 from rbank_es.state.bank_state import Order
 from rbank_es.state.memory import ENDS
 from rbank_es.state.validity import LATEST
+
+_FOUND_KEPT = 1_000_000
+"""Candidates found to be alike that an open bank remembers until the next ones come: some 8 MB."""
 
 _FEW = 3
 """Contents that are looked for one by one: for more, one pass that looks for all of them is quicker."""
@@ -79,7 +81,7 @@ class CandidateIndex:
 
     def like(self, polarity: str, contents: Sequence[str], content_min: tuple[int, int]) -> list[list[Pair]]:
         """Return for each content the candidates of a polarity whose contents may be so similar, and few others."""
-        if self._kept > limits.CANDIDATES_FOUND_KEPT:
+        if self._kept > _FOUND_KEPT:
             self._found.clear()
             self._kept = 0
         new = [content for content in dict.fromkeys(contents) if (polarity, content, content_min) not in self._found]

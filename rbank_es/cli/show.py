@@ -10,7 +10,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.event_texts import text_of
-from rbank_es.bank.outcome_difference import OutcomeDifference, outcome_difference
+from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.bank.run_judgments import judgments_of
 from rbank_es.bank.run_lessons import LearnedItem, given_to, learned_from
 from rbank_es.cli.shared.application import command
@@ -195,7 +195,7 @@ def _print_utility(won: Share, compared: OutcomeDifference) -> None:
     if found is None:
         echo(
             f"too few runs to compare: {sides} with and without it, of the same ontology and time; "
-            f"{compared.needed:,} would show a difference of {limits.UTILITY_DIFFERENCE * 100:.0f} points"
+            f"{compared.needed:,} would show a difference of {SOUGHT_DIFFERENCE * 100:.0f} points"
         )
     else:
         echo(

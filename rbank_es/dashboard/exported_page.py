@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from rbank_es import __version__, limits
+from rbank_es import __version__
 from rbank_es.bank import Bank
 from rbank_es.bank.health_report import MEASURES, SAMPLED
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.bank_answer import FLAGS, bank_facts, time_marks
 from rbank_es.dashboard.answers.doubts_answer import doubts_of
 from rbank_es.dashboard.app_script import app_page
@@ -74,7 +75,7 @@ def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
     facts = EventFacts(bank, position)
     started = view.spans("run_starts", ("run", "task"))
     whole = whole_runs([str(run) for run, *_ in started], _failed(view), options.runs)
-    worded = frozenset([*whole, *(str(run) for run, *_ in started[-limits.PAGE_LISTED_RUNS :])])
+    worded = frozenset([*whole, *(str(run) for run, *_ in started[-page_limits.PAGE_LISTED_RUNS :])])
     tables = exported_tables(view, facts, worded)
     return {
         "v": 1,
@@ -97,11 +98,11 @@ def whole_runs(runs: Sequence[str], failed: frozenset[str], named: Sequence[str]
     """
     chosen = [run for run in dict.fromkeys(named) if run in set(runs)]
     newest = [run for run in reversed(runs) if run not in set(chosen)]
-    half = limits.PAGE_WHOLE_RUNS // 2
+    half = page_limits.PAGE_WHOLE_RUNS // 2
     first = newest[:half]
-    failures = [run for run in newest[half:] if run in failed][: limits.PAGE_WHOLE_RUNS - len(first)]
+    failures = [run for run in newest[half:] if run in failed][: page_limits.PAGE_WHOLE_RUNS - len(first)]
     kept = {*first, *failures}
-    rest = [run for run in newest if run not in kept][: limits.PAGE_WHOLE_RUNS - len(kept)]
+    rest = [run for run in newest if run not in kept][: page_limits.PAGE_WHOLE_RUNS - len(kept)]
     wanted = {*chosen, *kept, *rest}
     return [run for run in reversed(runs) if run in wanted]
 
@@ -117,7 +118,7 @@ def _failed(view: View) -> frozenset[str]:
 
 def newest_runs(view: View) -> list[dict[str, Any]]:
     """Return the newest runs as the page shows them where no script runs."""
-    rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: limits.PAGE_SUMMARY_RUNS]
+    rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: page_limits.PAGE_SUMMARY_RUNS]
     return [
         {name: row[name] for name in ("run", "task", "started_at", "imported_at", "verdict", "score")} for row in rows
     ]
@@ -133,7 +134,7 @@ def _summary(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Html:
     return element(
         "main",
         element("h1", shorten(bank["name"])),
-        element("p", shorten(bank["purpose"] or "", limits.DASHBOARD_PURPOSE_CHARS)),
+        element("p", shorten(bank["purpose"] or "", page_limits.DASHBOARD_PURPOSE_CHARS)),
         element("p", said),
         element("noscript", element("p", without, class_="note")),
         _runs_table(rows) if rows else element("p", "This bank holds no runs yet."),

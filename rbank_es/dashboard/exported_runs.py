@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.event_answer import shown_event
 from rbank_es.dashboard.packed_data import LineTable, gzipped
 
@@ -21,8 +21,8 @@ _TEXT = frozenset({"text", "chars", "more"})
 def run_blocks(bank: Bank, position: int, runs: Sequence[str], *, prompts: bool) -> Iterator[dict[str, Any]]:
     """Yield blocks of the events of these runs up to a position."""
     found = _events_of(bank, position, frozenset(runs), prompts=prompts)
-    for begin in range(0, len(runs), limits.PAGE_BLOCK_RUNS):
-        part = runs[begin : begin + limits.PAGE_BLOCK_RUNS]
+    for begin in range(0, len(runs), page_limits.PAGE_BLOCK_RUNS):
+        part = runs[begin : begin + page_limits.PAGE_BLOCK_RUNS]
         lines = LineTable()
         events = {run: [_with_lines(event, lines) for event in found[run]] for run in part}
         yield {"runs": list(part), "packed": gzipped({"events": events, "lines": lines.lines})}
@@ -46,5 +46,5 @@ def _with_lines(value: Any, lines: LineTable) -> Any:
         return value
     if value.keys() == _TEXT and isinstance(value["text"], str):
         text = value["text"]
-        return {"t": lines.put(text) if len(text) > limits.PAGE_LINED_CHARS else text}
+        return {"t": lines.put(text) if len(text) > page_limits.PAGE_LINED_CHARS else text}
     return {name: _with_lines(each, lines) for name, each in value.items()}

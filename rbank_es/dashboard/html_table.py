@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.page_text import NOT_RECORDED, Html, count, element, shorten
 
 Row = Mapping[str, Any]
@@ -27,7 +27,7 @@ def table(
     rows: Sequence[Row],
     *,
     cut: str = "",
-    most: int = limits.DASHBOARD_ROWS,
+    most: int = page_limits.DASHBOARD_ROWS,
 ) -> Html:
     """Return a table in a region that scrolls by mouse and keyboard; the first column names the row.
 
@@ -54,7 +54,7 @@ def _cell(column: TableColumn, row: Row, *, first: bool) -> Html:
     return element("th", shown, scope="row") if first else element("td", shown, class_=_kind(column))
 
 
-def text(name: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> Callable[[Row], str]:
+def text(name: str, max_chars: int = page_limits.DASHBOARD_TEXT_CHARS) -> Callable[[Row], str]:
     """Return the cell of a column of text."""
     return lambda row: shorten(row[name], max_chars) if row.get(name) else NOT_RECORDED
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.errors import BadInput
 
 METHODS = ("GET", "HEAD")
@@ -40,7 +40,7 @@ class PageRequest(Struct, frozen=True):
 def parse_request(head: bytes) -> PageRequest:
     """Return the request whose line and headers these are, up to the empty line. Raises `Refused`."""
     line, _, rest = head.partition(b"\r\n")
-    if len(line) > limits.REQUEST_LINE_BYTES:
+    if len(line) > page_limits.REQUEST_LINE_BYTES:
         raise Refused(414, "the address is too long")
     found = _LINE.fullmatch(line.decode("latin-1"))
     if found is None:
@@ -69,7 +69,7 @@ def _headers(text: str) -> dict[str, str]:
 
 def _parameters(query: str) -> dict[str, str]:
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=limits.REQUEST_PARAMETERS)
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=page_limits.REQUEST_PARAMETERS)
     except ValueError:  # also of bytes that are no UTF-8
         raise Refused(400, "the parameters of the address can't be read") from None
     found = dict(pairs)

@@ -16,6 +16,7 @@ from threading import Event as Signal
 from time import monotonic
 
 from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.http_request import END, Refused, parse_request
 from rbank_es.dashboard.http_response import PageResponse, refusal
 from rbank_es.dashboard.page_site import PageSite
@@ -31,7 +32,7 @@ _JOIN_S = 3.0
 def listen(port: int) -> socket.socket:
     """Return a socket that listens at a port of this machine; 0 is any free one. Raises `BadInput`."""
     try:
-        return socket.create_server((LOOPBACK, port), backlog=limits.SERVER_THREADS)
+        return socket.create_server((LOOPBACK, port), backlog=page_limits.SERVER_THREADS)
     except OSError as error:
         why = {EADDRINUSE: "is in use by another program", EACCES: "is reserved for the administrator"}
         reason = why.get(error.errno or 0, f"can't be used ({error.strerror})")
@@ -43,8 +44,8 @@ class PageServer:
 
     def __init__(self, site: PageSite, listening: socket.socket) -> None:
         self._site, self._listening = site, listening
-        self._threads = BoundedSemaphore(limits.SERVER_THREADS)
-        self._viewers = BoundedSemaphore(limits.LIVE_VIEWERS)
+        self._threads = BoundedSemaphore(page_limits.SERVER_THREADS)
+        self._viewers = BoundedSemaphore(page_limits.LIVE_VIEWERS)
         self._stop = Signal()
         self._watch = PositionWatch(site.bank)
         self._running: set[Thread] = set()
@@ -104,7 +105,7 @@ class PageServer:
             holding.append(self._viewers)
             self._follow(client, response)
         else:
-            _send(client, _whole(refusal(503, f"{limits.LIVE_VIEWERS} pages follow this bank already; close one")))
+            _send(client, _whole(refusal(503, f"{page_limits.LIVE_VIEWERS} pages follow this bank already; close one")))
 
     def _follow(self, client: socket.socket, response: PageResponse) -> None:
         _send(client, response.head() + b": following\n\n")
@@ -115,18 +116,18 @@ class PageServer:
                 seen = position
                 _send(client, b"data: %d\n\n" % position)
                 told = monotonic()
-            elif monotonic() - told > limits.HEARTBEAT_S:
+            elif monotonic() - told > page_limits.HEARTBEAT_S:
                 _send(client, b": still here\n\n")
                 told = monotonic()
 
 
 def _received(client: socket.socket) -> bytes:
     """Return the request line and headers that a client sends. Raises `Refused`, TimeoutError for a slow one."""
-    head, end = b"", monotonic() + limits.REQUEST_S
+    head, end = b"", monotonic() + page_limits.REQUEST_S
     while END not in head:
-        if b"\r\n" not in head and len(head) > limits.REQUEST_LINE_BYTES:
+        if b"\r\n" not in head and len(head) > page_limits.REQUEST_LINE_BYTES:
             raise Refused(414, "the address is too long")
-        if len(head) > limits.REQUEST_HEAD_BYTES:
+        if len(head) > page_limits.REQUEST_HEAD_BYTES:
             raise Refused(431, "the headers are too long")
         client.settimeout(max(0.001, end - monotonic()))
         piece = client.recv(_PIECE_BYTES)
@@ -139,7 +140,7 @@ def _received(client: socket.socket) -> bytes:
 def _send(client: socket.socket, data: bytes) -> None:
     """Send all of it. Raises TimeoutError for a client that takes longer than it may."""
     # `sendall` counts its timeout over the whole.
-    client.settimeout(limits.RESPONSE_S)
+    client.settimeout(page_limits.RESPONSE_S)
     client.sendall(data)
 
 
@@ -148,7 +149,7 @@ def _part(client: socket.socket) -> None:
     client.shutdown(socket.SHUT_WR)
     client.settimeout(_STOP_S)
     with suppress(OSError):
-        for _ in range(limits.REQUEST_HEAD_BYTES // _PIECE_BYTES):
+        for _ in range(page_limits.REQUEST_HEAD_BYTES // _PIECE_BYTES):
             if not client.recv(_PIECE_BYTES):
                 break
 

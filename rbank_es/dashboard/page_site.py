@@ -11,8 +11,8 @@ import hmac
 import secrets
 from http.cookies import CookieError, SimpleCookie
 
-from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.http_request import PageRequest, Refused
 from rbank_es.dashboard.http_response import PageResponse, json_response, refusal
@@ -46,7 +46,7 @@ class PageSite:
         """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name."""
         self.bank, self.port, self._prompts = bank, port, prompts
         self._argument = argument or bank.name
-        self._token = secrets.token_urlsafe(limits.TOKEN_BYTES)
+        self._token = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets: set[str] = set()
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
 
@@ -57,7 +57,7 @@ class PageSite:
 
     def address_once(self) -> str:
         """Return an address that lets one browser in, once: other users see it in the list of processes."""
-        ticket = secrets.token_urlsafe(limits.TOKEN_BYTES)
+        ticket = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets.add(ticket)
         return f"http://{self._hosts[0]}/?token={ticket}"
 
@@ -125,7 +125,7 @@ class PageSite:
             request.parameters,
             prompts=self._prompts,
             argument=self._argument,
-            statement_s=limits.STATEMENT_S,
+            statement_s=page_limits.STATEMENT_S,
         )
         return json_response(found)
 

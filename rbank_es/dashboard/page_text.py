@@ -10,7 +10,7 @@ import html
 import re
 import unicodedata
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.events.visible_text import visible
 
 _VOID = frozenset({"br", "meta", "link"})
@@ -27,7 +27,7 @@ def clean(text: str) -> str:
     return visible(" ".join(re.split(r"[ \t\n\r]+", text)).strip())
 
 
-def shorten(text: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> str:
+def shorten(text: str, max_chars: int = page_limits.DASHBOARD_TEXT_CHARS) -> str:
     """Return the cleaned text in at most `max_chars` characters; a truncated one ends in an ellipsis."""
     text = clean(text[: max_chars * 8])
     if len(text) <= max_chars:
@@ -39,8 +39,8 @@ def shorten(text: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> str:
 
 
 def short_name(text: str) -> str:
-    """Return an id or a name in at most `limits.DASHBOARD_NAME_CHARS` characters."""
-    return shorten(text, limits.DASHBOARD_NAME_CHARS)
+    """Return an id or a name in at most `page_limits.DASHBOARD_NAME_CHARS` characters."""
+    return shorten(text, page_limits.DASHBOARD_NAME_CHARS)
 
 
 def escape(text: str) -> Html:

@@ -20,6 +20,9 @@ from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
 
+_OUTPUT_CHARS = 4 * limits.SANDBOX_OUTPUT_CHARS
+"""Characters kept of a step's output by an interpreter that has no limit of its own."""
+
 NO_OUTPUT = "(no output - did you forget to print?)"
 """What an agent is shown of a step that printed nothing (source: dspy.RLM)."""
 
@@ -117,9 +120,9 @@ def _failure(message: str, fault: Fault) -> CodeOutcome:
 
 def _truncate(output: str) -> str:
     # Four times the sandbox's limit, because what the sandbox truncated must not be truncated again.
-    if len(output) <= limits.INTERPRETER_OUTPUT_CHARS:
+    if len(output) <= _OUTPUT_CHARS:
         return output
-    half = (limits.INTERPRETER_OUTPUT_CHARS - _GAP_CHARS) // 2
+    half = (_OUTPUT_CHARS - _GAP_CHARS) // 2
     return f"{output[:half]}\n... {len(output) - 2 * half:,} characters left out ...\n{output[-half:]}"
 
 

@@ -34,6 +34,9 @@ from rbank_es.loop.run_stages import PASSING
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
 
+_WAIT_S, _WAIT_MOST_S = 5.0, 300.0
+"""The first wait for a model that fails; each doubles the one before, so that a provider that recovers has room."""
+
 T = TypeVar("T")
 
 WAITED_FOR = PASSING - {INTERRUPTED} | {"unreachable"}
@@ -107,18 +110,18 @@ class _Waits:
 
     def __init__(self, patience_s: float, sleep: Callable[[float], None]) -> None:
         self._patience_s, self._sleep = patience_s, sleep
-        self._done, self._next_s, self._left_s = -1, limits.EXPERIMENT_WAIT_S, patience_s
+        self._done, self._next_s, self._left_s = -1, _WAIT_S, patience_s
 
     def wait(self, done: int) -> bool:
         """Wait; return False at once if the patience is spent. `done` is the number of tasks that count so far."""
         if done != self._done:
-            self._done, self._next_s, self._left_s = done, limits.EXPERIMENT_WAIT_S, self._patience_s
+            self._done, self._next_s, self._left_s = done, _WAIT_S, self._patience_s
         if self._left_s <= 0:
             return False
         pause_s = min(self._next_s, self._left_s)
         self._sleep(pause_s)
         self._left_s -= pause_s
-        self._next_s = min(2 * self._next_s, limits.EXPERIMENT_WAIT_MOST_S)
+        self._next_s = min(2 * self._next_s, _WAIT_MOST_S)
         return True
 
 

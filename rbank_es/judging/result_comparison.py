@@ -23,6 +23,9 @@ from rbank_es import limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.results import Answer, Cell, Row
 
+_DIGITS = 12
+"""Significant digits to which fractional numbers are compared: engines keep different numbers of digits of 10/3."""
+
 # Characters of one value that a judge quotes from a result: three rows of three still fit into a reason.
 _JUDGE_VALUE_CHARS = 60
 
@@ -44,7 +47,7 @@ _MOMENTS = frozenset({XSD + "dateTime", XSD + "dateTimeStamp"})
 _MIDNIGHT = re.compile(r"T24:00:00(\.0+)?")
 _UTC = re.compile(r"(Z|[+-]00:00)$")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_ROUNDED, _EXACT = Context(prec=limits.JUDGE_DIGITS), Context(prec=10_000)
+_ROUNDED, _EXACT = Context(prec=_DIGITS), Context(prec=10_000)
 
 
 class ResultDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,7 +247,7 @@ def _number(text: str) -> Value:
     if number and abs(number.adjusted()) > limits.JUDGE_EXPONENT:
         return ("number", str(number))
     # Integers below 10**12 stay exact; only fractions are rounded, because only they differ between engines.
-    if number.adjusted() < limits.JUDGE_DIGITS and number != number.to_integral_value():
+    if number.adjusted() < _DIGITS and number != number.to_integral_value():
         number = _ROUNDED.plus(number)
     return ("number", str(int(number)) if number == number.to_integral_value() else str(number.normalize(_EXACT)))
 

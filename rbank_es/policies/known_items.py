@@ -15,11 +15,13 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from rbank_es import limits
 from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.policies.words import words_of
 from rbank_es.state import ItemState, State
 from rbank_es.state.bank_state import Order
+
+_WORD_SETS_KEPT = 2_000
+"""Contents whose sets of words are kept in memory, at some 4 kB each: extractions are compared with them again."""
 
 Place = tuple[Order, str]
 """The place of an item among others: the order of its birth, then its id."""
@@ -42,7 +44,7 @@ _GROWTH = 8
 """Words are ranked again when there are so many times as many items: all rankings together cost 1.15 times the last."""
 
 
-@lru_cache(maxsize=limits.WORD_SETS_KEPT)
+@lru_cache(maxsize=_WORD_SETS_KEPT)
 def distinct_words(content: str) -> frozenset[str]:
     """Return the set of the words of a text."""
     # Cached, because the same items are compared with at each extraction, and items never change.
@@ -153,7 +155,7 @@ class RareWords:
             self._rank(peers)
         missing = peers[self._done :]
         # Many would only drive the words in use out of the cache of `Peer.words`; few are in it, as candidates were.
-        few = len(missing) <= limits.WORD_SETS_KEPT // 2
+        few = len(missing) <= _WORD_SETS_KEPT // 2
         for number, peer in enumerate(missing, self._done):
             for word in self._rarest(peer.words if few else frozenset(words_of(peer.item.content))):
                 self._holding[word].append(number)

@@ -18,7 +18,8 @@ from itertools import islice
 from operator import mul
 from typing import NamedTuple
 
-from rbank_es import limits
+_PRODUCTS_IN_PYTHON = 2_000_000
+"""Products of numbers that take plain Python as long as numpy takes to load, 0.1 s."""
 
 _LARGEST = 2**15 - 1
 _ROWS = 1_024
@@ -58,7 +59,7 @@ def compared(query: bytes, vectors: Iterable[tuple[str, bytes]], most: int) -> d
 
     Vectors are taken as they come, because those of a large bank would fill the memory.
     """
-    import_numpy = most * len(query) // 2 > limits.VECTOR_PRODUCTS_IN_PYTHON
+    import_numpy = most * len(query) // 2 > _PRODUCTS_IN_PYTHON
     found: dict[str, float] = {}
     fit = ((name, vector) for name, vector in vectors if len(vector) == len(query))
     while block := list(islice(fit, _ROWS)):

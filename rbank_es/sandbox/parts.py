@@ -29,6 +29,9 @@ from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno
 from rbank_es.system.files import open_scratch, opened, read_regular
 
+_NOTED_BYTES = 64 * limits.KIB
+"""Bytes that are read of the note of compared parts: ten lines of a path and a digest."""
+
 _TABLE = Path(__file__).with_name("digests.json")
 _NOTED = "compared.json"
 
@@ -149,7 +152,7 @@ def _key(path: Path, status: os.stat_result) -> str:
 
 def _read_noted(runtime: Deno) -> dict[str, str]:
     try:
-        data = read_regular(runtime.cache / _NOTED, limits.SANDBOX_NOTED_BYTES)
+        data = read_regular(runtime.cache / _NOTED, _NOTED_BYTES)
         return msgspec.json.decode(data, type=dict[str, str])
     except (OSError, RBankError, msgspec.DecodeError):
         return {}

@@ -17,6 +17,9 @@ from rbank_es.sandbox.session import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, S
 if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox
 
+STARTERS = 2
+"""Sessions that a pool starts at a time: starting is work for the processor, so more would make all of them late."""
+
 
 class SandboxPool:
     """A factory of sandboxes with sessions that were started ahead: `dspy.RLM(..., interpreter_factory=pool)`.
@@ -42,7 +45,7 @@ class SandboxPool:
         self.settings = settings
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._starters = threading.Semaphore(limits.SANDBOX_STARTERS)
+        self._starters = threading.Semaphore(STARTERS)
         self._is_closed = False
         self._to_start = needed
         self.spares: deque[Future[Session]] = deque()

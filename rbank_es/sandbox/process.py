@@ -21,6 +21,9 @@ from typing import NamedTuple
 from rbank_es import limits
 from rbank_es.sandbox.deno import Deno
 
+_DRAINED_BYTES = 4 * limits.MIB
+"""Bytes of standard error that are read when a sandbox dies, to get at its end."""
+
 WATCHDOG = Path(__file__).with_name("watchdog.py")
 PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
 
@@ -112,7 +115,7 @@ class Channel:
     def drain(self) -> None:
         """Read the rest of an ended process's standard error."""
         # Bounded, because a process that only closed its output may go on writing.
-        for _ in range(limits.SANDBOX_DRAIN_BYTES // PIECE_BYTES):
+        for _ in range(_DRAINED_BYTES // PIECE_BYTES):
             piece = _read(self._pipes.error)
             if not piece:
                 return

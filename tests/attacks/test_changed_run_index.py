@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from rbank_es import limits
+from rbank_es.log.file import run_index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing.contract_base import called, note
 from tests.places import derived
@@ -21,7 +22,7 @@ Change = Callable[[bytes], bytes]
 @pytest.fixture
 def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 6_000)
-    monkeypatch.setattr(limits, "INDEX_SAVED_BYTES", 1)
+    monkeypatch.setattr(run_index, "SAVED_BYTES", 1)
     with FileLog.create(tmp_path / "bank", unsafe_no_sync=True) as log:
         for number in range(40):
             log.append([called(f"r{number % 3}", "x" * 50), note("n")])

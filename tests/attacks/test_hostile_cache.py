@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import Bank, Item, limits
+from rbank_es import Bank, Item
 from rbank_es.errors import BadInput, CannotWrite, Notice
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.log import Erasing
+from rbank_es.projections import builder
 from rbank_es.system.files import BankCache, open_scratch, sweep_scratch, temporary_folder, write_replacing
 from rbank_es.testing import note
 from tests.cli_runner import run as run_command
@@ -149,7 +150,7 @@ def test_changed_read_models_without_a_seal_that_can_be_read_are_not_believed(
 
 def test_a_reader_waits_for_a_writer_that_is_about_to_seal(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between its commit and its seal, a writer's file is not taken for one that somebody changed."""
-    monkeypatch.setattr(limits, "SEAL_WAIT_S", 20)
+    monkeypatch.setattr(builder, "SEAL_WAIT_S", 20)
     path = database(bank)
     seal = path.with_name(path.name + ".seal")
     kept = seal.rename(seal.with_suffix(".kept"))

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es import Bank, limits
+from rbank_es import Bank
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.http_request import Refused, parse_request
 from tests.cli_runner import SAMPLE
 from tests.dashboard.served_bank import Served, read_reply, served
@@ -127,9 +128,9 @@ def test_any_bytes_are_a_request_or_refused(head: bytes) -> None:
 def test_slow_clients_hold_their_own_threads_for_a_bounded_time_and_nobody_else(
     sample: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "REQUEST_S", 0.5)
+    monkeypatch.setattr(page_limits, "REQUEST_S", 0.5)
     with ExitStack() as stack:
-        slow = [stack.enter_context(sample.connect()) for _ in range(limits.SERVER_THREADS - 1)]
+        slow = [stack.enter_context(sample.connect()) for _ in range(page_limits.SERVER_THREADS - 1)]
         for client in slow:
             client.sendall(b"GET / HTT")
         begin = time.monotonic()
@@ -143,7 +144,7 @@ def test_slow_clients_hold_their_own_threads_for_a_bounded_time_and_nobody_else(
 
 def test_beyond_its_threads_the_server_says_so_at_once(sample: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
-        for _ in range(limits.SERVER_THREADS):
+        for _ in range(page_limits.SERVER_THREADS):
             stack.enter_context(sample.connect()).sendall(b"GET / HTT")
         time.sleep(0.2)
         with sample.connect() as client:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from rbank_es import Bank, limits
-from rbank_es.bank.outcome_difference import OutcomeDifference, outcome_difference
+from rbank_es import Bank
+from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.events import ContextBuilt, Event, MemoriesRead, RunStarted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state.proportion import Share, Stratum, cases_needed, share_difference
@@ -64,7 +64,7 @@ def test_a_difference_is_that_of_runs_of_one_family_and_quarter() -> None:
     strata = by_hand(runs)
     assert found.difference == pytest.approx(share_difference(strata)) and found.strata == len(strata) == 8
     assert found.used == Share(120, 150) and found.others == Share(75, 150)
-    assert found.matched >= found.needed == cases_needed(0.5, limits.UTILITY_DIFFERENCE)
+    assert found.matched >= found.needed == cases_needed(0.5, SOUGHT_DIFFERENCE)
     assert found.difference is not None and found.difference.low > 0
 
 
@@ -92,7 +92,7 @@ def test_an_item_of_late_runs_is_not_compared_with_early_ones() -> None:
 def test_too_few_are_said_to_be_too_few_with_the_number_that_would_do() -> None:
     found = compared(interleaved(family("lights", 9, 1, True), family("lights", 2, 8, False)))
     assert found.difference is None and 0 < found.matched <= 10
-    assert found.needed == cases_needed(found.others.rate or 0, limits.UTILITY_DIFFERENCE) > 10
+    assert found.needed == cases_needed(found.others.rate or 0, SOUGHT_DIFFERENCE) > 10
     assert compared([]).matched == 0
 
 

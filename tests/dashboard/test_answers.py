@@ -12,6 +12,7 @@ import pytest
 
 from rbank_es import Bank, limits
 from rbank_es.bank.health_report import health_of
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.answers.event_answer import messages_of
 from rbank_es.dashboard.answers.health_answer import thinned
@@ -138,7 +139,7 @@ def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(ba
     assert [mark["type"] for mark in last["notable"]].count("memories_forgotten") == 9
     assert "lights-07-c225789b-1: failure, by curator" in last["notable"][1]["text"]
     ends = [event.seq for event in events if isinstance(event, RunFinished)]
-    assert sum(last["kinds"]["ends"]) == len(ends) and len(last["kinds"]["ends"]) == limits.TIME_BINS
+    assert sum(last["kinds"]["ends"]) == len(ends) and len(last["kinds"]["ends"]) == page_limits.TIME_BINS
     assert last["kinds"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
     for at in range(0, HEAD, 151):
         stops = [e.seq for e in events if ask_type(e) in ("run_finished", "run_judged", "memories_consolidated")]
@@ -200,7 +201,7 @@ def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(bank: Bank, monk
     run = ask(bank, "runs", limit=1)["rows"][0]["run"]
     whole = ask(bank, "run", id=run)["events"]
     for name, value in (("RUN_EVENTS", 3), ("ANSWER_BYTES", 1)):
-        monkeypatch.setattr(limits, name, value)
+        monkeypatch.setattr(page_limits, name, value)
         pages, after = [], 0
         while after is not None:
             page = ask(bank, "run", id=run, after=after)
@@ -214,8 +215,8 @@ def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: py
     run = ask(bank, "runs", limit=1)["rows"][0]["run"]
     shown = next(each for each in ask(bank, "run", id=run)["events"] if each["type"] == "lm_called")
     message = max(shown["request"], key=lambda each: each["text"]["chars"])["text"]
-    assert message["more"] and message["text"] is not None and len(message["text"]) == limits.EVENT_TEXT_CHARS
-    monkeypatch.setattr(limits, "TEXT_BLOCK_CHARS", 1000)
+    assert message["more"] and message["text"] is not None and len(message["text"]) == page_limits.EVENT_TEXT_CHARS
+    monkeypatch.setattr(page_limits, "TEXT_BLOCK_CHARS", 1000)
     text, offset = "", 0
     while offset is not None:
         block = ask(bank, "text", seq=shown["seq"], path=message["more"], offset=offset)
@@ -347,7 +348,7 @@ def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
 
 
 def test_what_to_check_first_is_what_the_command_lists_and_only_at_the_newest_position(bank: Bank) -> None:
-    listed = command("review", SAMPLE, "--verdicts", limits.DOUBTS_SHOWN, "--json", cwd=SAMPLE).json
+    listed = command("review", SAMPLE, "--verdicts", page_limits.DOUBTS_SHOWN, "--json", cwd=SAMPLE).json
     found = answer(bank, "doubts", {}, argument=str(SAMPLE))
     assert found["total"] == listed["doubtful"] > 0 and found["command"].endswith(f"--verdicts {found['total']}")
     for row, wanted in zip(found["rows"], listed["verdicts"], strict=True):

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard import ExportOptions, write_page
+from rbank_es.dashboard import ExportOptions, page_limits, write_page
 from rbank_es.dashboard.app_script import app_script, app_style, asset, module_order
 from rbank_es.dashboard.exported_page import exported_page, newest_runs, page_data, whole_runs
 from rbank_es.dashboard.packed_data import LineTable, compact_json, gzipped, packed_column, packed_table
@@ -140,7 +139,7 @@ def test_without_a_script_the_page_has_the_newest_runs(sample_page: str) -> None
 
 
 def test_the_newest_runs_go_in_whole_with_places_kept_for_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PAGE_WHOLE_RUNS", 4)
+    monkeypatch.setattr(page_limits, "PAGE_WHOLE_RUNS", 4)
     runs = [f"r{i}" for i in range(10)]
     assert whole_runs(runs, frozenset(), ()) == ["r9", "r8", "r7", "r6"]
     assert whole_runs(runs, frozenset({"r1", "r2", "r9"}), ()) == ["r9", "r8", "r2", "r1"]
@@ -149,8 +148,8 @@ def test_the_newest_runs_go_in_whole_with_places_kept_for_failures(monkeypatch: 
 
 
 def test_old_runs_are_counted_without_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PAGE_LISTED_RUNS", 5)
-    monkeypatch.setattr(limits, "PAGE_WHOLE_RUNS", 2)
+    monkeypatch.setattr(page_limits, "PAGE_LISTED_RUNS", 5)
+    monkeypatch.setattr(page_limits, "PAGE_WHOLE_RUNS", 2)
     with Bank.open(SAMPLE) as bank, bank.as_of() as view:
         data = page_data(bank, view, ExportOptions())
         rows = sorted(view.rows("runs"), key=lambda row: row["started_seq"])
@@ -216,7 +215,7 @@ def test_markup_is_escaped_by_construction() -> None:
     assert join("<b>", element("i", "&", title='"')) == '&lt;b&gt;<i title="&quot;">&amp;</i>'
     assert escape(escape("<")) == "&lt;"
     assert shorten("a\n b\x07" + "c" * 500, 10) == "a b\\x07cc…"
-    assert len(shorten("x" * 10**7)) == limits.DASHBOARD_TEXT_CHARS
+    assert len(shorten("x" * 10**7)) == page_limits.DASHBOARD_TEXT_CHARS
 
 
 def test_the_page_is_written_whole_in_place_of_an_older_one(tmp_path: Path, sample_page: str) -> None:

@@ -14,7 +14,8 @@ from threading import Thread
 import msgspec
 import pytest
 
-from rbank_es import Bank, limits
+from rbank_es import Bank
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.page_server import listen
 from rbank_es.errors import BadInput
@@ -105,7 +106,7 @@ def test_without_prompts_no_answer_holds_one() -> None:
 def test_eight_viewers_follow_while_a_loop_writes_and_one_that_never_reads_costs_nobody(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found, ExitStack() as stack:
         begin = bank.position
-        viewers = [stack.enter_context(found.follow(begin)) for _ in range(limits.LIVE_VIEWERS)]
+        viewers = [stack.enter_context(found.follow(begin)) for _ in range(page_limits.LIVE_VIEWERS)]
         assert found.get(f"/api/v1/live?after={begin}").status == 503
         writer = Thread(target=write_runs, args=(tmp_path / "b", 20))
         writer.start()
@@ -138,7 +139,7 @@ def last_told(viewer: socket.socket, wanted: int) -> int:
 
 def test_a_viewer_that_went_away_leaves_its_place_to_another(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found:
-        for _ in range(limits.LIVE_VIEWERS):
+        for _ in range(page_limits.LIVE_VIEWERS):
             found.follow(bank.position).close()
         end = time.monotonic() + 10
         while True:
@@ -208,7 +209,7 @@ def test_a_damaged_log_is_told_and_names_no_file(tmp_path: Path) -> None:
 
 def test_a_statement_that_takes_too_long_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
-        monkeypatch.setattr(limits, "STATEMENT_S", 0.0)
+        monkeypatch.setattr(page_limits, "STATEMENT_S", 0.0)
         monkeypatch.setattr("rbank_es.projections.view_rows._STEPS", 1)
         reply = found.get("/api/v1/runs?q=light")
         assert reply.status == 503 and "may take 0 s" in reply.json()["error"]

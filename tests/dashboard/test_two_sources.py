@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import answer
 from rbank_es.dashboard.exported_page import ExportOptions, page_data
 from rbank_es.errors import BadInput, NotInBank
@@ -148,7 +148,7 @@ def test_lists_are_filtered_sorted_and_paged_alike(sample: Bank, tmp_path: Path,
 
 
 def test_runs_before_the_newest_are_counted_in_groups_that_their_links_open(tmp_path: Path) -> None:
-    number = limits.OVERVIEW_RUNS + 2 * limits.OVERVIEW_GROUP_RUNS + 5
+    number = page_limits.OVERVIEW_RUNS + 2 * page_limits.OVERVIEW_GROUP_RUNS + 5
     verdicts: list[VerdictValue | None] = [("success", "failure", None)[n % 7 % 3] for n in range(number)]
     with Bank.create("memory:") as bank:
         for n, verdict in enumerate(verdicts):
@@ -162,7 +162,7 @@ def test_runs_before_the_newest_are_counted_in_groups_that_their_links_open(tmp_
             counted, rest = Counter(verdict or "none" for verdict in rest[: group["runs"]]), rest[group["runs"] :]
             opened = served(bank, ("runs", {"after": group["after"], "limit": str(group["runs"])}))["rows"]
             assert Counter(row["verdict"] or "none" for row in opened) == counted == group["verdicts"]
-        assert len(overview["runs"]) == len(rest) == limits.OVERVIEW_RUNS
+        assert len(overview["runs"]) == len(rest) == page_limits.OVERVIEW_RUNS
         compare(bank, [("overview", {"at": str(at)}) for at in (bank.position, bank.position * 9 // 10, 0)], tmp_path)
 
 

@@ -26,6 +26,7 @@ from rbank_es import Bank, limits
 from rbank_es.errors import RBankError
 from rbank_es.events import RunStarted
 from rbank_es.events.codec import TYPES
+from rbank_es.log.file import run_index
 from rbank_es.testing import note
 
 SEED, USES_S, TICK_S = 20261122, 10, 0.01
@@ -136,7 +137,7 @@ def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bank of several segments, from the first runs of the sample."""
     monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "trial" / "cache"))
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 60_000)
-    monkeypatch.setattr(limits, "INDEX_SAVED_BYTES", 1)
+    monkeypatch.setattr(run_index, "SAVED_BYTES", 1)
     with Bank.open(SAMPLE) as sample:
         sample.copy(120, tmp_path / "sound").close()
     with Bank.open(tmp_path / "sound") as bank:

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
 from rbank_es.sandbox import pool as pool_module
-from rbank_es.sandbox.pool import SandboxPool
+from rbank_es.sandbox.pool import STARTERS, SandboxPool
 from rbank_es.sandbox.process import SandboxProcess
 from tests.cli_runner import COMMAND, environment, run
 from tests.faults.disk import Disk, no_space
@@ -138,12 +137,12 @@ def test_whoever_is_interrupted_does_not_wait_for_sandboxes_that_are_starting(mo
         return Starting()
 
     monkeypatch.setattr(pool_module, "start_session", start)
-    with SandboxPool(limits.SANDBOX_STARTERS + 1) as pool:
-        for _ in range(limits.SANDBOX_STARTERS):
+    with SandboxPool(STARTERS + 1) as pool:
+        for _ in range(STARTERS):
             assert begun.acquire(timeout=PATIENCE_S)
     assert not ended.acquire(timeout=0.05), "closed before any was ready"
     go_on.set()
-    for _ in range(limits.SANDBOX_STARTERS):
+    for _ in range(STARTERS):
         assert ended.acquire(timeout=PATIENCE_S)
     with pytest.raises(SandboxUnavailable, match="closed"):
         pool.take(pool.settings)

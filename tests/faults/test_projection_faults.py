@@ -304,7 +304,7 @@ def test_a_catch_up_that_is_broken_off_keeps_whole_batches(
     models: ReadModels, module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second batch fails: the first stays, with its checkpoint."""
-    monkeypatch.setattr("rbank_es.limits.PROJECTION_BATCH_EVENTS", 5)
+    monkeypatch.setattr("rbank_es.projections.projection.BATCH_EVENTS", 5)
     real, calls = getattr(module, name), list[int]()
 
     def second_fails(*args: object, **kwargs: object) -> None:
@@ -323,7 +323,7 @@ def test_a_catch_up_that_is_broken_off_keeps_whole_batches(
 PROCESS = """
 import os, signal, sys
 from pathlib import Path
-from rbank_es import limits
+from rbank_es.projections import projection
 from rbank_es.projections import builder as files
 from rbank_es.projections.read_models import ReadModels
 from tests.fakes import FakeLog
@@ -337,7 +337,7 @@ if deed == "die":
     files.keep_temporary_in_memory = lambda c: (c.execute("PRAGMA cache_size = 1"), real(c))[1]
     log.sync = lambda: os.kill(os.getpid(), signal.SIGKILL)
 else:
-    limits.PROJECTION_BATCH_EVENTS = 3
+    projection.BATCH_EVENTS = 3
     Path(sys.argv[3]).touch()
     while not Path(sys.argv[4]).exists():
         pass

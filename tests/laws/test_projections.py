@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.events import Event, PolicyChoice, PolicySet
 from rbank_es.policies import Bm25V1
-from rbank_es.projections import all_projections
+from rbank_es.projections import all_projections, projection
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from rbank_es.state import Due, State, active, counted_uses, fold, usage, wins
@@ -124,7 +124,7 @@ def test_live_equals_rebuild_equals_fold(log: list[Event], chosen: list[int], si
 
     So does a copy in memory of a file that is behind.
     """
-    with place() as path, patch.object(limits, "PROJECTION_BATCH_EVENTS", size):
+    with place() as path, patch.object(projection, "BATCH_EVENTS", size):
         models, fake = ReadModels.open(path), FakeLog(log)
         for cut in bounds(log, chosen):
             models.catch_up(fake, upto=cut)
@@ -235,7 +235,7 @@ def test_ranking_as_of_equals_ranking_replayed(
     k: int,
 ) -> None:
     """Ids, order and exact scores, live and as of, whether the index was grown, rebuilt or made for the view."""
-    with place() as path, patch.object(limits, "PROJECTION_BATCH_EVENTS", 3):
+    with place() as path, patch.object(projection, "BATCH_EVENTS", 3):
         models, replayed = ReadModels.open(path), path.with_name("replayed.sqlite")
         for cut in bounds(log, chosen):
             models.catch_up(FakeLog(log), upto=cut)

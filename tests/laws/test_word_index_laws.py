@@ -20,7 +20,7 @@ from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Filters, Formula, ItemIndex, QueryWord, RankedItem, RetrievalPolicy, WordRanking
 from rbank_es.policies.retrieval import ItemFacts
 from rbank_es.policies.word_relevance import rank_documents
-from rbank_es.projections import active_texts, posting_tables
+from rbank_es.projections import active_texts, posting_tables, projection
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
@@ -110,7 +110,7 @@ def small_blocks(batch: int = 3) -> Iterator[None]:
     with (
         patch.multiple(posting_tables, _BLOCK=8, _SMALL=4, _LENGTHS=3, _READ_AT_ONCE=2),
         patch.multiple(active_texts, _CHUNK=3, _SNAPSHOT=2),
-        patch.object(limits, "PROJECTION_BATCH_EVENTS", batch),
+        patch.object(projection, "BATCH_EVENTS", batch),
     ):
         yield
 

@@ -10,6 +10,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.log import EventLog
 from rbank_es.log import lines as line_format
+from rbank_es.log.file import run_index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import Clock, EventLogContract
 
@@ -53,8 +54,8 @@ class TestFileLogOfManySegments(TestFileLog):
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "SEGMENT_BYTES", 1_500)
         # Reading by run and type goes through index files, however few events there are.
-        for name in ("INDEX_SAVED_BYTES", "INDEXED_READ_EVENTS", "INDEXED_READ_SHARE"):
-            monkeypatch.setattr(limits, name, 1)
+        for name in ("SAVED_BYTES", "SPARSE_EVENTS", "SPARSE_SHARE"):
+            monkeypatch.setattr(run_index, name, 1)
 
 
 class TestFileLogInSmallBlocks(TestFileLog):

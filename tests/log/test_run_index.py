@@ -27,7 +27,7 @@ from tests.processes import alone
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Close a segment after few events, and write each index at once."""
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 6_000)
-    monkeypatch.setattr(limits, "INDEX_SAVED_BYTES", 1)
+    monkeypatch.setattr(run_index, "SAVED_BYTES", 1)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_another_process_finds_the_index_and_checks_no_line_of_other_runs(
 def test_rare_types_are_read_by_the_index_where_there_is_one(
     log: FileLog, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "INDEXED_READ_EVENTS", 10)
+    monkeypatch.setattr(run_index, "SPARSE_EVENTS", 10)
     log.append([run("r3", "rare")])
     of_run(log, "r3")
     decoded.clear()
@@ -219,7 +219,7 @@ def test_reading_by_run_is_reading_all_and_choosing(
 ) -> None:
     place = tmp_path_factory.mktemp("law") / "bank"
     with pytest.MonkeyPatch.context() as patch, FileLog.create(place, unsafe_no_sync=True) as log:
-        patch.setattr(limits, "INDEX_SAVED_BYTES", saved)
+        patch.setattr(run_index, "SAVED_BYTES", saved)
         for group in groups:
             log.append([called(name, "x" * n) if tool else note("x" * n, run=name) for name, tool, n in group])
             of_run(log, "a")

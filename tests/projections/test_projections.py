@@ -433,7 +433,7 @@ def test_a_decision_about_what_is_extracted_later_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """Nor does one under another item's id; whether all of it is in one batch or not."""
-    monkeypatch.setattr("rbank_es.limits.PROJECTION_BATCH_EVENTS", size)
+    monkeypatch.setattr("rbank_es.projections.projection.BATCH_EVENTS", size)
     early, wrong = consolidated("e1", ("add", LIMIT, ())), consolidated("e1", ("add", GUESS, ()), ("merge", LIMIT, ()))
     log = FakeLog(
         stamped([early, extracted("e1", LIMIT, GUESS), wrong, MemoriesForgotten(ids=(LIMIT.id,), policy="p")])
@@ -445,7 +445,7 @@ def test_a_decision_about_what_is_extracted_later_changes_nothing(
 
 def test_progress_is_told_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the position reached and the one wanted, in a rebuild and in a catch-up."""
-    monkeypatch.setattr("rbank_es.limits.PROJECTION_BATCH_EVENTS", 10)
+    monkeypatch.setattr("rbank_es.projections.projection.BATCH_EVENTS", 10)
     told: list[tuple[int, int]] = []
     models = ReadModels.open(tmp_path / "p.sqlite")
     models.catch_up(FakeLog(STORY), upto=12, on_batch=lambda *at: told.append(at))
@@ -455,7 +455,7 @@ def test_progress_is_told_batch_by_batch(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_batch_ends_early_when_it_holds_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So a few events with long texts don't fill the memory."""
-    monkeypatch.setattr("rbank_es.limits.PROJECTION_BATCH_CHARS", 10)
+    monkeypatch.setattr("rbank_es.projections.projection.BATCH_CHARS", 10)
     told: list[int] = []
     ReadModels.open(tmp_path / "p.sqlite").catch_up(FakeLog(STORY), on_batch=lambda at, _: told.append(at))
     assert told[:3] == [1, 10, 12]

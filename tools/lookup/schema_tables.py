@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
     from rbank_es.sparql.source import Source
 
+_TEXT_CHARS, _WORDS = 200, 8
+"""Characters of the texts of individuals that a search reads (longer ones name nothing), and words that it uses."""
+
 
 Value = TypeVar("Value")
 
@@ -268,7 +271,7 @@ def _fit(wanted: list[str], words: list[str]) -> float:
 
 def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
     """Return things of the data with all the words in one short text, which is their `label`, or in the local name."""
-    wanted = words_of(text)[: limits.SEARCHED_WORDS]
+    wanted = words_of(text)[:_WORDS]
     if not wanted or not tables.schema.individuals:
         return []
     # The query can't rank, so more rows are read than hits are wanted.
@@ -294,7 +297,7 @@ def _individuals_query(wanted: list[str], rows: int) -> str:
     in_text, in_name = (
         " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
     )
-    most = limits.SEARCHED_TEXT_CHARS
+    most = _TEXT_CHARS
     return (
         f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && ?class NOT IN ({modelling})) "
         f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {most} && {in_text}) }} "

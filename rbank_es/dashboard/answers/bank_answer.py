@@ -9,6 +9,7 @@ from typing import Any
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.event_texts import text_of
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.events import (
     BankCreated,
@@ -89,7 +90,7 @@ def bank_facts(bank: Bank, head: int, argument: str) -> dict[str, Any]:
     purpose = bank.text(first.purpose) if isinstance(first, BankCreated) else None
     return {
         **{"name": bank.name, "argument": argument, "id": bank.id, "head_digest": bank.head(head).digest},
-        "purpose": cut(purpose, limits.DASHBOARD_PURPOSE_CHARS) or "",
+        "purpose": cut(purpose, page_limits.DASHBOARD_PURPOSE_CHARS) or "",
         "forked_from": forked_from(bank, head),
     }
 
@@ -138,16 +139,16 @@ def time_marks(bank: Bank, newest: View) -> dict[str, Any]:
     kinds["notable"] = [event.seq for event in notable]
     return {
         "head": head,
-        "notable": [notable_mark(event) for event in notable[-limits.NOTABLE_EVENTS :]],
+        "notable": [notable_mark(event) for event in notable[-page_limits.NOTABLE_EVENTS :]],
         "kinds": {name: binned((seq for seq in found if seq), head) for name, found in kinds.items()},
     }
 
 
 def binned(positions: Iterable[int], head: int) -> list[int]:
-    """Return how many positions of a log of `head` events fall into each of `limits.TIME_BINS` equal bins."""
-    counts = [0] * limits.TIME_BINS
+    """Return how many positions of a log of `head` events fall into each of `page_limits.TIME_BINS` equal bins."""
+    counts = [0] * page_limits.TIME_BINS
     for seq in positions:
-        counts[(seq - 1) * limits.TIME_BINS // head] += 1
+        counts[(seq - 1) * page_limits.TIME_BINS // head] += 1
     return counts
 
 
@@ -155,7 +156,7 @@ def notable_mark(event: Event) -> dict[str, Any]:
     """Return a notable event for the slider: position, type, time, and what it did in a few words."""
     return {
         **{"seq": event.seq, "type": type_of(event), "time": event.at},
-        "text": cut(_words(event), limits.LIST_TEXT_CHARS),
+        "text": cut(_words(event), page_limits.LIST_TEXT_CHARS),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.run_answer import run_facts
 from rbank_es.errors import BadInput
@@ -25,8 +25,8 @@ def changes_answer(asked: PageQuestion) -> dict[str, Any]:
     items, verdicts = asked.view.changed_states(since), asked.view.changed_verdicts(since)
     return {
         **{"from": since, "runs": len(begun), "policies": _policies(asked, since)},
-        "items": {"total": len(items), "rows": [_item(asked, *row) for row in items[: limits.LIST_ROWS_MOST]]},
-        "verdicts": {"total": len(verdicts), "rows": _verdicts(asked, verdicts[: limits.LIST_ROWS_MOST])},
+        "items": {"total": len(items), "rows": [_item(asked, *row) for row in items[: page_limits.LIST_ROWS_MOST]]},
+        "verdicts": {"total": len(verdicts), "rows": _verdicts(asked, verdicts[: page_limits.LIST_ROWS_MOST])},
     }
 
 

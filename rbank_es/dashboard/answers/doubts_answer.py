@@ -8,6 +8,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.doubt_report import doubt_facts
 from rbank_es.bank.verdict_review import DoubtfulVerdict
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.projections.view import View
 from rbank_es.system.command_lines import whole_command
@@ -28,7 +29,7 @@ def doubts_of(bank: Bank, view: View, argument: str) -> dict[str, Any]:
     return {
         "total": len(found),
         "command": whole_command("review", [argument], options),
-        "rows": [_row(argument, bank, view, each) for each in found[: limits.DOUBTS_SHOWN]],
+        "rows": [_row(argument, bank, view, each) for each in found[: page_limits.DOUBTS_SHOWN]],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.events import ContextBuilt, Erased, Event, LmCalled, Ref, type_of
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import ItemText
@@ -21,7 +21,7 @@ _UNSEEN = frozenset({"run", "request_key", "config_digest", "calls"})
 """Fields that say nothing to a reader: digests, ids of calls, and the run that was asked for."""
 
 
-def shown_event(event: Event, *, prompts: bool = True, chars: int = limits.EVENT_TEXT_CHARS) -> Shown:
+def shown_event(event: Event, *, prompts: bool = True, chars: int = page_limits.EVENT_TEXT_CHARS) -> Shown:
     """Return a resolved event for a page: position, time, type, its facts that are set, and the beginnings of texts.
 
     A text is {text, chars, more}: its beginning, its whole length, and the path of the whole, None where this is all.
@@ -115,7 +115,7 @@ def _shown(event: Event, name: str, value: Any, chars: int, *, hidden: bool) -> 
         messages = messages_of(value)
         return [
             {"role": each["role"], "text": beginning(each["text"], f"{name}.{number}", chars, hidden=hidden)}
-            for number, each in enumerate(messages[: limits.PROMPT_MESSAGES])
+            for number, each in enumerate(messages[: page_limits.PROMPT_MESSAGES])
         ]
     if _is_list(value):
         return [_entry(entry, f"{name}.{number}", chars, hidden=hidden) for number, entry in enumerate(value)]

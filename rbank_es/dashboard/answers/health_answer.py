@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rbank_es import limits
 from rbank_es.bank.health_report import Measured, health_of, measures_of
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion
 
 
@@ -29,7 +29,7 @@ def _measure(each: Measured) -> dict[str, Any]:
     }
 
 
-def thinned(rows: Sequence[Any], most: int = limits.OVERVIEW_POINTS) -> list[Any]:
+def thinned(rows: Sequence[Any], most: int = page_limits.OVERVIEW_POINTS) -> list[Any]:
     """Return at most so many rows: the last of each of as many equal groups of neighbours."""
     groups = min(len(rows), most)
     return [rows[(number + 1) * len(rows) // groups - 1] for number in range(groups)]

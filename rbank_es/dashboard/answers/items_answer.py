@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut, listed
 from rbank_es.errors import NotInBank
 from rbank_es.events import ItemsLinked
@@ -101,7 +101,7 @@ def _warning(back: Sequence[Mapping[str, Any]]) -> str | None:
 def _forward(view: View, id: str) -> dict[str, Any]:
     hits = view.rows("lineage_edges", source_kind="item", source=id, relation="hit_in")
     given = sorted(view.rows("item_exposures", item=id), key=lambda row: (-row["seq"], row["run"], row["way"]))
-    runs = [_use(view, row) for row in given[: limits.LIST_ROWS_MOST]]
+    runs = [_use(view, row) for row in given[: page_limits.LIST_ROWS_MOST]]
     return {"searches": len(hits), "total": len(given), "runs": runs}
 
 

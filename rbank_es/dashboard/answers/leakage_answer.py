@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut, listed
 
 GROUPS = ("tool", "run", "flag")
@@ -35,7 +35,7 @@ def leakage_answer(asked: PageQuestion) -> dict[str, Any]:
 def _by_tool(asked: PageQuestion) -> dict[str, Any]:
     rows = asked.view.rows("leakage_by_tool")
     rows.sort(key=lambda row: (-(row["total_chars_returned"] or 0), row["tool"]))
-    return {"total": len(rows), "next": None, "rows": rows[: limits.LIST_ROWS_MOST]}
+    return {"total": len(rows), "next": None, "rows": rows[: page_limits.LIST_ROWS_MOST]}
 
 
 def _by_run(asked: PageQuestion) -> dict[str, Any]:
@@ -47,4 +47,4 @@ def _by_run(asked: PageQuestion) -> dict[str, Any]:
 def _by_flag(asked: PageQuestion) -> dict[str, Any]:
     rows = asked.view.rows("red_flags")
     rows.sort(key=lambda row: (-row["seq"], row["flag"]))
-    return {"total": len(rows), "next": None, "rows": rows[: limits.LIST_ROWS_MOST]}
+    return {"total": len(rows), "next": None, "rows": rows[: page_limits.LIST_ROWS_MOST]}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import NONE, PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_rows
 
@@ -23,8 +23,8 @@ def overview_answer(asked: PageQuestion) -> dict[str, Any]:
     decided = [row["verdict"] for row in runs if row["verdict"] in DECIDED]
     scored = [row["score"] for row in runs if row["score"] in DECIDED]
     states = Counter(state for (state,) in view.pick("items", ("state",)))
-    failed = view.page("runs", [RowCondition(("verdict",), "is", "failure")], limit=limits.OVERVIEW_FAILURES)
-    used = view.page("items", [RowCondition(("uses",), "after", 0)], sort="-uses", limit=limits.OVERVIEW_ITEMS)
+    failed = view.page("runs", [RowCondition(("verdict",), "is", "failure")], limit=page_limits.OVERVIEW_FAILURES)
+    used = view.page("items", [RowCondition(("uses",), "after", 0)], sort="-uses", limit=page_limits.OVERVIEW_ITEMS)
     half = len(decided) // 2
     return {
         "learning": {**_tally(decided), "halves": [_tally(decided[:half]), _tally(decided[half:])]},
@@ -33,7 +33,7 @@ def overview_answer(asked: PageQuestion) -> dict[str, Any]:
         "flags": len(view.rows("red_flags")),
         "runs": [
             {**{name: row[name] for name in ("run", "verdict", "score")}, "started": row["started_seq"]}
-            for row in reversed(runs[-limits.OVERVIEW_RUNS :])
+            for row in reversed(runs[-page_limits.OVERVIEW_RUNS :])
         ],
         "older": _groups(runs),
         "failures": [
@@ -64,8 +64,8 @@ def _groups(runs: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]]:
 
     `after` is the run that began next: behind it, a list of runs, newest first, goes on with the group.
     """
-    older = len(runs) - limits.OVERVIEW_RUNS
-    size = max(limits.OVERVIEW_GROUP_RUNS, -(-older // limits.OVERVIEW_GROUPS))
+    older = len(runs) - page_limits.OVERVIEW_RUNS
+    size = max(page_limits.OVERVIEW_GROUP_RUNS, -(-older // page_limits.OVERVIEW_GROUPS))
     made = []
     for begin in range(0, older, size):
         end = min(begin + size, older)
@@ -85,7 +85,7 @@ def _given(asked: PageQuestion, run: str) -> list[dict[str, Any]]:
 
 def _growth(asked: PageQuestion) -> list[dict[str, int]]:
     """Return the number of active items at evenly spaced positions."""
-    points = min(limits.OVERVIEW_POINTS, asked.position)
+    points = min(page_limits.OVERVIEW_POINTS, asked.position)
     changes = iter(asked.view.active_changes())
     change, active, made = next(changes, None), 0, []
     for number in range(1, points + 1):

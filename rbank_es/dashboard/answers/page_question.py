@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.dashboard import page_limits
 from rbank_es.errors import BadInput, LimitExceeded
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class PageQuestion:
     def text(self, name: str) -> str | None:
         """Return a parameter; None where it is missing or empty. Raises `LimitExceeded`."""
         value = self._given.get(name) or None
-        if value is not None and len(value) > limits.PARAMETER_CHARS:
-            raise LimitExceeded(f"characters of {name}", len(value), limits.PARAMETER_CHARS, "ask for less")
+        if value is not None and len(value) > page_limits.PARAMETER_CHARS:
+            raise LimitExceeded(f"characters of {name}", len(value), page_limits.PARAMETER_CHARS, "ask for less")
         return value
 
     def needed(self, name: str) -> str:
@@ -107,11 +107,11 @@ class PageQuestion:
         if name not in sorts:
             raise BadInput(f"can't sort by {name[:40]!r}: there are {', '.join(sorts)}")
         sign = "-" if sort.startswith("-") else ""
-        limit = self.number("limit", limits.LIST_ROWS, 1, limits.LIST_ROWS_MOST)
+        limit = self.number("limit", page_limits.LIST_ROWS, 1, page_limits.LIST_ROWS_MOST)
         return self.view.page(view, conditions, sort=sign + sorts[name], after=self.text("after"), limit=limit)
 
 
-def cut(text: str | None, most: int = limits.LIST_TEXT_CHARS) -> str | None:
+def cut(text: str | None, most: int = page_limits.LIST_TEXT_CHARS) -> str | None:
     """Return the beginning of a text; None for None."""
     return None if text is None else text[:most]
 

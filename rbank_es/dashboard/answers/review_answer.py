@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.overview_answer import wants_look
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.system.command_lines import whole_command
@@ -28,7 +28,7 @@ def _verdicts(asked: PageQuestion) -> dict[str, Any]:
 
     picked = (dict(zip(LOOKED_AT, row, strict=True)) for row in asked.view.pick("runs", LOOKED_AT))
     runs = tuple(row["run"] for row in picked if wants_look(row))
-    shown = asked.view.page("runs", [RowCondition(("run",), "among", runs[: limits.LIST_ROWS_MOST])])
+    shown = asked.view.page("runs", [RowCondition(("run",), "among", runs[: page_limits.LIST_ROWS_MOST])])
     return _part([_verdict(asked, row) for row in shown.rows], len(runs))
 
 
@@ -47,7 +47,7 @@ def _verdict(asked: PageQuestion, row: Mapping[str, Any]) -> dict[str, Any]:
 def _pending(asked: PageQuestion) -> dict[str, Any]:
     from rbank_es.projections.paged_view import RowCondition
 
-    page = asked.view.page("items", [RowCondition(("state",), "is", "pending")], limit=limits.LIST_ROWS_MOST)
+    page = asked.view.page("items", [RowCondition(("state",), "is", "pending")], limit=page_limits.LIST_ROWS_MOST)
     return _part([_item(row, "it waits for a person") | _admission(asked, row) for row in page.rows], page.total)
 
 
@@ -63,7 +63,7 @@ def _losing(asked: PageQuestion) -> dict[str, Any]:
     shown = [
         _item(row, f"lost {row['losses']:,} of {row['wins'] + row['losses']:,} decided uses")
         | {"command": whole_command("retract", [asked.argument, row["id"]], "--because TEXT")}
-        for row in rows[: limits.LIST_ROWS_MOST]
+        for row in rows[: page_limits.LIST_ROWS_MOST]
     ]
     return _part(shown, len(rows))
 

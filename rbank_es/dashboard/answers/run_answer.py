@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.event_answer import beginning, shown_event
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_row
@@ -46,8 +46,8 @@ def _whole(asked: PageQuestion, row: dict[str, Any]) -> dict[str, Any]:
     made = run_row(asked.bank, row)
     return {
         **made,
-        **{name: cut(made[name], limits.RUN_TEXT_CHARS) for name in ("task", "reason", "score_reason")},
-        **{name: cut(row[name], limits.RUN_TEXT_CHARS) for name in ("answer", "sparql", "error")},
+        **{name: cut(made[name], page_limits.RUN_TEXT_CHARS) for name in ("task", "reason", "score_reason")},
+        **{name: cut(row[name], page_limits.RUN_TEXT_CHARS) for name in ("answer", "sparql", "error")},
         **{"finished": row["finished_seq"], "ended": row["finished_at"], "answer_chars": row["answer_chars"]},
         **{name: row[name] for name in ("level", "family", "suite", "mode", "error_code", "cost_usd", "duration_s")},
         **{name: row[name] for name in ("iterations", "iterations_max", "rollout_group", "rollout_index")},
@@ -57,14 +57,14 @@ def _whole(asked: PageQuestion, row: dict[str, Any]) -> dict[str, Any]:
 def events_of(asked: PageQuestion, id: str) -> tuple[list[dict[str, Any]], int | None]:
     """Return the events of a run behind the position `after`, and the position behind which to go on (None: no more).
 
-    At most `limits.RUN_EVENTS`, and `limits.ANSWER_BYTES` of JSON: one event at least.
+    At most `page_limits.RUN_EVENTS`, and `page_limits.ANSWER_BYTES` of JSON: one event at least.
     """
     after, size = asked.number("after", 0, 0, 10**15), 0
     shown: list[dict[str, Any]] = []
     for event in asked.bank.events(after=after, point=asked.position, run=id, resolve=True):
         made = shown_event(event, prompts=asked.prompts)
         size += len(msgspec.json.encode(made))
-        if shown and (len(shown) == limits.RUN_EVENTS or size > limits.ANSWER_BYTES):
+        if shown and (len(shown) == page_limits.RUN_EVENTS or size > page_limits.ANSWER_BYTES):
             return shown, shown[-1]["seq"]
         shown.append(made)
     return shown, None
@@ -92,7 +92,7 @@ def _verdict(asked: PageQuestion, each: RankedJudgment) -> dict[str, Any]:
 
 
 def _words(asked: PageQuestion, text: Text) -> str | None:
-    return cut(asked.bank.text(text), limits.RUN_TEXT_CHARS)
+    return cut(asked.bank.text(text), page_limits.RUN_TEXT_CHARS)
 
 
 def _given(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def _layers(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
     made = []
     for number, layer in enumerate(latest.layers):
         text = latest.texts[number] if number < len(latest.texts) else None
-        shown = beginning(text, f"texts.{number}", limits.EVENT_TEXT_CHARS, hidden=not asked.prompts)
+        shown = beginning(text, f"texts.{number}", page_limits.EVENT_TEXT_CHARS, hidden=not asked.prompts)
         facts = {"layer": layer.layer, "chars": layer.chars, "budget": layer.budget, "truncated": layer.truncated}
         made.append(facts | {"seq": latest.seq, "text": None if text is None else shown})
     return made

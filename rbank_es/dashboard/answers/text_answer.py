@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.event_answer import PROMPT_FIELDS, text_at
 from rbank_es.dashboard.answers.page_question import PageQuestion
 from rbank_es.errors import NotInBank
@@ -24,9 +24,9 @@ def text_answer(asked: PageQuestion) -> dict[str, Any]:
         raise NotInBank(path[:80], asked.position, kind=f"text of the event at {seq:,}:") from None
     if left_out:
         raise NotInBank(path[:80], asked.position, kind="text", advice="prompts are left out here")
-    following = None if text is None or offset + limits.TEXT_BLOCK_CHARS >= len(text) else offset
+    following = None if text is None or offset + page_limits.TEXT_BLOCK_CHARS >= len(text) else offset
     return {
-        **{"seq": seq, "path": path, "text": None if text is None else text[offset:][: limits.TEXT_BLOCK_CHARS]},
+        **{"seq": seq, "path": path, "text": None if text is None else text[offset:][: page_limits.TEXT_BLOCK_CHARS]},
         "total": None if text is None else len(text),
-        "next": None if following is None else following + limits.TEXT_BLOCK_CHARS,
+        "next": None if following is None else following + page_limits.TEXT_BLOCK_CHARS,
     }

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.errors import BadInput, BankExists, LogCorruption, LogUnavailable
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, erasure, lines
@@ -261,7 +260,7 @@ class FileLog:
         head = self._heads.look().seq
         upto = head if upto is None else min(upto, head)
         wanted = Wanted(after, upto, frozenset(types))
-        return upto - after >= limits.INDEXED_READ_EVENTS and self._runs.is_sparse(wanted)
+        return self._runs.is_sparse(wanted)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

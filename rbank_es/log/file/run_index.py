@@ -31,6 +31,16 @@ from rbank_es.log.file.segments import Segment, SegmentCorruption, all_segments,
 from rbank_es.log.system_calls import ProcessCache
 from rbank_es.system.files import BankCache, opened
 
+_SEGMENTS_KEPT = 64
+"""Segments whose index a reader keeps: about 1 MB each."""
+
+SAVED_BYTES = 1 * limits.MIB
+"""Bytes of a segment that may be added to its index before this is written again: a process reads them in 10 ms."""
+
+SPARSE_EVENTS = 1_000
+SPARSE_SHARE = 16
+"""Windows of fewer events are read whole, and so are those of which one event in 16 is wanted: that is quicker."""
+
 _CRC_BYTES = 4
 _WINDOW_BYTES = 64 * limits.KIB
 _FORM = f"rbank-runs-1-{sys.byteorder}"
@@ -205,7 +215,9 @@ class RunIndex(ProcessCache):
                 yield from self._searched(part)
 
     def is_sparse(self, wanted: Wanted) -> bool:
-        """Return whether the index is there already, and says that few of the events between are wanted."""
+        """Return whether the window is long, its index is there already, and says that few of its events are wanted."""
+        if wanted.upto - wanted.after < SPARSE_EVENTS:
+            return False
         found = 0
         for segment, part in self._parts(wanted):
             with opened(segment.path) as fd, self.lock:
@@ -213,7 +225,7 @@ class RunIndex(ProcessCache):
             if runs is None:
                 return False
             found += runs.count(part)
-        return found * limits.INDEXED_READ_SHARE < wanted.upto - wanted.after
+        return found * SPARSE_SHARE < wanted.upto - wanted.after
 
     def _parts(self, wanted: Wanted) -> Iterator[tuple[Segment, Wanted]]:
         """Yield the segments that may hold wanted events, each with the part of the window that it covers."""
@@ -280,10 +292,10 @@ class RunIndex(ProcessCache):
                 tail = self._heads.look()
                 active = (tail.segment, tail.inode) == (segment, status.st_ino) and tail.sealed is None
                 runs.extend(fd, segment, tail.offset if active else status.st_size, self._reader.seed)
-                if not active or runs.offset - runs.saved_offset >= limits.INDEX_SAVED_BYTES:
+                if not active or runs.offset - runs.saved_offset >= SAVED_BYTES:
                     self._save(fd, segment, runs)
             self._segments[segment.name] = runs
-            while len(self._segments) > limits.INDEXED_SEGMENTS:
+            while len(self._segments) > _SEGMENTS_KEPT:
                 self._segments.pop(next(iter(self._segments)))
             return runs if runs.seq >= upto else None
         return None

@@ -3,7 +3,7 @@
 Pure: no network, no engine, the same for the same input. A query is parsed by our own grammar and changed at places
 that this found; rdflib's parser must then find the same form and LIMIT in the result, because a mistake of ours would
 send a query without a limit. rdflib can't be stopped, so it gets only queries that take it half a second at most
-(`QUERY_CONFIRMED_WEIGHT`); of others a warning says that one parser alone has read them.
+(`_CONFIRMED_WEIGHT`); of others a warning says that one parser alone has read them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from rbank_es.sparql.parser.tokens import (
 )
 from rbank_es.sparql.parser.tree import projected
 from rbank_es.sparql.results import TRIPLE, Form
+
+_CONFIRMED_WEIGHT = 1_500
+"""The largest query that rdflib confirms, in at most 0.5 s that nothing can stop; 5,000 tokens took it 10 s."""
 
 # Verdicts of rdflib that are kept: an agent often sends the same query again.
 _QUERIES_CONFIRMED = 256
@@ -260,7 +263,7 @@ def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[L
         message="too long or too deep for the second parser: only one has read it",
         alternative="it runs; fewer terms and brackets let both check its LIMIT",
     )
-    if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > limits.QUERY_CONFIRMED_WEIGHT:
+    if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > _CONFIRMED_WEIGHT:
         return (unconfirmed,)
     # The text for the engine itself, apart from what rdflib alone can't read in it.
     edits = [*edits, *edits_for_rdflib(parsed)]

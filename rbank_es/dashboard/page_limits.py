@@ -1,0 +1,64 @@
+"""The limits of the page and its server, as `rbank_es/limits.py` has those of all others."""
+
+from rbank_es.limits import KIB, MIB
+
+# Runs of an exported page with all their events: about 4 kB each, so 1.2 MB; runs of one block, unpacked at once.
+PAGE_WHOLE_RUNS = 300
+PAGE_BLOCK_RUNS = 50
+# Runs of an exported page with their words; of older ones it has only what is counted.
+PAGE_LISTED_RUNS = 2_000
+# Runs in the table that stands there without a script.
+PAGE_SUMMARY_RUNS = 50
+# A text of an event from this length on is kept as numbers of lines, which prompts share.
+PAGE_LINED_CHARS = 120
+# Rows of one table of the dashboard; more is for SQL and `--json`.
+DASHBOARD_ROWS = 200
+# Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
+DASHBOARD_TEXT_CHARS = 120
+DASHBOARD_NAME_CHARS = 60
+DASHBOARD_PURPOSE_CHARS = 500
+# Rows of one page of a list, usually and at most, and characters of each text in a row.
+LIST_ROWS = 100
+LIST_ROWS_MOST = 200
+LIST_TEXT_CHARS = 300
+# Characters of a run's task, answer and query on its page; and of each text of its events, which open in blocks.
+RUN_TEXT_CHARS = 4_000
+EVENT_TEXT_CHARS = 2_000
+# Characters of one block of a text of any length.
+TEXT_BLOCK_CHARS = 64 * KIB
+# Events of a run in one answer, and bytes of their JSON: a browser draws so much without a pause.
+RUN_EVENTS = 500
+ANSWER_BYTES = 1 * MIB
+# Messages of one recorded prompt that are shown apart; the whole of it opens in blocks.
+PROMPT_MESSAGES = 100
+# Changes that the time slider names, and bins in which it draws all others.
+NOTABLE_EVENTS = 1_000
+TIME_BINS = 200
+# Doubtful verdicts of one answer: a person checks so many at a sitting; the command lists all.
+DOUBTS_SHOWN = 10
+# Marks and points of the overview, and rows of its lists: more can't be told apart, or read.
+OVERVIEW_RUNS = 240
+# Groups of the runs before those, and the runs of one at least: a group of fewer takes as much room as their marks.
+OVERVIEW_GROUPS = 60
+OVERVIEW_GROUP_RUNS = 20
+OVERVIEW_POINTS = 200
+OVERVIEW_FAILURES = 5
+OVERVIEW_ITEMS = 10
+# Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
+PARAMETER_CHARS = 1_000
+# Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
+STATEMENT_S = 2.0
+# Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.
+REQUEST_LINE_BYTES = 8 * KIB
+REQUEST_HEAD_BYTES = 16 * KIB
+REQUEST_PARAMETERS = 20
+# Seconds in which a request must arrive, and its response be taken: the other end is on this machine.
+REQUEST_S = 5.0
+RESPONSE_S = 10.0
+# Requests that are worked on at once, and pages that follow a bank at once.
+SERVER_THREADS = 32
+LIVE_VIEWERS = 8
+# Seconds between signs of life to a page that follows, so that it notices when the server is gone.
+HEARTBEAT_S = 15.0
+# Random bytes of the address that lets a browser in: 192 bits.
+TOKEN_BYTES = 24
