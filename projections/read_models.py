@@ -21,12 +21,12 @@ from rbank_es.log.system_calls import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.projection import OnBatch
-from rbank_es.projections.view import View
-from rbank_es.projections.view_rows import ViewConnection
 from rbank_es.system.files import kind_of, replaceable, sweep_scratch
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
+    from rbank_es.projections.view import View
+    from rbank_es.projections.view_rows import ViewConnection
 
 # Positions whose views stay open in a process: the head, and the point in the past that somebody looks at.
 VIEWS_KEPT = 2
@@ -183,6 +183,10 @@ class ReadModels(ProcessCache):
                     "run: rbank-es project BANK"
                 )
             connection = _built_in_memory(log, seq)
+        # On use, because who only writes the file needs nothing of searches.
+        from rbank_es.projections.view import View
+        from rbank_es.projections.view_rows import ViewConnection
+
         shared = ViewConnection(connection)
         view = View(shared, seq)
         if key is not None:
@@ -202,6 +206,8 @@ class ReadModels(ProcessCache):
         return seq, line, epoch, 0, believed
 
     def _kept_view(self, key: _Key | None) -> View | None:
+        from rbank_es.projections.view import View
+
         with self.lock:
             shared = self._kept.get(key) if key is not None else None
             return View(shared, key[0]) if shared is not None and key is not None else None

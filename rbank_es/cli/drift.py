@@ -109,7 +109,7 @@ def _changes(iris: list[str], new: Source, old: Source | None) -> Changes:
 
 def _in_data(iris: Iterable[str], source: Source) -> frozenset[str]:
     """Return the IRIs that occur in the data of a source. Raises `QueryFailed` where these can't be queried."""
-    from rbank_es.sparql.term_lookup import is_valid_iri, terms_in_data
+    from rbank_es.sparql.source import is_valid_iri, terms_in_data
 
     asked = [iri for iri in dict.fromkeys(iris) if is_valid_iri(iri)]
     found: set[str] = set()

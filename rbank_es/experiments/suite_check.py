@@ -16,7 +16,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.experiments.given_answer import given_away, named_properties
-from rbank_es.experiments.limit_ties import broken_ties
 from rbank_es.experiments.query_mistakes import plausible_mistakes
 from rbank_es.experiments.suite import Suite
 from rbank_es.judging.gold import gold_of
@@ -26,6 +25,8 @@ from rbank_es.loop.tasks import Task
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.guard.guard import Checked
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.tokens import Edit, rewritten
+from rbank_es.sparql.parser.tree import Selection, projected, selections
 from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, dataset_of
 
@@ -276,3 +277,32 @@ class _Trial:
 
 def _holds(answer: Answer, words: str) -> bool:
     return any(plain(words) in plain(" ".join(cell.value for cell in row if cell is not None)) for row in answer.rows)
+
+
+def broken_ties(query: ParsedQuery) -> Iterator[tuple[str, str]]:
+    """Yield a pair of queries for each SELECT with a LIMIT or an OFFSET, subselects too.
+
+    Where the answers of a pair differ, the query's own answer depends on the engine.
+    """
+    for at, selection in _cuts(query):
+        columns = projected(selection)
+        if columns:
+            begin = " " if selection.ordered else " ORDER BY "
+            upwards, downwards = (
+                begin + " ".join(f"{order}(?{name})" for name in columns) + " " for order in ("ASC", "DESC")
+            )
+            yield rewritten(query.text, [Edit(at, at, upwards)]), rewritten(query.text, [Edit(at, at, downwards)])
+
+
+def _cuts(query: ParsedQuery) -> Iterator[tuple[int, Selection]]:
+    """Yield the offset at which each slice begins, with the SELECT whose rows it cuts."""
+    by_offset = {selection.offset: selection for selection in selections(query.tree)}
+    depth, current, seen = 0, dict[int, Selection](), set[int]()
+    for token in query.tokens:
+        depth += token.is_symbol("{", "(", "[") - token.is_symbol("}", ")", "]")
+        if token.offset in by_offset:
+            current[depth] = by_offset[token.offset]
+        # A slice is one cut, though it may have both words.
+        if token.keyword in ("LIMIT", "OFFSET") and depth in current and current[depth].offset not in seen:
+            seen.add(current[depth].offset)
+            yield token.offset, current[depth]

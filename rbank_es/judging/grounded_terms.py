@@ -17,8 +17,7 @@ from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.guard.names import uses
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.results import Answer, Form
-from rbank_es.sparql.source import Source, open_source
-from rbank_es.sparql.term_lookup import is_valid_iri, terms_in_data
+from rbank_es.sparql.source import Source, is_valid_iri, open_source, terms_in_data
 
 _COMMON = ("rdf", "rdfs", "owl", "xsd", "skos")
 """Prefixes that an answer may use without declaring them; others must be those of the source or of its query."""

@@ -10,7 +10,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.executors.executor import executor_class
 from rbank_es.judging.judges import needs_of
-from rbank_es.loop.overrides import extraction_policy
+from rbank_es.loop.settings import extraction_policy
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 from rbank_es.policies import governing
 

@@ -14,8 +14,8 @@ from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import contrastive_extract, extract, extract_common_patterns
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.judging.judges import policy_for
-from rbank_es.loop.overrides import extraction_policy
 from rbank_es.loop.run_stages import judgment_for_learning, standing_judgment
+from rbank_es.loop.settings import extraction_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

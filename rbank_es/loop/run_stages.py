@@ -36,16 +36,15 @@ from rbank_es.executors.executor import RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
-from rbank_es.extraction.merge_proposals import propose_merges
-from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of
+from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of, propose_merges
 from rbank_es.judging.checks import check
 from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
-from rbank_es.loop.overrides import consolidation_override, extraction_policy, overrides_of
 from rbank_es.loop.resources import LoopResources, registered_digest, registration
 from rbank_es.loop.rollouts import Rollout, best_of, question_of
+from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import FATAL, STOPPING
 from rbank_es.policies import LmJudging, selection_policy

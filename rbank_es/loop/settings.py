@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.context.layer import Preset, budgets_of, check_layers
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds
 from rbank_es.executors.executor import EXECUTORS
-from rbank_es.judging.judges import needs_of
+from rbank_es.judging.judges import judging_policy, needs_of
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import LmChoice
-from rbank_es.policies import chosen_policy
+from rbank_es.policies import ConsolidationPolicy, SuccessFailure, chosen_policy, governing, selection_policy
 from rbank_es.tools.runtime.run_meter import check_bounds
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.events.event import Setting
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 ExtractFrom = Literal["best", "contrastive"]
@@ -159,3 +163,49 @@ def _model(choice: LmChoice | None) -> dict[str, Any] | None:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def extraction_policy(bank: Bank | None, settings: LoopSettings | None = None) -> SuccessFailure:
+    """Return the bank's extraction policy, or a new bank's; settings may choose which rollouts it extracts from.
+
+    Raises `BadPolicy` for a policy that this release can't extract by.
+    """
+    policy = governing("extraction", bank.policy_choice("extraction") if bank is not None else None)
+    if not isinstance(policy, SuccessFailure):
+        raise BadPolicy(f"{policy.label} is no extraction policy")
+    given = settings.extract_from if settings is not None else None
+    return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
+
+
+def consolidation_override(bank: Bank, settings: LoopSettings) -> ConsolidationPolicy | None:
+    """Return the policy that the settings put in the place of the bank's; None if they choose none, or the bank's own.
+
+    Raises `BadPolicy` for a policy that decides about no candidates.
+    """
+    recorded, name = bank.policy_choice("consolidation"), settings.consolidation
+    if name is None or name == (governing("consolidation", None).name if recorded is None else recorded.name):
+        return None
+    policy = chosen_policy("consolidation", name)
+    if not isinstance(policy, ConsolidationPolicy):
+        raise BadPolicy(f"{policy.label} is no consolidation policy")
+    return policy
+
+
+def overrides_of(bank: Bank, settings: LoopSettings) -> dict[str, Setting]:
+    """Return the policies and settings that differ from the bank's, by kind or `kind.setting`. Raises `BadPolicy`."""
+    judging = judging_policy(bank)
+    consolidation = consolidation_override(bank, settings)
+    own = extraction_policy(bank)
+    given: dict[str, tuple[Setting | None, Setting | None]] = {
+        "judging": (settings.judge, judging.name),
+        "judging.supervised": (settings.supervised or None, judging.supervised),
+        "extraction.extract_from": (settings.extract_from, own.extract_from),
+        "consolidation": (consolidation.name if consolidation is not None else None, None),
+        # A single run is no selection, so it overrides none.
+        "selection.k": (settings.rollouts if settings.rollouts > 1 else None, _rollouts(bank)),
+    }
+    return {name: chosen for name, (chosen, usual) in given.items() if chosen is not None and chosen != usual}
+
+
+def _rollouts(bank: Bank) -> int:
+    return selection_policy(bank.policy_choice("selection")).k

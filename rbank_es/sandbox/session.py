@@ -16,9 +16,16 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.conversation import FORGED_MESSAGE, Answer, Conversation, Lost, TimeLimits, no_tools
+from rbank_es.sandbox.conversation import (
+    FORGED_MESSAGE,
+    Answer,
+    Conversation,
+    Lost,
+    TimeLimits,
+    decode_outcome,
+    no_tools,
+)
 from rbank_es.sandbox.deno import Deno
-from rbank_es.sandbox.frames import decode_outcome
 from rbank_es.sandbox.process import Channel, SandboxProcess, confine
 from rbank_es.sandbox.step_outcome import LossCode, Outcome
 

@@ -17,7 +17,15 @@ from typing import Any
 import pytest
 
 from rbank_es.sandbox import conversation
-from rbank_es.sandbox.frames import CallFrame, ForgedFrame, Frame, NoiseFrame, ReplyFrame, decode_frame, decode_outcome
+from rbank_es.sandbox.conversation import (
+    CallFrame,
+    ForgedFrame,
+    Frame,
+    NoiseFrame,
+    ReplyFrame,
+    decode_frame,
+    decode_outcome,
+)
 from rbank_es.sandbox.step_outcome import LOSSES
 from tests.sandbox import sandboxes
 from tests.sandbox.scripted_guest import (

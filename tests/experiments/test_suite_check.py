@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from rbank_es.data import lights
 from rbank_es.experiments.given_answer import given_away
-from rbank_es.experiments.limit_ties import broken_ties
 from rbank_es.experiments.query_mistakes import plausible_mistakes
 from rbank_es.experiments.suite import Suite
-from rbank_es.experiments.suite_check import EnginePair, check_suite, check_task
+from rbank_es.experiments.suite_check import EnginePair, broken_ties, check_suite, check_task
 from rbank_es.loop.tasks import Task
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.local import LocalEngine

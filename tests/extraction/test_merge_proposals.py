@@ -14,7 +14,7 @@ from rbank_es.errors import LmFailed
 from rbank_es.events import ConsolidationProposed, MemoriesExtracted
 from rbank_es.events.items import Item
 from rbank_es.extraction import Extraction, consolidate
-from rbank_es.extraction.merge_proposals import propose_merges, read_proposals
+from rbank_es.extraction.proposals import propose_merges, read_proposals
 from rbank_es.log.groups import derived_id
 from rbank_es.models.call_errors import failed
 from rbank_es.policies import Dedup, Merge, SuccessFailure

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.loop.overrides import overrides_of
-from rbank_es.loop.settings import LoopSettings
+from rbank_es.loop.settings import LoopSettings, overrides_of
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import changed, default_policies
 

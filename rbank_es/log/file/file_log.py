@@ -17,7 +17,7 @@ import msgspec
 from rbank_es.errors import BadInput, BankExists, LogCorruption, LogUnavailable
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, erasure, lines
-from rbank_es.log.file import relations, segment_copy, segment_rewrite
+from rbank_es.log.file import relations, run_index, segment_copy, segment_rewrite
 from rbank_es.log.file.bank_directory import directory_of, drafted, foreign_files, make_directory
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import LineBatch, Reader, Tail
@@ -260,7 +260,7 @@ class FileLog:
         head = self._heads.look().seq
         upto = head if upto is None else min(upto, head)
         wanted = Wanted(after, upto, frozenset(types))
-        return self._runs.is_sparse(wanted)
+        return upto - after >= run_index.SPARSE_EVENTS and self._runs.is_sparse(wanted)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

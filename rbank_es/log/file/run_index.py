@@ -215,9 +215,7 @@ class RunIndex(ProcessCache):
                 yield from self._searched(part)
 
     def is_sparse(self, wanted: Wanted) -> bool:
-        """Return whether the window is long, its index is there already, and says that few of its events are wanted."""
-        if wanted.upto - wanted.after < SPARSE_EVENTS:
-            return False
+        """Return whether the index is there already, and says that few of the events between are wanted."""
         found = 0
         for segment, part in self._parts(wanted):
             with opened(segment.path) as fd, self.lock:
