@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from rbank_es.events import ArtifactMaterialised, ContextBuilt
+from rbank_es.ontology.bare_names import BareNames
 from rbank_es.ontology.schema_changes import TermChange
 from rbank_es.ontology.written_terms import written_terms
 from rbank_es.state import State, usage
@@ -117,9 +118,17 @@ def _guides(bank: Bank, state: State, position: int) -> Iterable[LearnedText]:
         )
 
 
-def named_terms(texts: Iterable[LearnedText], prefixes: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the IRIs that each text names, in full or with a prefix, also within queries; as `written_terms` does."""
-    return [{} if each.erased else written_terms(each.text, prefixes, with_queries=True) for each in texts]
+def named_terms(
+    texts: Iterable[LearnedText], prefixes: Mapping[str, str], bare: BareNames | None = None
+) -> list[dict[str, str]]:
+    """Return the IRIs that each text names, each as written: in full or with a prefix, also within queries, as
+    `written_terms` finds them, and those of bare names that are given."""
+    return [{} if each.erased else _named(each.text, prefixes, bare) for each in texts]
+
+
+def _named(text: str, prefixes: Mapping[str, str], bare: BareNames | None) -> dict[str, str]:
+    found = written_terms(text, prefixes, with_queries=True)
+    return found if bare is None else bare.in_text(text) | found
 
 
 def drifted(

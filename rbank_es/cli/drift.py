@@ -31,6 +31,7 @@ from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:
     from rbank_es.bank.drifted_texts import DriftedText
+    from rbank_es.ontology.bare_names import BareNames
     from rbank_es.ontology.schema_changes import TermChange
     from rbank_es.sparql.source import Source
 
@@ -52,7 +53,8 @@ def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json
     """List the items, query patterns and guides that name terms which an ontology doesn't have as it had them.
 
     A term is gone, renamed (another one has its name in another namespace, its label, or its use in the data), or has
-    another domain or range. Without --old, only terms in the ontology's own namespaces that don't exist are found.
+    another domain or range. With --old, terms are also found by bare names, as in "the property hasColour". Without it,
+    only terms in the ontology's own namespaces that don't exist are found.
     Nothing is retracted and nothing is recorded: the commands to do it are printed.
     """
     from rbank_es.bank.drifted_texts import drifted, named_terms, texts_at
@@ -63,7 +65,7 @@ def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json
         position = opened.resolve(point)
         texts = texts_at(opened, position)
         known = {**new.surroundings.prefixes, **(old.surroundings.prefixes if old is not None else {})}
-        named = named_terms(texts, known)
+        named = named_terms(texts, known, _bare_names(old, new))
         changes = _changes([iri for each in named for iri in each], new, old)
     found, erased = drifted(texts, named, changes), sum(each.erased for each in texts)
     if as_json:
@@ -87,6 +89,14 @@ def _open(paths: tuple[str, ...], stack: ExitStack) -> Source:
 
 
 # ---------------------------------------------------------------- changes
+
+
+def _bare_names(old: Source | None, new: Source) -> BareNames | None:
+    from rbank_es.ontology.bare_names import BareNames
+
+    if old is None or old.schema is None or new.schema is None:
+        return None
+    return BareNames.of_changes(old.schema, new.schema)
 
 
 def _changes(iris: list[str], new: Source, old: Source | None) -> Changes:

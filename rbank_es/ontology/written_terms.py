@@ -34,6 +34,11 @@ def written_terms(text: str, prefixes: Mapping[str, str], *, with_queries: bool 
     return found
 
 
+def without_terms(text: str) -> str:
+    """Return a text with a blank in the place of each IRI and each name with a prefix, known or not."""
+    return _IN_QUERY.sub(" ", _IRI.sub(" ", text))
+
+
 def _trimmed(iri: str) -> str:
     """Return an IRI without the punctuation of the sentence around it."""
     ends = (at for at, char in enumerate(iri) if char == "\u2014" or (not char.isascii() and category(char) in _ENDS))

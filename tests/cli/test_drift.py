@@ -13,6 +13,8 @@ import pytest
 from rbank_es import Bank
 from rbank_es.data import lights
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LayerUse, RunStarted
+from rbank_es.experiments.generated_suite import generate, second_version
+from rbank_es.policies import changed, default_policies
 from tests.cli.misled import judged
 from tests.cli_runner import fails, run
 
@@ -23,7 +25,8 @@ PATTERN = (
     "SELECT ?name WHERE {\n  ?outage a lt:Outage ;\n    lt:ofLight/lt:name ?name\n}\nORDER BY ?name",
 )
 FULL = ("Gannet Light is old", "See <https://lights.example/light/gannet> and https://lights.example/ns#Buoy.")
-PLAIN = ("Ask for classes first", "Call g_classes() before a query; towerHeight without a prefix is no term.")
+PLAIN = ("Ask for classes first", "Call g_classes() before a query; an outage has no tower height.")
+BARE = ("Buildings are towers", "The property towerHeight is the building; its class is 'Outage'.")
 L3 = (LayerUse(layer="L3", chars=50),)
 GUIDE = "## Summary\n\nLights have lt:focalHeight and lt:towerHeight.\n"
 
@@ -37,7 +40,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     new = text.replace("lt:towerHeight", "lt:buildingHeight").replace("lt:Outage", "lt:Gap").replace("Outage", "Gap")
     (tmp_path / "new.ttl").write_text(new)
     with Bank.create(tmp_path / "logs" / "notes") as bank:
-        ids = [bank.remember(*each, src="success", domain="lights").item for each in (TOWER, PATTERN, FULL, PLAIN)]
+        ids = [
+            bank.remember(*each, src="success", domain="lights").item for each in (TOWER, PATTERN, FULL, PLAIN, BARE)
+        ]
         guide = ArtifactMaterialised(artifact="g1", kind="guide", ontology="lights", chars=len(GUIDE), text=GUIDE)
         [written] = bank.append(guide).events
         for name, verdict in (("r1", "success"), ("r2", "failure")):
@@ -75,11 +80,12 @@ def by_title(facts: Any) -> dict[str, Any]:
 
 def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_they_were_worth(facts: Any) -> None:
     found = by_title(facts)
-    assert facts["looked_at"] == 5 and set(found) == {TOWER[0], PATTERN[0], "guide to lights"}
+    assert facts["looked_at"] == 6 and set(found) == {TOWER[0], PATTERN[0], BARE[0], "guide to lights"}
     assert [each["title"] for each in facts["drifted"]][0] == TOWER[0]
     assert {title: (each["kind"], each["uses"], each["wins"]) for title, each in found.items()} == {
         TOWER[0]: ("item", 2, 1),
         PATTERN[0]: ("pattern", 0, 0),
+        BARE[0]: ("item", 0, 0),
         "guide to lights": ("guide", 1, 1),
     }
     [term] = found[TOWER[0]]["terms"]
@@ -88,17 +94,18 @@ def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_
         ("renamed", [f"{NS}buildingHeight"], "label")
     ]
     names = {each["written"]: {change["change"] for change in each["changes"]} for each in found[PATTERN[0]]["terms"]}
+    assert {each["written"] for each in found[BARE[0]]["terms"]} == {"towerHeight", "Outage"}
     assert names["lt:Outage"] <= {"gone", "renamed"} and "lt:name" not in names
 
 
 def test_people_read_the_changes_and_the_proposals(made: Path) -> None:
     said = run("drift", "notes", "--ont", "new.ttl", "--old", "old.ttl", cwd=made).out
     for words in (
-        "name terms that are gone or renamed: 3 texts",
+        "name terms that are gone or renamed: 4 texts",
         "now lt:buildingHeight (same label)",
         "retract notes",
         "guide notes --ont NEW --lm MODEL --again",
-        "texts that name changed terms: 3 of 5; nothing was recorded",
+        "texts that name changed terms: 4 of 6; nothing was recorded",
     ):
         assert words in said
 
@@ -130,21 +137,25 @@ def test_a_changed_range_is_listed_apart(place: Path) -> None:
     text = (place / "old.ttl").read_text()
     (place / "wider.ttl").write_text(text + "\nlt:towerHeight rdfs:domain lt:Area .\n")
     facts = drift(place, "--ont", "wider.ttl", "--old", "old.ttl")
-    assert {each["title"]: each["broken"] for each in facts["drifted"]} == {TOWER[0]: False, "guide to lights": False}
+    assert {each["title"]: each["broken"] for each in facts["drifted"]} == {
+        TOWER[0]: False,
+        BARE[0]: False,
+        "guide to lights": False,
+    }
     said = run("drift", "notes", "--ont", "wider.ttl", "--old", "old.ttl", cwd=place).out
-    assert "name terms that changed: 2 texts" in said and "domain was" in said
+    assert "name terms that changed: 3 texts" in said and "domain was" in said
 
 
 def test_the_same_ontology_drifts_nowhere(made: Path) -> None:
     assert drift(made, "--ont", "old.ttl", "--old", "old.ttl")["drifted"] == []
-    assert "terms: 0 of 5" in run("drift", "notes", "--ont", "lights", cwd=made).out
+    assert "terms: 0 of 6" in run("drift", "notes", "--ont", "lights", cwd=made).out
 
 
 def test_erased_words_are_counted_and_not_guessed(place: Path) -> None:
     with Bank.open(place / "logs" / "notes") as bank:
         bank.erase(item=next(iter(bank.state().items)))
     facts = drift(place, "--ont", "new.ttl", "--old", "old.ttl")
-    assert facts["erased"] == 1 and set(by_title(facts)) == {PATTERN[0], "guide to lights"}
+    assert facts["erased"] == 1 and set(by_title(facts)) == {PATTERN[0], BARE[0], "guide to lights"}
 
 
 def test_the_words_of_items_neither_reach_the_terminal_raw_nor_become_part_of_a_command(place: Path) -> None:
@@ -163,6 +174,32 @@ def test_the_names_of_an_ontology_do_not_reach_the_terminal_raw(place: Path) -> 
     (place / "odd.ttl").write_text((place / "old.ttl").read_text().replace("lt:towerHeight", odd))
     said = run("drift", "notes", "--ont", "odd.ttl", "--old", "old.ttl", cwd=place).out
     assert "same label" in said and "\u202e" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_bare_names_find_in_a_second_version_what_whole_names_find_and_no_more(seed: int, tmp_path: Path) -> None:
+    first, later = generate(seed, 20), second_version(seed, 20)
+    (tmp_path / "old.ttl").write_text(first.turtle)
+    (tmp_path / "new.ttl").write_text(later.generated.turtle)
+    [namespace] = {each.term.rpartition("#")[0] + "#" for each in later.broken}
+    terms = dict(re.findall(r"^v:(\w+) a owl:(Class|\w*Property)", first.turtle, re.MULTILINE))
+    policies = changed(default_policies(), {"consolidation": {"name": "append"}})
+    with Bank.create(tmp_path / "logs" / "notes", policies=policies, unsafe_no_sync=True) as bank:
+        for name, kind in terms.items():
+            kind = "class" if kind == "Class" else "property"
+            for way, text in (
+                ("whole", f"<{namespace}{name}>"),
+                ("bare", f"the {kind} {name}"),
+                ("word", f"a {name} is"),
+            ):
+                bank.remember(f"{way} {name}", f"Ask for {text} there.", src="success")
+    found: dict[str, set[str]] = {"whole": set(), "bare": set(), "word": set()}
+    for title in by_title(drift(tmp_path, "--ont", "new.ttl", "--old", "old.ttl")):
+        way, name = title.split()
+        found[way].add(name)
+    assert found["bare"] == found["whole"] and not found["word"]
+    assert {each.term.rpartition("#")[2] for each in later.broken if each.change != "turned"} <= found["whole"]
 
 
 @pytest.mark.parametrize(
