@@ -1,6 +1,8 @@
-"""Reports of experiments: 6,000 runs in six banks, from their logs to the page, and the check of it.
+"""Reports of experiments: 6,000 runs in a hundred banks, from their logs to the page, and the check of it.
 
-Processor time, because the logs are read by one process, and others may be at work.
+SCRIPTED: two conditions of E9 are lived over the sixty tasks of the shipped suite, by the loop with all that it
+records; each is then copied under fifty numbers of repetitions, event by event. Processor time, because the logs are
+read by one process, and others may be at work.
 """
 
 from __future__ import annotations
@@ -8,93 +10,96 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import dspy
 import msgspec
 
 from benchmarks.measure import Goal, Row
 from benchmarks.sizes import Sizes
 from rbank_es.bank import Bank
-from rbank_es.events import (
-    ContextBuilt,
-    Event,
-    ExperimentFinished,
-    ExperimentStarted,
-    RunFinished,
-    RunJudged,
-    RunStarted,
-)
-from rbank_es.events.run_events import LayerUse, Trial
-from rbank_es.experiments.definition import Condition, Experiment
+from rbank_es.data import LIGHTS, lights
+from rbank_es.events import Event, ExperimentFinished, ExperimentStarted, RunStarted
+from rbank_es.events.run_events import Trial
+from rbank_es.experiments.definition import load_experiment
 from rbank_es.experiments.experiment_folder import read_experiment
-from rbank_es.experiments.experiment_run import DEFINITION, ENVIRONMENT, SUITE
+from rbank_es.experiments.experiment_run import prepare_folder, run_experiment
+from rbank_es.experiments.materials import Materials, gather
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.report import write_report
 from rbank_es.experiments.report_check import check_report
-from rbank_es.experiments.suite import Suite, suite_json
-from rbank_es.experiments.trial import TrialPlace, base_place
-from rbank_es.loop.tasks import Task
+from rbank_es.experiments.run_rows import rows_of
+from rbank_es.experiments.suite import load_suite
+from rbank_es.experiments.suite_script import script_of
+from rbank_es.experiments.trial import tables_of
+from rbank_es.experiments.trial_log import TrialLog
+from rbank_es.experiments.trial_place import TrialPlace, base_place
+from rbank_es.experiments.trial_record import results_digest
+from rbank_es.models.choice import LmChoice
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.source import Source, open_source
 
-TASKS, CONDITIONS = 1_000, 6
+REPETITIONS = 50
 GOAL_S = 10
-GROUP = 100
-"""Tasks of one group of events: how they are grouped makes no difference to readers."""
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield the times of a report, and of its check."""
-    folder = place / "experiment"
-    runs = _write(folder)
-    begun = time.process_time()
-    write_report(read_experiment(folder), folder)
-    took = time.process_time() - begun
-    begun = time.process_time()
-    assert check_report(folder).holds
-    checked = time.process_time() - begun
-    what = f"SIMULATED: the report of {runs:,} runs, from their logs"
+    source = open_source(ontology=load_ontology(lights().ontology, id=LIGHTS))
+    folder = _copied(place, _lived(place, source))
+    began = time.process_time()
+    data = read_experiment(folder, source)
+    write_report(data, folder)
+    took = time.process_time() - began
+    began = time.process_time()
+    assert check_report(folder, source).holds
+    checked = time.process_time() - began
+    source.close()
+    runs = len(data.rows)
+    what = f"SCRIPTED: the report of {runs:,} runs, from their logs"
     yield Row("reports", what, f"{took:.1f} s", goal=Goal("≤", GOAL_S, "s"), value=took)
-    what = f"SIMULATED: {runs:,} runs: every log verified, every number computed again"
+    what = f"SCRIPTED: {runs:,} runs: every log verified, every score and number computed again"
     yield Row("reports", what, f"{checked:.1f} s")
 
 
-def _write(folder: Path) -> int:
-    """Write the folder of an experiment that was run, and return the number of its runs."""
-    experiment = Experiment(
-        name="size", title="Size", condition=tuple(Condition(name=f"c{n}") for n in range(CONDITIONS)),
-        contrasts=(("c1", "c0"),),
-    )  # fmt: skip
-    suite = Suite.of("size", [Task(id=f"t{n}", question=f"What is {n}?", answer=f"{n} metres") for n in range(TASKS)])
-    environment = {"release": "0", "commit": "0", "definition": experiment.digest, "suite": suite.digest}
-    folder.mkdir()
-    (folder / DEFINITION).write_text(experiment.to_toml())
-    (folder / SUITE).write_bytes(suite_json(suite))
-    (folder / ENVIRONMENT).write_bytes(msgspec.json.encode(environment))
-    with Bank.create(base_place(folder), unsafe_no_sync=True) as base:
+def _lived(place: Path, source: Source) -> Materials:
+    """Run the experiment once, in one order, in `lived`, and return its materials for many repetitions."""
+    suite, script = load_suite(LIGHTS), place / "script.toml"
+    script.write_text(script_of(suite))
+    models = {"agent": LmChoice(model=f"script:{script}")}
+    once = msgspec.structs.replace(load_experiment("E9"), models=models, orders=1)
+    run_experiment(gather(once, suite, source), place / "lived", interpreters=dspy.LocalInterpreter)
+    return gather(msgspec.structs.replace(once, repetitions=REPETITIONS), suite, source)
+
+
+def _copied(place: Path, materials: Materials) -> Path:
+    """Return the folder `copied`, with the trials of `lived` under each number of repetitions."""
+    lived, folder, experiment = place / "lived", place / "copied", materials.experiment
+    prepare_folder(materials, folder)
+    with Bank.open(base_place(lived)) as first, first.fork(_made(base_place(folder))) as base:
         for trial in trials(experiment):
-            with base.fork(_made(TrialPlace(folder, trial).bank)) as bank:
-                _live(bank, trial, suite)
-    return experiment.lives * TASKS
+            own = TrialPlace(lived, msgspec.structs.replace(trial, repetition=0)).bank
+            with Bank.open(own) as bank, base.fork(_made(TrialPlace(folder, trial).bank)) as copy:
+                copy.set_policies(tables_of(experiment.named(trial.condition).choices()))
+                copy.append([*_events(bank, trial)])
+                copy.append(_end(bank, copy, trial, materials))
+    return folder
+
+
+def _events(bank: Bank, trial: Trial) -> Iterator[Event]:
+    """Yield what a trial recorded, but for its end, as that of another one."""
+    began = next(bank.events(types={"experiment_started"})).seq
+    for event in bank.events(after=began - 1, resolve=True):
+        if not isinstance(event, ExperimentFinished):
+            own = {"trial": trial} if isinstance(event, ExperimentStarted | RunStarted) else {}
+            yield msgspec.structs.replace(event, seq=0, at="", **own)
+
+
+def _end(bank: Bank, copy: Bank, trial: Trial, materials: Materials) -> Event:
+    ended = next(bank.events(types={"experiment_finished"}))
+    digest = results_digest(rows_of(TrialLog.of(copy), materials.suite))
+    return msgspec.structs.replace(ended, seq=0, at="", id="", trial=trial, result_digest=digest)
 
 
 def _made(place: Path) -> Path:
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     return place
-
-
-def _live(bank: Bank, trial: Trial, suite: Suite) -> None:
-    digests = {"config_digest": "1" * 64, "suite": suite.digest}
-    bank.append(ExperimentStarted(trial=trial, tasks=tuple(task.id for task in suite.tasks), **digests))
-    for start in range(0, TASKS, GROUP):
-        bank.append([event for task in suite.tasks[start : start + GROUP] for event in _run(trial, task, digests)])
-    bank.append(ExperimentFinished(trial=trial, result_digest="2" * 64, **digests))
-
-
-def _run(trial: Trial, task: Task, digests: dict[str, str]) -> Iterator[Event]:
-    run, right = f"{task.id}-{trial.condition}", len(task.id) % 2 == 0
-    facts: dict[str, Any] = {"release": "0", "commit": "0", "simulated": True, "task": task.question, **digests}
-    judged: dict[str, Any] = {"judge_version": "1", "verdict": "success" if right else "failure"}
-    yield RunStarted(run=run, task_id=task.id, trial=trial, **facts)
-    yield ContextBuilt(run=run, chars=3, layers=(LayerUse(layer="base", chars=3, budget=800),), texts=("abc",))
-    yield RunFinished(run=run, outcome="submitted", iterations=1, answer="a")
-    yield RunJudged(run=run, purpose="learning", judge="lm", kind="lm", **judged)
-    yield RunJudged(run=run, purpose="scoring", judge="gold", kind="gold", suite=digests["suite"], **judged)

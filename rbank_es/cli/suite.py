@@ -1,4 +1,4 @@
-"""`suite`: check, make and import suites of tasks."""
+"""`suite`: check, make, import and script suites of tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @click.group("suite", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
 def suite() -> None:
-    """Check, make and import suites: tasks with the right answers, for experiments.
+    """Check, make, import and script suites: tasks with the right answers, for experiments.
 
     A suite is a file of tasks, each with a question, a gold query or answer, a level from 1 to 5 and a family. The
     word 'lights' is the suite that comes with rbank-es. All commands print JSON with --json.
@@ -277,7 +277,31 @@ def _imported(file: str, ontology: str | None, endpoint: str | None, language: s
     return replace(loaded, tasks=tuple(with_shape(replace(task, **about)) for task in loaded.tasks)), {}
 
 
+# ---------------------------------------------------------------- script
+
+
+@command("script", "rbank-es suite script lights --into gold.toml")
+@click.argument("file")
+@click.option("--into", "place", metavar="FILE", required=True, help="The file of the script that is written.")
+def script(file: str, place: str, as_json: bool) -> None:
+    """Write a script that answers every task of a suite by its gold query, for `experiment run --lm script:FILE`.
+
+    SCRIPTED: no model runs. It shows that an experiment can be run to its report; what it finds says nothing about a
+    model. Every executor can read its turns, every verdict is right, and each run teaches which properties it needed.
+    """
+    from rbank_es.experiments.suite import load_suite
+    from rbank_es.experiments.suite_script import script_of
+
+    target, loaded = writable(Path(place)), load_suite(file)
+    write_replacing(target, [script_of(loaded).encode()])
+    if as_json:
+        echo_json({"file": str(target), "suite": loaded.name, "digest": loaded.digest, "tasks": len(loaded.tasks)})
+        return
+    echo(f"{place}: answers to {count(len(loaded.tasks), 'task')} of {safe_line(loaded.name)}")
+
+
 suite.params.append(debug_option())
 suite.add_command(check)
 suite.add_command(generate)
 suite.add_command(import_)
+suite.add_command(script)

@@ -17,7 +17,6 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BankNotFound
-from rbank_es.events import RunStarted
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
@@ -27,6 +26,7 @@ from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.ratings import KnownRatings, known_ratings
 from rbank_es.experiments.run_rows import RunRow, rows_of
 from rbank_es.experiments.suite import Suite, load_suite
+from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import (
     BANKS,
     DEFINITION,
@@ -263,9 +263,10 @@ class _Found:
             self.trials.append(TrialRead(**named, place=where, state="missing"))
             return
         with opened as bank:
-            rows = rows_of(bank, head.suite, source, self._ratings)
-            record = record_of(bank, rows, head.terms(place.trial), where)
-            self._compare(bank, place.trial, rows, where)
+            log = TrialLog.of(bank)
+            rows = rows_of(log, head.suite, source, self._ratings)
+            record = record_of(log, rows, head.terms(place.trial), where)
+            self._compare(log, place.trial, rows, where)
             self.rows += rows
             self.trials.append(
                 TrialRead(
@@ -281,16 +282,14 @@ class _Found:
                 )
             )
 
-    def _compare(self, bank: Bank, trial: Trial, rows: Sequence[RunRow], where: str) -> None:
+    def _compare(self, log: TrialLog, trial: Trial, rows: Sequence[RunRow], where: str) -> None:
         own = (trial.experiment, trial.condition, trial.order, trial.repetition)
         other = next((r for r in rows if (r.experiment, r.condition, r.order, r.repetition) != own), None)
         if other is not None:
             raise BadInput(f"{where} holds runs of another trial, such as {other.run}")
-        ran = {row.run for row in rows}
-        for event in bank.events(types={"run_started"}):
-            if isinstance(event, RunStarted) and event.run in ran:
-                self._code.setdefault((event.release or "", event.commit or ""), where)
-        ancestors = bank.log.ancestors()
+        for started in (log.started[row.run] for row in rows):
+            self._code.setdefault((started.release or "", started.commit or ""), where)
+        ancestors = log.bank.log.ancestors()
         self._origins.setdefault(ancestors[0].bank if ancestors else "", where)
         if len(self._origins) > 1:
             one, two = self._origins.values()

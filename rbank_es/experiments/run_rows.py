@@ -6,27 +6,26 @@ other numbers of an experiment are computed from rows.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
 
 from rbank_es.errors import BadInput, JudgeFailed
-from rbank_es.events import ContextBuilt, MemoriesRead, RunFinished, RunJudged, RunStarted
+from rbank_es.events import RunJudged, RunStarted
 from rbank_es.events.run_events import Trial, VerdictValue
 from rbank_es.experiments.contamination import Contamination, contamination_of
 from rbank_es.experiments.quality_gates import Gate, broken_gates
+from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.judging.result_comparison import Kind
 from rbank_es.loop.rollouts import Rollout, Spread, spread_of
 from rbank_es.policies import selection_policy
-from rbank_es.state import BIRTHS, RELEVANT, LiveState, State, active
+from rbank_es.state import BIRTHS, RunState, State
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
     from rbank_es.experiments.suite import Suite
     from rbank_es.loop.tasks import Task
-    from rbank_es.projections.view import View
     from rbank_es.sparql.source import Source
 
 Quality = Literal["exact", "superset", "subset", "wrong", "none"]
@@ -121,9 +120,9 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def rows_of(
-    bank: Bank, suite: Suite, source: Source | None = None, ratings: Mapping[str, float] = NO_RATINGS
+    log: TrialLog, suite: Suite, source: Source | None = None, ratings: Mapping[str, float] = NO_RATINGS
 ) -> list[RunRow]:
-    """Return the rows of a trial's bank, in the order in which its runs began.
+    """Return the rows of a trial, in the order in which its runs began.
 
     Runs of tasks that are not in the suite (a guide is written in such a run) have none. With a source, queries are
     checked for anti-patterns and terms that don't exist; only the source is asked, never a model. `ratings` are by the
@@ -131,61 +130,38 @@ def rows_of(
 
     Raises `BadInput` for a run of another suite, or of two trials in one bank.
     """
-    tasks = {task.id: task for task in suite.tasks}
-    with bank.as_of() as view:
-        known = _Known(bank, view, ratings)
-        rows = [known.row(started, tasks[started.task_id or ""], source) for started in known.runs_of(tasks)]
+    tasks, name = {task.id: task for task in suite.tasks}, log.bank.name
+    known = _Known(log, tasks, ratings)
+    rows = [known.row(started, tasks[started.task_id or ""], source) for started in known.ended]
     places = {(row.experiment, row.condition, row.order, row.repetition) for row in rows}
     if len(places) > 1:
-        raise BadInput(f"{bank.name} holds runs of {len(places)} trials: a trial has a bank of its own")
-    named = {started.suite for started in known.started.values() if started.task_id in tasks} - {None}
+        raise BadInput(f"{name} holds runs of {len(places)} trials: a trial has a bank of its own")
+    named = {started.suite for started in known.begun} - {None}
     if named - {suite.digest}:
-        raise BadInput(f"{bank.name} holds runs of the suite {min(map(str, named))[:12]}, not of {suite.digest[:12]}")
+        raise BadInput(f"{name} holds runs of the suite {min(map(str, named))[:12]}, not of {suite.digest[:12]}")
     return rows
 
 
 class _Known:
-    """What a bank knows of its runs, read once."""
+    """What is known of the runs of some tasks: `begun` in their order, and those that ended."""
 
-    def __init__(self, bank: Bank, view: View, ratings: Mapping[str, float]) -> None:
-        self._bank, self._ratings = bank, dict[str, float | None]()
-        self.started = {e.run: e for e in reversed([*bank.events(types={"run_started"})]) if isinstance(e, RunStarted)}
-        self._totals = {row["run"]: row for row in view.rows("runs")}
-        self._sizes = {row["run"]: row for row in view.rows("leakage_by_run")}
-        self._given: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        self._contexts: dict[str, ContextBuilt] = {}
-        self._judged: dict[int, RunJudged] = {}
-        for event in bank.events(types={"context_built", "memories_read", "run_finished", "run_judged"}):
-            match event:
-                case ContextBuilt(run=run, items=items):
-                    self._contexts[run] = event
-                    self._given[run].update(dict.fromkeys(items))
-                case MemoriesRead(run=run, ids=ids):
-                    self._given[run].update(dict.fromkeys(ids))
-                case RunFinished(run=run, id=id):
-                    self._ratings[run] = ratings.get(id)
-                case RunJudged(seq=seq):
-                    self._judged[seq] = event
-        self._in_bank, self.state = _grown(bank)
-        self._born = _born(self.state)
-        self._positions: dict[str, int] = {}
-        self._groups = _groups(bank, self._totals.values())
-
-    def runs_of(self, tasks: Mapping[str, Task]) -> list[RunStarted]:
-        """Return the beginnings of the runs of some tasks that have ended, and number the tasks."""
-        ours = sorted((each for each in self.started.values() if each.task_id in tasks), key=lambda each: each.seq)
-        for each in ours:
-            self._positions.setdefault(str(each.task_id), len(self._positions) + 1)
-        return [each for each in ours if self._totals[each.run]["outcome"] is not None]
+    def __init__(self, log: TrialLog, tasks: Mapping[str, Task], ratings: Mapping[str, float]) -> None:
+        self._log, self._state, self._ratings = log, log.state, ratings
+        self.begun = [each for each in log.started.values() if each.task_id in tasks]
+        self.ended = [each for each in self.begun if log.state.runs[each.run].outcome is not None]
+        each_once = dict.fromkeys(str(each.task_id) for each in self.begun)
+        self._positions = {task: at for at, task in enumerate(each_once, 1)}
+        self._born = _born(log.state)
+        self._groups = _groups(log)
 
     def row(self, started: RunStarted, task: Task, source: Source | None) -> RunRow:
         """Return the row of one run."""
-        run, total, sizes = started.run, self._totals[started.run], self._sizes[started.run]
+        run, total, events = started.run, self._state.runs[started.run], self._log.runs[started.run]
         trial = started.trial or Trial(experiment="", condition="")
         verdict, scored = self._verdict(run, "learning"), self._verdict(run, "scoring")
-        given, group = tuple(self._given[run]), self._groups[task.id]
+        given, group = tuple(events.given), self._groups[task.id]
         scores = [one.scored for one in group.rollouts if one.scored is not None]
-        anti_patterns, grounded = _checked(self._bank, run, source) if not started.simulated else (None, None)
+        anti_patterns, grounded = _checked(self._log, started, source) if not started.simulated else (None, None)
         return RunRow(
             experiment=trial.experiment,
             condition=trial.condition,
@@ -201,48 +177,48 @@ class _Known:
             rollouts=len(group.rollouts),
             rollouts_right=scores.count("success") if len(scores) == len(group.rollouts) else None,
             diversity=group.spread.diversity,
-            outcome=total["outcome"],
-            converged=total["outcome"] == "submitted",
+            outcome=str(total.outcome),
+            converged=total.outcome == "submitted",
             verdict=verdict,
             scored=scored,
-            quality=self._quality(run, total["outcome"]),
-            rubric=self._ratings.get(run),
+            quality=self._quality(run, total.outcome),
+            rubric=self._ratings.get(events.ended.id) if events.ended is not None else None,
             judged_rightly=None if {verdict, scored} & {None, "undecided"} else verdict == scored,
             anti_patterns=anti_patterns,
             grounded_share=grounded,
-            iterations=total["iterations"],
-            lm_calls=total["lm_calls"] or 0,
-            subcalls=sizes["subcalls"],
-            tool_calls=total["tool_calls"],
-            tokens_in=total["tokens_in"],
-            tokens_out=total["tokens_out"],
-            cost_usd=total["cost_usd"],
-            seconds=total["duration_s"],
-            context_chars=sizes["context_size"],
-            prompt_chars_max=sizes["prompt_chars_max"],
-            max_single_return=sizes["max_single_return"],
-            large_returns=sizes["large_returns"],
-            stdout_chars=sizes["stdout_chars"],
-            variables_chars=sizes["variables_chars"],
-            memory_items_injected=sizes["memory_items_injected"],
+            iterations=total.iterations,
+            lm_calls=total.lm_calls or 0,
+            subcalls=events.subcalls,
+            tool_calls=len(events.calls),
+            tokens_in=total.tokens_in,
+            tokens_out=total.tokens_out,
+            cost_usd=total.cost_usd,
+            seconds=total.duration_s,
+            context_chars=max((each.chars for each in events.contexts), default=None),
+            prompt_chars_max=max(events.prompts, default=None),
+            max_single_return=events.longest_return,
+            large_returns=events.large_returns,
+            stdout_chars=sum(events.stdout) if events.stdout else None,
+            variables_chars=max(events.variables, default=None),
+            memory_items_injected=max((len(each.items) for each in events.contexts), default=None),
             items_injected=given,
             items_added=self._born[run],
-            items_in_bank=self._in_bank[run],
-            contamination=contamination_of(self.state, task, given, started.seq),
-            gates_broken=broken_gates(started, self._contexts.get(run), self._scoring(run)),
+            items_in_bank=self._log.in_bank[run],
+            contamination=contamination_of(self._state, task, given, started.seq),
+            gates_broken=broken_gates(started, events.contexts[-1] if events.contexts else None, self._scoring(run)),
             simulated=started.simulated,
             scripted=started.scripted,
         )
 
     def _verdict(self, run: str, purpose: str) -> VerdictValue | None:
-        standing = self.state.verdicts.get((run, purpose))
+        standing = self._state.verdicts.get((run, purpose))
         return standing.verdict if standing is not None else None
 
     def _scoring(self, run: str) -> RunJudged | None:
-        standing = self.state.verdicts.get((run, "scoring"))
-        return self._judged.get(standing.seq) if standing is not None else None
+        standing = self._state.verdicts.get((run, "scoring"))
+        return self._log.judged.get(standing.seq) if standing is not None else None
 
-    def _quality(self, run: str, outcome: str) -> Quality | None:
+    def _quality(self, run: str, outcome: str | None) -> Quality | None:
         judged = self._scoring(run)
         if judged is None:
             return None
@@ -252,16 +228,6 @@ class _Known:
         if judged.verdict == "success":
             return "superset" if kinds else "exact"
         return "superset" if kinds and kinds <= MORE else "subset" if kinds and kinds <= LESS else "wrong"
-
-
-def _grown(bank: Bank) -> tuple[dict[str, int], State]:
-    """Return how many items were active when each run began, and the state at the end."""
-    live, sizes = LiveState(), dict[str, int]()
-    for event in bank.log.read(types=RELEVANT, resolve=RELEVANT):
-        if isinstance(event, RunStarted):
-            sizes.setdefault(event.run, len(active(live.state)))
-        live.advance([event])
-    return sizes, live.state
 
 
 def _born(state: State) -> Counter[str]:
@@ -280,42 +246,45 @@ class _Group(Struct, frozen=True):
     spread: Spread
 
 
-def _groups(bank: Bank, totals: Iterable[Mapping[str, Any]]) -> dict[str, _Group]:
+def _groups(log: TrialLog) -> dict[str, _Group]:
     """Return the rollouts of each task, by its id; a single run is a group of one."""
-    latest: dict[str, list[Mapping[str, Any]]] = {}
-    for row in totals:
-        if row["outcome"] is None or row["task_id"] is None:
+    latest: dict[str, list[RunState]] = {}
+    for run in (log.state.runs[each] for each in log.started):
+        if run.outcome is None or run.task_id is None:
             continue
-        known = latest.get(row["task_id"])
-        same = known is not None and row["rollout_group"] and known[0]["rollout_group"] == row["rollout_group"]
-        latest[row["task_id"]] = [*known, row] if same and known is not None else [row]
-    policy = selection_policy(bank.policy_choice("selection"))
-    groups = ({row["rollout_index"] or 0: _rollout(row) for row in rows}.values() for rows in latest.values())
+        known = latest.get(run.task_id)
+        same = known is not None and run.rollout_group and known[0].rollout_group == run.rollout_group
+        latest[run.task_id] = [*known, run] if same and known is not None else [run]
+    policy = selection_policy(log.state.policies.get("selection"))
+    groups = ({run.rollout_index or 0: _rollout(log, run) for run in runs}.values() for runs in latest.values())
     return {task: _Group(tuple(group), spread_of([*group], policy)) for task, group in zip(latest, groups, strict=True)}
 
 
-def _rollout(row: Mapping[str, Any]) -> Rollout:
+def _rollout(log: TrialLog, run: RunState) -> Rollout:
+    ended, verdicts = log.runs[run.run].ended, log.state.verdicts
+    learning, scoring = verdicts.get((run.run, "learning")), verdicts.get((run.run, "scoring"))
     return Rollout(
-        index=row["rollout_index"] or 0,
-        run=row["run"],
-        outcome=row["outcome"],
-        verdict=row["verdict"],
-        scored=row["score"],
-        iterations=row["iterations"],
-        answer=row["answer"] or "",
-        sparql=row["sparql"] or "",
+        index=run.rollout_index or 0,
+        run=run.run,
+        outcome=run.outcome or "",
+        verdict=learning.verdict if learning is not None else None,
+        scored=scoring.verdict if scoring is not None else None,
+        iterations=run.iterations,
+        answer=log.bank.text(ended.answer) or "" if ended is not None else "",
+        sparql=log.bank.text(ended.sparql) or "" if ended is not None else "",
     )
 
 
-def _checked(bank: Bank, run: str, source: Source | None) -> tuple[int | None, float | None]:
+def _checked(log: TrialLog, started: RunStarted, source: Source | None) -> tuple[int | None, float | None]:
     """Return the number of anti-patterns of a run, and the share of its terms that exist."""
     from rbank_es.judging.checks import check
-    from rbank_es.judging.run_outcome import outcome_of
+    from rbank_es.judging.run_outcome import outcome_from
 
     if source is None:
         return None, None
+    events = log.runs[started.run]
     try:
-        checked = check(outcome_of(bank, run), source)
+        checked = check(outcome_from(log.bank, started, events.calls, events.ended), source)
     except JudgeFailed:
         return None, None
     terms = checked.terms

@@ -24,6 +24,7 @@ from rbank_es.events.run_events import Trial
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
 from rbank_es.experiments.run_rows import rows_of
+from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
@@ -219,7 +220,7 @@ class _Life:
                 trial=self.trial,
                 config_digest=self.materials.config_digest(self.condition),
                 suite=self.materials.suite.digest,
-                result_digest=results_digest(rows_of(bank, self.materials.suite)),
+                result_digest=results_digest(rows_of(TrialLog.of(bank), self.materials.suite)),
             )
         )
 

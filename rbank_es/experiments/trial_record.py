@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,19 +27,10 @@ from rbank_es.events import (
 )
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.run_rows import RunRow
-
-if TYPE_CHECKING:
-    from rbank_es.bank import Bank
+from rbank_es.experiments.trial_log import ACTS, TrialLog
 
 TrialState = Literal["finished", "unfinished", "altered", "missing"]
 """Of a trial. `altered`: somebody acted on its bank, or its results are not those recorded at its end."""
-
-ACTS = ("policy_set", "judgment_overruled", "decision_undone", "memories_admitted", "memories_restored")
-"""Events that no loop records: a person, or a program of theirs, acted on the bank."""
-
-_READ = frozenset(
-    {"experiment_started", "experiment_finished", "run_started", "run_judged", "memories_retracted", *ACTS}
-)
 
 
 class TrialTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +64,8 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     altered_rows: bool = False
 
 
-def record_of(bank: Bank, rows: Sequence[RunRow], terms: TrialTerms, where: str) -> TrialRecord:
-    """Return what became of a trial, given the rows of its bank; `where` names its place in messages.
+def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: str) -> TrialRecord:
+    """Return what became of a trial, given its rows; `where` names its place in messages.
 
     Raises `BadInput` for the bank of another trial, suite or code, and for one that declared other terms.
     """
@@ -82,7 +73,7 @@ def record_of(bank: Bank, rows: Sequence[RunRow], terms: TrialTerms, where: str)
     started: ExperimentStarted | None = None
     finished: ExperimentFinished | None = None
     acts: list[str] = []
-    for event in bank.events(types=_READ):
+    for event in log.declared:
         match event:
             case PolicySet() if started is None:
                 policies = event.policies

@@ -257,12 +257,16 @@ def _recorded(query: ParsedQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None
     wanted = fingerprint(query)
     # From the end, because the last answer is the one that the agent submitted.
     for run in reversed(runs):
-        try:
-            if run.error_code is None and fingerprint(parse_query(run.query, query.prefixes)) == wanted:
-                return run
-        except QueryRefused:
-            continue
+        if run.error_code is None and (run.query == query.text or _fingerprint(run, query) == wanted):
+            return run
     return None
+
+
+def _fingerprint(run: QueryRun, query: ParsedQuery) -> str | None:
+    try:
+        return fingerprint(parse_query(run.query, query.prefixes))
+    except QueryRefused:
+        return None
 
 
 def ask(sparql: str, source: Source) -> tuple[Answer | None, Finding | None]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import NotInBank
-from rbank_es.events import Event, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import Outcome
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
@@ -91,27 +91,35 @@ def outcome_of(bank: Bank, run: str) -> RunOutcome:
 
     Raises `NotInBank` if no such run started or finished.
     """
-    events = list(bank.events(types={"run_started", "tool_called", "run_finished"}, run=run))
+    events = list(bank.events(types={"run_started", "tool_called", "step_taken", "run_finished"}, run=run))
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     finished = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
     if started is None and finished is None:
         raise NotInBank(run, bank.position)
-    calls = [event for event in events if isinstance(event, ToolCalled) and event.error_code is None]
+    calls = [event for event in events if isinstance(event, ToolCalled)]
+    steps = [event for event in events if isinstance(event, StepTaken)]
+    made = outcome_from(bank, started, calls, finished)
+    return msgspec.structs.replace(made, run=run, ending=_ending(bank, steps))
+
+
+def outcome_from(
+    bank: Bank, started: RunStarted | None, calls: Sequence[ToolCalled], finished: RunFinished | None
+) -> RunOutcome:
+    """Return the outcome of a run from these events, without its last steps (`ending`), which no check reads."""
+    answered = {call.tool for call in calls if call.error_code is None}
     return RunOutcome(
-        run=run,
+        run=started.run if started else "",
         ontology=started.ontology if started else None,
         task=(bank.text(started.task) or "") if started else "",
         **_end(bank, finished),
-        queries=_queries(bank, events, imported=_imported(started, finished)),
-        looked=tuple(sorted({call.tool for call in calls} & tools_named_as("looks"))),
-        ending=_ending(bank, run),
+        queries=_queries(bank, calls, imported=_imported(started, finished)),
+        looked=tuple(sorted(answered & tools_named_as("looks"))),
     )
 
 
-def _ending(bank: Bank, run: str) -> str:
+def _ending(bank: Bank, steps: Sequence[StepTaken]) -> str:
     """Return the last steps of a run as text, as many as fit; of a longer one, the last of its texts."""
     kept, room = list[str](), limits.JUDGE_STEPS_CHARS
-    steps = [event for event in bank.events(types={"step_taken"}, run=run) if isinstance(event, StepTaken)]
     for step in reversed(steps):
         named = (("code", step.code), ("output", step.output))
         texts = [f"{name}:\n{words.strip()}" for name, text in named if (words := bank.text(text) or "").strip()]
@@ -153,10 +161,10 @@ def _imported(started: RunStarted | None, finished: RunFinished | None) -> bool:
     return any(event is not None and (event.occurred_at or event.extra) for event in (started, finished))
 
 
-def _queries(bank: Bank, events: Iterable[Event], *, imported: bool) -> tuple[QueryRun, ...] | None:
+def _queries(bank: Bank, calls: Sequence[ToolCalled], *, imported: bool) -> tuple[QueryRun, ...] | None:
     """Return the queries of a run; None if one is not known in full, or the run may have had others."""
     query_tools = tools_named_as("queries")
-    made = [event for event in events if isinstance(event, ToolCalled) and event.tool in query_tools]
+    made = [call for call in calls if call.tool in query_tools]
     arguments = [_arguments(bank, call) for call in made]
     # Because any unknown query may be the submitted one, "never ran its query" must not be concluded from the others.
     if (imported and not made) or None in arguments:

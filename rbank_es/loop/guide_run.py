@@ -65,6 +65,11 @@ def guide_settings(settings: LoopSettings) -> LoopSettings:
     )
 
 
+def guide_task(ontology: str) -> Task:
+    """Return the task of the run that writes a guide to an ontology."""
+    return Task(id=f"guide-{ontology}"[: limits.TASK_ID_CHARS], question=QUESTION, ontology=ontology)
+
+
 def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bool = False, **options: Any) -> Guide:
     """Have an agent write a guide to the source and record it, or return the one written under the same settings.
 
@@ -73,8 +78,7 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
     """
     if not source.id:
         raise BadInput("a guide is about an ontology that has an id")
-    task = Task(id=f"guide-{source.id}"[: limits.TASK_ID_CHARS], question=QUESTION, ontology=source.id)
-    [result] = run_closed_loop([task], bank, guide_settings(settings), source, again=again, **options)
+    [result] = run_closed_loop([guide_task(source.id)], bank, guide_settings(settings), source, again=again, **options)
     if not result.answer.strip():
         raise _without_text(result)
     known = next((event for event in _guides(bank) if event.run == result.run), None)

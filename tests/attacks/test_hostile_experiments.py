@@ -27,6 +27,7 @@ from rbank_es.experiments.report_check import check_report
 from rbank_es.experiments.run_rows import rows_of
 from rbank_es.experiments.supposed_conditions import supposed_conditions
 from rbank_es.experiments.trial import tables_of
+from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_pages import write_trial_pages
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace
 from rbank_es.experiments.trial_record import results_digest
@@ -341,7 +342,7 @@ def test_a_score_that_was_forged_from_the_beginning_to_the_report_is_found_by_co
     with Bank.open(folder / "banks" / "base") as base, base.fork(place) as bank:
         bank.set_policies(tables_of(given.experiment.condition[0].choices()))
         bank.append(forged)
-        digest = results_digest(rows_of(bank, given.suite))
+        digest = results_digest(rows_of(TrialLog.of(bank), given.suite))
         bank.append(msgspec.structs.replace(ended, seq=0, result_digest=digest))
     write_report(read_experiment(folder, source()), folder)
     seen = check_report(folder, source())

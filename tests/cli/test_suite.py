@@ -107,3 +107,9 @@ def test_a_suite_is_generated_into_a_new_directory_only(tmp_path: Path) -> None:
     assert "name a new one" in fails("suite", "generate", "--into", "there", cwd=tmp_path)
     assert "ask for 1 to" in fails("suite", "generate", "--tasks", "0", "--into", "new", cwd=tmp_path)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_script_of_a_suite_is_written_and_named(place: Path) -> None:
+    done = run("suite", "script", "good.json", "--into", "gold.toml", cwd=place)
+    assert "answers to 1 task" in done.out and "[[task]]" in (place / "gold.toml").read_text()
+    assert run("suite", "script", "good.json", "--into", "gold.toml", "--json", cwd=place).json["tasks"] == 1

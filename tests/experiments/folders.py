@@ -27,6 +27,7 @@ from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.run_rows import rows_of
 from rbank_es.experiments.suite import Suite, suite_json
 from rbank_es.experiments.trial import tables_of
+from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.loop.tasks import Task
@@ -107,7 +108,7 @@ def lived(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right:
 
 def end(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite) -> ExperimentFinished:
     """The event that ends a trial, with the digest of its results as they are now."""
-    digest = results_digest(rows_of(bank, suite))
+    digest = results_digest(rows_of(TrialLog.of(bank), suite))
     return ExperimentFinished(trial=trial, result_digest=digest, **digests(trial, experiment, suite))
 
 

@@ -8,7 +8,17 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.events import ContextBuilt, MemoriesConsolidated, MemoriesExtracted, RunJudged, RunStarted
+from rbank_es.events import (
+    ContextBuilt,
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+)
 from rbank_es.events.items import Item
 from rbank_es.events.memory_events import Decision
 from rbank_es.events.run_events import LayerUse, Trial
@@ -17,6 +27,7 @@ from rbank_es.experiments.metrics import METRICS, measured
 from rbank_es.experiments.quality_gates import broken_gates
 from rbank_es.experiments.run_rows import RunRow, rows_of
 from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.loop.tasks import Task
 from tests.loop.loops import TASKS, looped, quick, scripted, source
 from tests.sandbox.sandboxes import require_dspy
@@ -32,7 +43,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunRow]]
     place = tmp_path_factory.mktemp("trial")
     with quick(place / "bank") as bank:
         looped(bank, scripted(place), suite=SUITE.digest, trial=TRIAL)
-        return place / "bank", rows_of(bank, SUITE, source())
+        return place / "bank", rows_of(TrialLog.of(bank), SUITE, source())
 
 
 def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[RunRow]]) -> None:
@@ -51,20 +62,63 @@ def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[RunRow
 def test_rows_are_the_same_whenever_and_wherever_they_are_computed(trial: tuple[Path, list[RunRow]]) -> None:
     """From the log alone: another handle, another source handle, a copy in memory."""
     with Bank.open(trial[0]) as bank, bank.copy(bank.position) as copy:
-        assert rows_of(bank, SUITE, source()) == rows_of(copy, SUITE, source()) == trial[1]
+        assert rows_of(TrialLog.of(bank), SUITE, source()) == rows_of(TrialLog.of(copy), SUITE, source()) == trial[1]
+
+
+def test_a_row_says_what_the_read_models_say(trial: tuple[Path, list[RunRow]]) -> None:
+    """By SQL and by reading the log; also of a run with two ends, two contexts, and sizes that nobody recorded."""
+    sizes = {"stdout_chars": 7, "variables_chars": 3, "prompt_chars": 900}
+    trial_facts = {"task_id": "height", "suite": SUITE.digest, "trial": TRIAL}
+    with Bank.open(trial[0]) as bank, bank.copy(bank.position) as copy:
+        copy.append(
+            [
+                RunStarted(run="odd", **trial_facts),
+                *(ContextBuilt(run="odd", chars=n, layers=(), texts=(), items=("a",) * n) for n in (2, 1)),
+                StepTaken(run="odd", index=1),
+                StepTaken(run="odd", index=2, **sizes),
+                *(ToolCalled(run="odd", call=f"c{n}", tool="g_stats", chars=n) for n in (None, 1_001, 4)),
+                LmCalled(run="odd", role="sub", model="m", tokens_in=3),
+                RunFinished(run="odd", outcome="failed"),
+                RunFinished(run="odd", outcome="submitted", answer="x"),
+                RunStarted(run="bare", **trial_facts),
+                ToolCalled(run="bare", call="c", tool="g_stats"),
+                RunFinished(run="bare", outcome="failed", iterations=3, lm_calls=2, tokens_in=5),
+            ]
+        )
+        rows = {row.run: row for row in rows_of(TrialLog.of(copy), SUITE)}
+        with copy.as_of() as view:
+            models = {row["run"]: row for row in view.rows("leakage_by_run")}
+            for row in view.rows("runs"):
+                models[row["run"]] |= row
+    assert len(rows) == 4
+    for name, other in SAME.items():
+        assert {run: getattr(row, name) for run, row in rows.items()} == {run: models[run][other] for run in rows}
+    assert (rows["odd"].outcome, rows["odd"].iterations, rows["odd"].stdout_chars) == ("submitted", 2, 7)
+
+
+SAME = {
+    **dict.fromkeys(
+        ("outcome", "iterations", "tool_calls", "tokens_in", "tokens_out", "cost_usd", "subcalls", "verdict",
+         "prompt_chars_max", "max_single_return", "large_returns", "stdout_chars", "variables_chars",
+         "memory_items_injected")
+    ),
+    **{"seconds": "duration_s", "context_chars": "context_size", "lm_calls": "lm_calls", "scored": "score"},
+}  # fmt: skip
+"""Fields of rows that read models have too, by the names of their columns."""
+SAME = {name: column or name for name, column in SAME.items()}
 
 
 def test_another_suite_and_two_trials_in_one_bank_are_refused(trial: tuple[Path, list[RunRow]]) -> None:
     other = Suite.of("others", [*TASKS, Task(id="more", question="More?", gold_sparql="ASK {}")])
     with Bank.open(trial[0]) as bank:
         with pytest.raises(BadInput, match="of the suite"):
-            rows_of(bank, other)
+            rows_of(TrialLog.of(bank), other)
         with bank.copy(bank.position) as both:
             both.append(RunStarted(run="x", task_id="height", suite=SUITE.digest, trial=TRIAL))
-            assert len(rows_of(both, SUITE)) == 2  # it has not ended
+            assert len(rows_of(TrialLog.of(both), SUITE)) == 2  # it has not ended
             looped(both, scripted(trial[0].parent), TASKS[:1], again=True, suite=SUITE.digest)
             with pytest.raises(BadInput, match="2 trials"):
-                rows_of(both, SUITE)
+                rows_of(TrialLog.of(both), SUITE)
 
 
 def test_metrics_of_the_trial_by_hand(trial: tuple[Path, list[RunRow]]) -> None:

@@ -27,6 +27,7 @@ from rbank_es.experiments.simulated.study import MARK, Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions, World
 from rbank_es.experiments.suite import Suite, suite_json
 from rbank_es.experiments.trial import tables_of
+from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.loop.resources import origin
@@ -167,7 +168,7 @@ def _live(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condit
 
 
 def _finished(bank: Bank, trial: Trial, suite: Suite, declared: Mapping[str, Any]) -> ExperimentFinished:
-    return ExperimentFinished(trial=trial, result_digest=results_digest(rows_of(bank, suite)), **declared)
+    return ExperimentFinished(trial=trial, result_digest=results_digest(rows_of(TrialLog.of(bank), suite)), **declared)
 
 
 class _TrialMemory(LearnerMemory):
