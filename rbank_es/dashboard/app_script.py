@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.resources import files
-from string import Template
 
-from rbank_es.dashboard.page_text import Html, join, shorten
+from rbank_es.dashboard.html_page import html_page, page_file
+from rbank_es.dashboard.page_text import Html, element, shorten
 from rbank_es.dashboard.palette import colour_rules
 
 ENTRY = "main.js"
@@ -34,8 +32,8 @@ _LOOSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
 def asset(name: str) -> str:
-    """Return the text of a file of the app, with the newlines that browsers digest."""
-    return files("rbank_es.dashboard").joinpath("app", name).read_text("utf-8").replace("\r\n", "\n")
+    """Return the text of a file of the app."""
+    return page_file(f"app/{name}")
 
 
 @cache
@@ -119,14 +117,12 @@ def app_page(name: str, body: Html, *, data: str = "", connect: str = "") -> str
     `body` stands there until the app has started. Without `data` the app fetches its answers, for which `connect` names
     the source.
     """
-    return Template(asset("page.html")).substitute(
-        policy=html.escape(page_policy(connect), quote=True),
-        title=join(shorten(name), " – rbank-es"),
-        style=app_style(),
-        body=body,
-        data=f'<script type="application/json" id="data">{data}</script>' if data else "",
-        script=app_script(),
-    )
+    parts = [
+        element("div", body, id="app"),
+        f'<script type="application/json" id="data">{data}</script>' if data else "",
+        f"<script>{app_script()}</script>",
+    ]
+    return html_page(shorten(name), policy=page_policy(connect), style=app_style(), body="\n".join(parts))
 
 
 def digest_of(text: str) -> str:

@@ -25,7 +25,8 @@ function summary({ from, runs, items: { total }, verdicts: { total: judged } }, 
 }
 
 function turn(before, after, shown) {
-  return [before === null ? h("span", { class: "muted" }, "not there") : shown(before), " → ", after === null ? h("span", { class: "muted" }, DASH) : shown(after)];
+  const [was, is] = [before === null ? h("span", { class: "muted" }, "not there") : shown(before), after === null ? h("span", { class: "muted" }, DASH) : shown(after)];
+  return h("span", { class: "nowrap" }, was, " → ", is);
 }
 
 function shownOf(name, { total, rows }) {

@@ -57,7 +57,7 @@ function given(item, context) {
   const columns = [
     { name: "Run", wide: true, cell: (row) => runLink(context, row) },
     { name: "Judged", cell: (row) => verdictMark(row.verdict) },
-    { name: "How", cell: (row) => (row.way === "read" ? "read in full" : row.way) },
+    { name: "How", cell: (row) => h("span", { class: "nowrap" }, row.way === "read" ? "read in full" : row.way) },
     { name: "At", number: true, cell: (row) => h("a", { href: context.href("run", row.run, { at: row.seq }) }, count(row.seq)) },
   ];
   const { runs } = item.forward;

@@ -2,6 +2,7 @@
 import { groupStrip, runStrip, stepLine, stripLegend } from "./charts.js";
 import { commandLine, itemLink, note, rate, runLink, runTags, stateTag } from "./parts.js";
 import { h } from "./renderer.js";
+import { brief } from "./visible_text.js";
 import { count, day, DASH, plural, shellWord } from "./words.js";
 
 export const overviewPage = {
@@ -27,6 +28,7 @@ function empty(context) {
 function shown(overview, context) {
   return [
     context.bank.purpose && h("p", { class: "purpose text" }, context.bank.purpose),
+    h("p", { class: "muted" }, "A run is one attempt of an agent at a task. An item is a lesson that was drawn from runs, to be given to later ones."),
     keyFigures(overview, context),
     h("h2", null, "Every run, in order"),
     everyRun(overview, context),
@@ -68,8 +70,8 @@ function failures({ failures: rows }, context) {
       "li",
       { key: row.run },
       h("div", null, runLink(context, row), " ", h("span", { class: "muted nowrap" }, day(row.time)), " ", runTags(row)),
-      row.answer !== null && h("div", { class: "muted text" }, "It answered: ", row.answer),
-      h("div", { class: "text" }, h("b", null, "Why: "), row.reason || "no reason recorded"),
+      row.answer !== null && h("div", { class: "muted text clamp" }, "It answered: ", brief(row.answer)),
+      h("div", { class: "text clamp" }, h("b", null, "Why: "), brief(row.reason) || "no reason recorded"),
       gone.map((item) => h("div", { key: item.id }, h("b", null, "It was given "), itemLink(context, item), " ", stateTag(item.state))),
     );
   });

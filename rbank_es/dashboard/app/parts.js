@@ -1,6 +1,9 @@
 // Parts that all pages share: verdicts, rates, tables, folds, texts, commands.
 import { h } from "./renderer.js";
+import { brief } from "./visible_text.js";
 import { count, DASH, percent, wilson } from "./words.js";
+
+const LINK_CHARS = 200;
 
 const SUCCESS_WORDS = { success: "success", failure: "failure", undecided: "undecided", none: "not judged" };
 const SCORE_WORDS = { success: "right", failure: "wrong", undecided: "undecided", none: "not scored" };
@@ -20,7 +23,7 @@ export function runTags(row) {
 
 /** Return a link to a run, by its task. */
 export function runLink(context, row) {
-  return h("a", { href: context.href("run", row.run), class: "text" }, row.task || row.run);
+  return h("a", { href: context.href("run", row.run), class: "text" }, brief(row.task, LINK_CHARS) || row.run);
 }
 
 /** Return a link to an item, by its title; erased and unknown ones say so. */
@@ -114,6 +117,11 @@ export function fold(context, key, name, note, body, isOpen = false) {
   return h("details", { key, open, ontoggle: onToggle }, summary, open && body());
 }
 
+/** Return words that scroll by keyboard where they are long. */
+export function words(label, text) {
+  return h("p", { class: "big text answer", tabindex: 0, role: "group", "aria-label": label }, text);
+}
+
 /** Return preformatted text that scrolls by keyboard: a group, because a landmark for each text would hide the others. */
 export function pre(label, text) {
   return h("pre", { tabindex: 0, role: "group", "aria-label": label }, text);
@@ -152,8 +160,9 @@ export function commandLine(command) {
     } catch {
       button.textContent = "Select and copy it by hand";
     }
+    button.ariaLabel = button.textContent;
   };
-  return h("p", { class: "command" }, h("code", null, command), " ", h("button", { type: "button", onclick: copy }, "Copy"));
+  return h("p", { class: "command" }, h("code", null, command), " ", h("button", { type: "button", onclick: copy, "aria-label": `Copy ${command}` }, "Copy"));
 }
 
 /** Return the controls of a list: fields {name, label, options: [value, word][], hint}. */

@@ -1,6 +1,7 @@
 // What a person should look at, each with the command that settles it. Nothing is changed here.
 import { commandLine, itemLink, runLink, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
+import { brief } from "./visible_text.js";
 import { count, percent } from "./words.js";
 
 export const reviewPage = {
@@ -35,8 +36,8 @@ function doubt(row, context) {
     h("div", { class: "clamp" }, runLink(context, row)),
     h("div", null, verdictMark(row.verdict), ` by ${row.judge}; ${percent(row.probability)} likely to be wrong`),
     h("div", { class: "muted text" }, row.because.join("; ")),
-    row.answer && h("div", { class: "muted text clamp" }, "It answered: ", row.answer),
-    row.reason && h("div", { class: "text clamp" }, h("b", null, "Why: "), row.reason),
+    row.answer && h("div", { class: "muted text clamp" }, "It answered: ", brief(row.answer)),
+    row.reason && h("div", { class: "text clamp" }, h("b", null, "Why: "), brief(row.reason)),
     h("div", null, `If it is wrong, it takes out ${row.takes_out}: `, items, row.total_items > items.length && ` and ${count(row.total_items - items.length)} more`, `. About ${count(row.minutes)} min to check.`),
     h("div", { class: "muted" }, "Right? Confirm it. Wrong? Overrule it."),
     commandLine(row.confirm),

@@ -1,9 +1,12 @@
 // One run: why did it fail? The verdict first, then what it was told, what it did, and what was learned from it.
 import { bar } from "./charts.js";
-import { fold, itemLink, note, pre, runTags, stateTag, textBlock, verdictMark } from "./parts.js";
+import { fold, itemLink, note, pre, runTags, stateTag, textBlock, verdictMark, words } from "./parts.js";
 import { h } from "./renderer.js";
 import { runSteps } from "./run_steps.js";
+import { brief } from "./visible_text.js";
 import { count, minute, plural } from "./words.js";
+
+const HEADING_CHARS = 200;
 
 export const runPage = {
   name: "run",
@@ -12,7 +15,8 @@ export const runPage = {
   ask: ({ argument, parameters: { after } }) => ({ run: ["run", { id: argument, after }] }),
   view: ({ run }, context) => [
     crumb(run.run, context),
-    h("h2", { class: "text" }, run.run.task || "(no task recorded)"),
+    h("h2", { class: "text" }, brief(run.run.task, HEADING_CHARS) || "(no task recorded)"),
+    run.run.task?.length >= HEADING_CHARS && words("task", run.run.task),
     h("p", { class: "muted" }, facts(run.run), " ", runTags(run.run)),
     h("div", { class: "columns lead" }, verdict(run, context), answer(run.run)),
     h("div", { class: "columns" }, given(run, context), learnt(run, context)),
@@ -52,7 +56,7 @@ function everyVerdict(verdicts, run, context) {
 }
 
 function answer({ answer: text, sparql }) {
-  return h("section", null, h("h3", null, "Answer"), text === null ? h("p", { class: "muted" }, "None was recorded.") : h("p", { class: "big text answer" }, text), sparql && pre("query", sparql));
+  return h("section", null, h("h3", null, "Answer"), text === null ? h("p", { class: "muted" }, "None was recorded.") : words("answer", text), sparql && pre("query", sparql));
 }
 
 function given({ given: items }, context) {

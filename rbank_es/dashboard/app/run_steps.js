@@ -35,7 +35,7 @@ function oneStep({ step, events }, i, context) {
     step.reasoning && h("p", { class: "reasoning text" }, plain(step.reasoning)),
     step.code && textBlock(context, "code", step.code, step.seq),
     tools,
-    step.output && fold(context, `output ${step.seq}`, "Output", `${count(lengthOf(step.output))} characters, ${count(step.stdout_chars)} of them printed`, () => textBlock(context, "output", step.output, step.seq), lengthOf(step.output) < 400),
+    step.output && fold(context, `output ${step.seq}`, "Output", `${count(lengthOf(step.output))} characters${step.stdout_chars === undefined ? "" : `, ${count(step.stdout_chars)} of them printed`}`, () => textBlock(context, "output", step.output, step.seq), lengthOf(step.output) < 400),
     models,
   );
 }
@@ -50,7 +50,7 @@ function lengthOf(value) {
 
 function toolCall(event, context) {
   const large = (event.chars ?? 0) > context.bank.flags.return_chars;
-  const name = [h("code", null, event.tool), event.error_code && h("span", { class: "error-code" }, ` ✕ ${event.error_code}`), large && h("span", { class: "tag bad" }, "large return")];
+  const name = [h("code", null, event.tool), event.error_code && h("span", { class: "error-code" }, ` ✕ ${event.error_code}`), " ", large && h("span", { class: "tag bad" }, "large return")];
   const size = `${count(event.chars)} characters back${event.truncated ? ", cut" : ""}${event.alias ? `, behind ${event.alias}` : ""}`;
   const body = () => [
     event.arguments && [h("h5", null, "Asked"), textBlock(context, "arguments", event.arguments, event.seq, readableArguments)],

@@ -1,6 +1,7 @@
 // The list of runs: which ones, and why were they judged so?
 import { filters, itemLink, note, pager, runLink, runTags, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
+import { brief } from "./visible_text.js";
 import { count, day, plural } from "./words.js";
 
 const VERDICTS = [["success", "success"], ["failure", "failure"], ["undecided", "undecided"], ["none", "not judged"]];
@@ -46,12 +47,12 @@ function pick(context, run) {
 }
 
 function list(runs, context) {
-  const why = (row) => h("div", { class: "muted clamp" }, runTags(row), " ", row.reason && h("span", { class: "text" }, row.reason));
+  const why = (row) => h("div", { class: "muted clamp" }, runTags(row), " ", row.reason && h("span", { class: "text" }, brief(row.reason)));
   const task = (row) => [h("div", { class: "clamp" }, runLink(context, row)), why(row)];
   const box = (row) => h("input", { type: "checkbox", checked: picked.has(row.run), "aria-label": `Compare ${row.run}`, onchange: () => pick(context, row.run) });
   const columns = [
     { name: "Task, and why it was judged so", wide: true, cell: task },
-    { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority, row.overruled ? ", overruling" : "")] },
+    { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority !== row.verdict && row.authority, row.overruled ? ", overruling" : "")] },
     { name: "Score", sort: "score", cell: (row) => verdictMark(row.score, true) },
     { name: "Began", sort: "started", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started}` }, day(row.time), row.imported && h("div", { class: "muted" }, `imported ${day(row.imported)}`)) },
     { name: "Steps", sort: "steps", number: true, cell: (row) => count(row.steps) },

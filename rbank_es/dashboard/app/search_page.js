@@ -8,7 +8,7 @@ export const searchPage = {
   title: () => "Search",
   ask: ({ parameters: { q, domain } }) => ({ search: ["search", { q, domain }] }),
   view: ({ search }, context) => [
-    h("h2", null, "Found"),
+    h("h2", { class: "text" }, `Items for “${context.address.parameters.q}”`),
     h("p", { class: "muted" }, `As of position ${count(context.at)}; ${search.note}.`),
     found(search.hits, plural(search.hits.length, "item"), context),
     search.withheld.length > 0 && [h("h3", null, "Kept back"), h("p", { class: "muted" }, "Too little of the query occurs in these, so agents are not given them."), found(search.withheld, plural(search.withheld.length, "item"), context)],
@@ -23,7 +23,7 @@ function found(hits, caption, context) {
     { name: "Rank", number: true, cell: (row) => count(row.rank) },
     { name: "Item", wide: true, cell: (row) => [itemLink(context, row), h("div", { class: "muted text" }, row.desc)] },
     { name: "Kind", cell: (row) => h("span", { class: "nowrap" }, row.polarity === "failure" ? "guardrail" : "strategy") },
-    { name: "Score", number: true, cell: (row) => count(row.score) },
+    ...(hits.some((row) => row.score !== null) ? [{ name: "Score", number: true, cell: (row) => count(row.score) }] : []),
   ];
   return table({ caption, columns, rows: hits, key: "id" });
 }

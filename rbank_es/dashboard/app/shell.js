@@ -12,7 +12,7 @@ export function shell(state, context) {
   return [
     header(page, context),
     timeSlider(context.bank, context.at, context.move),
-    state.news > 0 && h("p", { class: "news", role: "status" }, `${plural(state.news, "new event")} since.`),
+    h("p", { class: "news", role: "status" }, state.news > 0 && `${plural(state.news, "new event")} since.`),
     h("main", { id: "main", tabindex: -1, key }, marks(context), content(page, state, context)),
     footer(context),
   ];

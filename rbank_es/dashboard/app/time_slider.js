@@ -17,7 +17,10 @@ export function timeSlider(bank, at, move) {
   );
   const said = h("b", null, `${isPast ? "As of" : "Newest:"} position ${count(at)}`);
   const back = isPast && h("button", { class: "plain link", type: "button", onclick: () => move(head) }, "Back to the newest");
-  const line = h("p", { class: "said" }, said, ` of ${count(head)}`, h("span", { class: "more" }, `, ${when}`), ". ", back, jump(bank, move));
+  // Whoever moves the slider hears its value already.
+  const live = document.activeElement?.type === "range" ? "off" : "polite";
+  const where = h("span", { role: "status", "aria-live": live }, said, ` of ${count(head)}`, h("span", { class: "more" }, `, ${when}`), ".");
+  const line = h("p", { class: "said" }, where, " ", back, jump(bank, move));
   return h("section", { class: isPast ? "time past" : "time", "aria-label": "Point in time" }, row, line);
 }
 

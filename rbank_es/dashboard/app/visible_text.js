@@ -34,6 +34,11 @@ export function cut(text, most) {
   return text.slice(0, end);
 }
 
+/** Return a text in at most `most` code points, with a mark where it goes on: lists hold the first 300. */
+export function brief(text, most = 300) {
+  return text && charCount(text) >= most ? cut(text, most - 1) + "…" : text;
+}
+
 /** Return the number of code points of a text. */
 export function charCount(text) {
   let pairs = 0;
