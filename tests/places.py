@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from rbank_es import Bank
+from rbank_es.events import RunStarted
 from rbank_es.log.file.file_log import FileLog
 
 
@@ -9,3 +11,18 @@ def derived(place: Path) -> Path:
     """The folder of what was derived from a bank, in the cache of the tests."""
     with FileLog.open(place) as log:
         return log.derived_directory
+
+
+def filled(place: Path, runs: int = 40) -> Path:
+    """Make a bank with a group of runs, and return its place."""
+    with Bank.create(place) as bank:
+        bank.append([RunStarted(run=f"r{n}", task="t" * 500) for n in range(runs)])
+    return place
+
+
+def damage(place: Path) -> Path:
+    """Change a byte of a bank that `filled` made, which the log acknowledged, and return the bank's place."""
+    [segment] = place.glob("*.jsonl")
+    data = segment.read_bytes()
+    segment.write_bytes(data[:4000] + b"#" + data[4001:])
+    return place

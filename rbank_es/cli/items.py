@@ -12,17 +12,7 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell
-from rbank_es.cli.shared.row_list import (
-    Row,
-    RowFilter,
-    RowList,
-    Rows,
-    bounded,
-    contains,
-    equals,
-    list_options,
-    print_list,
-)
+from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, Rows, list_options, print_list
 from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events.items import Polarity, Source
 from rbank_es.projections.paged_view import RowCondition
@@ -69,8 +59,8 @@ def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int |
     JSON and CSV have more fields than the table. In the place of BANK, a file that `replay --into` or `whatif --into`
     wrote.
     """
-    with bank_to_read(bank) as (name_of_bank, view, resolve):
-        born = {name: resolve(given[name]) for name in ("since", "until") if given[name] is not None}
+    with bank_to_read(bank) as (name, view, resolve):
+        born = {end: resolve(given[end]) for end in ("since", "until") if given[end] is not None}
         listed = RowList(
             "items",
             view,
@@ -82,8 +72,7 @@ def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int |
             ["title", "domain"],
             "-born_seq",
         )
-        facts = {"bank": name_of_bank, "position": view.position}
-        print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
+        print_list(listed, name, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
 
 def _made(view: View, rows: Rows, *, with_runs: bool) -> Rows:
@@ -136,16 +125,16 @@ def _filters(view: View, given: dict[str, Any], born: dict[str, int]) -> list[Ro
         *(
             each
             for name in ("state", "src", "polarity", "domain", "role")
-            for each in equals(f"--{name}", name, given[name])
+            for each in RowFilter.equal(f"--{name}", name, given[name])
         ),
-        *contains("--text", ["title", "desc", "content"], given["text"]),
+        *RowFilter.containing("--text", ["title", "desc", "content"], given["text"]),
     ]
     if (tag := given["tag"]) is not None:
         filters.append(RowFilter("--tag", tag, RowCondition(("tags",), "has", tag)))
     if given["run"] is not None:
         filters.append(_of_run(view, given["run"]))
-    filters += bounded("--since", given["since"], "born_seq", "after", born.get("since"))
-    return filters + bounded("--until", given["until"], "born_seq", "upto", born.get("until"))
+    filters += RowFilter.bounded("--since", given["since"], "born_seq", "after", born.get("since"))
+    return filters + RowFilter.bounded("--until", given["until"], "born_seq", "upto", born.get("until"))
 
 
 def _of_run(view: View, given: str) -> RowFilter:

@@ -9,17 +9,7 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, format_cost, format_time
-from rbank_es.cli.shared.row_list import (
-    Row,
-    RowFilter,
-    RowList,
-    Rows,
-    bounded,
-    contains,
-    equals,
-    list_options,
-    print_list,
-)
+from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, Rows, list_options, print_list
 from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events.run_events import Outcome
 from rbank_es.projections.paged_view import RowCondition
@@ -83,8 +73,7 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
         listed = RowList(
             "runs", view, filters, _made, FIELDS, frozenset({"outcome"}), _columns, ["task", "run"], "-started_at"
         )
-        facts = {"bank": name, "position": view.position}
-        print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
+        print_list(listed, name, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
 
 def _made(rows: Rows) -> Rows:
@@ -100,14 +89,14 @@ def _field(row: Row, name: str) -> Any:
 def _filters(given: dict[str, Any]) -> list[RowFilter]:
     outcome, verdict, since, until = (given[name] for name in ("outcome", "given", "since", "until"))
     return [
-        *contains("--task", ["task"], given["task"]),
-        *equals("--domain", "ontology", given["domain"]),
-        *equals("--executor", "executor", given["executor"]),
-        *contains("--model", ["model"], given["model"]),
+        *RowFilter.containing("--task", ["task"], given["task"]),
+        *RowFilter.equal("--domain", "ontology", given["domain"]),
+        *RowFilter.equal("--executor", "executor", given["executor"]),
+        *RowFilter.containing("--model", ["model"], given["model"]),
         *_valued("--outcome", "outcome", outcome, none=RUNNING),
         *_valued("--verdict", "verdict", verdict, none=NOT_JUDGED),
-        *bounded("--since", format_time(since), "started_at", "from", since),
-        *bounded("--until", format_time(until), "started_at", "before", until),
+        *RowFilter.bounded("--since", format_time(since), "started_at", "from", since),
+        *RowFilter.bounded("--until", format_time(until), "started_at", "before", until),
     ]
 
 
@@ -115,7 +104,7 @@ def _valued(option: str, column: str, value: str | None, *, none: str) -> list[R
     """Return the filter for a value; `none` is the word for rows without one."""
     if value == none:
         return [RowFilter(option, none, RowCondition((column,), "is", None))]
-    return equals(option, column, value)
+    return RowFilter.equal(option, column, value)
 
 
 def _columns(rows: Rows) -> dict[str, Callable[[Row], Cell]]:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,56 @@ def test_every_page_keeps_the_rules_of_accessibility(tab: Any, file: Path, axe: 
             broken[page] = found
     assert broken == {}
     assert (tab.complaints(), tab.requests()) == ([], [file.as_uri()])
+
+
+CONTROLS = {
+    *("button", "link", "searchbox", "textbox", "combobox", "slider", "spinbutton", "checkbox"),
+    *("DisclosureTriangle", "image", "region", "navigation", "search", "table", "option"),
+}
+"""Roles that a screen reader announces by their names."""
+
+
+def accessible(tab: Any) -> list[tuple[str, str, dict[str, Any]]]:
+    """What a screen reader is told of the page in order: role, name and properties of each node."""
+    nodes = tab.send("Accessibility.getFullAXTree")["nodes"]
+    return [
+        (
+            str(node.get("role", {}).get("value")),
+            str(node.get("name", {}).get("value", "")).strip(),
+            {each["name"]: each["value"].get("value") for each in node.get("properties", ())},
+        )
+        for node in nodes
+        if not node["ignored"]
+    ]
+
+
+def test_a_screen_reader_hears_a_name_for_every_control_and_headings_in_order(tab: Any, file: Path) -> None:
+    tab.open(file)
+    for page in PAGES:
+        go(tab, page)
+        unfold(tab)
+        said = accessible(tab)
+        assert [role for role, name, _ in said if role in CONTROLS and not name] == [], page
+        levels = [facts["level"] for role, _, facts in said if role == "heading"]
+        assert levels.count(1) == 1 == levels[0] and 2 in levels, page
+        assert all(after <= before + 1 for before, after in pairwise(levels)), (page, levels)
+        copies = [name for role, name, _ in said if role == "button" and name.startswith("Copy")]
+        assert len(set(copies)) == len(copies) == tab.eval("document.querySelectorAll('.command').length"), page
+        assert any(role == "status" for role, _, _ in said), page
+
+
+def test_a_change_of_time_is_announced_once(tab: Any, file: Path) -> None:
+    """By the line under the slider; by the slider's own value while that has the focus."""
+    tab.open(file)
+    line = "document.querySelector('.said [role=status]')"
+    tab.eval("document.querySelector('.time button').click()")
+    go(tab, tab.eval("location.hash"))
+    assert tab.eval(f"{line}.ariaLive") == "polite" and "As of position" in tab.eval(f"{line}.textContent")
+    tab.eval("document.querySelector('input[type=range]').focus()")
+    tab.send("Input.dispatchKeyEvent", type="keyDown", key="ArrowLeft", code="ArrowLeft", windowsVirtualKeyCode=37)
+    go(tab, tab.eval("location.hash"))
+    said = tab.eval("document.querySelector('input[type=range]').ariaValueText")
+    assert tab.eval(f"{line}.ariaLive") == "off" and said.startswith("position ")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -22,6 +22,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events import RunFinished, RunStarted
 from tests.cli_runner import SAMPLE
 from tests.dashboard.served_bank import Served, path_of, served
+from tests.places import damage, filled
 
 
 @pytest.fixture(scope="module")
@@ -174,14 +175,11 @@ def test_words_erased_while_it_is_served_are_gone_from_the_next_answer(tmp_path:
 
 
 def test_a_bank_that_went_away_and_one_that_is_damaged_are_told_and_the_server_goes_on(tmp_path: Path) -> None:
-    place = tmp_path / "b"
-    with Bank.create(place) as bank, served(bank) as found:
-        bank.append([RunStarted(run=f"r{n}", task="t" * 500) for n in range(40)])
+    place = filled(tmp_path / "b")
+    with Bank.open(place) as bank, served(bank) as found:
         assert found.ask("runs")["total"] == 40
         shutil.copytree(place, tmp_path / "kept")
-        [segment] = place.glob("*.jsonl")
-        data = segment.read_bytes()
-        segment.write_bytes(data[:4000] + b"#" + data[4001:])
+        damage(place)
         reply = found.get("/api/v1/run?id=r3")
         assert reply.status in (200, 503)
         shutil.rmtree(place)
@@ -194,13 +192,7 @@ def test_a_bank_that_went_away_and_one_that_is_damaged_are_told_and_the_server_g
 
 
 def test_a_damaged_log_is_told_and_names_no_file(tmp_path: Path) -> None:
-    place = tmp_path / "b"
-    with Bank.create(place) as bank:
-        bank.append([RunStarted(run=f"r{n}", task="t" * 500) for n in range(40)])
-    [segment] = place.glob("*.jsonl")
-    data = segment.read_bytes()
-    segment.write_bytes(data[:4000] + b"#" + data[4001:])
-    with Bank.open(place) as bank, served(bank) as found:
+    with Bank.open(damage(filled(tmp_path / "b"))) as bank, served(bank) as found:
         for path in ("/api/v1/bank", "/api/v1/runs", "/api/v1/run?id=r3"):
             reply = found.get(path)
             assert reply.status == 503 and str(tmp_path) not in reply.body.decode()

@@ -9,19 +9,13 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.errors import LogCorruption
-from rbank_es.events import RunStarted
+from tests.places import damage, filled
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
     """A bank of one group more, whose acknowledged bytes were changed."""
-    place = tmp_path / "b"
-    with Bank.create(place) as bank:
-        bank.append([RunStarted(run=f"r{n}", task="t" * 500) for n in range(20)])
-    [segment] = place.glob("*.jsonl")
-    data = segment.read_bytes()
-    segment.write_bytes(data[:4000] + b"#" + data[4001:])
-    return place
+    return damage(filled(tmp_path / "b", 20))
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,21 @@ class RowFilter(NamedTuple):
     condition: RowCondition
     column: str | None = None
 
+    @classmethod
+    def equal(cls, option: str, column: str, value: str | None) -> list[RowFilter]:
+        """Return the filter for rows that have this value in a column; none where it is None."""
+        return [] if value is None else [cls(option, value, RowCondition((column,), "is", value), column)]
+
+    @classmethod
+    def containing(cls, option: str, columns: Sequence[str], text: str | None) -> list[RowFilter]:
+        """Return the filter for rows with a text in any of these columns, in whatever case; none where it is None."""
+        return [] if text is None else [cls(option, text, RowCondition(tuple(columns), "contains", (text,)))]
+
+    @classmethod
+    def bounded(cls, option: str, shown: str, column: str, test: Any, value: Value) -> list[RowFilter]:
+        """Return the filter for rows whose value in a column passes a test of order; none where the value is None."""
+        return [] if value is None else [cls(option, shown, RowCondition((column,), test, value))]
+
 
 class RowList(NamedTuple):
     """A list to print, of the rows of the view `noun`.
@@ -68,30 +83,13 @@ list_options = decorated(
 """The options that every list has, beside --json."""
 
 
-def equals(option: str, column: str, value: str | None) -> list[RowFilter]:
-    """Return the filter for rows that have this value in a column; none where it is None."""
-    return [] if value is None else [RowFilter(option, value, RowCondition((column,), "is", value), column)]
-
-
-def contains(option: str, columns: Sequence[str], text: str | None) -> list[RowFilter]:
-    """Return the filter for rows with a text in any of these columns, in whatever case; none where it is None."""
-    return [] if text is None else [RowFilter(option, text, RowCondition(tuple(columns), "contains", (text,)))]
-
-
-def bounded(option: str, shown: str, column: str, test: Any, value: Value) -> list[RowFilter]:
-    """Return the filter for rows whose value in a column passes a test of order; none where the value is None."""
-    return [] if value is None else [RowFilter(option, shown, RowCondition((column,), test, value))]
-
-
-def print_list(
-    listed: RowList, facts: Mapping[str, Any], *, sort: str | None, limit: int | None, as_json: bool, as_csv: bool
-) -> None:
-    """Print the rows that pass all filters, and on standard error why there are none. Raises `BadInput`."""
+def print_list(listed: RowList, bank: str, *, sort: str | None, limit: int | None, as_json: bool, as_csv: bool) -> None:
+    """Print the rows of a bank that pass all filters, and on standard error why there are none. Raises `BadInput`."""
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other.")
     shown, matching = found(listed, sort or listed.sort, limit)
     if as_json:
-        echo_json({**facts, "matching": matching, listed.noun: shown})
+        echo_json({"bank": bank, "position": listed.view.position, "matching": matching, listed.noun: shown})
     elif as_csv:
         write_bytes(csv_of(listed.fields, shown).encode())
     elif shown:

@@ -6,7 +6,7 @@ import { runSteps } from "./run_steps.js";
 import { brief } from "./visible_text.js";
 import { count, minute, plural } from "./words.js";
 
-const HEADING_CHARS = 200;
+const HEADING_CHARS = 160;
 
 export const runPage = {
   name: "run",
