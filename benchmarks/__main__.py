@@ -126,7 +126,6 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "sandbox": sandboxes.measure,
         "simulated runs": simulated_runs.measure,
         "reports": experiment_reports.measure,
-        "exported pages": exported_pages.measure,
     }
     of_bank = {
         "reading": reading.measure,
@@ -135,6 +134,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "search": search.measure,
         "forks": forks.measure,
         "served pages": served_pages.measure,
+        "exported pages": exported_pages.measure,
     }
     rows: list[Row] = []
     # In a new folder, because its id follows from the seed: the cache knows how far the bank of the last time reached.

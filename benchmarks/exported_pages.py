@@ -1,19 +1,22 @@
 """Exported pages: size and time of the export; time until usable, beside a blank page; slider to painted frame.
 
-The larger bank has 1,000 runs with words of their own. Each opening is a new tab of one headless Chromium, in turn with
-a blank page.
+The larger bank has 1,000 runs with words of their own, the longest 100,000 events. Each opening is a new tab of one
+headless Chromium, in turn with a blank page. The app's share of the wheel is that of its files, packed as there.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import rbank_es.dashboard
 from benchmarks.corpus import SEED, Corpus
 from benchmarks.measure import Goal, Row, duration
 from benchmarks.sizes import Sizes
@@ -23,7 +26,11 @@ from rbank_es.events import ContextBuilt, Event, LmCalled, RunFinished, RunJudge
 from rbank_es.events.run_events import LayerUse, VerdictValue
 
 SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
+APP = Path(rbank_es.dashboard.__file__).parent / "app"
 RUNS = 1_000
+LONG_EVENTS = 100_000
+SLOWED = 4
+"""How many times slower the processor is made: a phone beside a desk's computer."""
 ROUNDS = 9
 MOVES = 25
 VERDICTS: tuple[VerdictValue, ...] = ("success", "failure", "success", "undecided")
@@ -48,8 +55,9 @@ _MOVE = """
 """
 
 
-def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Yield rows for the sample and for the larger bank."""
+def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
+    """Yield rows for the sample, for the larger bank, and for a long one as of its 100,000th event."""
+    yield _wheel_row()
     sample, _ = _written(place, SAMPLE, "sample")
     kilobytes = sample.size_bytes / 1e3
     yield Row("exported pages", "the sample", f"{kilobytes:.0f} kB", goal=Goal("≤", 250, "kB"), value=kilobytes)
@@ -58,7 +66,24 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     size, what = large.size_bytes / 1e6, f"{RUNS:,} runs"
     yield Row("exported pages", what, f"{size:.2f} MB", goal=Goal("≤", 2, "MB"), value=size)
     yield Row("exported pages", f"{what}, processor time", duration(seconds), goal=Goal("≤", 1.5, "s"), value=seconds)
-    yield from _in_a_browser(place, Path(sample.path), Path(large.path))
+    with bank.as_of(min(bank.position, LONG_EVENTS)) as view:
+        begin = time.process_time()
+        long = write_page(bank, view, place / "long.html")
+        what = f"{view.position:,} events, {long.runs:,} runs"
+    seconds = time.process_time() - begin
+    yield Row("exported pages", what, f"{long.size_bytes / 1e6:.2f} MB", f"processor time {duration(seconds)}")
+    pages = {"the sample": sample, f"{RUNS:,} runs": large, what: long}
+    yield from _in_a_browser(place, {name: Path(page.path) for name, page in pages.items()})
+
+
+def _wheel_row() -> Row:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(APP.iterdir()):
+            archive.write(path, path.name)
+        kilobytes = sum(each.compress_size for each in archive.infolist()) / 1e3
+    goal = Goal("≤", 100, "kB")
+    return Row("exported pages", "the app in the wheel", f"{kilobytes:.0f} kB", goal=goal, value=kilobytes)
 
 
 def _written(place: Path, folder: Path, name: str) -> tuple[WrittenPage, float]:
@@ -102,7 +127,7 @@ def _run(run: str, number: int, text: Callable[[int], str], instructions: str) -
 # ---------------------------------------------------------------- in a browser
 
 
-def _in_a_browser(place: Path, sample: Path, large: Path) -> Iterator[Row]:
+def _in_a_browser(place: Path, pages: Mapping[str, Path]) -> Iterator[Row]:
     from tests.dashboard.conftest import Chromium, Tab
 
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -113,25 +138,45 @@ def _in_a_browser(place: Path, sample: Path, large: Path) -> Iterator[Row]:
     blank.write_text("<!DOCTYPE html><title>blank</title><p>blank</p>")
     browser = Chromium(binary, place / "profile")
     try:
-        ratios = [_opened(Tab(browser), sample) / _opened(Tab(browser), blank) for _ in range(ROUNDS)]
-        ratio = median(ratios)
-        yield Row("exported pages", "the sample, usable", f"{ratio:.1f}×", goal=Goal("≤", 3, "×"), value=ratio)
-        tab = Tab(browser)
-        tab.open(large, width=1400)
-        for address in ("#/", "#/runs"):
-            seconds = _moved(tab, address)
-            what = f"{RUNS:,} runs, slider to painted frame, {address}"
-            yield Row("exported pages", what, duration(seconds), goal=Goal("≤", 0.1, "s"), value=seconds)
+        for name, page in pages.items():
+            for slowed in (1, SLOWED) if name == "the sample" else (1,):
+                yield from _opening_rows(browser, name, page, blank, slowed)
+        for name, page in [*pages.items()][1:]:
+            tab = Tab(browser)
+            tab.open(page, width=1400)
+            for address in ("#/", "#/runs"):
+                seconds = _moved(tab, address)
+                what = f"{name}, slider to painted frame, {address}"
+                goal = Goal("≤", 0.1, "s") if name == f"{RUNS:,} runs" else None
+                yield Row("exported pages", what, duration(seconds), goal=goal, value=seconds)
     finally:
         browser.close()
 
 
-def _opened(tab: Any, path: Path) -> float:
+def _opening_rows(browser: Any, name: str, page: Path, blank: Path, slowed: int) -> Iterator[Row]:
+    turns = [[_opened(browser, path, slowed) for path in (page, blank)] for _ in range(ROUNDS)]
+    what = f"{name}, usable" + (f", processor slowed {slowed}×" if slowed > 1 else "")
+    ratio = median(whole / empty for (whole, _), (empty, _) in turns)
+    in_page = median(inside for (_, inside), _ in turns)
+    bound = name == "the sample"
+    goal = Goal("≤", 3, "×") if bound else None
+    yield Row("exported pages", what, f"{ratio:.1f}×", "a blank page", goal=goal, value=ratio)
+    goal = Goal("≤", 1, "s") if bound else None
+    yield Row("exported pages", f"{what}, in page", duration(in_page), goal=goal, value=in_page)
+
+
+def _opened(browser: Any, path: Path, slowed: int) -> tuple[float, float]:
+    """Return the seconds until a page is usable in a new tab, from outside, and by the page's own clock."""
+    from tests.dashboard.conftest import Tab
+
+    tab = Tab(browser)
+    tab.send("Emulation.setCPUThrottlingRate", rate=slowed)
     begin = time.perf_counter()
     tab.send("Page.navigate", url=path.as_uri())
     while not tab.eval(_USABLE):
         time.sleep(0.002)
-    return time.perf_counter() - begin
+    seconds = time.perf_counter() - begin
+    return seconds, float(tab.eval("Number(document.documentElement.dataset.ready ?? 0)")) / 1e3
 
 
 def _moved(tab: Any, address: str) -> float:

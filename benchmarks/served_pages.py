@@ -62,6 +62,10 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
         client.ask("bank")
         for name, sorts in LISTS.items():
             yield _list_row(client, bank, name, list(sorts))
+        for name in ("bank", "overview", "review", "doubts", "health"):
+            seconds = client.median_of(name)
+            goal = GOAL if name == "bank" else None
+            yield Row("served pages", f"the answer {name}", duration(seconds), goal=goal, value=seconds)
         newest = client.ask("runs", limit=1)[0]["rows"][0]["run"]
         seconds = client.median_of("run", id=newest)
         yield Row("served pages", "a run with its events", duration(seconds), goal=GOAL, value=seconds)

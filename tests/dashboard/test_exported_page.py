@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import rbank_es.dashboard
 from rbank_es.bank import Bank
 from rbank_es.dashboard import ExportOptions, page_limits, write_page
 from rbank_es.dashboard.app_script import app_script, app_style, asset, module_order
@@ -176,10 +177,7 @@ def test_texts_are_packed_and_unpacked_as_they_were() -> None:
 def test_the_script_is_every_module_once_each_after_those_it_needs() -> None:
     order = module_order()
     assert order[-1] == "main.js" and len(order) == len(set(order))
-    there = {
-        path.name for path in Path(str(asset.__globals__["files"]("rbank_es.dashboard").joinpath("app"))).glob("*.js")
-    }
-    assert set(order) == there
+    assert set(order) == {path.name for path in (Path(rbank_es.dashboard.__file__).parent / "app").glob("*.js")}
     for name in order:
         for imported in re.findall(r'from "\./(\w+\.js)"', asset(name)):
             assert order.index(imported) < order.index(name)
