@@ -96,7 +96,7 @@ class Server:
 
 
 def _outcome(told: int, arguments: list[str], timeout_s: float) -> int:
-    """What the call's keeper tells: first its process id, at last its exit code."""
+    """What the server tells: first the call's process id, at last its exit code."""
     deadline, words = time.monotonic() + timeout_s, b""
     poller = select.poll()
     poller.register(told, select.POLLIN)
@@ -151,38 +151,46 @@ def _load(agents: bool) -> None:
 
 def _serve(asked: socket.socket, loaded: Mapping[str, str]) -> bool:
     """Whether this is a fork that has become a call; else, nobody asks any more."""
+    ended, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    running: dict[int, int] = {}
     while True:
+        ready, _, _ = select.select([asked, ended], [], [])
+        if ended in ready:
+            os.read(ended, 1_000)
+            _tell_of_ends(running)
+        if asked not in ready:
+            continue
         size, fds, _, _ = socket.recv_fds(asked, 4, 4)
-        while _reaped():
-            pass
         if not size:
             return False
         # To its end and no further: there the next call begins.
         payload = asked.recv(int.from_bytes(size), socket.MSG_WAITALL)
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             asked.close()
-            _keep(fds[3])
+            for fd in (ended, woken, *running.values()):
+                os.close(fd)
             _become(json.loads(payload), fds, loaded)
             return True
-        for fd in fds:
+        os.write(fds[3], b"%d\n" % pid)
+        running[pid] = fds[3]
+        for fd in fds[:3]:
             os.close(fd)
 
 
-def _reaped() -> bool:
-    try:
-        return os.waitpid(-1, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return False
-
-
-def _keep(status: int) -> None:
-    """Fork; return in the child. The parent tells the child's process id and how it ended, and is gone."""
-    pid = os.fork()
-    if pid:
-        os.write(status, b"%d\n" % pid)
-        _, ended = os.waitpid(pid, 0)
-        os.write(status, b"%d\n" % os.waitstatus_to_exitcode(ended))
-        os._exit(0)
+def _tell_of_ends(running: dict[int, int]) -> None:
+    """Tell how each call ended that has; nobody may listen any more."""
+    for pid, status in [*running.items()]:
+        done, code = os.waitpid(pid, os.WNOHANG)
+        if done:
+            with suppress(BrokenPipeError):
+                os.write(status, b"%d\n" % os.waitstatus_to_exitcode(code))
+            os.close(running.pop(pid))
 
 
 def _become(request: dict[str, Any], fds: Sequence[int], loaded: Mapping[str, str]) -> None:

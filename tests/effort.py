@@ -19,7 +19,7 @@ _Case = type(pytest.param())
 
 def examples(count: int) -> int:
     """How many of `count` examples are tried in this run of the tests."""
-    return count if THOROUGH else max(count // 10, min(count, _FEWEST))
+    return count if THOROUGH else max(count // 20, min(count, _FEWEST))
 
 
 def one_in(number: int, cases: Iterable[Any]) -> list[Any]:
