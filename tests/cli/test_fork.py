@@ -56,6 +56,7 @@ def test_bad_places(place: Path) -> None:
     fails("fork", "nothing", "other", cwd=place, code=2)
 
 
+@pytest.mark.slow
 def test_diff_of_forks_names_the_common_position(place: Path) -> None:
     """Before the differences of state: up to where both are the same, and how many events each has beyond."""
     run("fork", "notes", "trial", cwd=place)

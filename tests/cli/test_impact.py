@@ -105,6 +105,7 @@ def test_an_event_is_named_by_its_position_and_one_of_a_run_stands_for_the_run(p
     assert "no lineage leads from note_logged" in note.err
 
 
+@pytest.mark.slow
 def test_what_ends_an_item_has_not_led_to_the_runs_that_were_given_it_before(place: Path) -> None:
     run("reject", "misled", HEIGHT.id, "--by", "ann", "--because", "Towers differ.", cwd=place)
     with Bank.open(place / "logs" / "misled") as bank:
@@ -223,6 +224,7 @@ def test_a_judgment_leads_back_to_the_call_that_gave_it(place: Path) -> None:
     assert "of which this bank has no more than the name" in run("show", "misled", "judged", "--tree", cwd=place).out
 
 
+@pytest.mark.slow
 def test_a_guide_leads_from_the_run_that_wrote_it_to_the_runs_that_were_given_its_summary(place: Path) -> None:
     shutil.copytree(SAMPLE, place / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
     with Bank.open(place / "logs" / "sample") as bank:
@@ -242,6 +244,7 @@ def test_a_guide_leads_from_the_run_that_wrote_it_to_the_runs_that_were_given_it
     assert f"artifact at {guide.seq}: guide" in said
 
 
+@pytest.mark.slow
 def test_what_came_before_a_support_or_a_restoration_is_no_effect_of_it(place: Path) -> None:
     """Runs and prompts were counted below each decision that supports an item, whenever they had been given it."""
     with Bank.create(place / "logs" / "late") as bank:

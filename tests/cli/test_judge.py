@@ -215,6 +215,7 @@ def test_a_stronger_judgment_stands_and_the_one_before_is_shown(place: Path) -> 
     assert "undecided by checks-1 stood before" in " ".join(out.split()) and standing(place, "seen") == "success"
 
 
+@pytest.mark.slow
 def test_the_same_judgment_again_records_nothing_and_another_one_does(place: Path) -> None:
     """The same judge that says the same, in a loop of a shell, made the log longer each time."""
     line = ("judge", "run", "./bank", "stopped", "--judge", "checks")
@@ -229,6 +230,7 @@ def test_the_same_judgment_again_records_nothing_and_another_one_does(place: Pat
     assert len(judgments(place)) == 2
 
 
+@pytest.mark.slow
 def test_what_a_judge_said_before_another_is_recorded_again_because_the_latest_stands(place: Path) -> None:
     script = '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "VERDICT", reason = "R." }'
     for name, verdict in (("one", "success"), ("two", "failure")):
@@ -269,6 +271,7 @@ def test_runs_without_a_verdict_are_named_the_others_judged_and_the_exit_is_1(pl
     assert "r has no verdict" in done.err
 
 
+@pytest.mark.slow
 def test_each_run_is_scored_by_its_own_right_answer_as_gold(place: Path) -> None:
     tasks = [{"id": "t", "question": "Which lighthouses?", "gold_sparql": QUERY}]
     (place / "tasks.json").write_text(json.dumps(tasks))
@@ -303,6 +306,7 @@ def test_runs_and_judges_that_are_misspelt_or_mixed_are_refused(place: Path, giv
     assert said in fails("judge", "run", "./bank", *given, cwd=place)
 
 
+@pytest.mark.slow
 def test_a_threshold_of_confidence_is_reported_for_a_model(place: Path) -> None:
     cases = [
         {"id": f"c{n}", "query": "Which lighthouses?", "agent_sparql": QUERY, "expert_verdict": True} for n in range(30)

@@ -44,6 +44,7 @@ def place(made: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_run_that_was_overruled_teaches_under_its_new_verdict(place: Path) -> None:
     """The extraction relies on the verdict that stands, and the item leaves with it; nothing is drawn twice."""
     said = run("learn", "misled", "--due", "--lm", "script:turns.toml", cwd=place).out

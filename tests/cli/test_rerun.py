@@ -113,6 +113,7 @@ def test_the_banks_in_which_runs_ran_again_can_be_kept(place: Path, runs: tuple[
     assert "inside the bank" in cli.fails("rerun", "./bank", runs[0], "--into", "./bank/kept", cwd=place)
 
 
+@pytest.mark.slow
 def test_a_run_after_the_point_is_not_there(place: Path, runs: tuple[str, ...]) -> None:
     cli.fails("rerun", f"./bank@{runs[1]}", runs[1], cwd=place)
     assert "identical" in cli.run("rerun", f"./bank@{runs[1]}", "--all", cwd=place).out

@@ -186,6 +186,7 @@ def test_every_choice_reaches_the_settings(place: Path) -> None:
     assert told["constraints"] and told["guide"], "those of the shipped ontology, by digest"
 
 
+@pytest.mark.slow
 def test_layers_budgets_and_mode_are_those_that_are_asked_for(place: Path) -> None:
     run(*LOOP, "--l0", "--l1", "--l3", "--no-l2", "--budget", "L1=300", "--mode", "tools", "--preset", "lean",
         "--iterations", "3", cwd=place, code=None)  # fmt: skip
@@ -301,6 +302,7 @@ def test_what_was_done_is_shown_where_the_loop_stops(place: Path) -> None:
 # ---------------------------------------------------------------- memory
 
 
+@pytest.mark.slow
 def test_memory_is_loaded_before_and_saved_after(place: Path) -> None:
     looped(place, "--extract", "--load-mem", "seed.json", "--save-mem", "mem.json")
     saved = json.loads((place / "mem.json").read_text())

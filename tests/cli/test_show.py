@@ -87,6 +87,7 @@ def test_show_asks_what_is_meant_where_it_could_be_several(place: Path) -> None:
     assert "no item '4' at position" in fails("show", "notes", "item:4", cwd=place)
 
 
+@pytest.mark.slow
 def test_search_finds_as_of_any_point(sample: Path) -> None:
     """Hits are ranked; a search of the past equals that of a bank that ends there."""
     query = "Which keepers were on watch?"

@@ -121,6 +121,7 @@ def test_what_people_did_to_an_item_is_named_in_order(place: Path) -> None:
     assert [act["act"] for act in support["acts"]] == ["withdrawn", "vouched", "admitted", "rejected"]
 
 
+@pytest.mark.slow
 def test_a_decision_that_was_undone_and_an_extraction_that_was_set_aside_say_so(place: Path) -> None:
     drawn = shown(place, WARNING.id)["support"]["grounds"][0]["extraction"]
     tainted = shown(place, SORTED.id)["support"]["grounds"][0]["extraction"]

@@ -117,12 +117,14 @@ def test_people_see_result_cap_and_event(place: Path) -> None:
     assert ": tool_called, call call-1, payload behind results_0\n" in printed
 
 
+@pytest.mark.slow
 def test_the_naive_mode_returns_the_payload(place: Path) -> None:
     """The control condition: everything at once, without a cap."""
     [call] = called(place, "--naive", "--call", QUERY)
     assert "light/whimbrel" in json.dumps(call["result"])
 
 
+@pytest.mark.slow
 def test_ones_own_ontology_and_several_files(place: Path, tmp_path: Path) -> None:
     """--ont may be given several times: one dataset."""
     for name in ("one", "two"):
@@ -148,6 +150,7 @@ def test_a_void_file_gives_the_schema_of_an_endpoint_without_a_query(place: Path
 # ---------------------------------------------------------------- the bank
 
 
+@pytest.mark.slow
 def test_memory_tools_read_a_copy_of_the_bank_and_leave_it_as_it_is(place: Path) -> None:
     """What is found is the bank's; not one of its bytes changes, whatever is called."""
     before = digest_of(place / "logs")

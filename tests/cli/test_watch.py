@@ -84,6 +84,7 @@ def test_watch_rebuilds_after_an_erasure(place: Path, watching: subprocess.Popen
     assert b"Which kilns" not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_watch_in_json_is_one_line_each_time(place: Path) -> None:
     """With `--json` a line of JSON says what was applied, first and then again and again."""
     process = start("project", "notes", "--watch", "--json", cwd=place)
@@ -116,6 +117,7 @@ def test_log_follow_prints_events_as_they_come(place: Path) -> None:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_log_follow_of_one_run(place: Path) -> None:
     """`--run` holds for what is to come as well; `--since` leaves out what was."""
     run("append", "notes", cwd=place, stdin=note(0, run="r1"))

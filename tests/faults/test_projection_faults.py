@@ -352,13 +352,21 @@ def process(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, stderr=subprocess.PIPE)
 
 
-@pytest.fixture
-def killed(models: ReadModels) -> ReadModels:
-    """Read models whose writer was killed in the middle of a transaction, so that their journal is there."""
+@pytest.fixture(scope="module")
+def remains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of read models whose writer was killed in the middle of a transaction."""
+    models = ReadModels.open(tmp_path_factory.mktemp("killed") / "projections.sqlite")
+    models.catch_up(LOG, upto=30)
     with process(models.path, "die") as writer:
         assert writer.wait(60) == -signal.SIGKILL
     assert models.path.with_name("projections.sqlite-journal").stat().st_size > 0
-    return models
+    return models.path.parent
+
+
+@pytest.fixture
+def killed(remains: Path, tmp_path: Path) -> ReadModels:
+    """Read models whose writer was killed in the middle of a transaction, so that their journal is there."""
+    return ReadModels.open(shutil.copytree(remains, tmp_path / "bank") / "projections.sqlite")
 
 
 def test_a_writer_that_was_killed_is_rolled_back(killed: ReadModels) -> None:

@@ -106,6 +106,7 @@ def test_a_run_names_its_task_suite_and_trial_and_a_score_its_suite(tmp_path: Pa
         assert all(each.identical for each in reruns(bank))
 
 
+@pytest.mark.slow
 def test_with_leave_one_out_a_run_gets_nothing_that_its_own_task_taught(tmp_path: Path) -> None:
     """Neither in its context nor by its tools; the lessons of other tasks it gets."""
     settings = scripted(tmp_path, leave_one_out=True, mode="both")
@@ -213,6 +214,7 @@ def test_a_task_that_is_done_is_not_repeated(tmp_path: Path) -> None:
         assert [msgspec.structs.replace(each, how="ran") for each in again] == first
 
 
+@pytest.mark.slow
 def test_a_task_is_repeated_when_asked_for_or_under_other_settings_or_in_other_words(tmp_path: Path) -> None:
     free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
     settings = scripted(tmp_path, free)
