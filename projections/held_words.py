@@ -1,92 +1,84 @@
-"""The words of items that are in memory only, as postings: for a refold, whose items come and go."""
+"""The words of active items in memory: for a refold, whose items come and go."""
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from rbank_es.policies.retrieval import Filters, ItemFacts
-from rbank_es.projections.posting_index import PostingIndex, joined
-from rbank_es.projections.posting_tables import counted, counts_of, tokens_by_column
+from rbank_es.policies.word_relevance import Formula
+from rbank_es.projections.active_words import ActiveWords
+from rbank_es.projections.bit_slices import Documents
+from rbank_es.projections.posting_tables import CountedText, counted_texts
 from rbank_es.projections.tokenizer import Tokenizer
-from rbank_es.projections.word_kernel import Postings
+from rbank_es.projections.word_scores import HeldToken, WordScores
 from rbank_es.state import ItemState
 
-_Key = tuple[str, bool]
-"""A term, and whether texts have it among parts of names alone."""
+_FORMULAS = 2
+"""Formulas whose scores are kept: those of the policies in force and supposed."""
 
 
-class HeldWords(PostingIndex):
+class HeldWords(ActiveWords[HeldToken]):
     """Items by small numbers. An item is taken in or dropped in the time that its own words take."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Begin without items."""
         super().__init__(tokenizer)
-        self._lists: dict[_Key, Postings] = {}
-        self._keys: dict[int, list[_Key]] = {}
-        self._ids: dict[int, str] = {}
-        self._codes: dict[int, int] = {}
-        # 0 is of a number without an item.
-        self._sets: dict[ItemFacts, int] = {}
-        self._facts = array("I")
+        self._scores: dict[Formula, WordScores] = {}
+        self._held: dict[str, tuple[int, ItemState, CountedText]] = {}
+        # Numbers are used again, because sets have a bit for each.
+        self._ids, self._free = list[str](), list[int]()
+        self._with = defaultdict[ItemFacts, Documents](int)
 
-    def update(self, entries: Mapping[int, ItemState | None]) -> None:
-        """Take the items with these numbers as they are now; None for a number without one."""
-        for number in entries:
-            if number in self._keys:
-                self._drop(number)
-        held = {number: entry for number, entry in entries.items() if entry is not None}
-        rows = [(item.title, item.desc, item.content, "\n".join(item.tags)) for item in (e.item for e in held.values())]
-        for (number, entry), columns in zip(held.items(), tokens_by_column(self._tokenizer, rows), strict=True):
-            own, among, length = counted(columns)
-            self._begin(number, entry, length)
-            self._keys[number] = [*((term, False) for term in own), *((term, True) for term in among)]
-            for key, packed in zip(self._keys[number], [*own.values(), *among.values()], strict=True):
-                texts, codes = self._lists.setdefault(key, Postings(array("I"), array("I")))
-                place = bisect_left(texts, number)
-                texts.insert(place, number)
-                codes.insert(place, self._code(packed))
+    def update(self, entries: Mapping[str, ItemState | None]) -> None:
+        """Take active items as they are now, by id; None for one that isn't active."""
+        for id in entries:
+            if id in self._held:
+                self._drop(*self._held.pop(id))
+        held = [entry for entry in entries.values() if entry is not None]
+        rows = [(item.title, item.desc, item.content, "\n".join(item.tags)) for item in (each.item for each in held)]
+        for entry, text in zip(held, counted_texts(self._tokenizer, rows), strict=True):
+            if not self._free:
+                self._free.append(len(self._ids))
+                self._ids.append("")
+            number = self._free.pop()
+            self._ids[number] = entry.item.id
+            self._held[entry.item.id] = number, entry, text
+            self._with[_facts(entry)] |= 1 << number
+            for scores in self._scores.values():
+                scores.add(number, text)
+        self._documents = len(self._held)
 
-    def _begin(self, number: int, entry: ItemState, length: int) -> None:
-        missing = number + 1 - len(self._lengths)
-        for column in (self._lengths, self._facts) if missing > 0 else ():
-            column.extend([0] * missing)
-        item = entry.item
-        facts = ItemFacts(item.src, item.polarity, item.role, entry.domains)
-        self._facts[number] = self._sets.setdefault(facts, len(self._sets) + 1)
-        self._lengths[number], self._ids[number] = length, item.id
-        self._documents += 1
-        self._total += length
+    def _drop(self, number: int, entry: ItemState, text: CountedText) -> None:
+        self._with[_facts(entry)] ^= 1 << number
+        self._free.append(number)
+        for scores in self._scores.values():
+            scores.drop(number, text)
 
-    def _drop(self, number: int) -> None:
-        for key in self._keys.pop(number):
-            texts, codes = self._lists[key]
-            place = bisect_left(texts, number)
-            del texts[place], codes[place]
-        self._documents -= 1
-        self._total -= self._lengths[number]
-        self._facts[number] = 0
+    def _scored(self, formula: Formula) -> WordScores:
+        scores = self._scores.get(formula)
+        if scores is None:
+            if len(self._scores) == _FORMULAS:
+                del self._scores[next(iter(self._scores))]
+            scores = self._scores[formula] = WordScores(formula)
+            for number, _, text in self._held.values():
+                scores.add(number, text)
+        return scores
 
-    def _code(self, packed: int) -> int:
-        code = self._codes.get(packed)
-        if code is None:
-            code = self._codes[packed] = len(self._counts)
-            self._counts.append(counts_of(packed))
-        return code
+    def _having(self, term: str, formula: Formula) -> HeldToken:
+        return self._scored(formula).token(term)
 
-    def _postings(self, term: str, parts: bool) -> Postings:
-        nothing = Postings(array("I"), array("I"))
-        own = self._lists.get((term, False), nothing)
-        return joined(own, self._lists.get((term, True), nothing)) if parts else own
+    def _best(
+        self, terms: Sequence[tuple[float, HeldToken]], formula: Formula, k: int, filters: Filters
+    ) -> list[tuple[str, float, int]]:
+        wanted = reduce(or_, (some for facts, some in self._with.items() if filters.admits(facts)), 0)
+        for id in filters.without & self._held.keys():
+            wanted &= ~(1 << self._held[id][0])
+        found = self._scored(formula).best(terms, k, wanted)
+        return sorted(((self._ids[n], score, n) for n, score in found), key=lambda hit: (-hit[1], hit[0]))[: max(0, k)]
 
-    def _wanted(self, filters: Filters) -> bytes:
-        admitted = {number for facts, number in self._sets.items() if filters.admits(facts)}
-        mask = bytearray(map(admitted.__contains__, self._facts))
-        for number, id in self._ids.items() if filters.without else ():
-            if id in filters.without:
-                mask[number] = 0
-        return bytes(mask)
 
-    def _items(self, texts: Iterable[int]) -> Iterable[tuple[int, str]]:
-        return ((text, self._ids[text]) for text in texts)
+def _facts(entry: ItemState) -> ItemFacts:
+    return ItemFacts(entry.item.src, entry.item.polarity, entry.item.role, entry.domains)

@@ -65,6 +65,17 @@ _READ_AT_ONCE = 256
 """Texts whose tokens are in memory together."""
 
 
+class CountedText(NamedTuple):
+    """How often a text has each term, packed: `own` of its columns, and those `among` parts of names alone.
+
+    `length` is the number of tokens in its columns.
+    """
+
+    own: Mapping[str, int]
+    among: Mapping[str, int]
+    length: int
+
+
 class ReadText(NamedTuple):
     """The terms of a text, with the codes of their counts. From `own` on, they are among parts of names alone."""
 
@@ -165,8 +176,8 @@ class _Writer:
         """Yield the new texts up to number `end`, and record their lengths."""
         rows = self._run.execute(_TEXTS, (self.last, end))
         while some := rows.fetchmany(_READ_AT_ONCE):
-            for (number, *_), of_text in zip(some, tokens_by_column(tokenizer, [row for _, *row in some]), strict=True):
-                own, parts, length = counted(of_text)
+            texts = counted_texts(tokenizer, [row for _, *row in some])
+            for (number, *_), (own, parts, length) in zip(some, texts, strict=True):
                 self._note_length(length)
                 codes = array("I", map(self._codes.__getitem__, chain(own.values(), parts.values())))
                 yield ReadText(number, (*own, *parts), len(own), codes)
@@ -234,11 +245,11 @@ class _Writer:
         self._run.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
 
 
-def tokens_by_column(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterator[tuple[Iterable[str], ...]]:
-    """Yield the tokens of title, desc, content, tags and parts of each row of the first four."""
+def counted_texts(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterator[CountedText]:
+    """Yield the counts of each row of title, desc, content and tags."""
     # A line break is in no name, so the parts of the columns are those of their lines.
     columns = [text for row in rows for text in (*row, " ".join(compound_parts("\n".join(row))))]
-    return zip(*[tokenizer.sequences(columns)] * 5, strict=True)
+    return map(_counted, zip(*[tokenizer.sequences(columns)] * 5, strict=True))
 
 
 def counts_of(packed: int) -> tuple[int, ...]:
@@ -246,8 +257,8 @@ def counts_of(packed: int) -> tuple[int, ...]:
     return tuple(packed // one & _COUNT for one in (_TITLE, _DESC, 1, _TAGS, _PART))
 
 
-def counted(columns: Sequence[Iterable[str]]) -> tuple[dict[str, int], dict[str, int], int]:
-    """Return the packed counts of tokens in columns, those of tokens among parts alone, and the number in columns."""
+def _counted(columns: tuple[Iterable[str], ...]) -> CountedText:
+    """Return the counts of the tokens of title, desc, content, tags and parts."""
     title, desc, content, tags, parts = columns
     # A Counter counts in C, and most tokens are in the content.
     own: dict[str, int] = Counter(content)
@@ -260,7 +271,7 @@ def counted(columns: Sequence[Iterable[str]]) -> tuple[dict[str, int], dict[str,
     for token in parts:
         counts = own if token in own else among
         counts[token] = counts.get(token, 0) + _PART
-    return own, among, length
+    return CountedText(own, among, length)
 
 
 class _Codes(dict[int, int]):

@@ -71,6 +71,8 @@ class Tokenizer:
 
     def _spelled(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the tokens of each text, in order of the tokens."""
+        if not texts:
+            return []
         run, found = self._connection, [list[str]() for _ in texts]
         run.execute("BEGIN")
         run.executemany("INSERT INTO spelled (rowid, content) VALUES (?, ?)", enumerate(texts))

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterable
-from itertools import chain, compress
+from collections.abc import Container, Iterable, Sequence
+from itertools import chain, compress, starmap
 
 from rbank_es import limits
 from rbank_es.policies.retrieval import Filters
-from rbank_es.projections.active_texts import fact_sets, facts_at
-from rbank_es.projections.posting_index import PostingIndex, joined
+from rbank_es.policies.word_relevance import Formula
+from rbank_es.projections.active_texts import fact_sets, facts_at, marked
+from rbank_es.projections.active_words import ActiveWords
 from rbank_es.projections.posting_tables import codes_of, numbers_of, places_of, recent_texts
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
-from rbank_es.projections.word_kernel import Postings, alive_among
+from rbank_es.projections.word_kernel import Postings, RankedTexts, WeightedTerm, alive_among, best_texts
 
 _NUMBER = "SELECT number FROM word_terms WHERE term = ?"
 _POSTINGS = """
@@ -32,31 +33,47 @@ AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 """
 
 
-class WordIndex(PostingIndex):
+class WordIndex(ActiveWords[Postings]):
     """The words of the items active at a position. For the holder of the connection, inside of a transaction."""
 
     def __init__(self, connection: sqlite3.Connection, position: int) -> None:
         """Read who is active; words are read as they are asked for."""
+        super().__init__(Tokenizer())
         self._run, self._position = connection, position
         self._facts = facts_at(connection, position)
         self._sets = fact_sets(connection, position)
-        self._version = -1
-        self._active = bytes(map(bool, self._facts))
+        self._active = marked(self._facts, self._sets, len(self._sets))
         self._masks: dict[Filters, bytes | None] = {}
         self._known: dict[tuple[str, bool], Postings] = {}
-        self._kept = 0
+        self._weighted: dict[Formula, array[float]] = {}
+        self._kept, self._version = 0, -1
         # Text and code of each posting, one after the other, by term: of columns, and of parts alone.
         self._recent: tuple[dict[str, list[int]], dict[str, list[int]]] | None = None
-        super().__init__(Tokenizer())
         self.refresh()
         self._documents = self._active.count(1)
-        self._total = sum(compress(self._lengths, self._active))
+        self._average = sum(compress(self._lengths, self._active)) / max(1, self._documents)
 
     def close(self) -> None:
         """Drop what is in memory."""
         self._tokenizer.close()
 
+    def _best(
+        self, terms: Sequence[tuple[float, Postings]], formula: Formula, k: int, filters: Filters
+    ) -> list[tuple[str, float, int]]:
+        texts = RankedTexts(self._lengths, self._average, self._frequencies(formula), self._wanted(filters))
+        scores = dict(best_texts(list(starmap(WeightedTerm, terms)), formula, texts, k))
+        rows = self._run.execute(_ITEMS, (json_of([*scores]),))
+        return sorted(((id, scores[text], text) for text, id in rows), key=lambda hit: (-hit[1], hit[0]))[: max(0, k)]
+
+    def _frequencies(self, formula: Formula) -> array[float]:
+        """Return the weighted frequency of each code."""
+        if formula not in self._weighted:
+            codes = self._run.execute('SELECT title, "desc", content, tags, parts FROM word_counts ORDER BY code')
+            self._weighted[formula] = array("d", (formula.frequency(counts, counts[-1]) for counts in codes))
+        return self._weighted[formula]
+
     def _wanted(self, filters: Filters) -> bytes | None:
+        """Return 1 for each active text that passes the filters; None if all do."""
         if filters not in self._masks:
             admitted = {number for number, facts in self._sets.items() if filters.admits(facts)}
             everything = len(admitted) == len(self._sets) and not filters.without
@@ -65,11 +82,8 @@ class WordIndex(PostingIndex):
                 del self._masks[next(iter(self._masks))]
         return self._masks[filters]
 
-    def _items(self, texts: Iterable[int]) -> Iterable[tuple[int, str]]:
-        return self._run.execute(_ITEMS, (json_of([*texts]),))
-
-    def _mask(self, admitted: set[int], without: Iterable[str]) -> bytes:
-        mask = bytearray(map(admitted.__contains__, self._facts))
+    def _mask(self, admitted: Container[int], without: Iterable[str]) -> bytes:
+        mask = bytearray(marked(self._facts, admitted, len(self._sets)))
         if without:
             given = {"items": json_of(sorted(without)), "seq": self._position}
             for (text,) in self._run.execute(_TEXTS, given):
@@ -91,18 +105,16 @@ class WordIndex(PostingIndex):
         # A later text than any of the position is in no mask yet.
         self._active = self._active.ljust(len(self._lengths), b"\0")
         self._masks.clear()
-        self._counts: list[tuple[int, ...]] = self._run.execute(
-            'SELECT title, "desc", content, tags, parts FROM word_counts ORDER BY code'
-        ).fetchall()
         self._weighted.clear()
         self._recent = None
 
-    def _postings(self, term: str, parts: bool) -> Postings:
+    def _having(self, term: str, formula: Formula) -> Postings:
+        parts = formula.parts > 0
         key = (term, parts)
         known = self._known.get(key)
         if known is None:
             own = self._read(term, parts=False)
-            known = joined(own, self._read(term, parts=True)) if parts else own
+            known = _joined(own, self._read(term, parts=True)) if parts else own
             self._keep(key, known)
         return known
 
@@ -145,3 +157,11 @@ class WordIndex(PostingIndex):
                             held[name] = [text, code]
         pairs = self._recent[parts].get(term)
         return None if pairs is None else Postings(array("I", pairs[::2]), array("I", pairs[1::2]))
+
+
+def _joined(own: Postings, among: Postings) -> Postings:
+    """Return the postings of both in order of texts; no text is in both."""
+    if not among.texts:
+        return own
+    pairs = sorted([*zip(*own, strict=True), *zip(*among, strict=True)])
+    return Postings(array("I", [text for text, _ in pairs]), array("I", [code for _, code in pairs]))

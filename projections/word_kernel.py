@@ -34,6 +34,15 @@ class Postings(NamedTuple):
     texts: array[int]
     codes: array[int]
 
+    @property
+    def having(self) -> int:
+        """The number of texts."""
+        return len(self.texts)
+
+    def has(self, text: int) -> bool:
+        """Return whether a text is among them."""
+        return self.code(text) is not None
+
     def code(self, text: int) -> int | None:
         """Return the code of a text; None if it doesn't have the term."""
         place = bisect_left(self.texts, text)

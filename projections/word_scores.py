@@ -1,35 +1,30 @@
 """BM25 over documents that come and go, in memory: the best few are found without scoring all that match.
 
-The formula is that of SQLite's FTS5 with equal weights of all columns, in its order of operations. FTS5 counts the
-documents of every word and scores every match anew for each query. Here both are kept. A search first adds up, for all
-documents at once, upper bounds of what their tokens score, and then scores only those that may be among the best.
-
-For the bounds, the documents that have a token are in bands by what the token weighs in them: sets, as `bit_slices` has
-them. A band may be placed badly, because weights move with the average length of the documents. Its bound is always
-right.
+A search first adds up, for all documents at once, upper bounds of what their tokens score, and then scores by the
+definition only those that may be among the best. For the bounds, the documents that have a token are in bands by what
+the token weighs in them: sets, as `bit_slices` has them. A band may be placed badly, because weights move with the
+average length of the documents. Its bound is always right.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, log
+from math import ceil
 from typing import NamedTuple
 
+from rbank_es.policies.word_relevance import Formula
 from rbank_es.projections.bit_slices import Documents, documents_of, highest, numbers_in, reaching, sliced_sum
+from rbank_es.projections.posting_tables import CountedText, counts_of
 
-# Constants of FTS5's bm25().
-_K1, _B = 1.2, 0.75
-_LEAST_IDF = 1e-6
-# By more than sums of this many floats differ in another order of addition.
 _SLACK = 1e-9
-
-_BANDS = 4
-"""Bands per unit of weight, which is at most 2.2. With 8, half as many documents are scored where lengths vary much (34
-instead of 69 for 3 hits among 6,000), but there are more sets to add, which takes a quarter longer."""
-_STEPS = 8
-"""Whole numbers are added: so many for the rarity of an average token of the query. With 4, nearly twice as many
-documents are scored; with 16, adding takes a quarter longer."""
+"""By more than sums of floats differ in another order of addition, as a share."""
+_BANDS = 9
+"""Bands of weights. With 18, half as many documents are scored where lengths vary much (34 instead of 69 for 3 hits
+among 6,000), but there are more sets to add, which takes a quarter longer."""
+_STEPS = 18
+"""Whole numbers are added: up to so many for an average term of the query. With half of them, nearly twice as many
+documents are scored; with twice as many, adding takes a quarter longer."""
 _FEW = 3
 """So many times the documents that are wanted are scored first, to know how good the best are."""
 _RARE = 256
@@ -39,37 +34,37 @@ all else that is known of it. They are quickly made."""
 _LATE = 4
 """If more than one in so many documents are missing in the bands of a token, they are made again, not completed."""
 
-_LENGTH_BITS = 40
 _Occurrence = int
-"""How often a document has a token, above `_LENGTH_BITS` bits, and how many tokens it has in all, in these."""
+"""The number of a pair: how often a document has a token, by column, and how long the document is."""
 
 
 class _Weights(dict[_Occurrence, float]):
     """What an occurrence weighs beside the token's rarity, by the average length of the documents; made as needed."""
 
-    def __init__(self, average: float) -> None:
+    def __init__(self, formula: Formula, pairs: Sequence[tuple[float, int]], average: float) -> None:
         super().__init__()
-        self._average = average
+        self._formula, self._pairs, self._average = formula, pairs, average
 
     def __missing__(self, occurrence: _Occurrence) -> float:
-        times, length = divmod(occurrence, 1 << _LENGTH_BITS)
-        norm = _K1 * (1 - _B + _B * length / self._average)
-        weight = self[occurrence] = (times * (_K1 + 1.0)) / (times + norm)
+        frequency, length = self._pairs[occurrence]
+        # A frequency of 0, from a column that weighs nothing, weighs nothing, also where k1 is 0.
+        weight = self[occurrence] = self._formula.saturated(frequency, length, self._average) if frequency else 0.0
         return weight
 
 
 class _Band(NamedTuple):
-    """What bounds the weight of occurrences: most of a token in a document, and the least length for each."""
+    """What bounds the weight of occurrences: the greatest frequency, and the least length for each unit of it."""
 
-    times: int
+    frequency: float
     length_each: float
 
-    def bound(self, average: float) -> float:
+    def bound(self, formula: Formula, average: float) -> float:
         """Return what no weight is above, by the average length of the documents."""
-        return (_K1 + 1.0) / (1 + _K1 * ((1 - _B) / self.times + _B * self.length_each / average))
+        shorter = (1.0 - formula.b) / self.frequency + formula.b * self.length_each / average
+        return (formula.k1 + 1.0) / (1.0 + formula.k1 * shorter)
 
 
-class _Token:
+class HeldToken:
     """The documents that have a token. `bands` is kept where many have it and it was searched for; `late` has the
     bands of those that were added since, and are in no set yet.
     """
@@ -81,65 +76,109 @@ class _Token:
         self.bands: dict[int, Documents] = {}
         self.late: dict[int, int] = {}
 
+    @property
+    def having(self) -> int:
+        """The number of documents that have the token."""
+        return len(self.holding)
 
-class _Term(NamedTuple):
-    """A token of a query, and how rare it is."""
-
-    token: _Token
-    idf: float
+    def has(self, number: int) -> bool:
+        """Return whether a document has the token."""
+        return number in self.holding
 
 
 class WordScores:
     """Documents as bags of tokens, by number. Numbers should be small, and used again: sets have a bit for each."""
 
-    def __init__(self) -> None:
-        """Begin without documents."""
-        self._known = defaultdict[str, _Token](_Token)
-        self._documents: dict[int, Mapping[str, int]] = {}
+    def __init__(self, formula: Formula) -> None:
+        """Begin without documents, to be scored by one formula."""
+        self._formula = formula
+        self._tokens = defaultdict[str, HeldToken](HeldToken)
         self._bands: dict[int, _Band] = {}
-        self._band_of: dict[_Occurrence, int] = {}
-        self._tokens = self._last = 0
+        self._numbers: dict[tuple[int, int], _Occurrence] = {}
+        # Frequency and length, and the band, of each occurrence.
+        self._pairs: list[tuple[float, int]] = []
+        self._band_of: list[int] = []
+        self._documents = self._total = self._last = 0
 
-    def add(self, number: int, tokens: Mapping[str, int]) -> None:
-        """Take in a document: how often it has each token."""
-        self._documents[number] = tokens
+    def add(self, number: int, text: CountedText) -> None:
+        """Take in a document."""
         self._last = max(self._last, number)
-        length = sum(tokens.values())
-        self._tokens += length
-        occurrences = {times: self._occurrence(times, length) for times in set(tokens.values())}
-        for name, times in tokens.items():
-            token = self._known[name]
-            token.holding[number] = occurrences[times]
+        self._documents += 1
+        self._total += text.length
+        tokens = self._counts(text)
+        occurrences = {packed: self._occurrence(packed, text.length) for packed in {packed for _, packed in tokens}}
+        for name, packed in tokens:
+            token, occurrence = self._tokens[name], occurrences[packed]
+            token.holding[number] = occurrence
             if token.bands:
-                token.late[number] = self._band_of[occurrences[times]]
+                token.late[number] = self._band_of[occurrence]
 
-    def drop(self, number: int) -> None:
+    def drop(self, number: int, text: CountedText) -> None:
         """Drop a document."""
-        tokens = self._documents.pop(number)
-        self._tokens -= sum(tokens.values())
-        for name in tokens:
-            token = self._known[name]
+        self._documents -= 1
+        self._total -= text.length
+        for name, _ in self._counts(text):
+            token = self._tokens[name]
             occurrence = token.holding.pop(number)
             if number in token.late:
                 del token.late[number]
             elif token.bands:
                 token.bands[self._band_of[occurrence]] ^= 1 << number
 
-    def _occurrence(self, times: int, length: int) -> _Occurrence:
-        """Return an occurrence, which is in a band from its first time on."""
-        occurrence, band = times << _LENGTH_BITS | length, _Band(times, length / times)
-        if occurrence not in self._band_of:
-            number = int(band.bound(self._tokens / len(self._documents)) * _BANDS)
-            known = self._bands.get(number, band)
-            self._band_of[occurrence] = number
-            self._bands[number] = _Band(max(known.times, times), min(known.length_each, band.length_each))
-        return occurrence
+    def token(self, name: str) -> HeldToken:
+        """Return a token, which no document may have."""
+        return self._tokens.get(name) or HeldToken()
 
-    def _in_bands(self, token: _Token) -> dict[int, Documents]:
+    def best(self, terms: Iterable[tuple[float, HeldToken]], count: int, wanted: Documents) -> list[tuple[int, float]]:
+        """Return the best `count` of the wanted documents, and those that tie with the last, with their scores.
+
+        The terms are in order of the query, each with its weight times its idf; a score is above 0.
+        """
+        some = [(gain, token) for gain, token in terms if gain > 0 and token.holding]
+        if not some or count < 1:
+            return []
+        average = self._total / self._documents
+        weights = _Weights(self._formula, self._pairs, average)
+        scale = _STEPS * len(some) / ((self._formula.k1 + 1.0) * sum(gain for gain, _ in some))
+        sums = [each & wanted for each in self._bounds(some, average, scale)]
+        first = highest(sums, _FEW * count)
+        scores = {number: _score(some, number, weights) for number in numbers_in(first)}
+        least = _last_of(scores, count)
+        others = reaching(sums, max(1, int(least * (1.0 - _SLACK) * scale))) & ~first
+        scores |= {number: _score(some, number, weights) for number in numbers_in(others)}
+        least = _last_of(scores, count)
+        return [(number, score) for number, score in scores.items() if score > 0 and score >= least]
+
+    def _counts(self, text: CountedText) -> list[tuple[str, int]]:
+        """Return each token of a document that is searched for, with its packed counts."""
+        among = text.among.items() if self._formula.parts > 0 else ()
+        return [*text.own.items(), *among]
+
+    def _occurrence(self, packed: int, length: int) -> _Occurrence:
+        """Return an occurrence, which is in a band from its first time on."""
+        known = self._numbers.get((packed, length))
+        if known is not None:
+            return known
+        counts = counts_of(packed)
+        frequency = self._formula.frequency(counts, counts[-1])
+        number = self._numbers[packed, length] = len(self._pairs)
+        self._pairs.append((frequency, length))
+        self._band_of.append(self._band(frequency, length) if frequency else -1)
+        return number
+
+    def _band(self, frequency: float, length: int) -> int:
+        band = _Band(frequency, length / frequency)
+        share = band.bound(self._formula, self._total / self._documents) / (self._formula.k1 + 1.0)
+        number = int(share * _BANDS)
+        known = self._bands.get(number, band)
+        self._bands[number] = _Band(max(known.frequency, frequency), min(known.length_each, band.length_each))
+        return number
+
+    def _in_bands(self, token: HeldToken) -> dict[int, Documents]:
         """Return the documents that have a token, by band."""
         few, late = len(token.holding) * _RARE < self._last, token.late
         if few or not token.bands or len(late) * _LATE > len(token.holding):
-            made = self._bands_of(token.holding, token.holding)
+            made = self._bands_of(token.holding)
             token.bands = {} if few else made
         else:
             made = token.bands
@@ -148,56 +187,34 @@ class WordScores:
         late.clear()
         return made
 
-    def _bands_of(self, numbers: Iterable[int], holding: Mapping[int, _Occurrence]) -> dict[int, Documents]:
+    def _bands_of(self, holding: Mapping[int, _Occurrence]) -> dict[int, Documents]:
         bands = defaultdict[int, list[int]](list)
-        for number in numbers:
-            bands[self._band_of[holding[number]]].append(number)
+        for number, occurrence in holding.items():
+            bands[self._band_of[occurrence]].append(number)
         return {band: documents_of(some, self._last) for band, some in bands.items()}
 
-    def best(self, tokens: Sequence[str], count: int) -> list[tuple[int, float]]:
-        """Return the `count` best documents that have any of the tokens, or all if fewer do, with their scores.
-
-        Best first; those that tie are in any order. As of FTS5, a score is below 0, and a token that is named twice
-        weighs twice.
-        """
-        terms = [term for token in tokens if (term := self._term(token)) is not None]
-        if not terms:
-            return []
-        average = self._tokens / len(self._documents)
-        weights, scale = _Weights(average), _STEPS * len(terms) / sum(term.idf for term in terms)
-        sums = self._bounds(terms, average, scale)
-        first = highest(sums, _FEW * count)
-        scores = {number: _score(terms, number, weights) for number in numbers_in(first)}
-        least = sorted(scores.values())[-count] if len(scores) >= count else 0.0
-        others = reaching(sums, max(1, int((least - _SLACK) * scale))) & ~first
-        scores |= {number: _score(terms, number, weights) for number in numbers_in(others)}
-        # Behind the best, documents are missing that were not scored.
-        return sorted(((number, -score) for number, score in scores.items()), key=lambda each: each[1])[:count]
-
-    def _term(self, name: str) -> _Term | None:
-        token = self._known.get(name)
-        if token is None or not token.holding:
-            return None
-        having = len(token.holding)
-        idf = log((len(self._documents) - having + 0.5) / (having + 0.5))
-        return _Term(token, _LEAST_IDF if idf <= 0 else idf)
-
-    def _bounds(self, terms: Sequence[_Term], average: float, scale: float) -> list[Documents]:
+    def _bounds(self, terms: Sequence[tuple[float, HeldToken]], average: float, scale: float) -> list[Documents]:
         """Return, as slices, a bound of each document's score times `scale`: rounded up, above 0 if it has a term."""
-        bounds = {number: band.bound(average) * scale for number, band in self._bands.items()}
+        bounds = {number: band.bound(self._formula, average) * scale for number, band in self._bands.items()}
+        bounds[-1] = 0.0
         return sliced_sum(
-            (documents, ceil(idf * bounds[band]))
-            for token, idf in terms
+            (documents, ceil(gain * bounds[band]))
+            for gain, token in terms
             for band, documents in self._in_bands(token).items()
             if documents
         )
 
 
-def _score(terms: Sequence[_Term], number: int, weights: _Weights) -> float:
+def _last_of(scores: Mapping[int, float], count: int) -> float:
+    """Return the `count`th best score; 0 if there are fewer."""
+    return sorted(scores.values())[-count] if len(scores) >= count else 0.0
+
+
+def _score(terms: Sequence[tuple[float, HeldToken]], number: int, weights: Mapping[_Occurrence, float]) -> float:
     """Return the whole score of a document, added up in the order of the query."""
     score = 0.0
-    for token, idf in terms:
+    for gain, token in terms:
         occurrence = token.holding.get(number)
         if occurrence is not None:
-            score += idf * weights[occurrence]
+            score += gain * weights[occurrence]
     return score

@@ -164,9 +164,9 @@ class ItemIndex(Protocol):
         ...
 
     def best(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
-        """Return what BM25 with equal weights finds for words, any of them, or None where only SQL can tell.
+        """Return what SQLite's BM25 with equal weights finds for words, any of them; ties are in order of id.
 
-        The ids are in the order in which SQL would give them, and none of them tie.
+        None where only SQL can tell.
         """
         ...
 

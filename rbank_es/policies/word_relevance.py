@@ -116,8 +116,11 @@ def terms_of(words: Sequence[QueryWord], tokens: Sequence[Sequence[str]]) -> lis
     found: dict[str, Term] = {}
     for place, (word, read) in enumerate(zip(words, tokens, strict=True)):
         for token in read:
-            known = found.get(token, Term(token, place, 0.0))
-            found[token] = known._replace(weight=max(known.weight, word.weight))
+            known = found.get(token)
+            if known is None:
+                found[token] = Term(token, place, word.weight)
+            elif known.weight < word.weight:
+                found[token] = known._replace(weight=word.weight)
     return list(found.values())
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import log
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rbank_es.policies.word_relevance import Formula
 from rbank_es.projections.bit_slices import documents_of, highest, numbers_in, reaching, sliced_sum
+from rbank_es.projections.posting_tables import CountedText
 from rbank_es.projections.word_scores import WordScores
 from tests.effort import examples
 
@@ -31,33 +33,40 @@ def test_sums_in_slices_are_those_of_each_document(addends: list[tuple[int, int]
         assert documents_of(numbers_in(documents), 69) == documents
 
 
-def test_the_best_are_found_while_documents_come_and_go() -> None:
+@pytest.mark.parametrize("formula", [Formula(idf="sqlite"), Formula(k1=0.8, b=1.0, columns=(3.0, 2.0, 0.5, 1.0))])
+def test_the_best_are_found_while_documents_come_and_go(formula: Formula) -> None:
     """Lengths drift, so that bands are misplaced; some tokens are in nearly all documents, others in one."""
-    random, scores = Random(7), WordScores()
-    kept: dict[int, Counter[str]] = {}
+    random, scores = Random(7), WordScores(formula)
+    kept: dict[int, CountedText] = {}
     for step in range(1_500):
         number = random.choice([*kept]) if len(kept) > 300 else len(kept) + 1
         if number in kept:
-            scores.drop(number)
-        words = (f"w{min(9, int(random.expovariate(0.4)))}" for _ in range(random.randint(1, 3 + step // 20)))
-        kept[number] = Counter([*words, f"n{number % 50}"])
+            scores.drop(number, kept[number])
+        words = [f"w{min(9, int(random.expovariate(0.4)))}" for _ in range(random.randint(1, 3 + step // 20))]
+        kept[number] = CountedText(Counter([*words, f"n{number % 50}"]), {}, len(words) + 1)
         scores.add(number, kept[number])
         if step % 10 == 0:
             query = [f"w{random.randrange(10)}" for _ in range(3)] + [f"n{random.randrange(60)}"]
-            found, expected = scores.best(query, 3), every_score(kept, query)
-            assert found == [(number, expected[number]) for number, _ in found]
-            assert [score for _, score in found] == sorted(expected.values())[:3]
+            wanted = {number for number in kept if number % 4 < 3}
+            terms = [(rarity(formula, kept, token), scores.token(token)) for token in query]
+            found = dict(scores.best(terms, 3, documents_of(wanted, 301)))
+            expected = {n: score for n, score in every_score(formula, kept, query).items() if n in wanted}
+            least = min(sorted(expected.values())[-3:], default=0.0)
+            assert found == {n: score for n, score in expected.items() if score >= least}
 
 
-def every_score(documents: dict[int, Counter[str]], query: list[str]) -> dict[int, float]:
+def rarity(formula: Formula, documents: dict[int, CountedText], token: str) -> float:
+    return formula.rarity(len(documents), sum(token in each.own for each in documents.values()))
+
+
+def every_score(formula: Formula, documents: dict[int, CountedText], query: list[str]) -> dict[int, float]:
     """BM25 of every document that has one of the tokens, by the plain formula."""
-    average = sum(each.total() for each in documents.values()) / len(documents)
+    average = sum(each.length for each in documents.values()) / len(documents)
     found: dict[int, float] = {}
     for token in query:
-        having = [number for number, tokens in documents.items() if token in tokens]
-        idf = max(1e-6, log((len(documents) - len(having) + 0.5) / (len(having) + 0.5))) if having else 0.0
-        for number in having:
-            times, length = documents[number][token], documents[number].total()
-            weight = (times * (1.2 + 1.0)) / (times + 1.2 * (1 - 0.75 + 0.75 * length / average))
-            found[number] = found.get(number, 0.0) - idf * weight
+        for number, text in documents.items():
+            if token in text.own:
+                frequency = formula.columns[2] * text.own[token]
+                weight = rarity(formula, documents, token) * formula.saturated(frequency, text.length, average)
+                found[number] = found.get(number, 0.0) + weight
     return found
