@@ -42,6 +42,9 @@ POLICIES: Mapping[str, RetrievalPolicy] = {
 }
 
 
+HERE = Path(__file__).parent
+
+
 class RelevanceSet(NamedTuple):
     """Items of one bank, and cases about them."""
 
@@ -57,6 +60,15 @@ def lessons() -> RelevanceSet:
     """Return the shipped lessons with their cases: written by hand, labelled by what a right query needs."""
     rows = json.loads(lights().lessons.read_bytes())
     return RelevanceSet("lessons", [_item(row) for row in rows], read_cases(lights().cases.read_bytes()))
+
+
+def library() -> RelevanceSet:
+    """Return the lessons about an invented library: written before the floor was chosen, by which nothing was chosen.
+
+    Its cases are `related`, `unrelated`, and `near-miss`: questions of the field that no lesson helps.
+    """
+    items = [_item(row) for row in json.loads((HERE / "library_lessons.json").read_bytes())]
+    return RelevanceSet("library", items, read_cases((HERE / "library_cases.jsonl").read_bytes()))
 
 
 def queries() -> RelevanceSet:
@@ -168,7 +180,7 @@ def table(bench: Bench) -> Iterator[str]:
 
 def without_floor(policy: RetrievalPolicy) -> RetrievalPolicy:
     """Return a policy that withholds nothing: how well it ranks doesn't depend on its floor."""
-    return replace(policy, coverage=0.0, coverage_alone=0.0) if isinstance(policy, Bm25V2) else policy
+    return replace(policy, coverage=0.0, share_of_best=0.0) if isinstance(policy, Bm25V2) else policy
 
 
 def given_table(bench: Bench) -> Iterator[str]:

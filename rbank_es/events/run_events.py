@@ -123,15 +123,12 @@ class ContextBuilt(Event, frozen=True, kw_only=True, tag="context_built"):
 Nearness = Literal["own", "none", "other"]
 """How the domains of an item relate to that of a question: it is one of them, else none is named, else others."""
 
-Shortfall = Literal["score", "coverage", "words"]
+Shortfall = Literal["score", "share_of_best", "coverage"]
 """The figure of an item that is below the floor; of several, the first in this order."""
 
 _Coverage = Annotated[
     float | None,
     Meta(description="Share of the query's idf that the item's words cover, 0 to 1, if the policy tells."),
-]
-_MatchedWords = Annotated[
-    Count | None, Meta(description="Words of the query that the item has, stop words not counted, if told.")
 ]
 _Near = Annotated[Nearness | None, Meta(description="How its domains relate to the question's, where that counts.")]
 
@@ -146,7 +143,6 @@ class Hit(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
         Meta(description="The policy's score: from 0 up, higher is better. Of bm25-1: below 0, lower is better."),
     ]
     coverage: _Coverage = None
-    words: _MatchedWords = None
     near: _Near = None
 
 
@@ -157,7 +153,6 @@ class WithheldHit(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     why: Annotated[Shortfall, Meta(description="The figure that is below the floor.")]
     score: Annotated[float, Meta(description="The policy's score.")]
     coverage: _Coverage = None
-    words: _MatchedWords = None
     near: _Near = None
 
 
@@ -165,11 +160,11 @@ class Floor(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     """The figures that an item must reach to be given; None for a figure that doesn't count."""
 
     score: Annotated[float | None, Meta(description="The least score, without the sign.")] = None
-    coverage: Annotated[float | None, Meta(description="The least coverage.")] = None
-    words: Annotated[Count | None, Meta(description="The least number of words of the query.")] = None
-    coverage_alone: Annotated[
-        float | None, Meta(description="The least coverage of an item with fewer words than that.")
+    best: Annotated[
+        float | None, Meta(description="Score of the best match of either polarity, where one polarity was asked for.")
     ] = None
+    share_of_best: Annotated[float | None, Meta(description="The least share of that score.")] = None
+    coverage: Annotated[float | None, Meta(description="The least coverage.")] = None
 
 
 class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieved"):

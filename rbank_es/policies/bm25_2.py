@@ -84,19 +84,19 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
             le=1,
             description="The least share of the query's idf (times the weights of its words) that an item's words "
             "must cover; less is withheld, so that an unrelated question is given nothing. A word that no item has "
-            "counts most. Default: 0.45 (docs/retrieval.md). 0 withholds nothing.",
+            "counts most; a stop word that none has doesn't count. Default: 0.45 (docs/retrieval.md). 0 turns it off.",
         ),
     ] = 0.45
-    coverage_alone: Annotated[
+    share_of_best: Annotated[
         float,
         Meta(
             ge=0,
             le=1,
-            description="The least such share of an item that has a single word of the query, stop words not counted: "
-            "in a large bank, some item has any one word. Default: 0.55 (docs/retrieval.md).",
+            description="Where strategies or guardrails alone are asked for: the least score of one, as a share of "
+            "that of the best match among both. The other polarity often has nothing to say. Default: 0.75 "
+            "(docs/retrieval.md). 0 turns it off.",
         ),
-    ] = 0.55
-
+    ] = 0.75
     strangers: Annotated[
         int,
         Meta(
@@ -153,30 +153,33 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     def _shares(self, searched: Sequence[QueryWord], ranking: WordRanking) -> list[WordShare]:
         """Return the share of each query word in the whole query's idf, by the weights of its words."""
+        unknown, light = self.formula.rarity(ranking.documents, 0), words.stop_words(self.stop_words)
         masses = [
-            word.weight * self._rarity(idf, ranking.documents) for word, idf in zip(searched, ranking.idf, strict=True)
+            # That no item has a stop word says nothing about the question.
+            0.0 if idf == unknown and each.word in light else each.weight * self._rarity(idf, ranking.documents)
+            for each, idf in zip(searched, ranking.idf, strict=True)
         ]
-        whole, light = fsum(masses) or 1.0, words.stop_words(self.stop_words)
-        # A word whose stem an earlier one has counts there.
-        return [
-            WordShare(word.word, mass / whole, not mass or word.word in light)
-            for word, mass in zip(searched, masses, strict=True)
-        ]
+        whole = fsum(masses) or 1.0
+        return [WordShare(each.word, mass / whole) for each, mass in zip(searched, masses, strict=True)]
 
     def _rarity(self, idf: float, documents: int) -> float:
         """Return the idf that a word would have with the strangers among the items."""
-        # From Lucene's idf: ln((documents + 1) / (having + 0.5)).
+        # From Lucene's idf: ln((documents + 1) / (having + 0.5)). A word whose stem an earlier one has counts there.
         return idf and idf + log((documents + self.strangers + 1) / (documents + 1))
 
     def without_floor(self) -> Self:
         """Return the policy that ranks as this one does and withholds nothing."""
-        return replace(self, floor=0.0, coverage=0.0, coverage_alone=0.0)
+        return replace(self, floor=0.0, coverage=0.0, share_of_best=0.0)
 
-    def floor_for(self, query: str, index: ItemIndex) -> Floor | None:
+    def floor_for(self, query: str, filters: Filters, index: ItemIndex) -> Floor | None:
         """Return the figures that an item must reach to be given for a query."""
-        if not (self.floor or self.coverage or self.coverage_alone):
+        share = self.share_of_best if filters.polarity else 0.0
+        if not (self.floor or self.coverage or share):
             return None
-        return Floor(score=self.floor or None, coverage=self.coverage, words=2, coverage_alone=self.coverage_alone)
+        best = self.best_score(query, filters, index) if share else None
+        return Floor(
+            score=self.floor or None, best=best, share_of_best=share or None, coverage=self.coverage or None
+        )
 
     def _gains(self, rows: Iterable[Sequence[Any]]) -> dict[str, float]:
         # A restored item may have no support.

@@ -96,14 +96,10 @@ class Filters(Struct, frozen=True, kw_only=True):
 
 
 class WordShare(Struct, frozen=True):
-    """One word of a query that an item has, and its share of the query's idf, from 0 to 1.
-
-    A light word is one that every question could have: a stop word.
-    """
+    """One word of a query that an item has, and its share of the query's idf, from 0 to 1."""
 
     word: str
     share: float
-    light: bool = False
 
 
 def nearness_of(domains: Sequence[str], ontology: str | None) -> Nearness:
@@ -129,11 +125,6 @@ class RankedItem(NamedTuple):
         """The share of the query's idf that the item's words cover, from 0 to 1."""
         # Of all words, rounding may make a little more than 1.
         return None if self.shares is None else min(1.0, math.fsum(each.share for each in self.shares))
-
-    @property
-    def words(self) -> int | None:
-        """The number of words of the query that the item has, light ones not counted."""
-        return None if self.shares is None else sum(not each.light for each in self.shares)
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -253,7 +244,7 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def floor_for(self, query: str, index: ItemIndex) -> Floor | None:
+    def floor_for(self, query: str, filters: Filters, index: ItemIndex) -> Floor | None:
         """Return the figures that an item must reach to be given for a query; None where any item is good enough."""
         return Floor(score=self.floor) if self.floor else None
 
@@ -273,15 +264,14 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         """
         if k < 1 or not self.words(query):
             return Choice()
-        floor = self.floor_for(query, index)
+        floor = self.floor_for(query, filters, index)
         hits: list[Hit] = []
         withheld: list[WithheldHit] = []
         shares: dict[str, tuple[WordShare, ...]] = {}
         spare = 0 if floor is None else limits.WITHHELD_HITS
         for item, near in self._in_order(query, k, spare, filters, index):
             why = None if floor is None else self.shortfall(item, floor)
-            facts = {"id": item.id, "score": item.score, "near": near}
-            figures: dict[str, Any] = facts | {"coverage": item.coverage, "words": item.words}
+            figures: dict[str, Any] = {"id": item.id, "score": item.score, "coverage": item.coverage, "near": near}
             if item.shares is not None:
                 shares[item.id] = item.shares
             if why is None:
@@ -307,6 +297,11 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
                 for item in self.rank(query, k + spare, replace(filters, nearness=near), index):
                     yield item, near
 
+    def best_score(self, query: str, filters: Filters, index: ItemIndex) -> float | None:
+        """Return the score, without the sign, of the first hit of either polarity; None where nothing is found."""
+        first = next(self._in_order(query, 1, 0, replace(filters, polarity=None), index), None)
+        return None if first is None else abs(first[0].score)
+
     def _mixed(
         self, query: str, k: int, filters: Filters, index: ItemIndex
     ) -> list[tuple[RankedItem, Nearness | None]]:
@@ -322,12 +317,9 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         """Return the figure of an item that is below the floor; None if it passes. What it doesn't tell passes."""
         if floor.score is not None and abs(item.score) < floor.score:
             return "score"
-        if item.coverage is None or item.words is None:
-            return None
-        if item.coverage < (floor.coverage or 0):
-            return "coverage"
-        alone = item.words < (floor.words or 0)
-        return "words" if alone and item.coverage < (floor.coverage_alone or 1) else None
+        if abs(item.score) < (floor.best or 0) * (floor.share_of_best or 0):
+            return "share_of_best"
+        return "coverage" if item.coverage is not None and item.coverage < (floor.coverage or 0) else None
 
 
 def retrieval_policy(choice: PolicyChoice | None) -> RetrievalPolicy:
