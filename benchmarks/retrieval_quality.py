@@ -62,13 +62,13 @@ def lessons() -> RelevanceSet:
     return RelevanceSet("lessons", [_item(row) for row in rows], read_cases(lights().cases.read_bytes()))
 
 
-def library() -> RelevanceSet:
-    """Return the lessons about an invented library: written before the floor was chosen, by which nothing was chosen.
+def invented(name: str) -> RelevanceSet:
+    """Return lessons about an invented library or kitchen, whose questions were written before floors were measured.
 
-    Its cases are `related`, `unrelated`, and `near-miss`: questions of the field that no lesson helps.
+    Their cases are `related`, `unrelated`, and `near-miss`: questions of the field that no lesson helps.
     """
-    items = [_item(row) for row in json.loads((HERE / "library_lessons.json").read_bytes())]
-    return RelevanceSet("library", items, read_cases((HERE / "library_cases.jsonl").read_bytes()))
+    items = [_item(row) for row in json.loads((HERE / f"{name}_lessons.json").read_bytes())]
+    return RelevanceSet(name, items, read_cases((HERE / f"{name}_cases.jsonl").read_bytes()))
 
 
 def queries() -> RelevanceSet:

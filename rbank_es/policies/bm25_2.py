@@ -97,6 +97,16 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
             "(docs/retrieval.md). 0 turns it off.",
         ),
     ] = 0.75
+    unknown_names: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Weight in coverage of a name or number in the query that no item has: a lesson seldom names "
+            "the things that a question is about. A name has a capital where no sentence begins. Default: 0.7 "
+            "(docs/retrieval.md).",
+        ),
+    ] = 0.7
     strangers: Annotated[
         int,
         Meta(
@@ -147,18 +157,19 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
             return []
         pool = max(k, self.pool) if self.support else k
         ranking = index.by_words(searched, self.formula, pool, filters)
-        shares = self._shares(searched, ranking)
+        shares = self._shares(query, searched, ranking)
         hits = [RankedItem(hit.id, hit.score, tuple(shares[at] for at in hit.matched)) for hit in ranking.hits]
         return ranked_again(hits, k, index, "item, support", self._gains) if self.support else hits
 
-    def _shares(self, searched: Sequence[QueryWord], ranking: WordRanking) -> list[WordShare]:
+    def _shares(self, query: str, searched: Sequence[QueryWord], ranking: WordRanking) -> list[WordShare]:
         """Return the share of each query word in the whole query's idf, by the weights of its words."""
-        unknown, light = self.formula.rarity(ranking.documents, 0), words.stop_words(self.stop_words)
-        masses = [
-            # That no item has a stop word says nothing about the question.
-            0.0 if idf == unknown and each.word in light else each.weight * self._rarity(idf, ranking.documents)
-            for each, idf in zip(searched, ranking.idf, strict=True)
-        ]
+        light, names = words.stop_words(self.stop_words), words.names_of(query[: limits.QUERY_CHARS])
+        unknown = self.formula.rarity(ranking.documents, 0)
+        masses = []
+        for (word, weight), idf in zip(searched, ranking.idf, strict=True):
+            if idf == unknown:
+                weight *= 0.0 if word in light else self.unknown_names if word in names else 1.0
+            masses.append(weight * self._rarity(idf, ranking.documents))
         whole = fsum(masses) or 1.0
         return [WordShare(each.word, mass / whole) for each, mass in zip(searched, masses, strict=True)]
 

@@ -45,6 +45,24 @@ def words_of(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFC", text))]
 
 
+def names_of(text: str) -> frozenset[str]:
+    """Return the words of a text, in lower case, that name or number one thing: those with a digit, or with a capital
+    where no sentence begins. A word that is also written otherwise is none; capitals don't count where all words have
+    them.
+    """
+    text = unicodedata.normalize("NFC", text)
+    names, others, end = set(), set(), 0
+    written = [*_WORD.finditer(text)]
+    telling = any(match[0][0].islower() for match in written)
+    for match in written:
+        begins = not end or any(mark in ".?!:\n" for mark in text[end : match.start()])
+        capital = telling and match[0][0].isupper() and not begins
+        named = capital or any(char.isdigit() for char in match[0])
+        (names if named else others).add(match[0].lower())
+        end = match.end()
+    return frozenset(names - others)
+
+
 def stop_words(name: str) -> frozenset[str]:
     """Return the list of that name. Raises `BadPolicy` if there is none."""
     if name not in STOP_WORDS:
