@@ -4,7 +4,7 @@
     python benchmarks/retrieval_quality.py --real FOLDER       also one made of the tasks and memories in a data folder
     python benchmarks/retrieval_quality.py --grid              the choice of settings again, on the half that is for it
 
-Each set has two halves, by a hash of the case id. Settings were chosen on one, and both are shown.
+The first sets have two halves, by a hash of the case id. Settings were chosen on one, and both are shown.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ HERE = Path(__file__).parent
 
 
 class RelevanceSet(NamedTuple):
-    """Items of one bank, and cases about them."""
+    """Items of one bank, and cases about them. A part is a half of the cases, or how their ids begin: "" for all."""
 
     name: str
     items: Sequence[Item]
     cases: Sequence[RelevanceCase]
+    parts: Sequence[str] = ("chosen", "unseen")
 
 
 # ---------------------------------------------------------------- the sets
@@ -58,8 +59,8 @@ class RelevanceSet(NamedTuple):
 
 def lessons() -> RelevanceSet:
     """Return the shipped lessons with their cases: written by hand, labelled by what a right query needs."""
-    rows = json.loads(lights().lessons.read_bytes())
-    return RelevanceSet("lessons", [_item(row) for row in rows], read_cases(lights().cases.read_bytes()))
+    items = [_item(row) for row in json.loads(lights().lessons.read_bytes())]
+    return RelevanceSet("lessons", items, read_cases(lights().cases.read_bytes()))
 
 
 def invented(name: str) -> RelevanceSet:
@@ -68,7 +69,14 @@ def invented(name: str) -> RelevanceSet:
     Their cases are `related`, `unrelated`, and `near-miss`: questions of the field that no lesson helps.
     """
     items = [_item(row) for row in json.loads((HERE / f"{name}_lessons.json").read_bytes())]
-    return RelevanceSet(name, items, read_cases((HERE / f"{name}_cases.jsonl").read_bytes()))
+    return RelevanceSet(name, items, read_cases((HERE / f"{name}_cases.jsonl").read_bytes()), ("",))
+
+
+def general() -> RelevanceSet:
+    """Return the shipped pack of general advice with the questions of the suite, none of which is labelled."""
+    items = [_item(row) for row in json.loads(lights().seed.read_bytes())]
+    cases = [replace(case, relevant=()) for case in lessons().cases if case.id.startswith("lights-")]
+    return RelevanceSet("general advice", items, cases, ())
 
 
 def queries() -> RelevanceSet:
@@ -133,7 +141,7 @@ def _json(path: Path) -> Any:
 
 def _item(row: Mapping[str, Any]) -> Item:
     tags = row["tags"] if isinstance(row["tags"], list) else json.loads(row["tags"])
-    facts = {"id": row["id"], "domain": row.get("domain", "")}
+    facts = {name: row[name] for name in ("id", "polarity", "domain") if name in row}
     return Item.make(row["title"], row["content"], row["src"], desc=row["desc"], tags=tags, **facts)
 
 
@@ -156,42 +164,41 @@ class Bench:
         """Drop the index."""
         self._index.close()
 
-    def measured(self, policy: RetrievalPolicy, half: str | None = None) -> tuple[CaseQuality, ...]:
-        """Return the measures of a policy on a half of the cases, or on all."""
+    def measured(self, policy: RetrievalPolicy, part: str) -> tuple[CaseQuality, ...]:
+        """Return the measures of a policy on a part of the cases."""
 
         def search(case: RelevanceCase, k: int, polarity: Polarity | None) -> list[str]:
             filters = Filters(polarity=polarity, ontology=case.domain, without=frozenset(case.without))
             return [hit.id for hit in policy.choose(case.query, k, filters, self._index).hits]
 
-        return evaluate(policy, [case for case in self.held.cases if half in (None, case.half)], search)
+        cases = [case for case in self.held.cases if part == case.half or case.id.startswith(part)]
+        return evaluate(policy, cases, search)
 
 
 def table(bench: Bench) -> Iterator[str]:
-    """Yield the lines of a Markdown table: every policy on both halves, with its paired difference from bm25-1."""
+    """Yield the lines of a Markdown table: every policy on each part, with its paired difference from bm25-1."""
     yield f"\n{bench.held.name}: {len(bench.held.items)} items, {len(bench.held.cases)} cases, ranked without a floor\n"
-    yield "| half | policy | hit@1 | recall@10 | reciprocal rank | less bm25-1's recall@10 |"
+    yield "| part | policy | hit@1 | recall@10 | reciprocal rank | less bm25-1's recall@10 |"
     yield "|---|---|---|---|---|---|"
-    for half in ("chosen", "unseen"):
-        plain = bench.measured(POLICIES["bm25-1"], half)
+    for part in bench.held.parts:
+        plain = bench.measured(POLICIES["bm25-1"], part)
         for name, policy in POLICIES.items():
-            ranked = bench.measured(without_floor(policy), half)
-            yield f"| {half} | {name} | {_cells(compare_retrieval(plain, ranked))} |"
-
-
-def without_floor(policy: RetrievalPolicy) -> RetrievalPolicy:
-    """Return a policy that withholds nothing: how well it ranks doesn't depend on its floor."""
-    return replace(policy, coverage=0.0, share_of_best=0.0) if isinstance(policy, Bm25V2) else policy
+            ranked = bench.measured(policy.without_floor(), part)
+            yield f"| {part or 'all'} | {name} | {_cells(compare_retrieval(plain, ranked))} |"
 
 
 def given_table(bench: Bench) -> Iterator[str]:
     """Yield the lines of a Markdown table: what runs would be given unasked, by the floor of each policy."""
-    yield "\n| half | policy | precision | coverage | unrelated questions given something |"
+    yield "\n| part | policy | precision | coverage | questions without a lesson that are given something |"
     yield "|---|---|---|---|---|"
-    for half in ("chosen", "unseen"):
+    kinds = {kind for kind in ("near-miss", "unrelated", "lights") if bench.held.parts != ("chosen", "unseen")}
+    for part in (*bench.held.parts, *sorted(kinds)):
         for name in ("bm25-1", "bm25-2"):
-            shares = injection_shares(bench.measured(POLICIES[name], half))
+            shares = injection_shares(bench.measured(POLICIES[name], part))
+            if not shares.counts.related + shares.counts.unrelated:
+                continue
             cells = " | ".join(_share(each) for each in (shares.precision, shares.coverage, shares.disturbed))
-            yield f"| {half} | {name} | {cells} |"
+            yield f"| {part or 'all'} | {name} | {cells} |"
 
 
 def _share(found: tuple[float, float, float] | None) -> str:
@@ -222,7 +229,7 @@ def grid(benches: Sequence[Bench]) -> Iterator[str]:
     """Yield every combination of settings by its mean recall and hit@1 over the sets, on the half for choosing."""
     rows = []
     for values in product(*GRID.values()):
-        policy = without_floor(Bm25V2(**dict(zip(GRID, values, strict=True))))  # type: ignore[arg-type]
+        policy = Bm25V2(**dict(zip(GRID, values, strict=True))).without_floor()  # type: ignore[arg-type]
         scores = []
         for bench in benches:
             related = [case for case in bench.measured(policy, "chosen") if case.related]
@@ -239,6 +246,8 @@ def main() -> None:
     parser.add_argument("--grid", action="store_true")
     options = parser.parse_args()
     sets = [lessons(), queries(), *([real(options.real)] if options.real else [])]
+    if not options.grid:
+        sets += [invented("library"), invented("kitchen"), general()]
     benches = [Bench(held) for held in sets]
     if options.grid:
         for line in grid(benches):

@@ -68,7 +68,7 @@ def _shown(seconds: Sequence[float]) -> str:
 
 
 def _searches(bank: Bank, queries: Sequence[str]) -> Iterator[Row]:
-    policies: tuple[RetrievalPolicy, ...] = (Bm25V1(), Bm25V2(coverage=0, coverage_alone=0))
+    policies: tuple[RetrievalPolicy, ...] = (Bm25V1(), Bm25V2(coverage=0, share_of_best=0))
     for share in (1.0, *SHARES):
         position = int(bank.position * share)
         for policy in policies:

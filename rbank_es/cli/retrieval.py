@@ -110,19 +110,15 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
                 f"{policy.label} doesn't tell how much of a query an item covers; put bm25-2 in force first: "
                 f"rbank-es policy {opened.name} --set retrieval=bm25-2"
             )
-        cases, alone = _cases(view, path), policy.coverage_alone - policy.coverage
+        cases = _cases(view, path)
 
         def measure(floor: float) -> Sequence[CaseQuality]:
-            # The extra for a single word is kept: it guards large banks, which few cases are about.
-            settings = {"coverage": floor, "coverage_alone": min(1.0, round(floor + alone, 9)) if floor else 0.0}
-            return _measured(view, replace(policy, **settings), cases, f"floor {floor:.2f}")
+            return _measured(view, replace(policy, coverage=floor), cases, f"floor {floor:.2f}")
 
         from rbank_es.experiments.retrieval_calibration import calibrate_floor  # once the cases are known to be good
 
         found = calibrate_floor(cases, measure, precision)
-        setting = (found.best.coverage, min(1.0, round(found.best.coverage + alone, 9)) if found.best.coverage else 0.0)
-    told = f"rbank-es policy {opened.name} --set retrieval.coverage={setting[0]:g} "
-    told += f"--set retrieval.coverage_alone={setting[1]:g}"
+    told = f"rbank-es policy {opened.name} --set retrieval.coverage={found.best.coverage:g}"
     if as_json:
         echo_json({"bank": opened.name, "cases": len(cases), "precision": precision, "calibration": found, "set": told})
         return

@@ -96,11 +96,13 @@ def _why_nothing(view: View, query: str, result: SearchResult, polarity: str | N
 def _shortfall(result: SearchResult) -> str:
     """Return how far the best withheld match is below the floor."""
     best, floor = result.withheld[0], result.event.floor or Floor()
-    if best.withheld == "score":
-        return f"has the score {score_in_words(best.score)}, and {floor.score:g} is the least"
-    least = floor.coverage if best.withheld == "coverage" else floor.coverage_alone
-    alone = "" if best.withheld == "coverage" else " by a single word"
-    return f"covers {_percent(best.coverage)} of the query{alone}, and {_percent(least)} is the least"
+    if best.withheld == "coverage":
+        return f"covers {_percent(best.coverage)} of the query, and {_percent(floor.coverage)} is the least"
+    if best.withheld == "share_of_best":
+        least = f"{_percent(floor.share_of_best)} of the {score_in_words(floor.best or 0.0)} of the best of any polarity"
+    else:
+        least = f"{floor.score:g}"
+    return f"has the score {score_in_words(best.score)}, and {least} is the least"
 
 
 def _percent(share: float | None) -> str:
@@ -110,7 +112,7 @@ def _percent(share: float | None) -> str:
 def _print_explained(found: Sequence[FoundItem]) -> None:
     """Print each item with its score, the words that it shares with the query, and why it is withheld, if it is."""
     for item in found:
-        state = f"withheld: {item.withheld} below the floor" if item.withheld else f"rank {item.rank}"
+        state = f"withheld: {item.withheld.replace('_', ' ')} below the floor" if item.withheld else f"rank {item.rank}"
         echo(f"{state}  {safe_line(item.id)}  {safe_line(item.title)}")
         near = {"own": "its domain is the query's", "none": "of no domain", "other": "of another domain"}
         told = f"covers {_percent(item.coverage)} of the query" if item.coverage is not None else None

@@ -184,13 +184,10 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     def floor_for(self, query: str, filters: Filters, index: ItemIndex) -> Floor | None:
         """Return the figures that an item must reach to be given for a query."""
-        share = self.share_of_best if filters.polarity else 0.0
-        if not (self.floor or self.coverage or share):
-            return None
-        best = self.best_score(query, filters, index) if share else None
-        return Floor(
-            score=self.floor or None, best=best, share_of_best=share or None, coverage=self.coverage or None
-        )
+        best = self.best_score(query, filters, index) if self.share_of_best and filters.polarity else None
+        share = None if best is None else self.share_of_best
+        floor = Floor(score=self.floor or None, best=best, share_of_best=share, coverage=self.coverage or None)
+        return None if floor == Floor() else floor
 
     def _gains(self, rows: Iterable[Sequence[Any]]) -> dict[str, float]:
         # A restored item may have no support.

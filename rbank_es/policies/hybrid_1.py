@@ -79,6 +79,11 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
         shares = {item.id: item.shares for item in worded if near.cosines.get(item.id, -1.0) < self.cosine}
         return [RankedItem(id, fused[id], shares.get(id)) for id in sorted(found, key=lambda id: (-fused[id], id))[:k]]
 
+    def best_score(self, query: str, filters: Filters, index: ItemIndex) -> float | None:
+        """Return None where vectors count: fused ranks don't tell how much better one item is than another."""
+        near = index.by_vector(query, self.model, filters)
+        return super().best_score(query, filters, index) if near is None else None
+
     def fallback_for(self, query: str, index: ItemIndex) -> str | None:
         """Return `no-query-vector` where bm25-2 ranks alone, `items-without-vector` where it ranks some items."""
         near = index.by_vector(query, self.model, Filters())

@@ -226,7 +226,7 @@ def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
     [
         {"name": "support", "version": 1},
         {"name": "utility", "version": 1},
-        {"name": "bm25", "version": 2, "support": 1.0, "coverage": 0.0, "coverage_alone": 0.0},
+        {"name": "bm25", "version": 2, "support": 1.0, "coverage": 0.0, "share_of_best": 0.0},
     ],
     ids=["support-1", "utility-1", "bm25-2"],
 )

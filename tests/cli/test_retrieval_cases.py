@@ -32,8 +32,8 @@ def test_the_shares_of_a_comparison_are_those_of_searching_case_by_case(place: P
     """Counted again by plain loops."""
     pytest.importorskip("scipy")
     told = run("retrieval", "compare", "./bank", "--cases", CASES, "--policy", "bm25-1", "--policy",
-               "bm25-2,coverage=0.3,coverage_alone=0.4", "--json", cwd=place).json["comparison"]  # fmt: skip
-    policy, cases = Bm25V2(coverage=0.3, coverage_alone=0.4), read_cases(Path(CASES).read_bytes())
+               "bm25-2,coverage=0.3,share_of_best=0.4", "--json", cwd=place).json["comparison"]  # fmt: skip
+    policy, cases = Bm25V2(coverage=0.3, share_of_best=0.4), read_cases(Path(CASES).read_bytes())
     given = right = covered = disturbed = first = 0
     with Bank.open(place / "bank") as bank, bank.live() as view:
         for case in cases:
@@ -45,7 +45,7 @@ def test_the_shares_of_a_comparison_are_those_of_searching_case_by_case(place: P
             helping = set(found) & set(case.relevant)
             given, right, covered = given + len(found), right + len(helping), covered + bool(helping)
             disturbed += bool(found) and not case.relevant
-            best = view.search(case.query, 1, domain=case.domain, policy=Bm25V2(coverage=0, coverage_alone=0))
+            best = view.search(case.query, 1, domain=case.domain, policy=Bm25V2(coverage=0))
             first += bool(case.relevant and best and best[0].id in case.relevant)
     related = sum(bool(case.relevant) for case in cases)
     counts = {"given": given, "right": right, "related": related, "covered": covered}
@@ -124,7 +124,7 @@ def test_a_search_explains_which_words_count(place: Path) -> None:
     assert "tower" in shown.out and f"covers {hit['coverage']:.0%}".replace("%", " %") in shown.out
     assert {"tall", "tower"} <= {each["word"] for each in hit["matched"]}
     assert sum(each["share"] for each in hit["matched"]) == pytest.approx(hit["coverage"])
-    assert found["floor"] == {"coverage": 0.45, "words": 2, "coverage_alone": 0.55}
+    assert found["floor"] == {"coverage": 0.45}
 
 
 def test_a_search_that_gives_nothing_says_why_and_shows_all_if_asked(place: Path) -> None:

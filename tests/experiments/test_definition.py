@@ -107,7 +107,7 @@ def test_where_the_pack_is_given_nothing_is_withheld_because_the_floor_would_lea
     assert seeded
     for condition in seeded:
         [choice] = [choice for choice in condition.choices() if choice.kind == "retrieval"]
-        assert (choice.settings["coverage"], choice.settings["coverage_alone"]) == (0.0, 0.0)
+        assert (choice.settings["coverage"], choice.settings["share_of_best"]) == (0.0, 0.0)
     tasks = load_suite(lights().suite).tasks
     with Bank.create("memory:") as bank:
         import_paths(bank, [lights().seed])

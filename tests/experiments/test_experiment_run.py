@@ -274,7 +274,7 @@ layers = ["L2", "L3"]
 [condition.policies.retrieval]
 k_success = 2
 coverage = 0.0
-coverage_alone = 0.0
+share_of_best = 0.0
 """
 
 

@@ -29,7 +29,7 @@ SUITE = load_suite(LIGHTS)
 TASKS = SUITE.families["both-sides"][:2]
 IN_PROCESS = ("E10", "E11", "E13", "E14", "E9a", "E9b", "E9c", "dedup", "judges", "ranking")
 """Experiments whose conditions run no code that others don't: without the sandbox, which takes half a second a task."""
-NO_FLOOR = {"retrieval": {"coverage": 0.0, "coverage_alone": 0.0}}
+NO_FLOOR = {"retrieval": {"coverage": 0.0, "share_of_best": 0.0}}
 """The two tasks have few words in common: without a floor, each is given what the other taught."""
 
 

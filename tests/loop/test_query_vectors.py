@@ -25,7 +25,7 @@ SEARCHING = SCRIPT.replace("found = sparql_query(", f"{SEARCH}found = sparql_que
 
 
 def hybrid(place: Path) -> Bank:
-    return Bank.create(place, policies=(HybridV1(model="m", cosine=-1.0, coverage=0, coverage_alone=0).choice,))
+    return Bank.create(place, policies=(HybridV1(model="m", cosine=-1.0, coverage=0, share_of_best=0).choice,))
 
 
 @pytest.mark.parametrize("mode", ["both", pytest.param("auto", marks=pytest.mark.slow)])

@@ -49,7 +49,7 @@ def test_a_question_about_something_else_is_given_nothing(lessons: Bank, query: 
     with lessons.live() as view:
         result = view.retrieve(query, 6, domain="lights")
     assert result.items == ()
-    assert all(item.withheld in ("coverage", "words") and item.rank == 0 for item in result.withheld)
+    assert all(item.withheld == "coverage" and item.rank == 0 for item in result.withheld)
 
 
 def test_no_unrelated_case_of_the_shipped_set_is_given_anything(lessons: Bank) -> None:
@@ -115,13 +115,12 @@ class Given(RetrievalPolicy, frozen=True, kw_only=True):
         ]
         return sorted(ranked, key=lambda each: (-each.score, each.id))[:k]
 
-    def floor_for(self, query: str, index: object) -> Floor | None:
+    def floor_for(self, query: str, filters: Filters, index: object) -> Floor | None:
         return self.least
 
 
-def item(id: str, score: float, *shares: float, light: int = 0) -> RankedItem:
-    words = tuple(WordShare(f"w{n}", share) for n, share in enumerate(shares))
-    return RankedItem(id, score, (*words, *(WordShare("the", 0.0, True),) * light))
+def item(id: str, score: float, *shares: float) -> RankedItem:
+    return RankedItem(id, score, tuple(WordShare(f"w{n}", share) for n, share in enumerate(shares)))
 
 
 def chosen(policy: Given, k: int = 2, ontology: str | None = None) -> tuple[list[str], list[tuple[str, str]]]:
@@ -130,29 +129,21 @@ def chosen(policy: Given, k: int = 2, ontology: str | None = None) -> tuple[list
     return [hit.id for hit in choice.hits], [(each.id, each.why) for each in choice.withheld]
 
 
-def test_each_figure_of_the_floor_withholds_and_its_bound_passes() -> None:
+def test_each_figure_of_the_floor_withholds_its_bound_passes_and_what_is_not_told_passes() -> None:
     ranked = (
         item("a", 9, 0.3, 0.19),
         item("b", 8, 0.3, 0.2),
-        item("c", 7, 0.6),
+        RankedItem("c", 7.0),
         item("d", 6, 0.7),
-        item("e", 1, 0.5, 0.5),
+        item("e", 5, 0.7),
     )
-    least = Floor(score=1.0, coverage=0.5, words=2, coverage_alone=0.7)
+    least = Floor(score=1.0, best=12.0, share_of_best=0.5, coverage=0.5)
     assert chosen(Given(ranking={"x": ranked}, least=least), 9) == (
-        ["b", "d", "e"],
-        [("a", "coverage"), ("c", "words")],
+        ["b", "c", "d"],
+        [("a", "coverage"), ("e", "share_of_best")],
     )
-    assert chosen(Given(ranking={"x": ranked}, least=replace(least, score=1.1)), 9)[1][-1] == ("e", "score")
+    assert chosen(Given(ranking={"x": ranked}, least=replace(least, score=5.1)), 9)[1][-1] == ("e", "score")
     assert chosen(Given(ranking={"x": ranked}), 9) == (["a", "b", "c", "d", "e"], [])
-
-
-def test_light_words_are_no_second_word_and_what_is_not_told_passes() -> None:
-    ranked = (item("a", 9, 0.6, light=3), RankedItem("b", 8.0))
-    assert chosen(Given(ranking={"x": ranked}, least=Floor(coverage=0.5, words=2, coverage_alone=0.7))) == (
-        ["b"],
-        [("a", "words")],
-    )
 
 
 def test_weak_items_take_no_place_of_good_ones_and_end_the_search_when_they_are_many() -> None:
@@ -193,17 +184,17 @@ RANKINGS = st.lists(st.tuples(st.floats(0.01, 9), SHARES), max_size=30)
 
 
 @settings(max_examples=examples(200))
-@given(RANKINGS, st.integers(1, 5), st.floats(0, 1), st.integers(0, 3), st.floats(0, 1))
+@given(RANKINGS, st.integers(1, 5), st.floats(0, 1), st.floats(0, 9), st.floats(0, 1))
 def test_what_was_decided_follows_from_what_is_recorded(
-    ranking: list[tuple[float, tuple[float, ...]]], k: int, coverage: float, words: int, alone: float
+    ranking: list[tuple[float, tuple[float, ...]]], k: int, coverage: float, best: float, share: float
 ) -> None:
     ranked = tuple(item(f"i{n:02}", score, *shares) for n, (score, shares) in enumerate(ranking))
-    least = Floor(coverage=coverage, words=words, coverage_alone=alone)
+    least = Floor(coverage=coverage, best=best, share_of_best=share)
     choice = Given(ranking={"x": ranked}, least=least).choose("q", k, Filters(), None)  # type: ignore[arg-type]
 
     def passes(figures: Hit | WithheldHit) -> bool:
-        assert figures.coverage is not None and figures.words is not None
-        return figures.coverage >= coverage and (figures.words >= words or figures.coverage >= (alone or 1))
+        assert figures.coverage is not None
+        return figures.coverage >= coverage and figures.score >= best * share
 
     assert all(map(passes, choice.hits)) and not any(map(passes, choice.withheld))
     assert len(choice.hits) <= k and len(choice.withheld) <= limits.WITHHELD_HITS
@@ -226,7 +217,7 @@ def test_what_was_decided_follows_from_what_is_recorded(
         lambda event: replace(event, floor=None),
         lambda event: replace(event, fallback="no-query-vector"),
         lambda event: replace(event, withheld=(), hits=tuple(
-            Hit(id=each.id, rank=rank, score=each.score, coverage=each.coverage, words=each.words)
+            Hit(id=each.id, rank=rank, score=each.score, coverage=each.coverage)
             for rank, each in enumerate(event.withheld, 1))),
     ]),
 )  # fmt: skip
@@ -254,7 +245,7 @@ def test_nothing_pending_rejected_or_of_judges_is_given_or_withheld() -> None:
         "episode": Item.make("Count lamps once", "Lamps counted.", "episode"),
         "rejected": Item.make("Count lamps badly", "Guess lamps."),
     }
-    for policy in (Bm25V1(), Bm25V2(), Bm25V2(coverage=0, coverage_alone=0)):
+    for policy in (Bm25V1(), Bm25V2(), Bm25V2(coverage=0, share_of_best=0)):
         with Bank.create("memory:", policies=[policy.choice]) as bank:
             consolidate(bank, [shown, *(each for name, each in hidden.items() if name != "pending")])
             held = hidden["pending"]

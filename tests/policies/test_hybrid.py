@@ -196,7 +196,7 @@ def embedded(bank: Bank, vectors: Mapping[str, Sequence[float]], *, query: Seque
 @pytest.fixture
 def bank(tmp_path: Path):
     with Bank.create(
-        tmp_path / "bank", policies=(HybridV1(model="m", cosine=0.9, coverage=0, coverage_alone=0).choice,)
+        tmp_path / "bank", policies=(HybridV1(model="m", cosine=0.9, coverage=0, share_of_best=0).choice,)
     ) as made:
         consolidate(made, (NEAR, FAR, UNSAID))
         yield made
@@ -209,7 +209,7 @@ def ids(bank: Bank, **more: Any) -> list[str]:
 def test_without_a_vector_of_the_query_bm25_2_ranks_alone(bank: Bank) -> None:
     embedded(bank, {"near": [1, 0], "far": [0, 1], "unsaid": [1, 0]})
     with bank.live() as view:
-        plain = view.search(QUERY, policy=Bm25V2(coverage=0, coverage_alone=0))
+        plain = view.search(QUERY, policy=Bm25V2(coverage=0, share_of_best=0))
     assert bank.search(QUERY) == plain
 
 
@@ -306,7 +306,7 @@ def test_a_fork_and_an_absorption_carry_vectors(tmp_path: Path, bank: Bank) -> N
     with bank.fork(tmp_path / "fork") as fork:
         assert fork.search(QUERY) == found
     with Bank.create(
-        tmp_path / "other", policies=(HybridV1(model="m", cosine=0.9, coverage=0, coverage_alone=0).choice,)
+        tmp_path / "other", policies=(HybridV1(model="m", cosine=0.9, coverage=0, share_of_best=0).choice,)
     ) as other:
         other.absorb(bank)
         assert other.search(QUERY) == found
@@ -324,7 +324,7 @@ def test_words_erased_here_bring_no_vector_back(tmp_path: Path, bank: Bank) -> N
 
 def test_what_if_ranks_by_vectors_that_were_recorded_later(tmp_path: Path) -> None:
     """Whoever had ranked by them would have had them in time; a bank that ranked by them takes them as they came."""
-    with Bank.create(tmp_path / "bank", policies=(Bm25V2(coverage=0, coverage_alone=0).choice,)) as bank:
+    with Bank.create(tmp_path / "bank", policies=(Bm25V2(coverage=0, share_of_best=0).choice,)) as bank:
         consolidate(bank, (NEAR, FAR, UNSAID))
         made = procedures(bank, QUERY, successes=3)
         bank.append([RunStarted(run="r", task=QUERY), *(replace(each, run="r") for each in made.retrievals)])
@@ -332,5 +332,5 @@ def test_what_if_ranks_by_vectors_that_were_recorded_later(tmp_path: Path) -> No
         wanted = {"name": "hybrid", "version": 1, "model": "m", "cosine": 0.9}
         [change] = bank.what_if(policies={"retrieval": wanted}).retrievals
         assert set(change.before) == {"near", "far"}
-        assert set(change.after) == {"far", "unsaid"}
-        assert not bank.what_if(policies={"retrieval": {"coverage": 0.0, "coverage_alone": 0.0}}).retrievals
+        assert set(change.after) == {"near", "far", "unsaid"}
+        assert not bank.what_if(policies={"retrieval": {"coverage": 0.0, "share_of_best": 0.0}}).retrievals

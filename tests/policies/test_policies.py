@@ -438,8 +438,9 @@ def test_toml_and_json_say_the_same() -> None:
         ("[retrieval]\nversion = true", "has no version True in this release; there are: 1, 2"),
         (
             "[retrieval]\nlimit = 3",
-            "bm25-2 has no setting 'limit'; there are: b, coverage, coverage_alone, domains, floor, k, k1, k_failure, "
-            "k_success, parts, pool, stop_weight, stop_words, strangers, strength, support, weights",
+            "bm25-2 has no setting 'limit'; there are: b, coverage, domains, floor, k, k1, k_failure, "
+            "k_success, parts, pool, share_of_best, stop_weight, stop_words, strangers, strength, support, "
+            "unknown_names, weights",
         ),
         ("[forgetting]\ndays = 3", "no setting 'days'; there are: none"),
         ("[retrieval]\nk_succes = 3", "did you mean 'k_success'"),

@@ -263,17 +263,16 @@ LIKENESS = {
     "content_min": Scenario([1, 2], partial(imported, [ALIKE])),
 }
 JUDGED = {"supervised": Scenario(True, CLEAN), "grounding": Scenario(False, FAULTY, SUPERVISED)}
-UNFLOORED: Tables = {"retrieval": {"coverage": 0, "coverage_alone": 0}}
+UNFLOORED: Tables = {"retrieval": {"coverage": 0, "share_of_best": 0}}
 BY_WORDS = (
     RETRIEVAL
     | {"weights": Scenario([1, 1, 1, 1], searched), "parts": Scenario(0, searched)}
-    | {"coverage": Scenario(0, searched, {"retrieval": {"coverage_alone": 0}})}
-    | {"coverage_alone": Scenario(0, partial(searched, query="lamps of harbours"), {"retrieval": {"coverage": 0}})}
-    | {"strangers": Scenario(0, searched)}
+    | {"coverage": Scenario(0, searched), "strangers": Scenario(0, searched)}
+    | {"share_of_best": Scenario(0, given_unasked), "unknown_names": Scenario(0, searched)}
     | {"k": Scenario(2, searched, UNFLOORED), "floor": Scenario(0.3, searched, UNFLOORED)}
     | {"stop_words": Scenario("english-2", searched), "stop_weight": Scenario(1, searched)}
     | {"k1": Scenario(2, searched), "b": Scenario(1, searched), "support": Scenario(2, supported)}
-    | {"pool": Scenario(1, supported, {"retrieval": {"support": 99, "coverage": 0, "coverage_alone": 0}})}
+    | {"pool": Scenario(1, supported, {"retrieval": {"support": 99, "coverage": 0, "share_of_best": 0}})}
 )
 SCENARIOS: dict[str, dict[str, Scenario]] = {
     "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},

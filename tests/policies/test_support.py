@@ -63,7 +63,7 @@ def test_an_item_that_is_vouched_for_without_support_keeps_its_score() -> None:
 
 def test_a_supposed_verdict_moves_hits_that_bm25_2_ranks_by_support() -> None:
     """The items stay as they are, and only their support differs."""
-    policy = Bm25V2(support=100.0, coverage=0.0, coverage_alone=0.0)
+    policy = Bm25V2(support=100.0, coverage=0.0, share_of_best=0.0)
     with Bank.create("memory:", policies=[Dedup().choice, policy.choice]) as bank:
         tower = Item.make("Sort by tower height", "The property towerHeight is in metres.")
         other = Item.make("Sort by height", "Each property says which kind of height it has.")
