@@ -13,7 +13,6 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -160,10 +159,6 @@ class Bench:
             for item in held.items
         )
 
-    def close(self) -> None:
-        """Drop the index."""
-        self._index.close()
-
     def measured(self, policy: RetrievalPolicy, part: str) -> tuple[CaseQuality, ...]:
         """Return the measures of a policy on a part of the cases."""
 
@@ -199,6 +194,19 @@ def given_table(bench: Bench) -> Iterator[str]:
                 continue
             cells = " | ".join(_share(each) for each in (shares.precision, shares.coverage, shares.disturbed))
             yield f"| {part or 'all'} | {name} | {cells} |"
+
+
+def floor_table(benches: Sequence[Bench]) -> Iterator[str]:
+    """Yield the lines of a Markdown table: what runs would be given by lower floors, over several sets together."""
+    yield f"\n{', '.join(bench.held.name for bench in benches)}\n"
+    yield "| coverage at least | precision | coverage | unrelated | near misses |"
+    yield "|---|---|---|---|---|"
+    for least in (0.45, 0.4, 0.35, 0.3, 0.25):
+        measured = [case for bench in benches for case in bench.measured(Bm25V2(coverage=least), "")]
+        shares = injection_shares(measured)
+        near = sum(bool(case.given) for case in measured if case.id.startswith("near-miss"))
+        cells = [_share(shares.precision), _share(shares.coverage), str(shares.counts.disturbed - near), str(near)]
+        yield f"| {least} | {' | '.join(cells)} |"
 
 
 def _share(found: tuple[float, float, float] | None) -> str:
@@ -254,8 +262,8 @@ def main() -> None:
             print(line)
         return
     for bench in benches:
-        with closing(bench):
-            print("\n".join([*table(bench), *given_table(bench)]))
+        print("\n".join([*table(bench), *given_table(bench)]))
+    print("\n".join(floor_table([bench for bench in benches if bench.held.name in ("lessons", "library", "kitchen")])))
 
 
 if __name__ == "__main__":

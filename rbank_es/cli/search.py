@@ -99,7 +99,9 @@ def _shortfall(result: SearchResult) -> str:
     if best.withheld == "coverage":
         return f"covers {_percent(best.coverage)} of the query, and {_percent(floor.coverage)} is the least"
     if best.withheld == "share_of_best":
-        least = f"{_percent(floor.share_of_best)} of the {score_in_words(floor.best or 0.0)} of the best of any polarity"
+        least = (
+            f"{_percent(floor.share_of_best)} of the {score_in_words(floor.best or 0.0)} of the best of any polarity"
+        )
     else:
         least = f"{floor.score:g}"
     return f"has the score {score_in_words(best.score)}, and {least} is the least"

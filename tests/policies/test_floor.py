@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,55 @@ def test_a_domain_is_preferred_as_far_as_the_policy_says(settings_: dict[str, ob
     policy = Given(ranking=ranking, **settings_)  # type: ignore[arg-type]
     assert chosen(policy, 3, "lights")[0] == order
     assert chosen(policy, 3)[0] == ["other", "none", "own"], "without a domain nothing is preferred"
+
+
+OWLS = (
+    Item.make("Don't count owls twice", "An owl with two rings has two rows.", "failure", id="rings"),
+    Item.make("Find owls by their class", "Ask ?owl a ex:Owl, and ex:StrixOwl for the barn.", id="owls"),
+    Item.make("Nests", "The place where each of them is stands with the nest.", id="nests"),
+)
+
+
+@pytest.fixture(scope="module")
+def owls() -> Iterator[Bank]:
+    with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
+        consolidate(bank, OWLS)
+        yield bank
+
+
+@pytest.mark.parametrize(
+    ("query", "unknown"),
+    [
+        ("which owls were there?", 0.0),
+        ("which owls hoot?", 1.0),
+        ("which owls did Athena?", 0.7),
+        ("Athena or owls?", 1.0),  # a sentence begins with a capital
+        ("Did it owls? Athena did.", 1.0),
+        ("WHICH OWLS DID ATHENA?", 1.0),
+        ("which owls until 1960?", 0.7),
+        ("which owls did Athena, athena?", 1.0),
+    ],
+)
+def test_of_words_that_no_item_has_names_count_less_and_stop_words_not_at_all(
+    owls: Bank, query: str, unknown: float
+) -> None:
+    with owls.live() as view:
+        found = view.retrieve(query, 6)
+    [best] = [item for item in (*found.items, *found.withheld) if item.id == "owls"]
+    # Two of three items have owls, and 20 strangers stand beside them.
+    known, rarest = log(24 / 2.5), log(24 / 0.5)
+    assert best.coverage == pytest.approx(known / (known + unknown * rarest))
+
+
+def test_one_polarity_alone_is_held_to_the_best_match_of_either(owls: Bank) -> None:
+    with owls.live() as view:
+        both = view.retrieve("owls by class", 6)
+        one = view.retrieve("owls by class", 6, polarity="failure")
+        lenient = view.retrieve("owls by class", 6, polarity="failure", policy=Bm25V2(share_of_best=0.1, coverage=0))
+    assert [hit.id for hit in both.items] == ["owls"] and both.event.floor == Floor(coverage=0.45)
+    assert one.items == () and [item.withheld for item in one.withheld] == ["share_of_best"]
+    assert one.event.floor == Floor(best=both.items[0].score, share_of_best=0.75, coverage=0.45)
+    assert [hit.id for hit in lenient.items] == ["rings"]
 
 
 SHARES = st.lists(st.floats(0, 0.5), max_size=4).map(tuple)
