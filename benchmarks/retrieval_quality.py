@@ -163,7 +163,8 @@ class Bench:
         """Return the measures of a policy on a part of the cases."""
 
         def search(case: RelevanceCase, k: int, polarity: Polarity | None) -> list[str]:
-            filters = Filters(polarity=polarity, ontology=case.domain, without=frozenset(case.without))
+            without, unasked = frozenset(case.without), polarity is not None
+            filters = Filters(polarity=polarity, ontology=case.domain, without=without, unasked=unasked)
             return [hit.id for hit in policy.choose(case.query, k, filters, self._index).hits]
 
         cases = [case for case in self.held.cases if part == case.half or case.id.startswith(part)]

@@ -286,6 +286,7 @@ def _retrieval(run: str) -> Iterator[Event]:
         ontology="harbour",
         role="planner",
         without_task="other-boats",
+        unasked=True,
         policy="bm25-1",
         call="c1",
         hits=(

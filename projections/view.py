@@ -192,15 +192,19 @@ class View(ViewRows):
         role: str | None = None,
         domain: str | None = None,
         without_task: str | None = None,
+        unasked: bool = False,
         policy: RetrievalPolicy | None = None,
     ) -> SearchResult:
-        """Search as `search` does. Return what was found, what was withheld, and the event that records the search."""
+        """Search as `search` does. Return what was found, what was withheld, and the event that records the search.
+
+        `unasked`: nobody asked for the polarity, and the policy may hold its items to the best of both.
+        """
         from rbank_es.policies import Filters
 
         ranking = policy or self.retrieval_policy()
         wanted = ranking.k if k is None else k
         without = frozenset[str]() if without_task is None else self.items_of_task(without_task)
-        filters = Filters(polarity=polarity, role=role, ontology=domain, without=without)
+        filters = Filters(polarity=polarity, role=role, ontology=domain, without=without, unasked=unasked)
         found, choice = self._chosen(query, wanted, filters, ranking)
         event = MemoriesRetrieved(
             k=wanted,
@@ -208,6 +212,7 @@ class View(ViewRows):
             role=role,
             ontology=domain,
             without_task=without_task,
+            unasked=unasked,
             policy=ranking.label,
             hits=choice.hits,
             withheld=choice.withheld,
@@ -227,6 +232,7 @@ class View(ViewRows):
             role=event.role,
             domain=event.ontology,
             without_task=event.without_task,
+            unasked=event.unasked,
             policy=policy,
         )
 

@@ -259,6 +259,7 @@ class _Comparison:
             role=event.role,
             ontology=event.ontology,
             without=frozenset[str]() if task is None else items_of_task(self.life.supposed, task),
+            unasked=event.unasked,
         )
 
     def _outcomes(self, item: str) -> tuple[int, int]:

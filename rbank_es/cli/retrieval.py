@@ -39,8 +39,9 @@ def _searching(view: View, policy: RetrievalPolicy, progress: Progress, total: i
         progress(done := done + 1, total)
         wanted = min(k + len(case.without), limits.SEARCH_HITS)
         chosen = plain if polarity is None else policy
-        hits = view.search(case.query, wanted, polarity=polarity, domain=case.domain, policy=chosen)
-        return [hit.id for hit in hits if hit.id not in case.without][:k]
+        unasked = polarity is not None
+        found = view.retrieve(case.query, wanted, polarity=polarity, domain=case.domain, unasked=unasked, policy=chosen)
+        return [hit.id for hit in found.items if hit.id not in case.without][:k]
 
     return search
 

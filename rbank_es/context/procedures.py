@@ -89,6 +89,7 @@ def procedures(
                     polarity=polarity,
                     domain=domain,
                     without_task=without_task,
+                    unasked=True,
                     policy=policy,
                 )
                 items += [_item(hit) for hit in found.items]

@@ -161,7 +161,7 @@ class Floor(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
     score: Annotated[float | None, Meta(description="The least score, without the sign.")] = None
     best: Annotated[
-        float | None, Meta(description="Score of the best match of either polarity, where one polarity was asked for.")
+        float | None, Meta(description="Score of the best match of either polarity, where items are given unasked.")
     ] = None
     share_of_best: Annotated[float | None, Meta(description="The least share of that score.")] = None
     coverage: Annotated[float | None, Meta(description="The least coverage.")] = None
@@ -184,6 +184,10 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     without_task: Annotated[
         Name | None, Meta(description="Id of a task: items that rest on a run of it were left out.")
     ] = None
+    unasked: Annotated[
+        bool,
+        Meta(description="Nobody asked for this polarity: strategies and guardrails were looked for in turn."),
+    ] = False
     policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
     call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
     hits: Annotated[tuple[Hit, ...], Meta(description="The hits, best first.")] = ()

@@ -92,9 +92,9 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1,
-            description="Where strategies or guardrails alone are asked for: the least score of one, as a share of "
-            "that of the best match among both. The other polarity often has nothing to say. Default: 0.75 "
-            "(docs/retrieval.md). 0 turns it off.",
+            description="The least score of a strategy or guardrail that is given unasked, as a share of that of the "
+            "best match among both: to a question that one polarity answers, the other often has nothing to say. "
+            "Default: 0.75 (docs/retrieval.md). 0 turns it off.",
         ),
     ] = 0.75
     unknown_names: Annotated[
@@ -184,7 +184,7 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     def floor_for(self, query: str, filters: Filters, index: ItemIndex) -> Floor | None:
         """Return the figures that an item must reach to be given for a query."""
-        best = self.best_score(query, filters, index) if self.share_of_best and filters.polarity else None
+        best = self.best_score(query, filters, index) if self.share_of_best and filters.unasked else None
         share = None if best is None else self.share_of_best
         floor = Floor(score=self.floor or None, best=best, share_of_best=share, coverage=self.coverage or None)
         return None if floor == Floor() else floor

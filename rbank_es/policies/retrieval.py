@@ -51,7 +51,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     """Conditions on hits beside the query. `judges_source` selects one of the sources that only judges are given.
 
     `nearness` selects items by how their domains relate to `ontology`, the domain of the question. `without` are the
-    ids of items that are left out.
+    ids of items that are left out. `unasked`: nobody asked for this polarity, so the floor compares it with the other.
     """
 
     polarity: str | None = None
@@ -60,6 +60,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     ontology: str | None = None
     nearness: Nearness | None = None
     without: frozenset[str] = frozenset()
+    unasked: bool = False
 
     def __post_init__(self) -> None:
         if self.judges_source not in (None, *JUDGE_SOURCES):

@@ -352,8 +352,8 @@ class TestItems:
     def test_search(self, lively: Bank) -> None:
         """Best first, at any point, filtered; forgotten items are found only where they were active."""
         assert [hit.id for hit in lively.search("which classes has the ontology?", 5)] == [CLASSES.id]
-        assert lively.search("LIMIT a query", 5) == []
-        assert [hit.id for hit in lively.search("LIMIT a query", 5, point="HEAD~1")] == [LIMIT.id]
+        assert lively.search("LIMIT", 5) == []
+        assert [hit.id for hit in lively.search("LIMIT", 5, point="HEAD~1")] == [LIMIT.id]
         assert [hit.id for hit in lively.search("a query", 5)] == [CLASSES.id]
         assert [hit.id for hit in lively.search("a query", 5, point="HEAD~1")] == [LIMIT.id, CLASSES.id]
         assert lively.search("a query", 5, point="HEAD~1", polarity="success", role="planner") == []

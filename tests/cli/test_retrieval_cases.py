@@ -40,7 +40,9 @@ def test_the_shares_of_a_comparison_are_those_of_searching_case_by_case(place: P
             found = [
                 hit.id
                 for polarity in ("success", "failure")
-                for hit in view.search(case.query, 1, polarity=polarity, domain=case.domain, policy=policy)
+                for hit in view.retrieve(
+                    case.query, 1, polarity=polarity, domain=case.domain, unasked=True, policy=policy
+                ).items
             ]
             helping = set(found) & set(case.relevant)
             given, right, covered = given + len(found), right + len(helping), covered + bool(helping)

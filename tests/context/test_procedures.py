@@ -17,7 +17,7 @@ from tests.context.banks import learn
 
 TASK = "Which lights had an outage, by date?"
 DO = Item.make("Date outages by their beginning", "An outage of a light began at lt:from.", id="do")
-DONT = Item.make("Outages are not inspections", "Never date an outage by its report.", "failure", id="dont")
+DONT = Item.make("Never date outages by report", "A light's report has a later date.", "failure", id="dont")
 OTHER = Item.make("Count lights by subclass", "A light that had an outage is typed with a subclass.", id="other")
 FOREIGN = Item.make(
     "Outages of networks", "Outage, outage, lights, date: of another field.", id="foreign", domain="nets"
@@ -39,7 +39,7 @@ def test_one_strategy_and_one_guardrail_are_quoted_with_their_ids(bank: Bank) ->
             "Strategies:",
             "- [do] Date outages by their beginning. An outage of a light began at lt:from.",
             "Guardrails:",
-            "- [dont] Outages are not inspections. Never date an outage by its report.",
+            "- [dont] Never date outages by report. A light's report has a later date.",
         ]
     )
     assert (packed.items, packed.truncated) == (("do", "dont"), False)
@@ -74,6 +74,7 @@ def test_a_point_in_time_shows_what_was_known_then(bank: Bank) -> None:
 
 
 def test_two_strategies_and_no_guardrail_can_be_asked_for(bank: Bank) -> None:
+    bank.set_policies({"retrieval": {"share_of_best": 0.5}})
     packed, retrievals = procedures(bank, TASK, successes=2, failures=0)
     assert packed.items == ("do", "other")
     assert "Guardrails:" not in packed.text
@@ -104,6 +105,7 @@ def test_choosing_writes_nothing_to_the_log(bank: Bank) -> None:
 def test_of_a_long_item_what_is_about_the_task_is_quoted_and_no_code_is_cut(bank: Bank) -> None:
     preamble = "When asked about a register, first look at its classes, and be careful with all that they say. " * 5
     query = "SELECT ?d WHERE { ?o a lt:Outage ; lt:from ?d }"
+    bank.set_policies({"retrieval": {"share_of_best": 0.0}})
     learn(bank, Item.make("Dates in the register", f"{preamble}When an outage began: {query}. {preamble}", id="long"))
     packed, _ = procedures(bank, "Which dates did an outage have?", successes=3)
     [line] = [line for line in packed.text.splitlines() if line.startswith("- [long]")]

@@ -218,15 +218,17 @@ def test_of_words_that_no_item_has_names_count_less_and_stop_words_not_at_all(
     assert best.coverage == pytest.approx(known / (known + unknown * rarest))
 
 
-def test_one_polarity_alone_is_held_to_the_best_match_of_either(owls: Bank) -> None:
+def test_what_nobody_asked_for_is_held_to_the_best_match_of_either_polarity(owls: Bank) -> None:
     with owls.live() as view:
         both = view.retrieve("owls by class", 6)
-        one = view.retrieve("owls by class", 6, polarity="failure")
-        lenient = view.retrieve("owls by class", 6, polarity="failure", policy=Bm25V2(share_of_best=0.1, coverage=0))
+        one = view.retrieve("owls by class", 6, polarity="failure", unasked=True)
+        asked = view.retrieve("owls by class", 6, polarity="failure", policy=Bm25V2(coverage=0))
+        lenient = Bm25V2(share_of_best=0.1, coverage=0)
+        given_too = view.retrieve("owls by class", 6, polarity="failure", unasked=True, policy=lenient)
     assert [hit.id for hit in both.items] == ["owls"] and both.event.floor == Floor(coverage=0.45)
     assert one.items == () and [item.withheld for item in one.withheld] == ["share_of_best"]
     assert one.event.floor == Floor(best=both.items[0].score, share_of_best=0.75, coverage=0.45)
-    assert [hit.id for hit in lenient.items] == ["rings"]
+    assert [hit.id for hit in asked.items] == [hit.id for hit in given_too.items] == ["rings"]
 
 
 SHARES = st.lists(st.floats(0, 0.5), max_size=4).map(tuple)

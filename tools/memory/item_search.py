@@ -83,18 +83,25 @@ def related_items(session: ToolSession, query: str) -> Retrieval:
         policy = view.retrieval_policy()
         for polarity, k in (("success", policy.k_success), ("failure", policy.k_failure)):
             if k:
-                hits, event = _searched(session, view, policy, text_of(query), k, {"polarity": polarity})
+                hits, event = _searched(session, view, policy, text_of(query), k, {"polarity": polarity}, unasked=True)
                 found += hits
                 events.append(event)
     return Retrieval(tuple(found), tuple(events), position)
 
 
 def _searched(
-    session: ToolSession, view: View, policy: RetrievalPolicy, words: str, k: int, facts: dict[str, str | None]
+    session: ToolSession,
+    view: View,
+    policy: RetrievalPolicy,
+    words: str,
+    k: int,
+    facts: dict[str, str | None],
+    unasked: bool = False,
 ) -> tuple[tuple[FoundItem, ...], MemoriesRetrieved]:
     """Return the hits of one search, and the event that records it. Raises `BadSearch` for a bad filter."""
     about = facts | {"domain": facts.get("domain") or session.policy.domain or session.domain}
-    found = view.retrieve(words, k, **about, without_task=session.policy.without_task, policy=policy)
+    without = session.policy.without_task
+    found = view.retrieve(words, k, **about, without_task=without, unasked=unasked, policy=policy)
     return found.items, replace(found.event, run=session.run, mode="tool", call=session.call)
 
 

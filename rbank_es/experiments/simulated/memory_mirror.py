@@ -51,10 +51,12 @@ class MirrorMemory(LearnerMemory):
         return LayerText(pack_items(items, about=question), tuple(retrievals))
 
     def _retrieved(self, question: str, polarity: Polarity, k: int, without: frozenset[str]) -> MemoriesRetrieved:
-        choice = self._policy.choose(question, k, Filters(polarity=polarity, without=without), self._index)
+        filters = Filters(polarity=polarity, without=without, unasked=True)
+        choice = self._policy.choose(question, k, filters, self._index)
         return MemoriesRetrieved(
             k=k,
             polarity=polarity,
+            unasked=True,
             policy=self._policy.label,
             hits=choice.hits,
             withheld=choice.withheld,
