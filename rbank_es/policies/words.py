@@ -51,7 +51,9 @@ def names_of(text: str) -> frozenset[str]:
     them.
     """
     text = unicodedata.normalize("NFC", text)
-    names, others, end = set(), set(), 0
+    names: set[str] = set()
+    others: set[str] = set()
+    end = 0
     written = [*_WORD.finditer(text)]
     telling = any(match[0][0].islower() for match in written)
     for match in written:
