@@ -26,6 +26,7 @@ from rbank_es.dashboard.page_text import element, escape, join, shorten
 from rbank_es.dashboard.palette import PALETTE
 from rbank_es.errors import CannotWrite
 from tests.cli_runner import SAMPLE
+from tests.cli_runner import run as command
 
 
 class Seen(HTMLParser):
@@ -118,6 +119,15 @@ def test_without_prompts_no_word_of_them_is_in_the_file() -> None:
                 sent = [*event.get("request", ()), *event.get("response", ())] if event["type"] == "lm_called" else []
                 assert all(message["text"]["left_out"] and message["text"]["text"] is None for message in sent)
                 assert event["type"] != "context_built" or all(text["left_out"] for text in event.get("texts", ()))
+
+
+def test_commands_of_the_page_name_the_bank_as_the_command_that_wrote_it(tmp_path: Path) -> None:
+    command("dashboard", "./sample@400", "-o", tmp_path / "page.html", cwd=SAMPLE.parent)
+    data = data_in((tmp_path / "page.html").read_text("utf-8"))
+    assert data["bank"]["argument"] == "./sample"
+    assert all(row["confirm"].startswith("rbank-es overrule ./sample ") for row in data["doubts"]["rows"])
+    with Bank.open(SAMPLE) as bank:
+        assert data["doubts"]["total"] == len(bank.doubtful_verdicts(400)) > 0
 
 
 def test_a_page_as_of_a_point_knows_nothing_later() -> None:

@@ -3,7 +3,7 @@ import { wantsLook } from "./file_answers.js";
 import { itemRows } from "./item_rows.js";
 import { compared } from "./row_list.js";
 import { runRows, short } from "./run_rows.js";
-import { shellWord } from "./words.js";
+import { commandOn } from "./words.js";
 
 const ROWS = 200;
 
@@ -42,11 +42,4 @@ function verdictRow(argument, { run, task, verdict, score }) {
 
 function itemRow({ id, src, wins, losses, title }, why, command) {
   return { id, src, wins, losses, title: short(title), why, command };
-}
-
-/** Return a command line: a verb, quoted names, options; options first where a name could be taken for one. */
-export function commandOn(verb, names, options = "") {
-  const quoted = names.map(shellWord).join(" ");
-  const line = names.some((name) => name.startsWith("-")) ? `${verb} ${options} -- ${quoted}` : `${verb} ${quoted} ${options}`;
-  return `rbank-es ${line}`.trimEnd();
 }

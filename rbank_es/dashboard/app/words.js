@@ -45,3 +45,10 @@ export function wilson(k, n) {
 export function shellWord(text) {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\"'\"'") + "'";
 }
+
+/** Return a command line: a verb, quoted names, options; options first where a name could be taken for one. */
+export function commandOn(verb, names, options = "") {
+  const quoted = names.map(shellWord).join(" ");
+  const line = names.some((name) => name.startsWith("-")) ? `${verb} ${options} -- ${quoted}` : `${verb} ${quoted} ${options}`;
+  return `rbank-es ${line}`.trimEnd();
+}
