@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.reconciler import Reconciler, fits
-from rbank_es.errors import BadPolicy, DuplicateEvent, LimitExceeded, PositionConflict
+from rbank_es.errors import DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import (
     Candidate,
     Decision,
@@ -33,7 +33,7 @@ from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, resolved, same_content
 from rbank_es.log.system_calls import ProcessCache
-from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing, held_back
+from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_as, held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
 
@@ -53,18 +53,12 @@ Made = TypeVar("Made")
 
 def consolidation_policy(state: State) -> ConsolidationPolicy:
     """Return the policy in force; `append` in a bank that has none. Raises `BadPolicy` if it is unknown here."""
-    policy = governing("consolidation", state.policies.get("consolidation"))
-    if not isinstance(policy, ConsolidationPolicy):
-        raise BadPolicy(f"{policy.label} is no consolidation policy")
-    return policy
+    return governing_as(ConsolidationPolicy, state.policies.get("consolidation"))
 
 
 def forgetting_policy(state: State) -> ForgettingPolicy:
     """Return the policy in force; `never` in a bank that has none. Raises `BadPolicy` if it is unknown here."""
-    policy = governing("forgetting", state.policies.get("forgetting"))
-    if not isinstance(policy, ForgettingPolicy):
-        raise BadPolicy(f"{policy.label} is no forgetting policy")
-    return policy
+    return governing_as(ForgettingPolicy, state.policies.get("forgetting"))
 
 
 class Decider:

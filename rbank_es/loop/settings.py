@@ -16,7 +16,14 @@ from rbank_es.executors.executor import EXECUTORS
 from rbank_es.judging.judges import judging_policy, needs_of
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import LmChoice
-from rbank_es.policies import ConsolidationPolicy, SuccessFailure, chosen_policy, governing, selection_policy
+from rbank_es.policies import (
+    ConsolidationPolicy,
+    SuccessFailure,
+    chosen_policy,
+    governing,
+    governing_as,
+    selection_policy,
+)
 from rbank_es.tools.runtime.run_meter import check_bounds
 
 if TYPE_CHECKING:
@@ -170,9 +177,7 @@ def extraction_policy(bank: Bank | None, settings: LoopSettings | None = None) -
 
     Raises `BadPolicy` for a policy that this release can't extract by.
     """
-    policy = governing("extraction", bank.policy_choice("extraction") if bank is not None else None)
-    if not isinstance(policy, SuccessFailure):
-        raise BadPolicy(f"{policy.label} is no extraction policy")
+    policy = governing_as(SuccessFailure, bank.policy_choice("extraction") if bank is not None else None)
     given = settings.extract_from if settings is not None else None
     return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
 

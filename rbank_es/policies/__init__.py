@@ -33,7 +33,7 @@ from rbank_es.policies.consolidation import (
 )
 from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
 from rbank_es.policies.hybrid_1 import HybridV1
-from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, policy_of
+from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, governing_as, policy_of
 from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
 from rbank_es.policies.retrieval import (
     Choice,
@@ -94,6 +94,7 @@ __all__ = [
     "default_policies",
     "find_similar",
     "governing",
+    "governing_as",
     "held_back",
     "load_policies",
     "match_expression",

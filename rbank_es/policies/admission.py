@@ -12,10 +12,9 @@ from typing import Annotated, ClassVar, Literal, get_args
 from msgspec import Meta
 from msgspec.structs import replace
 
-from rbank_es.errors import BadPolicy
 from rbank_es.events import Event, MemoriesExtracted, PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.policies.policy import Policy, governing
+from rbank_es.policies.policy import Policy, governing_as
 
 Origin = Literal["run", "rollouts", "agent", "query", "person"]
 """Whence candidates come: an extractor that read one run; one that compared rollouts; the agent's own words; a query
@@ -107,10 +106,7 @@ class ReviewedAdmission(AdmissionPolicy, frozen=True, kw_only=True):
 
 def admission_policy(choice: PolicyChoice | None) -> AdmissionPolicy:
     """Return the policy that a record names, or that of banks without a record for None. Raises `BadPolicy`."""
-    policy = governing("admission", choice)
-    if not isinstance(policy, AdmissionPolicy):
-        raise BadPolicy(f"{policy.label} is no admission policy")
-    return policy
+    return governing_as(AdmissionPolicy, choice)
 
 
 def held_back(

@@ -8,7 +8,7 @@ replaced by a default.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -16,6 +16,8 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.system.registry import Registry
+
+P = TypeVar("P", bound="Policy")
 
 
 class Setting(NamedTuple):
@@ -133,6 +135,14 @@ def policy_of(choice: PolicyChoice) -> Policy:
 def governing(kind: PolicyKind, choice: PolicyChoice | None) -> Policy:
     """Return the policy that a record names, that of `UNRECORDED` for None. Raises as `policy_of`."""
     return policy_class(kind, *UNRECORDED[kind])() if choice is None else policy_of(choice)
+
+
+def governing_as(base: type[P], choice: PolicyChoice | None) -> P:
+    """Return the policy that governs, as one of a class. Raises as `policy_of`, and `BadPolicy` for another class."""
+    policy = governing(base.kind, choice)
+    if not isinstance(policy, base):
+        raise BadPolicy(f"{policy.label} is no {base.kind} policy")
+    return policy
 
 
 def policy_class(kind: str, name: str, version: object) -> type[Policy]:

@@ -8,11 +8,10 @@ from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 from msgspec import Meta
 
 from rbank_es import limits
-from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.policies.policy import Policy, governing
+from rbank_es.policies.policy import Policy, governing_as
 
 # Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: `--matts-k` in the source
 # documents).
@@ -81,7 +80,4 @@ class BestOf(Policy, frozen=True, kw_only=True):
 
 def selection_policy(choice: PolicyChoice | None) -> BestOf:
     """Return the policy that a record names, or that of banks without a record for None. Raises `BadPolicy`."""
-    policy = governing("selection", choice)
-    if not isinstance(policy, BestOf):
-        raise BadPolicy(f"{policy.label} is no selection policy")
-    return policy
+    return governing_as(BestOf, choice)

@@ -15,7 +15,7 @@ from tests.cli_runner import SAMPLE, run
 
 
 @pytest.fixture(scope="session")
-def first_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory that each test has a copy of."""
     folder = tmp_path_factory.mktemp("place")
     item = make_id(ITEM["title"], ITEM["content"])
@@ -37,9 +37,9 @@ def first_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(first_place: Path, tmp_path: Path) -> Path:
-    """A working directory with a bank `notes`: one run that used an item."""
-    shutil.copytree(first_place, tmp_path, dirs_exist_ok=True)
+def place(made: Path, tmp_path: Path) -> Path:
+    """A working directory with a bank `notes`: one run that used an item; or a copy of what a module has made."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

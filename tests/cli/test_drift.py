@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +53,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     judged(name, verdict),  # type: ignore[arg-type]
                 ]
             )
-    return tmp_path
-
-
-@pytest.fixture
-def place(made: Path, tmp_path: Path) -> Path:
-    """A copy, which a test may change."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -42,12 +42,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def place(made: Path, tmp_path: Path) -> Path:
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return tmp_path
-
-
 def impact(place: Path, thing: str, *more: str, bank: str = "misled") -> Any:
     return run("impact", bank, thing, "--json", *more, cwd=place).json
 

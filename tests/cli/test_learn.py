@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -36,12 +35,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         bank.overrule("wrong", "failure", reason="It is Cormorant Rock.", by="ann")
     (folder / "turns.toml").write_text(SCRIPT)
     return folder
-
-
-@pytest.fixture
-def place(made: Path, tmp_path: Path) -> Path:
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return tmp_path
 
 
 @pytest.mark.slow

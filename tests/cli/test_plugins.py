@@ -9,6 +9,7 @@ from pathlib import Path
 from rbank_es.bank import Bank
 from rbank_es.events import RunStarted
 from tests.cli_runner import COMMAND, ROOT
+from tests.plugins import install
 
 PLUGIN = '''\
 import click
@@ -27,19 +28,10 @@ def tasks(bank: str, as_json: bool) -> None:
             click.echo(event.task)
 
 
-def register() -> None:
+def add() -> None:
     COMMANDS.add("tasks", "bank_tasks:tasks")
 '''
-BROKEN = "def register() -> None:\n    raise OSError('no licence')\n"
-
-
-def install(place: Path, name: str, code: str) -> None:
-    """Install a package with one module and an entry point, as pip would."""
-    (place / f"{name}.py").write_text(code)
-    info = place / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[rbank_es.plugins]\n{name} = {name}:register\n")
+BROKEN = "def add() -> None:\n    raise OSError('no licence')\n"
 
 
 def rbank(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ from rbank_es.events import RunFinished, RunStarted
 from rbank_es.rerun.recorded_run import runs_of
 from tests import cli_runner as cli
 from tests.loop.loops import SCRIPT, TASKS
-from tests.rerun.banks import bytes_of, changing, retold, run_in
+from tests.rerun.banks import changing, retold, run_in
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -48,7 +48,7 @@ def tampered(place: Path) -> Path:
 
 @pytest.mark.slow
 def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, runs: tuple[str, ...]) -> None:
-    before = bytes_of(place / "bank")
+    before = cli.digest_of(place / "bank")
     done = cli.run("rerun", "./bank", "--all", cwd=place)
     lines = done.out.splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
@@ -57,7 +57,7 @@ def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, ru
         ["old", "not", "run"],
     ]
     assert "it was imported" in lines[3]
-    assert bytes_of(place / "bank") == before
+    assert cli.digest_of(place / "bank") == before
 
 
 @pytest.mark.slow

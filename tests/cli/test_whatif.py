@@ -32,13 +32,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def place(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return tmp_path
-
-
 def supposed(place: Path, *line: str) -> Any:
     return run("whatif", *line, "--json", cwd=place).json
 

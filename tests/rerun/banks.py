@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -84,9 +83,3 @@ def reruns(
     """Every run of a bank, run again; the tests' tasks are known."""
     for run in runs_of(bank) if runs is None else runs:
         yield rerun(bank, run, ontologies=ontologies or shipped(), **{"tasks": TASKS, **options})
-
-
-def bytes_of(place: Path) -> dict[str, str]:
-    """A digest of every file of a directory, by name."""
-    files = (path for path in sorted(place.rglob("*")) if path.is_file())
-    return {str(path.relative_to(place)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -35,11 +35,12 @@ from rbank_es.rerun.execution import Rerun, rerun
 from rbank_es.rerun.ontology_lookup import Ontologies
 from rbank_es.rerun.recorded_run import recorded_run, runs_of
 from rbank_es.tools.graph_tools import GraphTools
+from tests.cli_runner import digest_of
 from tests.effort import one_in
 from tests.executors.runs import Turns, answer, call, code
 from tests.loop.loops import SCRIPT, TASKS, looped, scripted, source
 from tests.loop.test_guide_run import SCRIPT as GUIDE
-from tests.rerun.banks import Change, bytes_of, changing, leaving_out, quick_code, reruns, retold, run_in
+from tests.rerun.banks import Change, changing, leaving_out, quick_code, reruns, retold, run_in
 from tests.sandbox.sandboxes import Lender, require_dspy
 
 require_dspy()
@@ -136,9 +137,9 @@ def test_rollouts_that_ran_side_by_side_come_out_the_same_each(perturbation: str
 
 
 def test_the_bank_is_only_read(learnt: Bank) -> None:
-    before = bytes_of(Path(learnt.place))
+    before = digest_of(Path(learnt.place))
     assert all(came.identical for came in reruns(learnt))
-    assert bytes_of(Path(learnt.place)) == before
+    assert digest_of(Path(learnt.place)) == before
 
 
 def test_a_run_can_be_run_again_from_the_bank_that_a_rerun_left(six_steps: Bank, tmp_path: Path) -> None:
@@ -178,9 +179,9 @@ def test_runs_of_a_bank_of_many_segments_come_out_the_same(
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 12_000)
     with retold(learnt, tmp_path / "many", lambda event: event) as bank:
         assert len(list(Path(bank.place).glob("*.jsonl"))) > 4
-        before = bytes_of(Path(bank.place))
+        before = digest_of(Path(bank.place))
         assert [came.difference for came in reruns(bank)] == [None, None]
-        assert bytes_of(Path(bank.place)) == before
+        assert digest_of(Path(bank.place)) == before
 
 
 def test_models_that_failed_fail_again_try_by_try_and_nobody_waits(tmp_path: Path) -> None:

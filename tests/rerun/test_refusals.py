@@ -20,8 +20,9 @@ from rbank_es.loop.run_stages import close_run
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.recorded_run import runs_of
 from rbank_es.sandbox import deno
+from tests.cli_runner import digest_of
 from tests.loop.loops import SCRIPT, TASKS
-from tests.rerun.banks import Change, bytes_of, changing, leaving_out, retold, run_in, shipped
+from tests.rerun.banks import Change, changing, leaving_out, retold, run_in, shipped
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -133,10 +134,10 @@ def test_code_that_ran_without_a_sandbox_is_not_run_again(tmp_path: Path) -> Non
 
 
 def test_a_refusal_leaves_nothing_behind(one: Bank, tmp_path: Path) -> None:
-    before = bytes_of(Path(one.place))
+    before = digest_of(Path(one.place))
     with retold(one, tmp_path / "retold", changing(ToolCalled, previews=("arguments",))) as bank:
         refusal(bank, into=tmp_path / "again")
-    assert bytes_of(Path(one.place)) == before
+    assert digest_of(Path(one.place)) == before
     assert not (tmp_path / "again").exists()
 
 
