@@ -242,11 +242,8 @@ READ_ITEMS = 3
 # (source: the tool design).
 FOUND_ITEMS = 20
 FOUND_ITEMS_DEFAULT = 6
-# Default size of `ctx_peek` (source: the handle pattern).
-PEEK_CHARS = 200
-# The largest `k` of `ctx_find`, and the default: its hits fit into a return.
+# The largest `k` of `ctx_find`.
 FIND_HITS = 100
-FIND_HITS_DEFAULT = 20
 # Time limit of `ctx_find`: a pattern can backtrack for ever.
 FIND_TIME_S = 1.0
 # Characters of one value that a slice shows; the whole stays behind the handle.
@@ -306,10 +303,6 @@ LM_RESPONSE_CHARS = 1_000_000
 LM_REPAIRED_CHARS = 2_000
 # One file of scripted turns.
 LM_SCRIPT_BYTES = 4 * MIB
-# What an error shows of an unreadable answer, of the end of an unexpected request, and beside a difference of two.
-LM_ANSWER_SHOWN_CHARS = 2_000
-LM_REQUEST_SHOWN_CHARS = 300
-LM_DIFFERENCE_SHOWN_CHARS = 60
 # Texts of one request to an embedding endpoint, their characters, and those of one text: servers take as many texts,
 # models read as many tokens, and a group holds the vectors.
 EMBEDDING_TEXTS = 64
@@ -387,8 +380,6 @@ HISTORY_ENTRIES = 4
 # What an agent is shown of a reply of its own that could not be parsed, and of the reason.
 REPLY_SHOWN_CHARS = 1_000
 REPLY_REASON_CHARS = 300
-# Prompts of one batch that are sent side by side (source: dspy.RLM).
-SUBCALLS_AT_ONCE = 8
 # -------------------- judging
 # Rows or columns that are shown of one way in which two answers differ.
 DIFFERENCE_EXAMPLES = 3
@@ -445,11 +436,10 @@ TASK_ID_CHARS = 100
 # The highest temperature that providers accept.
 TEMPERATURE_MOST = 2.0
 # Runs of one bisection, and runs of a task among which it looks for the same prompt; of one run, searches repeated at
-# each check, checks, and guesses of two checks each before the search for a change only halves.
+# each check, and checks.
 BISECT_RUNS = 100
 BISECT_SEARCHES = 200
 BISECT_CHECKS = 200
-BISECT_GUESSES = 4
 # -------------------- experiments
 # Tasks of a generated suite: each is drafted and computed in its world, in time that grows with the square.
 GENERATED_TASKS = 2_000

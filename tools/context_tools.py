@@ -10,6 +10,9 @@ from rbank_es.tools.runtime.encoder import largest, size
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
+_PEEK_CHARS, _HITS = 200, 20
+"""Default sizes of `ctx_peek` (source: the handle pattern) and of `ctx_find`, whose hits then fit into a return."""
+
 # Characters that `ctx_find` shows around a hit, on either side.
 _SNIPPET_CHARS = 40
 
@@ -32,7 +35,7 @@ class ContextTools:
         """
         return Reply(self._session.store.stats(ref))
 
-    def ctx_peek(self, ref: str | dict[str, Any], n: int = limits.PEEK_CHARS) -> Reply:
+    def ctx_peek(self, ref: str | dict[str, Any], n: int = _PEEK_CHARS) -> Reply:
         """The first characters behind a handle.
 
         Args: ref: a handle, key or alias; n: how many characters (at most what fits into 1,000).
@@ -50,9 +53,7 @@ class ContextTools:
         """
         return self._part(ref, _count("start", start), _count("end", end), limits.SLICE_RETURN_CHARS)
 
-    def ctx_find(
-        self, ref: str | dict[str, Any], pattern: str, k: int = limits.FIND_HITS_DEFAULT, start: int = 0
-    ) -> Reply:
+    def ctx_find(self, ref: str | dict[str, Any], pattern: str, k: int = _HITS, start: int = 0) -> Reply:
         """Where a pattern occurs in the text behind a handle.
 
         Args: ref: a handle, key or alias; pattern: a regular expression, case ignored; k: hits wanted (at most 100);

@@ -18,6 +18,9 @@ from rbank_es.models.call_errors import RetryableFailure, failed
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.model import ModelAnswer, Question, Try, response_of
 
+_DIFFERENCE_CHARS = 60
+"""Characters that an error shows on each side of a difference from a recorded request."""
+
 
 class RecordedModel:
     """A model that answers from the calls of one run, by role and request, in their order. Safe for several threads.
@@ -171,7 +174,7 @@ def _shared(one: str, other: str) -> int:
 
 
 def _around(text: str, at: int) -> str:
-    return text[max(0, at - limits.LM_DIFFERENCE_SHOWN_CHARS) : at + limits.LM_DIFFERENCE_SHOWN_CHARS]
+    return text[max(0, at - _DIFFERENCE_CHARS) : at + _DIFFERENCE_CHARS]
 
 
 def _shown(value: Any) -> str:

@@ -45,6 +45,9 @@ from rbank_es.models.call_errors import HINTS, RetryableFailure, failed
 from rbank_es.models.model import ModelAnswer, Question, Try, prompt_text, request_data
 from rbank_es.system.files import read_regular
 
+_REQUEST_CHARS = 300
+"""Characters that an error shows of the end of an unexpected request: what the model was asked last."""
+
 ANY_TASK = "*"
 
 CHARS_A_TOKEN = 4
@@ -210,7 +213,7 @@ class ScriptedModel:
 
     def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
         step = f", step {question.step}" if question.step is not None else ""
-        shown = " ".join(words[-limits.LM_REQUEST_SHOWN_CHARS :].split()).rstrip(".")
+        shown = " ".join(words[-_REQUEST_CHARS:].split()).rstrip(".")
         where = f"task {self._task!r}, {question.role}{step}"
         return failed("script_mismatch", f"{where}: {difference}; the request ends: …{shown}")
 

@@ -16,6 +16,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.rerun.given_memory import GivenMemory
 
+GUESSES = 4
+"""Places that are guessed for one change, by two checks each, before its search only halves."""
+
 Holds = Callable[[GivenMemory], bool]
 Guesses = Callable[["Difference", GivenMemory, GivenMemory], Iterable[int]]
 """Returns places where a difference probably began, the likeliest first, somewhere between a place where the run was
@@ -76,7 +79,7 @@ class ChangeSearch:
     def changes(self, guesses: Guesses) -> list[FoundChange]:
         """Return the places at which what the run was given at the last place began, each with all that began there.
 
-        Each difference takes at most the binary logarithm of the places, two checks for each of `BISECT_GUESSES`, and
+        Each difference takes at most the binary logarithm of the places, two checks for each of `GUESSES`, and
         one of the next place; what is known from other differences takes none.
         """
         own, before = self.at(self.last), self.at(-1)
@@ -99,7 +102,7 @@ class ChangeSearch:
         tried: set[int] = set()
         while high - low > 1:
             guess = None
-            if len(tried) < limits.BISECT_GUESSES:
+            if len(tried) < GUESSES:
                 near = (each for each in guesses(self.given[low], self.given[high]) if low < each <= high)
                 guess = next((each for each in near if each not in tried), None)
             asked = ((low + high) // 2,) if guess is None else (guess, guess - 1)

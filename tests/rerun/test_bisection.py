@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.ids import whole_id
 from rbank_es.context.assembly import build_context
@@ -32,6 +31,7 @@ from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies import default_policies
 from rbank_es.rerun.bisection import Bisection, RunBisection, bisect_runs
+from rbank_es.rerun.change_search import GUESSES
 from tests.cli_runner import SAMPLE
 from tests.effort import examples, one_in
 
@@ -83,7 +83,7 @@ def learned(bank: Bank, title: str, content: str = "") -> str:
 
 def bound(places: int) -> int:
     """The most checks that one change takes, beside those of both ends."""
-    return ceil(log2(places)) + 2 * limits.BISECT_GUESSES + 1
+    return ceil(log2(places)) + 2 * GUESSES + 1
 
 
 def only(found: Bisection) -> RunBisection:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.rerun.change_search import ChangeSearch, Difference, FoundChange
+from rbank_es.rerun.change_search import GUESSES, ChangeSearch, Difference, FoundChange
 from rbank_es.rerun.given_memory import GivenMemory
 
 World = list[GivenMemory]
@@ -118,7 +118,7 @@ def test_bad_guesses_change_no_answer_and_cost_two_checks_each(
     world, at = made
     search, changes = searched(world, dict.fromkeys(at, guesses))
     assert [each.place for each in changes] == [each.place for each in searched(world)[1]]
-    each_takes = ceil(log2(len(world))) + 1 + 2 * min(len(set(guesses)), limits.BISECT_GUESSES)
+    each_takes = ceil(log2(len(world))) + 1 + 2 * min(len(set(guesses)), GUESSES)
     assert len(search.given) <= 2 + len(at) * each_takes
 
 
