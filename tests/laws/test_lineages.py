@@ -44,7 +44,7 @@ WORDS = ("classes", "labels", "units", "dates")
 QUERY = "Which query would list what I ask for?"
 TOGETHER = limits.SEARCH_HITS // len(WORDS)
 """Lineages of one bank: a search can return the items of all."""
-FLOORLESS = {"retrieval": {"coverage": 0, "coverage_alone": 0}}
+FLOORLESS = {"retrieval": {"coverage": 0, "share_of_best": 0}}
 LINEAGES = int(os.environ.get("LINEAGES", examples(2_000)))
 
 
