@@ -51,6 +51,9 @@ TORN_FILE_BYTES = 32 * MIB
 # -------------------- events
 # The largest integer that every JSON reader and SQLite hold exactly.
 COUNT_MOST = 2**53 - 1
+# What one event may claim: of 30 years and of a billion dollars, sums and squares are still finite numbers.
+EVENT_S = 1e9
+EVENT_USD = 1e9
 # Identifiers, model names, tool names, error codes: facts are never erased, so they have no room for free text.
 NAME_CHARS = 256
 # Elements of one list of names or ids in an event: more would not fit into a line.

@@ -17,7 +17,7 @@ from rbank_es.events.items import ItemText, Name
 
 # Bounded, because larger integers lose digits in other readers of JSON.
 Count = Annotated[int, msgspec.Meta(ge=0, le=limits.COUNT_MOST)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=limits.EVENT_S, description="Seconds.")]
 Timer = Callable[[], float]
 """Returns seconds on a clock that never goes back; durations are differences of two of them."""
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]

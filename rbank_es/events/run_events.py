@@ -16,7 +16,7 @@ from rbank_es.events.items import Name
 Run = Annotated[Name, Meta(min_length=1, description="Id of the run.")]
 Extra = Annotated[Text | None, Meta(description="JSON of imported values that have no field here.")]
 Previews = Annotated[Names, Meta(description="Fields of this event that hold only the beginning of their text.")]
-Usd = Annotated[float, Meta(ge=0, description="US dollars.")]
+Usd = Annotated[float, Meta(ge=0, le=limits.EVENT_USD, description="US dollars.")]
 Suite = Annotated[Name | None, Meta(description="SHA-256 of the tasks that it was chosen from, hex.")]
 Mode = Literal["auto", "tools", "both"]
 Role = Literal["agent", "sub", "judge", "extractor"]

@@ -162,8 +162,9 @@ def welch_interval(first: Sequence[float], second: Sequence[float], level: float
     parts = [variance / len(group) for variance, group in zip(variances, (first, second), strict=True)]
     total, half = math.fsum(parts), 0.0
     if total:
-        # The degrees of freedom by Welch and Satterthwaite.
-        freedom = total**2 / (parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1))
+        # The degrees of freedom by Welch and Satterthwaite; of shares, because squares of variances may be no floats.
+        one, other = ((part / total) ** 2 for part in parts)
+        freedom = 1 / (one / (len(first) - 1) + other / (len(second) - 1))
         half = t_quantile((1 + level) / 2, freedom) * math.sqrt(total)
     return Estimate(n, difference, math.sqrt(mean_of(variances)), difference - half, difference + half, level)
 

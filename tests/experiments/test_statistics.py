@@ -86,6 +86,36 @@ def test_welch_worked_by_hand() -> None:
     assert found.high == pytest.approx(-2 + 3.218 * math.sqrt(5 / 3), abs=0.01)
 
 
+tied = st.sampled_from([0.0, 0.1, 0.2, 0.3, 1 / 3, 1.0, 1e-9, 1e6]) | numbers
+
+
+@pytest.mark.slow  # scipy.stats takes a second to load
+@pytest.mark.filterwarnings("ignore:Precision loss")
+@given(*[st.lists(tied, min_size=2, max_size=8)] * 2)
+def test_intervals_and_correlations_are_those_of_scipy(first: list[float], second: list[float]) -> None:
+    """Of values with ties; scipy gives no interval where all values are equal."""
+    from scipy import stats
+
+    size = max(map(abs, [*first, *second]))
+    spreads = [max(group) - min(group) > 1e-6 * size for group in (first, second)]
+    near = {"rel": 1e-6, "abs": 1e-6 * size}
+    if spreads[0]:
+        low, high = stats.t.interval(0.95, len(first) - 1, loc=mean_of(first), scale=stats.sem(first))
+        found = interval(first)
+        assert found is not None and (found.low, found.high) == pytest.approx((low, high), **near)
+    if any(spreads):
+        wanted = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+        between = welch_interval(first, second)
+        assert between is not None and (between.low, between.high) == pytest.approx((wanted.low, wanted.high), **near)
+    if all(spreads) and len(first) == len(second):
+        assert correlation(first, second) == pytest.approx(stats.pearsonr(first, second)[0], abs=1e-5)
+
+
+def test_values_whose_squares_are_too_small_for_a_number_have_an_interval() -> None:
+    found = welch_interval([0.0, 1e-85], [0.0, 2e-85])
+    assert found is not None and found.mean == -5e-86 and found.low is not None and found.low < -1e-85
+
+
 @given(st.lists(numbers, min_size=1, max_size=9), st.randoms(use_true_random=False))
 def test_the_order_of_repetitions_changes_no_digit(values: list[float], random: Random) -> None:
     other = random.sample(values, len(values))
@@ -176,6 +206,15 @@ def test_groups_of_unequal_size_and_empty_ones() -> None:
 def test_holm_worked_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1, 1] and holm([]) == [] and holm([0.02]) == [0.02]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.01, 0.02, 0.05, 0.2, 1.0]), max_size=5))
+def test_holm_is_the_closed_test_of_bonferroni_also_with_ties(p_values: list[float]) -> None:
+    """The largest p, over all sets of hypotheses that hold one, of the set's smallest p times its size."""
+    for at, corrected in enumerate(holm(p_values)):
+        others = [p for number, p in enumerate(p_values) if number != at]
+        sets = [[p_values[at], *chosen] for size in range(len(p_values)) for chosen in combinations(others, size)]
+        assert corrected == pytest.approx(max(min(1.0, len(each) * min(each)) for each in sets))
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
