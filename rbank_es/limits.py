@@ -222,6 +222,8 @@ ENDPOINT_MESSAGE_CHARS = 300
 ENDPOINT_ERROR_BYTES = 16 * KIB
 # One TOML file of an endpoint's profile.
 ENDPOINT_PROFILE_BYTES = 1 * MIB
+# Terms of which an engine's data are remembered to have them or not: some ten megabytes, more than a suite names.
+TERMS_REMEMBERED = 100_000
 # -------------------- tools
 # A tool's return as JSON. More in one return is a red flag of leakage.
 TOOL_RETURN_CHARS = 1_000

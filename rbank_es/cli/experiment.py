@@ -249,8 +249,9 @@ def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: Exit
             )
         first, *_ = sources.values()
         return gather(named, suite, first, others=sources, folder=folder)
-    paths = given["paths"] or _paths(suite, folders, given["endpoint"])
-    source = _source(paths, suite, given, stack)
+    paths, endpoint = _only_source(suite, folders, given)
+    id = given["id"] or (suite.ontology if paths else None)
+    source = open_named_source(paths, endpoint, given["void"], id, stack)
     curated = read_constraints(given["constraints"], paths) if paths else None
     return gather(named, suite, source, constraints=curated, folder=folder)
 
@@ -284,19 +285,20 @@ def _files_of(suite: Suite, about: str, folder: Path) -> tuple[str, ...]:
     )
 
 
-def _paths(suite: Suite, folder: Path, endpoint: str | None) -> tuple[str, ...]:
-    """Return the files of the one ontology that a suite is about, where no source is named. Raises `BadInput`."""
-    if endpoint is not None:
-        return ()
-    if not suite.ontologies:
-        raise BadInput(f"the suite {suite.name} names no ontology: name one source with --ont or --endpoint")
-    [about] = suite.ontologies
-    return _files_of(suite, about, folder)
+def _only_source(suite: Suite, folder: Path, given: dict[str, Any]) -> tuple[Sequence[str], str | None]:
+    """Return the files or the endpoint that all tasks ask: those on the command line, else the suite's.
 
-
-def _source(paths: Sequence[str], suite: Suite, given: dict[str, Any], stack: ExitStack) -> Source:
-    id = given["id"] or (suite.ontology if paths else None)
-    return open_named_source(paths, given["endpoint"], given["void"], id, stack)
+    Raises `BadInput` where neither names one.
+    """
+    if given["paths"] or given["endpoint"] is not None:
+        return given["paths"], given["endpoint"]
+    for about in suite.ontologies:
+        return _files_of(suite, about, folder), None
+    for endpoint in filter(None, (task.endpoint for task in suite.tasks)):
+        return (), endpoint
+    raise BadInput(
+        f"the suite {suite.name} names neither an ontology nor an endpoint: name one source with --ont or --endpoint"
+    )
 
 
 def _prices(text: str | None) -> Prices | None:

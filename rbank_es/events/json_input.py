@@ -23,6 +23,7 @@ from rbank_es.errors import BadEvent, BadInput, LimitExceeded
 from rbank_es.events.codec import TYPES, encode_json, event_types, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.events.items import make_id, polarity_of
+from rbank_es.system.files import read_regular
 
 JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
 WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
@@ -258,16 +259,14 @@ def _once_each(pairs: list[tuple[str, Any]]) -> None:
 
 
 def read_at_most(place: Path, most_bytes: int, what: str) -> bytes:
-    """Return the bytes of a file. `what` is the noun for its content in messages, such as `tasks`.
+    """Return the bytes of a regular file. `what` is the noun for its content in messages, such as `tasks`.
 
-    Raises `BadInput` if it can't be read, or is larger than `most_bytes`.
+    Raises `BadInput` if it can't be read, or is larger than `most_bytes`. A pipe is refused too: nobody may ever write
+    to one that a definition from elsewhere names.
     """
     try:
-        with place.open("rb") as file:
-            # One byte more than allowed, because a device or a growing file doesn't tell its size.
-            data = file.read(most_bytes + 1)
+        return read_regular(place, most_bytes, follow=True)
+    except LimitExceeded:
+        raise BadInput(f"{place}: a file of {what} has at most {most_bytes:,} bytes; split it") from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{place}: the {what} can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > most_bytes:
-        raise BadInput(f"{place}: a file of {what} has at most {most_bytes:,} bytes; split it")
-    return data

@@ -70,6 +70,7 @@ UNNAMED = LmChoice(model="unnamed/model")
 ModelsByRole = Mapping[Role, LmChoice]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_Seed = Annotated[int, Meta(ge=-limits.COUNT_MOST, le=limits.COUNT_MOST)]
 _Number = Annotated[int, Meta(ge=1, le=limits.EXPERIMENT_LIVES)]
 
 
@@ -150,7 +151,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     title: str
     question: str = ""
     suite: str = "lights"
-    seed: int = 0
+    seed: _Seed = 0
     orders: _Number = 1
     repetitions: _Number = 1
     baseline: str | None = None

@@ -254,19 +254,15 @@ def gather(outcome: RunOutcome, query: ParsedQuery, source: Source | None) -> Qu
 
 def _recorded(query: ParsedQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
     """Return the last time that the run got an answer to the same query."""
-    wanted = fingerprint(query)
     # From the end, because the last answer is the one that the agent submitted.
-    for run in reversed(runs):
-        if run.error_code is None and (run.query == query.text or _fingerprint(run, query) == wanted):
-            return run
-    return None
+    return next((run for run in reversed(runs) if run.error_code is None and _is_same(run.query, query)), None)
 
 
-def _fingerprint(run: QueryRun, query: ParsedQuery) -> str | None:
+def _is_same(text: str, query: ParsedQuery) -> bool:
     try:
-        return fingerprint(parse_query(run.query, query.prefixes))
+        return text == query.text or fingerprint(parse_query(text, query.prefixes)) == fingerprint(query)
     except QueryRefused:
-        return None
+        return False
 
 
 def ask(sparql: str, source: Source) -> tuple[Answer | None, Finding | None]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -184,8 +185,26 @@ def is_valid_iri(text: str) -> bool:
 
 def terms_in_data(iris: Sequence[str], source: Source) -> frozenset[str] | None:
     """Return the valid IRIs, of some, that occur anywhere in the data; None if the data can't be queried."""
-    if not iris:
-        return frozenset()
+    # The data of an ontology stay the same as long as its engine lives; those of an endpoint may change.
+    known = _KNOWN.setdefault(source.engine, {}) if source.ontology is not None else {}
+    there = {iri: present for iri in iris if (present := known.get(iri)) is not None}
+    asked = [iri for iri in iris if iri not in there]
+    if asked:
+        found = _terms_found(asked, source)
+        if found is None:
+            return None
+        there |= {iri: iri in found for iri in asked}
+        if len(known) > limits.TERMS_REMEMBERED:
+            known.clear()
+        known.update(there)
+    return frozenset(iri for iri, present in there.items() if present)
+
+
+_KNOWN: WeakKeyDictionary[QueryEngine, dict[str, bool]] = WeakKeyDictionary()
+"""Whether the data of an engine have a term, as far as it was asked: runs of one suite name the same terms."""
+
+
+def _terms_found(iris: Sequence[str], source: Source) -> frozenset[str] | None:
     # Bypass the guard: valid IRIs can't break out of the query's text, and an endpoint's profile would refuse the
     # unbound patterns, although VALUES binds them.
     query = f"""SELECT DISTINCT ?term WHERE {{

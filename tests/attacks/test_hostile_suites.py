@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,14 @@ def test_nested_nonsense_is_refused(place: Path) -> None:
     (place / "deep.json").write_text("[" * 5_000)
     for command in (("check", "deep.json"), ("import", "deep.json", "--into", "out.json")):
         assert "neither JSON nor JSON Lines" in fails("suite", *command, cwd=place)
+
+
+def test_no_definition_makes_a_command_wait_at_a_pipe_or_fail_at_a_number(place: Path) -> None:
+    """A suite and seeds in the definition's folder that are pipes, at which nobody writes; a seed of 120,000 digits."""
+    os.mkfifo(place / "pipe")
+    head = 'name = "x"\ntitle = "t"\nbaseline = "a"\n'
+    for line in ('suite = "pipe"\n[[condition]]\nname = "a"\n', '[[condition]]\nname = "a"\nseeds = ["pipe"]\n'):
+        (place / "mine.toml").write_text(head + line)
+        assert "named pipe" in fails("experiment", "run", "mine.toml", "--lm", "script:x", "--dry-run", cwd=place)
+    (place / "mine.toml").write_text(head + f"seed = 0x{'f' * 100_000}\n[[condition]]\nname = 'a'\n")
+    assert "seed" in fails("experiment", "show", "mine.toml", "--toml", cwd=place)

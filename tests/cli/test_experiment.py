@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.data import LIGHTS
 from rbank_es.events import ContextBuilt, RunStarted
-from rbank_es.experiments.suite import Suite, write_suite
+from rbank_es.experiments.suite import Suite, load_suite, write_suite
 from tests.cli_runner import digest_of, fails, run
 from tests.experiments.folders import pair, suite_of, written
 from tests.experiments.test_ratings import RATED
-from tests.loop.loops import TASKS
+from tests.loop.loops import TASKS, source
 from tests.loop.test_closed_loop import REACT, of_type
+from tests.real.test_real_engines import oxigraph
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -104,7 +107,7 @@ def test_an_experiment_is_run_into_a_folder_and_the_same_command_changes_nothing
     [
         (["run", "E99"], "no experiment is called 'E99'"),
         (["run", "missing.toml"], "missing.toml"),
-        (["run", "mine.toml"], "names no ontology: name one source with --ont or --endpoint"),
+        (["run", "mine.toml"], "names neither an ontology nor an endpoint: name one source with --ont or --endpoint"),
         (["run", "mine.toml", "--ont", "lights"], "no model is named"),
         (["run", "E9", "--prices", "1,2"], "add --dry-run"),
         (["run", "E9", "--dry-run", "--prices", "1"], "write two numbers"),
@@ -227,6 +230,31 @@ def test_each_task_of_a_suite_about_several_ontologies_asks_its_own(tmp_path: Pa
     run("experiment", "report", folder, cwd=tmp_path)
     assert run("experiment", "check", folder, "--json", cwd=tmp_path).json["ok"]
     assert "asked several sources" in fails("experiment", "report", folder, "--ont", "pets.ttl", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_suite_about_an_endpoint_is_run_over_http_and_its_report_holds_when_the_server_is_gone(place: Path) -> None:
+    """No option names the endpoint: the tasks do. No run is given a lesson that was drawn from its own task."""
+    lights = load_suite(LIGHTS)
+    chosen = [task for task in lights.tasks if task.id in lights.families["superclasses"][:3]]
+    (place / "mine.toml").write_text(MINE + "[shared.policies.retrieval]\ncoverage = 0.0\ncoverage_alone = 0.0\n")
+    with oxigraph(place / "server", source().ontology.quads) as url:  # type: ignore[union-attr]
+        asked = [msgspec.structs.replace(task, ontology=None, endpoint=url) for task in chosen]
+        write_suite(Suite.of("asked", asked), place / "tasks.json")
+        assert run("suite", "check", "tasks.json", "--online", cwd=place).out.startswith(
+            "asked: 3 tasks in 1 family, no"
+        )
+        run("suite", "script", "tasks.json", "--into", "gold.toml", cwd=place)
+        command = ("experiment", "run", "mine.toml", "--lm", "script:gold.toml", "--orders", 2)
+        done = run(*command, "--json", cwd=place).json
+        assert [(each["right"], each["wrong"]) for each in done["trials"]] == [(3, 0)] * 4
+    run("experiment", "report", "experiments/mine", cwd=place)
+    assert run("experiment", "check", "experiments/mine", "--json", cwd=place).json["ok"]
+    rows = [*map(json.loads, (place / "experiments/mine/results/runs.jsonl").read_text().splitlines())]
+    given = [row for row in rows if row["condition"] == "with" and row["position"] > 1]
+    assert all(row["items_injected"] for row in given) and not any(row["contamination"] for row in rows)
+    with Bank.open(place / "experiments/mine/banks/with/o0-r0") as bank:
+        assert {started.endpoint for started in of_type(bank, RunStarted)} == {url}
 
 
 def test_a_guide_over_several_ontologies_and_one_without_files_are_refused(tmp_path: Path) -> None:
