@@ -347,6 +347,7 @@ def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_to_check_first_is_what_the_command_lists_and_only_at_the_newest_position(bank: Bank) -> None:
     listed = command("review", SAMPLE, "--verdicts", page_limits.DOUBTS_SHOWN, "--json", cwd=SAMPLE).json
     found = answer(bank, "doubts", {}, argument=str(SAMPLE))
@@ -362,6 +363,7 @@ def test_what_to_check_first_is_what_the_command_lists_and_only_at_the_newest_po
     assert ask(bank, "doubts", 400)["total"] is None
 
 
+@pytest.mark.slow
 def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank: Bank, tmp_path: Path) -> None:
     with bank.fork(tmp_path / "then", "400") as then:
         found = bank.doubtful_verdicts(400)

@@ -121,6 +121,7 @@ def test_without_prompts_no_word_of_them_is_in_the_file() -> None:
                 assert event["type"] != "context_built" or all(text["left_out"] for text in event.get("texts", ()))
 
 
+@pytest.mark.slow
 def test_commands_of_the_page_name_the_bank_as_the_command_that_wrote_it(tmp_path: Path) -> None:
     command("dashboard", "./sample@400", "-o", tmp_path / "page.html", cwd=SAMPLE.parent)
     data = data_in((tmp_path / "page.html").read_text("utf-8"))

@@ -151,10 +151,10 @@ def test_runs_before_the_newest_are_counted_in_groups_that_their_links_open(tmp_
     number = page_limits.OVERVIEW_RUNS + 2 * page_limits.OVERVIEW_GROUP_RUNS + 5
     verdicts: list[VerdictValue | None] = [("success", "failure", None)[n % 7 % 3] for n in range(number)]
     with Bank.create("memory:") as bank:
-        for n, verdict in enumerate(verdicts):
-            said = {"purpose": "learning", "judge": "lm", "judge_version": "1", "kind": "lm"}
-            judged = [RunJudged(run=f"r{n}", verdict=verdict, **said)] if verdict else []
-            bank.append([RunStarted(run=f"r{n}", task="t"), *judged])
+        said = {"purpose": "learning", "judge": "lm", "judge_version": "1", "kind": "lm"}
+        begun = [RunStarted(run=f"r{n}", task="t") for n in range(number)]
+        judged = [RunJudged(run=f"r{n}", verdict=each, **said) for n, each in enumerate(verdicts) if each]
+        bank.append([*begun, *judged])
         overview = served(bank, ("overview", {}))
         assert [group["runs"] for group in overview["older"]] == [20, 20, 5]
         rest = verdicts[:]

@@ -54,11 +54,12 @@ export function rate({ wins, judged }) {
 }
 
 /**
- * Return a table. Columns are {name, cell(row), number, wide, control, sort}: `sort` names the column in the address,
+ * Return a table, or a sentence where it has no rows. Columns are {name, cell(row), number, wide, control, sort}: `sort` names the column in the address,
  * `control` marks one that isn't printed. The first column names its row. `key` is the column of rows that tells them
  * apart.
  */
 export function table({ caption, columns, rows, key, sort = "", onSort }) {
+  if (!rows.length) return h("p", { class: "muted" }, caption, ". Nothing to list.");
   const head = columns.map((column) => h("th", { scope: "col", class: cellClass(column), "aria-sort": ariaSort(column, sort) }, heading(column, sort, onSort)));
   const body = rows.map((row, i) => h("tr", { key: key ? row[key] : i }, columns.map((column, j) => cellOf(column, row, j === 0))));
   const made = h("table", null, h("caption", null, caption), h("thead", null, h("tr", null, head)), h("tbody", null, body));
