@@ -2,10 +2,10 @@
 
 A logistic regression with priors: the log odds of an error are those of the prior of the kind of judge and the value,
 shifted by the judge, by the judge with this value, by the judge in this family of tasks, and by how far the confidence
-lies from the judge's usual one. Each shift is fitted to the checked verdicts, and drawn towards its prior mean by a
-normal prior, so that nothing moves far by few checks. Every other judge of the run then shifts the odds by its own
-error, as if judges erred independently: agreement never raises the doubt, disagreement never lowers it. People tend to
-check what looks wrong, so a judge is rather better than its record says.
+and the level of the task lie from the judge's usual ones. Each shift is fitted to the checked verdicts, and drawn
+towards its prior mean by a normal prior, so that nothing moves far by few checks. Every other judge of the run then
+shifts the odds by its own error, as if judges erred independently: agreement never raises the doubt, disagreement never
+lowers it. People tend to check what looks wrong, so a judge is rather better than its record says.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from rbank_es.state.bank_state import RunState
 
 PRIORS: Mapping[tuple[str, VerdictValue], float] = {
     # The earlier work on reasoning banks checked its judging model against gold queries: it was right on 44 % of the
-    # runs, and 5 of its 6 errors were successes. So a success is wrong in 56 %, and a failure in a fifth of that.
-    ("lm", "success"): 0.56,
-    ("lm", "failure"): 0.11,
+    # runs, and 5 of its 6 errors were successes, so a success was wrong in 56 %, a failure in a fifth of that. These
+    # were few runs: they count a third, in log odds, and an error of 20 % with either value the rest (source: Zheng et
+    # al., Judging LLM-as-a-Judge, arXiv:2306.05685: strong models agree with people on over 80 %).
+    ("lm", "success"): 0.30,
+    ("lm", "failure"): 0.17,
     # Assumed: a check that isn't sure knows no more than a coin, which is why any model outranks it.
     ("check", "success"): 0.5,
     ("check", "failure"): 0.5,
@@ -39,14 +41,15 @@ PRIORS: Mapping[tuple[str, VerdictValue], float] = {
 SURE_PRIOR = 0.05
 """That of a failure of which a check is sure. Assumed: a run that didn't converge may still hold the right answer."""
 
-SPREADS: Mapping[str, float] = {"judge": 1.0, "value": 1.0, "family": 1.0, "confidence": 2.0}
-"""Standard deviations of the shifts, in log odds. At 1, four checked verdicts weigh as much as a prior of one half:
-few, because the prior comes from other banks. Wider for confidence: whether it betrays errors or hides them differs
-most among judges. Chosen on simulated banks: see `benchmarks/review_order.py`."""
+SPREADS: Mapping[str, float] = {"judge": 1.0, "value": 1.0, "family": 1.0, "confidence": 2.0, "level": 0.35}
+"""Standard deviations of the shifts, in log odds; of confidence for each of its log odds, of level for each level. At
+1, four checked verdicts weigh as much as a prior of one half: few, because the prior comes from other banks. Wider for
+confidence: whether it betrays errors or hides them differs most among judges. Chosen on simulated banks: see
+`benchmarks/review_order.py`."""
 
-CONFIDENCE_TRUST = 0.5
+CONFIDENCE_TRUST = 0.25
 """Log odds by which the doubt falls for each of the confidence, before any check. Models state too extreme confidences
-(source: Xiong et al., Can LLMs Express Their Uncertainty?, arXiv:2306.13063)."""
+(source: Xiong et al., Can LLMs Express Their Uncertainty?, arXiv:2306.13063). Chosen as `SPREADS`."""
 
 LEAST_PROBABILITY = 0.01
 """No probability is closer to 0 or 1, because no few verdicts can show more."""
@@ -67,7 +70,7 @@ Shift = tuple[str, Judge, str]
 
 class Opinion(Struct, frozen=True, kw_only=True):
     """The latest decided verdict of one judge on one run. `judge` has its version, as in `lm-1`; `family` is that of
-    the run's task, else the task, None where neither was recorded."""
+    the run's task, else the task, and `level` that of the task; None where none was recorded."""
 
     judge: str
     kind: str
@@ -76,6 +79,7 @@ class Opinion(Struct, frozen=True, kw_only=True):
     sure: bool = False
     confidence: float | None = None
     family: str | None = None
+    level: int | None = None
     seq: int
 
     @property
@@ -95,7 +99,8 @@ class FamilyChecks(Struct, frozen=True, kw_only=True):
 class JudgeRecord(Struct, frozen=True, kw_only=True):
     """The verdicts of one value by one judge: how many somebody with more authority checked, how many were wrong.
 
-    `confidence` is the mean of those that state one, None if none does. `prior` is explained at `PRIORS`.
+    `confidence` is the mean of those that state one, `level` that of the tasks that have one, None without any. `prior`
+    is explained at `PRIORS`.
     """
 
     judge: str
@@ -105,6 +110,7 @@ class JudgeRecord(Struct, frozen=True, kw_only=True):
     checked: int = 0
     wrong: int = 0
     confidence: float | None = None
+    level: float | None = None
 
 
 class Doubt(Struct, frozen=True, kw_only=True):
@@ -176,13 +182,14 @@ class ErrorModel(Struct, frozen=True, kw_only=True):
 def opinions_of(
     judgments: Iterable[RunJudged | JudgmentOverruled], runs: Mapping[str, RunState] | None = None
 ) -> Mapping[str, Mapping[Judge, Opinion]]:
-    """Return the latest verdict of each judge, unless it is undecided, by run and judge; `runs` tell the families."""
+    """Return the latest verdict of each judge, unless it is undecided, by run and judge; `runs` tell of the tasks."""
     found: defaultdict[str, dict[Judge, Opinion]] = defaultdict(dict)
     for event in judgments:
         judge = f"{event.judge}-{event.judge_version}"
         if event.verdict == "undecided":
             found[event.run].pop((judge, event.kind), None)
             continue
+        run = (runs or {}).get(event.run)
         found[event.run][judge, event.kind] = Opinion(
             judge=judge,
             kind=event.kind,
@@ -190,7 +197,8 @@ def opinions_of(
             purpose=event.purpose,
             sure=event.sure,
             confidence=event.confidence,
-            family=family_of((runs or {}).get(event.run)),
+            family=family_of(run),
+            level=None if run is None else run.level,
             seq=event.seq,
         )
     return found
@@ -233,6 +241,7 @@ _Case = tuple[Opinion, Opinion | None]
 def _record(cases: list[_Case]) -> JudgeRecord:
     latest = max((given for given, _ in cases), key=lambda each: each.seq)
     stated = [given.confidence for given, _ in cases if given.confidence is not None]
+    levels = [given.level for given, _ in cases if given.level is not None]
     return JudgeRecord(
         judge=latest.judge,
         kind=latest.kind,
@@ -241,6 +250,7 @@ def _record(cases: list[_Case]) -> JudgeRecord:
         checked=sum(above is not None for _, above in cases),
         wrong=sum(above is not None and above.verdict != given.verdict for given, above in cases),
         confidence=sum(stated) / len(stated) if stated else None,
+        level=sum(levels) / len(levels) if levels else None,
     )
 
 
@@ -287,7 +297,7 @@ def _rows(
             tenth = None if given.confidence is None else round(given.confidence, 1)
             alike = Opinion(
                 judge=given.judge, kind=given.kind, verdict=given.verdict, purpose="learning", sure=given.sure,
-                confidence=tenth, family=given.family, seq=0,
+                confidence=tenth, family=given.family, level=given.level, seq=0,
             )  # fmt: skip
             row = found.get(alike)
             if row is None:
@@ -311,6 +321,8 @@ def _shifts_of(opinion: Opinion, record: JudgeRecord) -> dict[Shift, float]:
         shifts["family", by, opinion.family] = 1.0
     if unusual := _unusual(opinion, record):
         shifts["confidence", by, ""] = unusual
+    if opinion.level is not None and record.level is not None and opinion.level != record.level:
+        shifts["level", by, ""] = opinion.level - record.level
     return shifts
 
 

@@ -26,9 +26,11 @@ JUDGMENTS = frozenset({"run_judged", "judgment_overruled"})
 
 OPPOSITE: Mapping[VerdictValue, VerdictValue] = {"success": "failure", "failure": "success"}
 
-ITEM_WEIGHT, USE_WEIGHT, RUN_WEIGHT = 1.0, 0.25, 0.25
+ITEM_WEIGHT, USE_WEIGHT, RUN_WEIGHT = 1.0, 0.1, 0.1
 """Weights of an item, of one use of it, and of a run that was given any. Our own choice: an item that nobody was given
-yet may still be, each use shows that it fits, and a run that it misled is in doubt itself."""
+yet may still be, each use shows that it fits, and a run that it misled is in doubt itself. Uses weigh
+little, because an item is in doubt by the verdict and not by its uses. Chosen on simulated banks, of which
+`benchmarks/review_order.py` counts the items saved."""
 
 CHARS_PER_MINUTE = 1_430
 """Reading speed: 238 words of prose a minute (source: Brysbaert 2019, doi:10.1016/j.jml.2019.104047), of 6 characters
@@ -91,7 +93,7 @@ def doubtful_verdicts(
 def _doubtful(
     state: State, run: str, stake: Stake, opinions: Mapping[Judge, Opinion], errors: ErrorModel
 ) -> DoubtfulVerdict:
-    standing = state.verdicts[run, "learning"]
+    standing, started = state.verdicts[run, "learning"], state.runs.get(run)
     judge = f"{standing.judge}-{standing.judge_version}"
     given = Opinion(
         judge=judge,
@@ -100,7 +102,8 @@ def _doubtful(
         purpose="learning",
         sure=standing.sure,
         confidence=standing.confidence,
-        family=family_of(state.runs.get(run)),
+        family=family_of(started),
+        level=None if started is None else started.level,
         seq=standing.seq,
     )
     doubt = errors.doubt(given, [each for by, each in opinions.items() if by != given.by])

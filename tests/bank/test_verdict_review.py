@@ -96,7 +96,7 @@ def test_the_record_of_a_judge_counts_what_a_higher_authority_decided() -> None:
     ]
     records = fitted(opinions_of(judgments)).records
     model = records[("lm-1", "lm"), "success"]
-    assert (model.checked, model.wrong, model.prior) == (3, 2, 0.56)
+    assert (model.checked, model.wrong, model.prior) == (3, 2, 0.3)
     assert (records[("lm-1", "lm"), "failure"].checked, records[("gold-1", "gold"), "success"].wrong) == (0, 1)
 
 
@@ -157,7 +157,7 @@ def test_the_fitted_errors_are_those_of_the_highest_posterior_probability(
         total = -sum((value / SPREADS[name]) ** 2 / 2 for (name, _, _), value in shifts.items())
         for confidence, family, wrong in cases:
             unusual = 0.0 if confidence is None or usual is None else log_odds(confidence) - log_odds(usual)
-            found = log_odds(0.56) - CONFIDENCE_TRUST * unusual
+            found = log_odds(PRIORS["lm", "success"]) - CONFIDENCE_TRUST * unusual
             for (name, _, where), value in shifts.items():
                 counts = {"judge": 1.0, "value": 1.0, "family": float(family == where), "confidence": unusual}
                 found += value * counts[name]
@@ -263,7 +263,7 @@ def test_the_order_is_by_expected_loss() -> None:
         assert list(found) == ["wrong", "lucky", "misled"]
         assert [each.stake.items for each in found.values()] == [(HEIGHT.id,), (SORTED.id,), (WARNING.id,)]
         assert (found["wrong"].stake.uses, found["wrong"].stake.runs) == (2, ("lucky", "misled"))
-        assert found["wrong"].loss == pytest.approx(0.56 * (1 + 2 * 0.25 + 2 * 0.25))
+        assert found["wrong"].loss == pytest.approx(0.3 * (1 + 2 * 0.1 + 2 * 0.1))
 
 
 def test_ties_are_in_order_of_position() -> None:
@@ -283,14 +283,14 @@ def test_a_person_who_confirmed_a_verdict_is_not_asked_again_and_teaches_the_ord
         found = {each.run: each for each in bank.doubtful_verdicts()}
         assert list(found) == ["lucky", "misled"]
         record = found["lucky"].doubt.record
-        assert (record.checked, record.wrong) == (1, 0) and found["lucky"].doubt.probability < 0.56
+        assert (record.checked, record.wrong) == (1, 0) and found["lucky"].doubt.probability < 0.3
 
 
 def test_a_judge_for_scoring_who_disagrees_raises_the_doubt() -> None:
     with misled_bank("memory:") as bank:
         bank.append(replace(judged("misled", "success", "gold"), purpose="scoring"))
         found = {each.run: each for each in bank.doubtful_verdicts()}
-        assert found["misled"].doubt.record.prior == 0.11 and found["misled"].doubt.probability > 0.8
+        assert found["misled"].doubt.record.prior == 0.17 and found["misled"].doubt.probability > 0.8
         assert [each.judge for each in found["misled"].doubt.against] == ["gold-1"]
 
 
