@@ -44,6 +44,7 @@ def opinions(draw: st.DrawFn) -> Opinion:
         sure=draw(st.booleans()),
         confidence=draw(st.none() | st.floats(0, 1)),
         family=draw(st.sampled_from((None, "heights", "dates"))),
+        level=draw(st.sampled_from((None, 1, 5))),
         seq=draw(st.integers(1, 99)),
     )
 
@@ -100,7 +101,7 @@ def test_the_record_of_a_judge_counts_what_a_higher_authority_decided() -> None:
     assert (records[("lm-1", "lm"), "failure"].checked, records[("gold-1", "gold"), "success"].wrong) == (0, 1)
 
 
-def opinion(confidence: float | None = None, family: str | None = None) -> Opinion:
+def opinion(confidence: float | None = None, family: str | None = None, level: int | None = None) -> Opinion:
     return Opinion(
         judge="lm-1",
         kind="lm",
@@ -108,6 +109,7 @@ def opinion(confidence: float | None = None, family: str | None = None) -> Opini
         purpose="learning",
         confidence=confidence,
         family=family,
+        level=level,
         seq=1,
     )
 
@@ -122,6 +124,11 @@ def test_a_judge_that_is_confidently_wrong_is_found_out() -> None:
     cases = [(opinion(0.6), False), (opinion(0.95), True)] * 6
     errors = checked(cases)
     assert errors.error(opinion(0.95)) > 0.6 > 0.4 > errors.error(opinion(0.6))
+
+
+def test_a_judge_that_errs_on_hard_tasks_is_found_out() -> None:
+    errors = checked([(opinion(level=1), False), (opinion(level=5), True)] * 6)
+    assert errors.error(opinion(level=5)) > 0.6 > 0.4 > errors.error(opinion(level=1))
 
 
 def test_errors_in_a_family_of_tasks_raise_the_doubt_there_more_than_elsewhere() -> None:
@@ -141,25 +148,38 @@ def test_a_verdict_that_was_checked_itself_is_not_named_among_those_of_its_famil
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from((None, 0.2, 0.5, 0.9)), st.sampled_from((None, "a", "b")), st.booleans())))
-def test_the_fitted_errors_are_those_of_the_highest_posterior_probability(
-    cases: list[tuple[float | None, str | None, bool]],
-) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.builds(
+                opinion,
+                st.sampled_from((None, 0.2, 0.5, 0.9)),
+                st.sampled_from((None, "a", "b")),
+                st.sampled_from((None, 1, 2, 5)),
+            ),
+            st.booleans(),
+        )
+    )
+)
+def test_the_fitted_errors_are_those_of_the_highest_posterior_probability(cases: list[tuple[Opinion, bool]]) -> None:
     """Against the definition: no shift of any size makes the checked verdicts and the priors more probable."""
-    errors = checked([(opinion(confidence, family), wrong) for confidence, family, wrong in cases])
-    stated = [confidence for confidence, _, _ in cases if confidence is not None]
+    errors = checked(cases)
+    stated = [each.confidence for each, _ in cases if each.confidence is not None]
     usual = sum(stated) / len(stated) if stated else None
+    levels = [each.level for each, _ in cases if each.level is not None]
 
     def log_odds(share: float) -> float:
         return log(share / (1 - share))
 
     def posterior(shifts: Mapping[Any, float]) -> float:
         total = -sum((value / SPREADS[name]) ** 2 / 2 for (name, _, _), value in shifts.items())
-        for confidence, family, wrong in cases:
-            unusual = 0.0 if confidence is None or usual is None else log_odds(confidence) - log_odds(usual)
+        for each, wrong in cases:
+            unusual = 0.0 if each.confidence is None or usual is None else log_odds(each.confidence) - log_odds(usual)
+            harder = 0.0 if each.level is None else each.level - sum(levels) / len(levels)
             found = log_odds(PRIORS["lm", "success"]) - CONFIDENCE_TRUST * unusual
             for (name, _, where), value in shifts.items():
-                counts = {"judge": 1.0, "value": 1.0, "family": float(family == where), "confidence": unusual}
+                family = float(each.family == where)
+                counts = {"judge": 1.0, "value": 1.0, "family": family, "confidence": unusual, "level": harder}
                 found += value * counts[name]
             total -= log1p(exp(-found if wrong else found))
         return total
