@@ -32,7 +32,7 @@ def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_typ
         "1. wrong: success, says lm-1 (a model) at position",
         "Which lighthouse is the tallest? (wrong)",
         "wrong looks like a success",
-        "none of the success verdicts of lm-1 was checked here, and 56% is assumed",
+        "none of the success verdicts of lm-1 was checked here, and 30% is assumed",
         "1 item, used 2 times in 2 runs",
         f"{HEIGHT.id}  {HEIGHT.title}",
         "Kittiwake Head",
