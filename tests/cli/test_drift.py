@@ -138,6 +138,14 @@ def test_a_changed_range_is_listed_apart(place: Path) -> None:
     assert "name terms that changed: 3 texts" in said and "domain was" in said
 
 
+@pytest.mark.slow
+def test_broken_texts_come_before_those_that_were_used_more(place: Path) -> None:
+    text = re.sub(r"\bOutage\b", "Gap", (place / "old.ttl").read_text())
+    (place / "both.ttl").write_text(text + "\nlt:towerHeight rdfs:domain lt:Area .\n")
+    found = [each["broken"] for each in drift(place, "--ont", "both.ttl", "--old", "old.ttl")["drifted"]]
+    assert True in found and False in found and found == sorted(found, reverse=True)
+
+
 def test_the_same_ontology_drifts_nowhere(made: Path) -> None:
     assert drift(made, "--ont", "old.ttl", "--old", "old.ttl")["drifted"] == []
     assert "terms: 0 of 6" in run("drift", "notes", "--ont", "lights", cwd=made).out

@@ -116,6 +116,13 @@ def test_a_setting_of_the_first_recorded_policy_is_supposed_by_its_name_alone() 
             bank.what_if(policies={"retrieval": {"pol": 20}})
 
 
+def test_each_decision_that_is_made_again_is_counted_once() -> None:
+    with Bank.create("memory:") as bank:
+        for word in ("lamps", "buoys", "keepers"):
+            bank.remember(f"Count {word}", f"Ask for {word} with COUNT.", src="success")
+        assert bank.what_if(policies={"consolidation": {"name": "append"}}).decided == 3
+
+
 def test_a_supposition_about_the_head_changes_nothing_yet(made: Path) -> None:
     assert "nothing would differ" in run("whatif", "sample@HEAD", "--policy", "consolidation=append", cwd=made).out
 

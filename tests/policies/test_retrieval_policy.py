@@ -174,4 +174,5 @@ def test_version_2_searches_for_the_parts_of_compound_names_at_theirs() -> None:
 def test_of_too_many_words_version_2_leaves_out_stop_words_first() -> None:
     rare = [f"w{number}" for number in range(limits.QUERY_WORDS - 1)]
     assert Bm25V2().words(" ".join(["which", "of", *rare])) == (*rare, "which")
+    assert Bm25V2().words(" ".join(["which", *rare])) == ("which", *rare)  # just as many as there may be
     assert len(Bm25V2().words(" ".join(f"w{number}" for number in range(10_000)))) == limits.QUERY_WORDS
