@@ -33,6 +33,8 @@ AGENTS = frozenset({"run", "guide", "judge", "rerun", "doctor", "demo"})
 """Commands that load dspy."""
 OF_AGENTS = ("executors", "extraction", "judging", "loop", "models", "rerun", "sandbox")
 """Packages that load dspy."""
+ON_USE = ("pyoxigraph", "rdflib.plugins.sparql", "rdflib.plugins.stores.memory")
+"""Modules that many commands load when they have a query: a quarter of a second."""
 AT_START = ("PYTHON", "LC_", "LANG")
 """Beginnings of the variables that an interpreter heeds when it starts: under such a one it must be started."""
 
@@ -147,6 +149,8 @@ def _load(agents: bool) -> None:
         part = found.name.split(".")[1]
         if part != "__main__" and (agents or part not in OF_AGENTS):
             importlib.import_module(found.name)
+    for name in ON_USE:
+        importlib.import_module(name)
 
 
 def _serve(asked: socket.socket, loaded: Mapping[str, str]) -> bool:
