@@ -15,12 +15,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import answer
 from rbank_es.dashboard.exported_page import ExportOptions, page_data
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import Event, RunJudged, RunStarted
+from rbank_es.events import Event, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.run_events import VerdictValue
 from tests.cli_runner import SAMPLE
 from tests.dashboard.node import MODULES, node
@@ -164,6 +165,13 @@ def test_runs_before_the_newest_are_counted_in_groups_that_their_links_open(tmp_
             assert Counter(row["verdict"] or "none" for row in opened) == counted == group["verdicts"]
         assert len(overview["runs"]) == len(rest) == page_limits.OVERVIEW_RUNS
         compare(bank, [("overview", {"at": str(at)}) for at in (bank.position, bank.position * 9 // 10, 0)], tmp_path)
+
+
+def test_flags_of_a_run_that_never_began_are_counted_by_both(tmp_path: Path) -> None:
+    with Bank.create("memory:") as bank:
+        bank.append(ToolCalled(run="r", tool="t", chars=limits.FLAG_RETURN_CHARS + 1))
+        assert served(bank, ("overview", {}))["flags"] == 1
+        compare(bank, list(questions_at(bank, bank.position, 1)), tmp_path)
 
 
 @pytest.mark.slow

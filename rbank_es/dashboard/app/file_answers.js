@@ -1,7 +1,7 @@
 // Answers about an exported bank as of a position: the same as those that a served bank gives. Pure.
 import { itemRows, listedItem, stateOf, wholeItemRow } from "./item_rows.js";
 import { compared, hasWords, isWanted, pageOf, POLARITIES, sortedRows, STATES, VERDICT_FILTER, wordsOf } from "./row_list.js";
-import { endOf, listedRun, runRows, short } from "./run_rows.js";
+import { endOf, flagCount, listedRun, rowsUpto, runRows, short } from "./run_rows.js";
 import { STOPS } from "./time_model.js";
 
 /** Return what the bank is, as of a position. */
@@ -73,7 +73,8 @@ export function overviewAnswer(bank, position) {
     learning: { ...tally(decided), halves: [tally(decided.slice(0, half)), tally(decided.slice(half))] },
     scoring: { scored: scored.length, successes: scored.filter((row) => row.score === "success").length },
     items: countedStates(items),
-    flags: runs.reduce((sum, row) => sum + row.flags, 0),
+    // Those of runs that never began too.
+    flags: flagCount(rowsUpto(bank.tables.tool_calls, position), rowsUpto(bank.tables.contexts, position), bank.data.flags),
     runs: newest.slice(0, SHOWN_RUNS).map(({ run, verdict, score, started }) => ({ run, verdict, score, started })),
     older: groupsOf(runs),
     failures: failures.map((row) => ({ ...listedRun(row), answer: short(endOf(bank, row.run, position)?.answer ?? null), given: givenItems(bank, row.run, position) })),

@@ -47,7 +47,7 @@ export function wholeRunRow(bank, start, position) {
     calls: spent.calls,
     tokens: spent.in === null && spent.out === null ? null : (spent.in ?? 0) + (spent.out ?? 0),
     items: contexts.length ? Math.max(...contexts.map((row) => row.items_n)) : null,
-    flags: flagsOf(tools, contexts, bank.data.flags),
+    flags: flagCount(tools, contexts, bank.data.flags),
     scripted: Boolean(start.scripted),
     simulated: Boolean(start.simulated),
     experiment: start.experiment,
@@ -71,7 +71,8 @@ function judged(bank, run, position) {
   };
 }
 
-function flagsOf(tools, contexts, flags) {
+/** Return how many red flags calls of tools and contexts raise. */
+export function flagCount(tools, contexts, flags) {
   const large = tools.filter((row) => (row.chars ?? 0) > flags.return_chars).length;
   const crowded = contexts.filter((row) => row.items_n > flags.items_injected).length;
   return large + crowded + contexts.filter((row) => row.chars > flags.context_chars).length;
