@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, open_whole, read_text_file
+from rbank_es.cli.shared.arguments import open_at, open_whole, read_policy_tables
 from rbank_es.cli.shared.output import (
     Cell,
     echo,
@@ -176,11 +176,11 @@ def _set(bank: str, given: Sequence[str], by: str | None, why: str, as_json: boo
 
 def _tables(given: Sequence[str]) -> dict[str, Any]:
     """Return the changes by kind. Raises `BadPolicy` for two of one setting."""
-    from rbank_es.policies.policy_changes import parse_assignments, parse_tables
+    from rbank_es.policies.policy_changes import parse_assignments
 
     tables: dict[str, Any] = parse_assignments(text for text in given if "=" in text)
     for path in (text for text in given if "=" not in text):
-        for kind, table in parse_tables(read_text_file(path)).items():
+        for kind, table in read_policy_tables(path).items():
             if kind in tables:
                 raise BadPolicy(f"{kind} is set in {path} and elsewhere: set it once")
             tables[kind] = table

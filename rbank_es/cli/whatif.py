@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint, open_at, outside, read_text_file, writable
+from rbank_es.cli.shared.arguments import nearest_hint, open_at, outside, read_policy_tables, writable
 from rbank_es.cli.shared.output import Progress, echo, echo_json
 from rbank_es.cli.shared.supposition_report import print_what_if, print_what_ifs
 from rbank_es.errors import BadInput, BadPolicy
@@ -94,9 +94,9 @@ def _pack(items: Sequence[Item], budget_chars: int, about: str) -> str:
 
 
 def _tables(given: str) -> dict[str, Any]:
-    from rbank_es.policies.policy_changes import parse_assignments, parse_tables
+    from rbank_es.policies.policy_changes import parse_assignments
 
-    tables = dict[str, Any](parse_assignments([given])) if "=" in given else parse_tables(read_text_file(given))
+    tables = dict[str, Any](parse_assignments([given])) if "=" in given else read_policy_tables(given)
     if not tables:
         raise BadPolicy(f"{given} names no policy; write a table per kind, such as [consolidation]")
     return tables

@@ -90,7 +90,7 @@ def test_all_policies_are_listed_with_the_meaning_of_each_setting(tmp_path: Path
             (["--set", "retrieval.k=1", "--set", "retrieval.k=2"], "given twice"),
             (["--set", "retrieval.=1"], "write kind.setting=value"),
             (["--set", "=1"], "write kind.setting=value"),
-            (["--set", "missing.toml"], "missing.toml"),
+            (["--set", "missing.toml"], "no file 'missing.toml'; to change a setting, write KIND.SETTING=VALUE"),
             (["--why", "no reason"], "add --set"),
             (["--list"], "leave out BANK"),
         ],

@@ -85,7 +85,8 @@ def test_a_bank_without_doubtful_verdicts_says_so(place: Path) -> None:
     ("options", "words"),
     [
         (("--verdicts", "0"), "--verdicts"),
-        (("--verdicts", "many"), "--verdicts"),
+        (("--verdicts", "many"), "'many' is not a whole number. See: rbank-es review --help"),
+        (("--verdicts", "3", "--minutes", "soon"), "'soon' is not a number."),
         (("--verdicts", "1000000"), "--verdicts"),
         (("--minutes", "5"), "--verdicts N"),
         (("--verdicts", "3", "--minutes", "0"), "--minutes"),

@@ -116,7 +116,7 @@ def test_search_refuses_what_can_not_be(sample: Path) -> None:
     """A polarity that isn't one, a number of hits out of range; a query without words finds nothing and says why."""
     assert "'maybe' is no polarity" in fails("search", "sample", "x", "--polarity", "maybe", cwd=sample)
     assert "from 1 to 100" in fails("search", "sample", "x", "-k", "0", cwd=sample)
-    assert "not a valid integer" in fails("search", "sample", "x", "-k", "many", cwd=sample)
+    assert "not a whole number" in fails("search", "sample", "x", "-k", "many", cwd=sample)
     assert "no words to search for" in run("search", "sample", "?!…", cwd=sample).err
 
 

@@ -14,7 +14,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
 from rbank_es.data import LIGHTS, lights
-from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded
+from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
 from rbank_es.system.files import read_regular, replaceable
 
@@ -218,6 +218,17 @@ def read_text_file(path: str) -> str:
         return read_bounded(path).decode()
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: not UTF-8 text (byte {error.start:,})") from None
+
+
+def read_policy_tables(path: str) -> dict[str, Any]:
+    """Return the settings of a file of policies, by kind. Raises as `read_text_file`, `BadPolicy`."""
+    from rbank_es.policies.policy_changes import parse_tables
+
+    try:
+        return parse_tables(read_text_file(path))
+    except FileNotFoundError:
+        hint = "to change a setting, write KIND.SETTING=VALUE, to choose a policy, KIND=NAME"
+        raise BadPolicy(f"there is no file {path!r}; {hint}") from None
 
 
 def writable(path: Path) -> Path:

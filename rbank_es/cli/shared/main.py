@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -198,5 +199,8 @@ def _known_outcome(error: BaseException) -> tuple[int, str] | None:
 
 
 def _usage(message: str, context: object) -> str:
+    # Click names its own type: "'x' is not a valid integer range."
+    message = re.sub(r"is not a valid integer(?: range)?\.$", "is not a whole number.", message)
+    message = re.sub(r"is not a valid float(?: range)?\.$", "is not a number.", message)
     command = getattr(context, "command_path", "rbank-es")
     return f"{message}{'' if message.endswith(('.', '?', '!')) else '.'} See: {command} --help"
