@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import sqlite3
@@ -112,8 +113,10 @@ def _fresh(bank: Bank, query: str, what: str, position: int) -> Row:
 
 
 def _processor_seconds(arguments: Sequence[str]) -> float:
+    # Write byte code as an installation does, because this shell may forbid it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", *arguments], check=True)
+    subprocess.run([sys.executable, "-c", *arguments], check=True, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

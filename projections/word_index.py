@@ -1,14 +1,14 @@
 """The reader of the postings: a ranking of the items active at one position, by the words that their texts have.
 
 All that is kept in memory is of that position, and stays right whatever is appended to the file: which texts are
-active, and the postings of the terms that were asked for, of the active texts alone.
+active, and the postings of the terms that were asked for.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain, compress, starmap
 
 from rbank_es import limits
@@ -19,7 +19,7 @@ from rbank_es.projections.active_words import ActiveWords
 from rbank_es.projections.posting_tables import codes_of, numbers_of, places_of, recent_texts
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
-from rbank_es.projections.word_kernel import Postings, RankedTexts, WeightedTerm, alive_among, best_texts
+from rbank_es.projections.word_kernel import Postings, RankedTexts, WeightedTerm, best_texts, marked_among
 
 _NUMBER = "SELECT number FROM word_terms WHERE term = ?"
 _POSTINGS = """
@@ -43,7 +43,7 @@ class WordIndex(ActiveWords[Postings]):
         self._facts = facts_at(connection, position)
         self._sets = fact_sets(connection, position)
         self._active = marked(self._facts, self._sets, len(self._sets))
-        self._masks: dict[Filters, bytes | None] = {}
+        self._masks: dict[Filters, bytes] = {}
         self._known: dict[tuple[str, bool], Postings] = {}
         self._weighted: dict[Formula, array[float]] = {}
         self._kept, self._version = 0, -1
@@ -72,23 +72,18 @@ class WordIndex(ActiveWords[Postings]):
             self._weighted[formula] = array("d", (formula.frequency(counts, counts[-1]) for counts in codes))
         return self._weighted[formula]
 
-    def _wanted(self, filters: Filters) -> bytes | None:
-        """Return 1 for each active text that passes the filters; None if all do."""
+    def _wanted(self, filters: Filters) -> bytes:
+        """Return 1 for each active text that passes the filters."""
         if filters not in self._masks:
             admitted = {number for number, facts in self._sets.items() if filters.admits(facts)}
-            everything = len(admitted) == len(self._sets) and not filters.without
-            self._masks[filters] = None if everything else self._mask(admitted, filters.without)
+            mask = bytearray(marked(self._facts, admitted, len(self._sets)))
+            given = {"items": json_of(sorted(filters.without)), "seq": self._position}
+            for (text,) in self._run.execute(_TEXTS, given) if filters.without else ():
+                mask[text] = 0
+            self._masks[filters] = bytes(mask.ljust(len(self._lengths), b"\0"))
             if len(self._masks) > limits.FILTER_MASKS_KEPT:
                 del self._masks[next(iter(self._masks))]
         return self._masks[filters]
-
-    def _mask(self, admitted: Container[int], without: Iterable[str]) -> bytes:
-        mask = bytearray(marked(self._facts, admitted, len(self._sets)))
-        if without:
-            given = {"items": json_of(sorted(without)), "seq": self._position}
-            for (text,) in self._run.execute(_TEXTS, given):
-                mask[text] = 0
-        return bytes(mask.ljust(len(self._lengths), b"\0"))
 
     # ---------------------------------------------------------------- reading
 
@@ -130,6 +125,8 @@ class WordIndex(ActiveWords[Postings]):
         row = self._run.execute(_NUMBER, (term,)).fetchone()
         if row is not None:
             first, last = places_of(row[0], parts=parts)
+            # No later text has ever been active.
+            last = min(last, first + len(self._facts))
             rows = self._run.execute(_POSTINGS, {"first": first, "last": last}).fetchall()
             texts.frombytes(b"".join(numbers for numbers, _ in rows))
             if all(2 * len(blob) == len(numbers) for numbers, blob in rows):
@@ -139,12 +136,12 @@ class WordIndex(ActiveWords[Postings]):
         recent = self._recently(term, parts)
         if recent is not None:
             # Widened only where it must be: a common term has many codes.
-            codes = array("I", codes) if max(recent.codes) >= 1 << 16 else codes
-            texts.extend(recent.texts)
-            codes.extend(array(codes.typecode, recent.codes))
-        return alive_among(Postings(texts, codes), self._active)
+            codes = array("I", codes) if max(recent[1]) >= 1 << 16 else codes
+            texts.extend(recent[0])
+            codes.extend(array(codes.typecode, recent[1]))
+        return Postings(texts, codes, marked_among(texts, self._active))
 
-    def _recently(self, term: str, parts: bool) -> Postings | None:
+    def _recently(self, term: str, parts: bool) -> tuple[array[int], array[int]] | None:
         """Return the postings of a term among the texts that are in no block yet."""
         if self._recent is None:
             self._recent = {}, {}
@@ -156,12 +153,13 @@ class WordIndex(ActiveWords[Postings]):
                         else:
                             held[name] = [text, code]
         pairs = self._recent[parts].get(term)
-        return None if pairs is None else Postings(array("I", pairs[::2]), array("I", pairs[1::2]))
+        return None if pairs is None else (array("I", pairs[::2]), array("I", pairs[1::2]))
 
 
 def _joined(own: Postings, among: Postings) -> Postings:
     """Return the postings of both in order of texts; no text is in both."""
-    if not among.texts:
+    if not among.having:
         return own
-    pairs = sorted([*zip(*own, strict=True), *zip(*among, strict=True)])
-    return Postings(array("I", [text for text, _ in pairs]), array("I", [code for _, code in pairs]))
+    pairs = sorted(chain(zip(own.texts, own.codes, strict=True), zip(among.texts, among.codes, strict=True)))
+    texts, codes = ([each[column] for each in pairs] for column in (0, 1))
+    return Postings(array("I", texts), array("I", codes), own.having + among.having)

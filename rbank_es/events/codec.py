@@ -143,7 +143,7 @@ def register(cls: type[Event], upcasters: Iterable[Upcaster] = ()) -> None:
         raise BadInput(f"there is event type {name!r} already; choose another name")
     # The cached decoder is a union of the types known before.
     UPCASTERS.extend(upcasters)
-    for cached in (_decoder, chains):
+    for cached in (_decoder, _decoder_of_few, chains):
         cached.cache_clear()
 
 
@@ -213,6 +213,12 @@ def encode_body(event: Event, salt: str) -> bytes:
     return _ENCODER.encode(bare)[prefix:-1]
 
 
+_TYPE = len('{"type":"')
+_FEW_TYPES = 8
+"""Types for which a decoder of their own is made in a third of the time that one of all types takes."""
+_FEW_MADE = 2
+"""Such decoders that a process makes: who reads more soon meets all types."""
+
 _MAKING = threading.Lock()
 """Held while a decoder is made: msgspec notes types half described, and a thread that decodes by these crashes."""
 
@@ -222,6 +228,24 @@ def _decoder() -> msgspec.json.Decoder[Event]:
     # On first use: making it takes a third of the time of an append of one event, which reads none.
     with _MAKING:
         return msgspec.json.Decoder(Union[tuple(TYPES.values())])  # noqa: UP007
+
+
+@cache
+def _decoder_of_few(classes: frozenset[type[Event]]) -> msgspec.json.Decoder[Event]:
+    with _MAKING:
+        return msgspec.json.Decoder(Union[tuple(classes)])  # noqa: UP007
+
+
+def _decoder_for(numbered: Sequence[bytes]) -> msgspec.json.Decoder[Event]:
+    """Return a decoder of all types; as long as none is made, of those of the lines where they are few.
+
+    A process that looks at one place of the log starts in 25 ms less.
+    """
+    if not _decoder.cache_info().currsize and _decoder_of_few.cache_info().currsize < _FEW_MADE:
+        names = {line[_TYPE : line.find(b'"', _TYPE)].decode(errors="replace") for line in numbered}
+        if len(names) <= _FEW_TYPES and names <= TYPES.keys():
+            return _decoder_of_few(frozenset(map(TYPES.__getitem__, names)))
+    return _decoder()
 
 
 def encode_json(value: Any) -> bytes:
@@ -252,7 +276,7 @@ def decode_events(numbered: Sequence[bytes]) -> list[Event]:
     """Decode many lines, as `decode_event` does each, and quicker. Raises as that does."""
     if not numbered:
         return []  # without making a decoder: a writer that finds nothing new asks for this at its start
-    decode = _decoder().decode
+    decode = _decoder_for(numbered).decode
     try:
         return [decode(line) for line in numbered]
     except msgspec.ValidationError:
