@@ -1,7 +1,8 @@
 """The projection `leakage`: the characters, per run and tool, that reached a prompt instead of staying behind a handle.
 
 All sizes are in characters. A red flag marks a tool call that returned more than 1,000, more than 3 injected memory
-items, and a context larger than 4,000. A size that was not recorded is NULL, not 0.
+items, a context larger than 4,000, and a layer L2 that was allowed more than 600. A size that was not recorded is NULL,
+not 0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TOOL_CALLS = Table(
 )
 CONTEXTS = Table(
     name="contexts",
-    columns="run TEXT NOT NULL, chars INTEGER NOT NULL, items_n INTEGER NOT NULL",
+    columns="run TEXT NOT NULL, chars INTEGER NOT NULL, items_n INTEGER NOT NULL, l2_budget INTEGER",
     key=("run", "from_seq"),
 )
 STEP_SIZES = Table(
@@ -40,8 +41,9 @@ def record_call(event: ToolCalled) -> tuple[Insert]:
 
 
 def record_context(event: ContextBuilt) -> tuple[Insert]:
-    """Record the size of a run's context."""
-    return (Insert("contexts", (event.run, event.chars, len(event.items), event.seq)),)
+    """Record the size of a run's context, and what its layer L2 was allowed."""
+    budget = next((each.budget for each in event.layers if each.layer == "L2"), None)
+    return (Insert("contexts", (event.run, event.chars, len(event.items), budget, event.seq)),)
 
 
 def record_step(event: StepTaken) -> tuple[Insert]:
@@ -54,7 +56,8 @@ LARGE_RETURNS = f"count(CASE WHEN chars > {limits.FLAG_RETURN_CHARS} THEN 1 END)
 """The column of red flags among the calls of tools that are grouped."""
 
 CONTEXT_FLAGS = f"""
-    sum(items_n > {limits.FLAG_ITEMS_INJECTED}) + sum(chars > {limits.FLAG_CONTEXT_CHARS}) AS flags
+    sum(items_n > {limits.FLAG_ITEMS_INJECTED}) + sum(chars > {limits.FLAG_CONTEXT_CHARS})
+        + sum(coalesce(l2_budget, 0) > {limits.CONTEXT_L2_CHARS}) AS flags
 """
 """The column of red flags among the contexts that are grouped."""
 
@@ -79,6 +82,9 @@ FROM contexts WHERE items_n > {limits.FLAG_ITEMS_INJECTED}
 UNION ALL
 SELECT run, 'context_size', chars, {limits.FLAG_CONTEXT_CHARS}, from_seq, NULL
 FROM contexts WHERE chars > {limits.FLAG_CONTEXT_CHARS}
+UNION ALL
+SELECT run, 'l2_budget', l2_budget, {limits.CONTEXT_L2_CHARS}, from_seq, NULL
+FROM contexts WHERE l2_budget > {limits.CONTEXT_L2_CHARS}
 """
 
 LEAKAGE_PAGES = PagedView(
@@ -124,7 +130,7 @@ LEAKAGE_PAGES = PagedView(
 
 LEAKAGE = Projection(
     name="leakage",
-    version=1,
+    version=2,
     title="What tools, contexts and steps put before the model, with red flags",
     handlers={ToolCalled: record_call, ContextBuilt: record_context, StepTaken: record_step},
     tables=(TOOL_CALLS, CONTEXTS, STEP_SIZES),

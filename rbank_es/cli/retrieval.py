@@ -99,9 +99,9 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
     that should be given nothing, and both kinds are needed. The floor is chosen on one half of the cases: believe the
     other. Shares with 95 % intervals (Wilson): of the given items, those that help (precision); of the related cases,
     those given an item that helps (coverage); of the unrelated ones, those given anything (disturbed). Nothing is
-    written.
+    written. Fitted is `coverage` alone: hybrid-1 finds items by `cosine` too, which `retrieval compare` tries.
     """
-    from rbank_es.policies import Bm25V2
+    from rbank_es.policies import Bm25V2, HybridV1
 
     opened, point = open_at(bank)
     with opened, view_at(opened, opened.resolve(point)) as view:
@@ -120,6 +120,11 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
 
         found = calibrate_floor(cases, measure, precision)
     told = f"rbank-es policy {opened.name} --set retrieval.coverage={found.best.coverage:g}"
+    if isinstance(policy, HybridV1) and policy.cosine < 1:
+        warn(
+            f"items also pass by cosine ({policy.cosine:g} or more), which isn't fitted: try others with "
+            "rbank-es retrieval compare"
+        )
     if as_json:
         echo_json({"bank": opened.name, "cases": len(cases), "precision": precision, "calibration": found, "set": told})
         return

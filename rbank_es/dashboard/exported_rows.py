@@ -28,7 +28,7 @@ TABLES = {
     "lm_calls": ("run", "role", "tokens_in", "tokens_out", "cost_usd"),
     "run_steps": ("run", "step"),
     "tool_calls": ("run", "tool", "chars", "truncated", "failed"),
-    "contexts": ("run", "chars", "items_n"),
+    "contexts": ("run", "chars", "items_n", "l2_budget"),
     "step_sizes": ("run", "stdout_chars", "prompt_chars", "variables_n", "variables_chars"),
     "candidates": ("text", "extraction", "place", "item", "title", "desc", "content", "tags_json", "src", "polarity",
         "erased"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rbank_es import Bank
@@ -92,6 +93,17 @@ def test_a_bad_file_of_cases_is_refused_with_what_to_do(place: Path, tmp_path: P
     (tmp_path / "cases.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))
     told = run("retrieval", "calibrate", "./bank", "--cases", tmp_path / "cases.jsonl", cwd=place, code=2)
     assert why in told.err and "Traceback" not in told.err and "\x1b" not in told.err
+
+
+@pytest.mark.slow
+def test_a_calibration_says_that_it_fits_no_cosine(place: Path, tmp_path: Path) -> None:
+    kinds = {(each.half, bool(each.relevant)): each for each in read_cases(Path(CASES).read_bytes())}
+    (tmp_path / "cases.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, kinds.values())))
+    asked = ("retrieval", "calibrate", "./bank", "--cases", tmp_path / "cases.jsonl", "--json")
+    assert "cosine" not in run(*asked, cwd=place).err
+    with Bank.open(place / "bank") as bank, bank.copy(into=tmp_path / "bank") as copied:
+        copied.set_policies({"retrieval": {"name": "hybrid", "version": 1, "model": "m", "cosine": 0.8}})
+    assert "pass by cosine (0.8 or more), which isn't fitted" in run(*asked, cwd=tmp_path).err
 
 
 @pytest.mark.slow

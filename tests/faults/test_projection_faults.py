@@ -136,7 +136,7 @@ def test_another_version_rebuilds_that_projection_alone(models: ReadModels) -> N
         tables = '["old_leakage","tool_calls","contexts","step_sizes"]'
         connection.execute("UPDATE checkpoints SET objects = ? WHERE projection = 'leakage'", (tables,))
     applied = models.catch_up(LOG)
-    assert applied.rebuilt == {"leakage": "it was built by version 0, this is version 1"}
+    assert applied.rebuilt == {"leakage": "it was built by version 0, this is version 2"}
     assert models.path.stat().st_ino != inode
     assert_sound(models)
     with closing(sqlite3.connect(models.path)) as connection, pytest.raises(sqlite3.OperationalError):

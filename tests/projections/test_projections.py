@@ -23,6 +23,7 @@ from rbank_es.events import (
     Event,
     Hit,
     JudgmentOverruled,
+    LayerUse,
     LmCalled,
     MemoriesConsolidated,
     MemoriesExtracted,
@@ -77,7 +78,7 @@ def consolidated(extraction: str, *decisions: tuple[str, Item, tuple[Item, ...]]
 STORY: list[Event] = stamped(
     [
         RunStarted(run="a", task="Which taxa?", ontology="uniprot", executor="rlm", iterations_max=9),  # 1
-        ContextBuilt(run="a", chars=5_000, items=()),
+        ContextBuilt(run="a", chars=5_000, layers=(LayerUse(layer="L2", chars=0, budget=600),), items=()),
         ToolCalled(run="a", tool="sparql_query", chars=300, step=1),
         ToolCalled(run="a", tool="sparql_query", chars=1_500, step=1, truncated=True),
         ToolCalled(run="a", tool="mem_get", step=2, error_code="timeout"),  # 5
@@ -91,7 +92,12 @@ STORY: list[Event] = stamped(
         consolidated("e1", ("add", LIMIT, ()), ("add", GUESS, ())),
         RunStarted(run="b", task="Which labels?"),
         MemoriesRetrieved(id="r1", run="b", k=2, policy="bm25-1", hits=(Hit(id=LIMIT.id, rank=1, score=-1.0),)),  # 15
-        ContextBuilt(run="b", chars=100, items=(LIMIT.id, GUESS.id, "x", "y")),
+        ContextBuilt(
+            run="b",
+            chars=100,
+            layers=(LayerUse(layer="L0", chars=9, budget=900), LayerUse(layer="L2", chars=9, budget=601)),
+            items=(LIMIT.id, GUESS.id, "x", "y"),
+        ),
         MemoriesRead(run="b", ids=(LIMIT.id,), how="get", chars=90),
         MemoriesRead(run="a", ids=(GUESS.id,), how="quote", chars=9),
         RunFinished(run="b", outcome="failed", iterations=3, lm_calls=4, tokens_in=7, error="it broke"),
@@ -180,7 +186,7 @@ def test_leakage_is_measured_per_run_and_tool(models: ReadModels) -> None:
     a, b = rows(models, "leakage_by_run", run="a")[0], rows(models, "leakage_by_run", run="b")[0]
     sizes = ("total_chars_returned", "max_single_return", "large_returns", "tool_calls", "red_flags")
     assert part(a, *sizes) == (1_800, 1_500, 1, 3, 2)
-    assert part(b, *sizes) == (0, 0, 0, 0, 1)
+    assert part(b, *sizes) == (0, 0, 0, 0, 2)
     steps = ("stdout_chars", "variables_n", "variables_chars", "prompt_chars_max", "iterations")
     assert part(a, *steps) == (42, 3, 70, 1_200, 2)
     assert part(b, *steps) == (None, None, None, None, 3)
@@ -200,6 +206,7 @@ def test_red_flags_name_value_threshold_and_place(models: ReadModels) -> None:
         "single_return": ("a", 1_500, 1_000, 4, "sparql_query"),
         "context_size": ("a", 5_000, 4_000, 2, None),
         "items_injected": ("b", 4, 3, 16, None),
+        "l2_budget": ("b", 601, 600, 16, None),
     }
 
 
@@ -393,7 +400,8 @@ def test_checkpoints_reach_the_end_of_the_log_even_where_nothing_is_relevant(tmp
     points = models.checkpoints()
     assert points.keys() == {projection.name for projection in all_projections()}
     line = sha256(*log.lines(after=24)).hexdigest()
-    assert {(point.position, point.line, point.version) for point in points.values()} == {(25, line, 1)}
+    reached = {(name, point.position, point.line, point.version) for name, point in points.items()}
+    assert reached == {(each.name, 25, line, each.version) for each in all_projections()}
     assert log.synced > 0
 
 

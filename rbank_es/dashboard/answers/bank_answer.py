@@ -48,6 +48,7 @@ FLAGS = {
     "return_chars": limits.FLAG_RETURN_CHARS,
     "items_injected": limits.FLAG_ITEMS_INJECTED,
     "context_chars": limits.FLAG_CONTEXT_CHARS,
+    "l2_chars": limits.CONTEXT_L2_CHARS,
 }
 """What is flagged as leakage, over these limits."""
 

@@ -9,7 +9,7 @@ from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut, listed
 
 GROUPS = ("tool", "run", "flag")
-FLAGS = ("single_return", "items_injected", "context_size")
+FLAGS = ("single_return", "items_injected", "context_size", "l2_budget")
 RUN_SORTS = {
     **{
         name: name

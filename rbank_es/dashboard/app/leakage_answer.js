@@ -9,7 +9,7 @@ const SORTS = [
   "total_chars_returned", "max_single_return", "large_returns", "stdout_chars", "variables_n", "variables_chars", "subcalls",
   "memory_items_injected", "context_size", "prompt_chars_max", "iterations", "tool_calls", "red_flags", "started",
 ];
-const KINDS = ["single_return", "items_injected", "context_size"];
+const KINDS = ["single_return", "items_injected", "context_size", "l2_budget"];
 
 export function leakageAnswer(bank, position, asked) {
   const by = asked.by || "tool";

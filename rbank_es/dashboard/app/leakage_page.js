@@ -20,10 +20,10 @@ export const leakagePage = {
   ],
 };
 
-const NAMES = { single_return: "Large return", items_injected: "Items injected", context_size: "Large context" };
+const NAMES = { single_return: "Large return", items_injected: "Items injected", context_size: "Large context", l2_budget: "Large L2 budget" };
 
 function figures(counts, limits) {
-  const about = { single_return: `one call returned over ${count(limits.return_chars)}`, items_injected: `more than ${count(limits.items_injected)} items in a context`, context_size: `a context over ${count(limits.context_chars)}` };
+  const about = { single_return: `one call returned over ${count(limits.return_chars)}`, items_injected: `more than ${count(limits.items_injected)} items in a context`, context_size: `a context over ${count(limits.context_chars)}`, l2_budget: `layer L2 allowed over ${count(limits.l2_chars)}` };
   const one = (kind) => h("div", { key: kind }, h("dt", null, NAMES[kind]), h("dd", { class: "value" }, count(counts[kind])), h("dd", null, about[kind]));
   return h("dl", { class: "figures" }, Object.keys(NAMES).map(one));
 }

@@ -37,7 +37,7 @@ function isLarge(bank, row) {
 
 /** Return the red flags of a run, by the names of the view `red_flags`. */
 export function flagsOf(bank, run, position) {
-  const { return_chars, items_injected, context_chars } = bank.data.flags;
+  const { return_chars, items_injected, context_chars, l2_chars } = bank.data.flags;
   const tools = rowsUpto(bank.ofRun.tools.get(run), position);
   const contexts = rowsUpto(bank.ofRun.contexts.get(run), position);
   const flag = (name, column, threshold, tool) => (row) => ({ run, flag: name, value: row[column], threshold, seq: row.from_seq, tool: tool ? row.tool : null });
@@ -45,5 +45,6 @@ export function flagsOf(bank, run, position) {
     ...tools.filter((row) => isLarge(bank, row)).map(flag("single_return", "chars", return_chars, true)),
     ...contexts.filter((row) => row.items_n > items_injected).map(flag("items_injected", "items_n", items_injected)),
     ...contexts.filter((row) => row.chars > context_chars).map(flag("context_size", "chars", context_chars)),
+    ...contexts.filter((row) => row.l2_budget > l2_chars).map(flag("l2_budget", "l2_budget", l2_chars)),
   ];
 }

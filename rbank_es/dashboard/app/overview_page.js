@@ -55,7 +55,7 @@ function keyFigures({ learning, scoring, items, flags }, { bank }) {
     figure("Judged a success", learning.judged ? learning.successes : null, learning.judged, `first half ${half(early)}, second half ${half(late)}`),
     figure("Right by the score", scoring.scored ? scoring.successes : null, scoring.scored, `${count(bank.counts.runs - scoring.scored)} not scored`),
     figure("Active items", items.active ?? 0, all, ended.join(", ") || "none ended"),
-    figure("Red flags", flags, null, "returns, contexts and injections over their limits"),
+    figure("Red flags", flags, null, "returns, contexts, injections and budgets over their limits"),
   );
 }
 

@@ -75,7 +75,8 @@ function judged(bank, run, position) {
 export function flagCount(tools, contexts, flags) {
   const large = tools.filter((row) => (row.chars ?? 0) > flags.return_chars).length;
   const crowded = contexts.filter((row) => row.items_n > flags.items_injected).length;
-  return large + crowded + contexts.filter((row) => row.chars > flags.context_chars).length;
+  const over = (row) => (row.chars > flags.context_chars) + (row.l2_budget > flags.l2_chars);
+  return large + crowded + contexts.reduce((sum, row) => sum + over(row), 0);
 }
 
 /** Return the sum of a column, of rows that recorded it; null where none did. */
