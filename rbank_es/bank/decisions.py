@@ -216,7 +216,7 @@ class Latest(ProcessCache):
             self._revision += 1
 
     def _indexed(self) -> KnownItems:
-        """Return the items of the state, those that changed since the last time indexed anew."""
+        """Return the items of the state, after indexing those that changed since the last time again."""
         self._known.update(self._live.state, self._unindexed)
         self._unindexed.clear()
         return self._known

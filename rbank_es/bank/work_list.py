@@ -58,7 +58,7 @@ class CandidateIndex:
         self._opposing: defaultdict[str, list[Pair]] = defaultdict(list)
 
     def take(self, state: State) -> None:
-        """Take the candidates that came since the last time. Begin anew after an erasure."""
+        """Take the candidates that came since the last time. Start over after an erasure."""
         if len(state.candidates) > self._done:
             self._found.clear()
             self._kept = 0

@@ -14,9 +14,10 @@ from http.cookies import CookieError, SimpleCookie
 from rbank_es.bank import Bank
 from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
+from rbank_es.dashboard.app_script import app_page, page_policy
 from rbank_es.dashboard.http_request import PageRequest, Refused
 from rbank_es.dashboard.http_response import PageResponse, json_response, refusal
-from rbank_es.dashboard.served_page import served_page
+from rbank_es.dashboard.page_text import element
 from rbank_es.errors import (
     AmbiguousId,
     BadInput,
@@ -166,3 +167,14 @@ def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
             again = whole_command("project", [argument], "--rebuild")
             return 503, f"the read models can't be used; make them again with: {again}"
     return 503, "the bank can't answer this"
+
+
+SOURCE = "'self'"
+
+
+def served_page(bank: Bank) -> tuple[str, str]:
+    """Return the HTML of the page of a bank, and the policy under which a browser shows it."""
+    without_script = element("noscript", "This page needs JavaScript; rbank-es dashboard writes one that has tables.")
+    body = element("main", element("p", "Loading…"), without_script)
+    # Only the header may name who frames the page.
+    return app_page(bank.name, body, connect=SOURCE), f"{page_policy(SOURCE)}; frame-ancestors 'none'"

@@ -1,4 +1,4 @@
-"""Reports: the files that say what came of an experiment, each a pure function of its data.
+"""Reports: the files with the outcome of an experiment, each a pure function of its data.
 
     results/runs.jsonl, results/runs.csv    a row for each run
     results/conditions.json                 metrics, contrasts, curves; trials and runs left out

@@ -24,7 +24,7 @@ BANKS, CUT, RATINGS = "banks", "cut", "ratings"
 
 
 class TrialPlace(NamedTuple):
-    """Where a trial's bank stands in the folder of an experiment, and the banks that it was cut off from."""
+    """The place of a trial's bank in the folder of an experiment, and the banks that it was cut off from."""
 
     folder: Path
     trial: Trial

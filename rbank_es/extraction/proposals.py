@@ -161,7 +161,7 @@ _MERGE_NEIGHBOURS = 5
 _MERGE_SHOWN_CHARS = 600
 
 PROPOSER = "merge-proposer-1"
-"""Who proposed, in the events: the model's name stands in `lm_called`."""
+"""The author that the events name; `lm_called` has the model's name."""
 
 _INSTRUCTIONS = """
 A memory of reusable lessons is given new candidates. For each candidate, items of the memory that are about the same

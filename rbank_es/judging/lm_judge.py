@@ -38,7 +38,7 @@ LEANINGS: dict[Strictness, str] = {
     "lenient": "Be lenient. Say success where a reasonable reader would take the answer for what was asked, even if "
     "some of it is missing or added, or its form is another one. In doubt, say success.",
 }
-"""What the model is told about doubtful cases, by the policy's setting. Another wording is another version."""
+"""The instruction about doubtful cases, by the policy's setting. Another wording is another version."""
 
 NONE = "none"
 """The text of an empty field: to a model, a field with no text looks like a mistake."""

@@ -28,7 +28,7 @@ PROPOSED_BY: dict[str, Origin] = {AGENT_WORDS: "agent", TOOL_QUERIES: "query"}
 
 
 def origin_of(extraction: MemoriesExtracted) -> Origin:
-    """Return whence the candidates of an extraction come."""
+    """Return the origin of an extraction's candidates."""
     if extraction.extractor in PROPOSED_BY:
         return PROPOSED_BY[extraction.extractor]
     # A person's items may have any source, so a kind alone doesn't tell that a run taught them.

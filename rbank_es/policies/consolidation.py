@@ -215,7 +215,7 @@ class Merge(Dedup, frozen=True, kw_only=True):
                 return made(action=proposal.action, targets=targets, reason=PROPOSED)
             if proposal.action == "skip":
                 return made(action="skip", targets=targets[:1], reason=PROPOSED)
-        # By name, because a struct class that is made anew for its slots loses the cell of `super()`.
+        # By name, because a struct class that is made again for its slots loses the cell of `super()`.
         return Dedup.settle(self, made, candidate, known, proposal)
 
 

@@ -90,7 +90,7 @@ class MemoryFacts(ABC):
         """Take what became of an item at a position; an id that never was anything but unsupported is no item."""
 
     def supported(self, entry: ItemState, made: PairState) -> ItemState | None:
-        """Return an item with the support of one more candidate; None where its state has to be derived anew."""
+        """Return an item with the support of one more candidate; None where its state must be derived again."""
         if entry.state != "active" or entry.vouched:
             return None
         domains = tuple(sorted({*(entry.domains or ("",)), made.domain}))
@@ -120,7 +120,7 @@ class MemoryFacts(ABC):
         return None if found is None else found.verdict
 
     def settle(self, ids: Iterable[str], seq: int) -> None:
-        """Derive the states of items anew, after the facts about them changed at a position."""
+        """Derive the states of items again, after the facts about them changed at a position."""
         for id in ids:
             record = self.records.get(id)
             made = None if record is None else standing_of(id, record, self.pairs, self.extractions)
@@ -133,7 +133,7 @@ class MemoryFacts(ABC):
         return dict.fromkeys((known.item, *known.targets))
 
     def flip(self, extraction: str, seq: int, cause: str) -> None:
-        """Derive anew whether an extraction stands, and what follows for items."""
+        """Derive again whether an extraction stands, and the consequences for items."""
         known = self.extractions.get(extraction)
         if known is None or stands(known, self.verdict_of) == known.stands:
             return

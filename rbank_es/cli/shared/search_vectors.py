@@ -1,4 +1,4 @@
-"""Vectors for the searches of a command that runs agents, and what its user is told of those that are missing."""
+"""Vectors for the searches of a command that runs agents, and the warning about those that are missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FALLBACKS = {
 
 
 def fallback_note(code: str) -> str:
-    """Return what a person is told of a fallback that a retrieval records."""
+    """Return the warning about a fallback that a retrieval records."""
     return _FALLBACKS.get(code, f"another ranking took the policy's place: {code}")
 
 

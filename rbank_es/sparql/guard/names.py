@@ -122,7 +122,7 @@ def _loose(expression: tree.Expression) -> Iterator[tree.Variable]:
 
 
 def _refuse_labels(parsed: ParsedQuery) -> None:
-    """Raise for a blank node's label that stands in two basic graph patterns."""
+    """Raise for a blank node's label that is in two basic graph patterns."""
     homes: dict[str, tuple[int, int]] = {}
     for group in parsed.tree.groups:
         part = 0  # A filter amid triples doesn't end their basic graph pattern (SPARQL 1.1, 5.1.1).
