@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
+from itertools import product
+from statistics import fmean as mean
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +13,8 @@ import msgspec
 import pytest
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments.simulated.study import MARK, StudyResult, run_study, study_named
+from rbank_es.experiments.simulated.study import MARK, CellResult, StudyResult, run_study, study_named
+from rbank_es.experiments.statistics import differences, interval
 from tests.test_docs import ROOT
 
 STUDIES = ROOT / "docs" / "studies"
@@ -88,6 +91,53 @@ def test_plots_and_tables_are_those_of_the_kept_results() -> None:
         assert (STUDIES / name).read_text(encoding="utf-8") == content, (
             f"{name}: python docs/studies/make_studies.py draw"
         )
+
+
+def test_what_the_pages_say_in_words_is_what_the_kept_results_give() -> None:
+    """Differences are paired by repetition: a mean with the half of its 95 % t interval, as the pages round them."""
+    pytest.importorskip("scipy")
+    bank, repairs, said = kept("poisoned-bank"), kept("repair"), " ".join(page("poisoned-bank") + page("repair"))
+
+    def cell(name: str = "append", checks: int = 0, **factors: Any) -> CellResult:
+        return bank.cell(bank=name, **{"false_failure": 0.3, "checks": checks, **factors})
+
+    def added(checks: int, pick: str, people: float = 0.0) -> list[float]:
+        """What so many checks add to the gain, for both banks and judges."""
+        judges = ({"false_success": one, "false_failure": other} for one, other in ((0.14, 0.25), (0.5, 0.3)))
+        return [
+            mean(cell(name, checks, pick=pick, people=people, **judge).gain) - mean(cell(name, **judge).gain)
+            for name, judge in product(("append", "dedup"), judges)
+        ]
+
+    def skill(name: str, at: int) -> tuple[float, ...]:
+        life = repairs.cell(repair=f"all checked{name}, people err, better judge")
+        return tuple(curve[at] for curve in life.curve)
+
+    praised = bank.cell(bank="append", false_success=1.0, false_failure=0.0, checks=0)
+    assert f"still +{mean(praised.gain):.2f}".replace("0.", ".") in said
+    assert f"{100 * mean(praised.hurt):.0f} % of the families" in said
+    missing = {"false_success": 0.0, "false_failure": 0.6}
+    for words, first, second in (
+        ("costs .04 ± .02", cell("append, bounded", false_success=0.0).gain, cell(false_success=0.0).gain),
+        ("costs .03 ± .01", cell("dedup, by support", **missing).gain, cell(**missing).gain),
+        ("is .02 ± .02", skill(" twice", -1), skill("", -1)),
+        (".01 ± .01 lower", skill(" and vouched", -1), skill("", -1)),
+    ):
+        found = interval(differences(first, second))
+        assert found is not None and found.high is not None and found.high < 0
+        assert f"{-found.mean:.2f} ± {found.high - found.mean:.2f}".replace("0.", ".") in words and words in said
+    for name in (" twice", " and vouched"):
+        at_once = interval(differences(skill(name, 1), skill("", 1)))
+        assert at_once is not None and at_once.low is not None and at_once.high is not None
+        assert at_once.low < 0 < at_once.high
+    assert {round(each, 2) for each in added(12, "review")} == {0.01, 0.02} and "12 add .01 to .02 by review" in said
+    assert {round(each, 2) for each in added(12, "random")} == {0.0, 0.01} and ".00 to .01 at random" in said
+    parts = [sum(added(24, pick, people=0.2)) / sum(added(24, pick)) for pick in ("review", "random")]
+    assert 0.5 < parts[0] < 0.6 and 0.75 < parts[1] < 0.85
+
+
+def page(name: str) -> list[str]:
+    return (STUDIES / f"{name}.md").read_text(encoding="utf-8").split()
 
 
 def test_what_a_study_lacks_is_refused() -> None:
