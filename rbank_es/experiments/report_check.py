@@ -7,7 +7,7 @@ don't get again, as far as the source is at hand, and else by the digest of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import zip_longest
@@ -19,12 +19,14 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogError, RBankError, message_of
+from rbank_es.events.run_events import Trial
+from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.ratings import ratings_place
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
 from rbank_es.experiments.score_check import score_differences
-from rbank_es.experiments.trial_place import DEFINITION, RATINGS, TrialPlace, read_part
+from rbank_es.experiments.trial_place import BANKS, DEFINITION, RATINGS, TrialPlace, base_place, directory, read_part
 from rbank_es.log import Head
 from rbank_es.loop.resources import origin
 from rbank_es.system.files import kind_of
@@ -134,12 +136,32 @@ def _log_differences(
     heads = {each.place: each.head for each in recorded.trials}
     planned = trials(head.experiment)
     yield from _log_difference(lambda: ratings_place(folder), RATINGS, recorded.ratings)
+    common = _common_head(folder, planned)
+    yield from _log_difference(lambda: directory(folder / BANKS, base_place(folder)), f"{BANKS}/{BASE}", common)
     for done, trial in enumerate(planned, 1):
         place = TrialPlace(folder, trial)
         name = str(place.bank.relative_to(folder))
         yield from _log_difference(lambda place=place: place.found_bank, name, heads.get(name, ""))  # type: ignore[misc]
         if progress is not None:
             progress(done, len(planned))
+
+
+def _common_head(folder: Path, planned: Sequence[Trial]) -> str:
+    """Return the head of the common bank as the first trial that can be read has it; empty if none can."""
+    for place in (TrialPlace(folder, trial) for trial in planned):
+        with suppress(RBankError, OSError):
+            base, path = directory(folder / BANKS, base_place(folder)), place.found_bank
+            if base is not None and path is not None:
+                with Bank.open(base) as common, Bank.open(path) as bank:
+                    return _forked_from(bank, common.id)
+    return ""
+
+
+def _forked_from(bank: Bank, id: str) -> str:
+    """Return the head at which a bank was forked from one of this id, else from its first ancestor."""
+    ancestors = bank.log.ancestors()
+    forked = next((each for each in ancestors if each.bank == id), next(iter(ancestors), None))
+    return str(bank.head(forked.upto)) if forked is not None else ""
 
 
 def _log_difference(find: Callable[[], Path | None], name: str, recorded: str) -> Iterator[ReportDifference]:

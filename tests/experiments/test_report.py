@@ -284,6 +284,17 @@ def change_event(folder: Path) -> None:
     changed(folder, str(last.relative_to(folder)), '"verdict":"success"', '"verdict":"failure"')
 
 
+def change_base(folder: Path) -> None:
+    """The bank from which all trials were forked: a guide in it, and its cost, are in the report."""
+    log = max((folder / "banks" / "base").glob("*.jsonl"))
+    changed(folder, str(log.relative_to(folder)), '"purpose":"base"', '"purpose":"best"')
+
+
+def replace_base(folder: Path) -> None:
+    shutil.rmtree(folder / "banks" / "base")
+    Bank.create(folder / "banks" / "base", purpose="base").close()
+
+
 def append_event(folder: Path) -> None:
     with Bank.open(folder / LOG) as bank:
         bank.append(
@@ -314,6 +325,8 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "the suite": (change_of(SUITE, "What is 1?", "What is 11?"), "the suite has the digest"),
     "a run removed from the log": (remove_last_run, "banks/with/o1-r0, its end: 9 events are missing"),
+    "a byte of the common bank": (change_base, "banks/base"),
+    "another common bank": (replace_base, "banks/base, "),
     "an event added": (append_event, "banks/with/o1-r0, its end: 1 events came later"),
     "a bank removed": (lambda folder: shutil.rmtree(folder / LOG), "banks/with/o1-r0, the log: it is missing"),
     "a row": (
