@@ -51,6 +51,12 @@ def test_a_canonical_bank_has_nothing_due(bank: Bank) -> None:
     assert every.canonical and every.refolded and every.decided == 1
 
 
+def test_making_all_decisions_again_tells_how_far_it_is(bank: Bank) -> None:
+    told: list[tuple[int, int]] = []
+    bank.verify(decisions=True, progress=lambda done, total: told.append((done, total)))
+    assert (0, 1) in told
+
+
 def test_a_verdict_whose_consequences_are_not_recorded_is_named_until_somebody_corrects(bank: Bank) -> None:
     twin = bank.remember("Ask for its classes first", "one two three four", src="success")
     assert twin.action == "skip"

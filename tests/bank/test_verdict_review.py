@@ -18,6 +18,7 @@ from rbank_es.bank.error_model import (
     LEAST_PROBABILITY,
     PRIORS,
     SPREADS,
+    SURE_PRIOR,
     ErrorModel,
     Opinion,
     fitted,
@@ -217,6 +218,14 @@ def test_a_verdict_that_its_judge_took_back_is_no_opinion() -> None:
 def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:
     assert {kind for kind, _ in PRIORS} == {"lm", "check", "gold", "human"} and len(PRIORS) == 8
     assert all(0 <= prior < 1 for prior in PRIORS.values())
+
+
+def test_only_a_check_that_is_sure_of_a_failure_is_believed_more_than_others() -> None:
+    check = replace(opinion(), judge="check-1", kind="check", verdict="failure", sure=True)
+    others = (replace(check, sure=False), replace(opinion(), verdict="failure", sure=True))
+    assert fitted_to([[check]]).error(check) == pytest.approx(SURE_PRIOR)
+    for other in others:
+        assert fitted_to([[other]]).error(other) == pytest.approx(PRIORS[other.kind, "failure"])
 
 
 # ---------------------------------------------------------------- the weight

@@ -248,6 +248,21 @@ class TestDamage:
         assert before.endswith(b"\n") and caught.value.line == before.count(b"\n") + 1
         assert b'"seq":3,' in line.partition(b"\n")[0]
 
+    def test_a_text_that_a_closed_segment_holds_is_written_again_into_the_next(
+        self, tmp_path: Path, monkeypatch: Any, short_texts: None
+    ) -> None:
+        """A writer that knows a text from a segment that another one closed doesn't refer to it there."""
+        one = create(tmp_path / "bank")
+        text, other = "known to the first writer " * 9, FileLog.open(tmp_path / "bank")
+        one.append([note(text)])
+        monkeypatch.setattr(limits, "SEGMENT_BYTES", 100)
+        other.append([note("begins the next segment " * 99)])
+        monkeypatch.undo()
+        monkeypatch.setattr(limits, "INLINE_TEXT_BYTES", 40)
+        one.append([note(text)])
+        assert text.encode() in active(tmp_path / "bank").read_bytes()
+        assert texts_in(FileLog.open(tmp_path / "bank"))[-1] == text
+
     def test_retry_that_meets_damage_says_so_at_once(self, tmp_path: Path) -> None:
         """A writer that finds damage while it holds the lock raises it, and doesn't wait for itself."""
         place = tmp_path / "bank"

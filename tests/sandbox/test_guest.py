@@ -257,6 +257,10 @@ def test_the_last_expression_is_the_value_also_after_a_future_import(workspace: 
     assert outcome["value"] == "done"
 
 
+def test_a_step_has_no_future_imports_but_its_own(workspace: guest.Workspace) -> None:
+    assert step(workspace, "def f(x: int): pass\nf.__annotations__['x'] is int")["value"] == "True"
+
+
 def test_given_variables_are_set_before_the_code_runs(workspace: guest.Workspace) -> None:
     assert step(workspace, "x, y", x="float('inf')", y="{'a': None}")["value"] == "(inf, {'a': None})"
 

@@ -18,6 +18,8 @@ from rbank_es.errors import QueryRefused
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.guard.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
+from rbank_es.sparql.parser import tree
+from rbank_es.sparql.parser.query import parse_query
 
 T = TypeVar("T")
 GRAPHS = frozenset({"http://ex/g", "http://ex/dir/h", "file:///data.ttl"})
@@ -33,6 +35,16 @@ def refusal(query: str, surroundings: Surroundings = LOCAL) -> QueryRefused:
     with pytest.raises(QueryRefused) as refused:
         check(query, surroundings, 10)
     return refused.value
+
+
+def test_a_list_is_the_triples_that_it_stands_for() -> None:
+    where = parse_query("SELECT * { (1 2) ?p ?o }").tree.body.where
+    found = [each for each in where.elements if isinstance(each, tree.Triple)] if where else []
+    names = [each.predicate.iri.iri[-5:].lstrip("#") for each in found if isinstance(each.predicate, tree.PathStep)]
+    one, two = found[0].subject, found[1].subject
+    assert names == ["first", "first", "rest", "rest"] and found[-1].subject == one
+    assert (found[2].subject, found[2].object, found[3].subject) == (one, two, two)
+    assert isinstance(found[3].object, tree.Iri) and found[3].object.iri.endswith("#nil")
 
 
 # Names
@@ -444,6 +456,8 @@ def test_the_worst_queries_take_less_than_a_second(query: str) -> None:
 def test_the_second_parser_can_be_used_by_threads_that_are_all_the_first() -> None:
     code = """
 import threading, sys
+from rbank_es.sparql.parser import tree
+from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.guard.guard import read_by_rdflib
 texts = [f"SELECT ?x {{ ?x a <e:{n}> ; <e:p> 'a'@en, 1.5, -{n}, true, [], (1 _:b) }} LIMIT {n}" for n in range(16)]
 found = []
