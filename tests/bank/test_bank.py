@@ -288,7 +288,9 @@ class TestTime:
         with pytest.raises(BadInput, match="--force"):
             lively.replay(into=into)
         assert into.read_bytes() == before
+        opened = len(list(Path("/proc/self/fd").iterdir()))
         lively.replay(into=into, force=True)
+        assert len(list(Path("/proc/self/fd").iterdir())) == opened
         with pytest.raises(BadInput, match="not a directory"):
             lively.replay(into=tmp_path / "none" / "file")
 

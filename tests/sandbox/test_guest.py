@@ -259,6 +259,8 @@ def test_the_last_expression_is_the_value_also_after_a_future_import(workspace: 
 
 def test_a_step_has_no_future_imports_but_its_own(workspace: guest.Workspace) -> None:
     assert step(workspace, "def f(x: int): pass\nf.__annotations__['x'] is int")["value"] == "True"
+    step(workspace, "def g(x: int): pass\nthere = g.__annotations__")
+    assert step(workspace, "there['x'] is int")["value"] == "True"
 
 
 def test_given_variables_are_set_before_the_code_runs(workspace: guest.Workspace) -> None:
