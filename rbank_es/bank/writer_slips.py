@@ -161,21 +161,15 @@ class _Seen:
     def slips(self) -> Iterator[Slip]:
         # At the end, because an import may bring a run after its judgment.
         yield from self._found
-        for seq, run in self._judged:
-            if run not in self._runs:
-                yield Slip(kind="unknown-run", seq=seq, name=run)
-        for seq, judgment in self._overruled:
-            if judgment not in self._judgments:
-                yield Slip(kind="unknown-judgment", seq=seq, name=judgment)
-        for item, seq in self._used.items():
-            if item not in self._items:
-                yield Slip(kind="unknown-item", seq=seq, name=item)
-        for seq, artifact in self._given:
-            if artifact not in self._artifacts:
-                yield Slip(kind="unknown-artifact", seq=seq, name=artifact)
-        for seq, extraction in self._meant:
-            if extraction not in self._extractions:
-                yield Slip(kind="unknown-extraction", seq=seq, name=extraction)
+        checked: tuple[tuple[SlipKind, Iterable[tuple[int, str]], set[str]], ...] = (
+            ("unknown-run", self._judged, self._runs),
+            ("unknown-judgment", self._overruled, self._judgments),
+            ("unknown-item", ((seq, item) for item, seq in self._used.items()), self._items),
+            ("unknown-artifact", self._given, self._artifacts),
+            ("unknown-extraction", self._meant, self._extractions),
+        )
+        for kind, named, known in checked:
+            yield from (Slip(kind=kind, seq=seq, name=name) for seq, name in named if name not in known)
         for correction, seq in self._parts.items():
             yield Slip(kind="unfinished-correction", seq=seq, name=correction)
 

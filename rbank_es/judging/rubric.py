@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, JudgeFailed, LmFailed
+from rbank_es.errors import JudgeFailed, LmFailed
 from rbank_es.judging.lm_judge import LOST, within
 from rbank_es.judging.verdict import bounded
 from rbank_es.models.adapter import unmarked
@@ -139,11 +139,3 @@ def read_rating(reply: str, rubric: Rubric) -> tuple[dict[str, int], str] | str:
         return f"each of {', '.join(rubric.criteria)} must have a whole number from 0 to {MOST}"
     reason = found["reason"] if isinstance(found.get("reason"), str) else text[end:]
     return scores, reason.replace("[[ ## reason ## ]]", "").replace("[[ ## completed ## ]]", "").strip(" `\n")
-
-
-def rubric_named(subject: str) -> Rubric:
-    """Return the rubric of a subject. Raises `BadInput` for an unknown one."""
-    found = next((rubric for name, rubric in RUBRICS.items() if name == subject), None)
-    if found is None:
-        raise BadInput(f"there is no rubric for {subject!r}; there are: {', '.join(RUBRICS)}")
-    return found
