@@ -73,11 +73,9 @@ def searched(place: Path, tables: Tables, query: str = "which lamps?") -> Any:
     return [(hit["id"], round(hit["score"], 6)) for hit in hits]
 
 
-def given_unasked(place: Path, tables: Tables) -> str:
+def given_unasked(place: Path, tables: Tables, task: str = "lamps") -> str:
     made(place, tables, *LAMPS)
-    return run(
-        "context", "./bank", "--ont", "lights", "--task", "lamps", "--no-l0", "--no-l1", "--no-l3", cwd=place
-    ).out
+    return run("context", "./bank", "--ont", "lights", "--task", task, "--no-l0", "--no-l1", "--no-l3", cwd=place).out
 
 
 def proven(place: Path, tables: Tables) -> Any:
@@ -267,8 +265,9 @@ UNFLOORED: Tables = {"retrieval": {"coverage": 0, "share_of_best": 0}}
 BY_WORDS = (
     RETRIEVAL
     | {"weights": Scenario([1, 1, 1, 1], searched), "parts": Scenario(0, searched)}
-    | {"coverage": Scenario(0, searched), "strangers": Scenario(0, searched)}
-    | {"share_of_best": Scenario(0, given_unasked), "unknown_names": Scenario(0, searched)}
+    | {"coverage": Scenario(0, partial(searched, query="lamps of harbours")), "strangers": Scenario(0, searched)}
+    | {"unknown_names": Scenario(0, partial(searched, query="which lamps of Kalmar?"))}
+    | {"share_of_best": Scenario(0, partial(given_unasked, task="count lamps"), {"retrieval": {"coverage": 0}})}
     | {"k": Scenario(2, searched, UNFLOORED), "floor": Scenario(0.3, searched, UNFLOORED)}
     | {"stop_words": Scenario("english-2", searched), "stop_weight": Scenario(1, searched)}
     | {"k1": Scenario(2, searched), "b": Scenario(1, searched), "support": Scenario(2, supported)}
