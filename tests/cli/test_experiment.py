@@ -237,7 +237,7 @@ def test_a_suite_about_an_endpoint_is_run_over_http_and_its_report_holds_when_th
     """No option names the endpoint: the tasks do. No run is given a lesson that was drawn from its own task."""
     lights = load_suite(LIGHTS)
     chosen = [task for task in lights.tasks if task.id in lights.families["superclasses"][:3]]
-    (place / "mine.toml").write_text(MINE + "[shared.policies.retrieval]\ncoverage = 0.0\ncoverage_alone = 0.0\n")
+    (place / "mine.toml").write_text(MINE + "[shared.policies.retrieval]\ncoverage = 0.0\nshare_of_best = 0.0\n")
     with oxigraph(place / "server", source().ontology.quads) as url:  # type: ignore[union-attr]
         asked = [msgspec.structs.replace(task, ontology=None, endpoint=url) for task in chosen]
         write_suite(Suite.of("asked", asked), place / "tasks.json")
