@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 from operator import mul, sub
 from random import Random
@@ -314,21 +314,3 @@ def pass_at_k(n: int, right: int, k: int) -> float:
     if not (0 <= right <= n and 1 <= k <= n):
         raise ValueError(f"pass@{k} can't be estimated from {right} right of {n} rollouts")
     return 1 - math.comb(n - right, k) / math.comb(n, k)
-
-
-def best_of_k(scores: Sequence[float], k: int) -> float:
-    """Return the expected best score of k of these rollouts, without bias: what a perfect selection among k would get.
-
-    Raises ValueError unless 1 <= k <= the number of scores.
-    """
-    if not 1 <= k <= len(scores):
-        raise ValueError(f"there is no best of {k} among {len(scores)} rollouts")
-    # The i-th smallest is the best of C(i - 1, k - 1) of all groups of k.
-    ways = (math.comb(at, k - 1) for at in range(len(scores)))
-    return math.fsum(map(mul, sorted(scores), ways)) / math.comb(len(scores), k)
-
-
-def distinct_share(results: Iterable[Hashable]) -> float | None:
-    """Return the number of distinct results among those of rollouts, per result; None of nothing."""
-    counts = Counter(results)
-    return len(counts) / counts.total() if counts else None

@@ -20,10 +20,8 @@ from rbank_es.experiments.sample_size import (
     sample_size,
 )
 from rbank_es.experiments.statistics import (
-    best_of_k,
     bootstrap_interval,
     correlation,
-    distinct_share,
     hedges_g,
     holm,
     interval,
@@ -241,23 +239,18 @@ def test_effect_sizes_worked_by_hand() -> None:
 
 
 @given(st.integers(1, 7), st.data())
-def test_pass_at_k_and_best_of_k_equal_the_mean_over_all_choices(n: int, data: st.DataObject) -> None:
+def test_pass_at_k_equals_the_mean_over_all_choices(n: int, data: st.DataObject) -> None:
     scores = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
     k = data.draw(st.integers(1, n))
     bests = [max(chosen) for chosen in combinations(scores, k)]
     assert pass_at_k(n, sum(scores), k) == pytest.approx(sum(bests) / len(bests))
-    assert best_of_k(scores, k) == pytest.approx(sum(bests) / len(bests))
 
 
 def test_rollouts_worked_by_hand() -> None:
     assert pass_at_k(5, 2, 3) == 0.9 and pass_at_k(4, 1, 1) == 0.25 and pass_at_k(3, 0, 3) == 0
-    assert best_of_k([0.1, 0.9, 0.5], 2) == pytest.approx((0.5 + 0.9 + 0.9) / 3)
-    assert distinct_share(["a", "b", "a", "a"]) == 0.5 and distinct_share([]) is None
     for n, right, k in ((2, 1, 3), (2, 3, 1), (2, -1, 1), (2, 1, 0)):
         with pytest.raises(ValueError, match="estimated"):
             pass_at_k(n, right, k)
-    with pytest.raises(ValueError, match="best of 3"):
-        best_of_k([1, 2], 3)
 
 
 # ---------------------------------------------------------------- sample sizes
