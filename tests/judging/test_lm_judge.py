@@ -19,7 +19,7 @@ from rbank_es.events import LmCalled
 from rbank_es.events.items import Item
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.judges import decide, judge, judging_policy
-from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for
+from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for, within
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.policies import CheckJudging, LmJudging, load_policies
@@ -184,6 +184,12 @@ def test_the_model_sees_the_rows_of_the_result_within_a_budget(bank: Bank) -> No
     asked, bare = (request.messages[-1].text for request in engine.requests)
     assert "500 rows, the first 10 of them" in asked and "thing-9" in asked and "thing-10>" not in asked
     assert "thing-9" not in bare
+
+
+@pytest.mark.parametrize("chars", [100, 1_001, 8_000])
+def test_a_long_text_is_cut_in_its_middle_to_its_budget(chars: int) -> None:
+    cut = within("begin" + "x" * 90_000 + "end", chars)
+    assert chars - 20 <= len(cut) <= chars and cut.startswith("begin") and cut.endswith("end") and "left out" in cut
 
 
 def test_a_strict_and_a_lenient_judge_are_told_so_and_recorded_as_versions_of_their_own(bank: Bank) -> None:

@@ -257,6 +257,16 @@ def test_the_last_expression_is_the_value_also_after_a_future_import(workspace: 
     assert outcome["value"] == "done"
 
 
+def test_functions_of_an_earlier_task_are_gone_and_what_a_step_named_so_stays(workspace: guest.Workspace) -> None:
+    given = [{"name": name, "doc": "", "parameters": []} for name in ("first", "second")]
+    workspace.register(json.dumps({"tools": given, "outputs": None}))
+    step(workspace, "second = 2")
+    workspace.register(json.dumps({"tools": [], "outputs": None}))
+    assert step(workspace, "[name in globals() for name in ('first', 'second', 'SUBMIT')]")["value"] == str(
+        [False, True, True]
+    )
+
+
 def test_a_step_has_no_future_imports_but_its_own(workspace: guest.Workspace) -> None:
     assert step(workspace, "def f(x: int): pass\nf.__annotations__['x'] is int")["value"] == "True"
     step(workspace, "def g(x: int): pass\nthere = g.__annotations__")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -35,6 +36,11 @@ def refusal(query: str, surroundings: Surroundings = LOCAL) -> QueryRefused:
     with pytest.raises(QueryRefused) as refused:
         check(query, surroundings, 10)
     return refused.value
+
+
+@pytest.mark.parametrize("query", ["SELECT * { BIND(1 AS x) }", "SELECT * { VALUES x { 1 } }", "SELECT (1 AS x) { }"])
+def test_a_name_where_a_variable_must_be_is_told_with_its_place(query: str) -> None:
+    assert re.search(r"line 1, column \d+.* a variable", str(refusal(query)))
 
 
 def test_a_list_is_the_triples_that_it_stands_for() -> None:

@@ -443,6 +443,7 @@ def test_many_variables_are_counted_where_they_find_no_room(tools: LibraryTools)
     body = tools("sparql_query", query=f"SELECT {names} WHERE {{ ?a_rather_long_name_0 a lib:Book }}")
     assert body["variables_total"] == 60
     assert 0 < len(body["variables"]) < 60
+    assert len(msgspec.json.encode(body)) <= limits.FLAG_RETURN_CHARS
 
 
 # ---------------------------------------------------------------- what a query proposes
