@@ -139,6 +139,18 @@ def test_a_cache_that_can_not_be_written_is_told_with_what_to_do(
     assert last["fix"] == "set RBANK_CACHE to a directory that can be written"
 
 
+@pytest.mark.slow
+def test_memory_that_nobody_bounds_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel may refuse the bound, in some containers: then nobody may read that there is one."""
+    monkeypatch.setenv("RBANK_CACHE", str(sandboxes.runtime().cache.parent))
+    monkeypatch.setattr("rbank_es.sandbox.session.confine", lambda pid, memory_bytes: False)
+    seen = json.loads(doctor(capfd, "--json")[1])
+    [confinement] = [check for check in seen["checks"] if check["name"] == "confinement"]
+    assert "memory NOT bounded" in confinement["detail"]
+
+
 def test_a_session_that_gives_wrong_results_is_told(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,9 @@ def test_several_policies_are_columns_of_one_table(made: Path) -> None:
     found = supposed(made, "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2")
     assert [each["policy"] for each in found["columns"]] == ["append.toml", "retrieval.k_success=2"]
     assert [len(each["decisions"]) for each in found["columns"]] == [3, 0]
+    with Bank.open(made / "logs" / "sample") as bank:
+        recorded = sum(1 for _ in bank.events(types={"memories_retrieved"}))
+    assert found["columns"][1]["searched"] == recorded
 
 
 def test_under_the_policies_in_force_nothing_would_differ(made: Path) -> None:
