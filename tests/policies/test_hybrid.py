@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from rbank_es import Bank, Item
 from rbank_es.context.procedures import procedures
-from rbank_es.events import Event, MemoriesExtracted, RunStarted, WordsEmbedded
+from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunStarted, WordsEmbedded
 from rbank_es.events.items import ItemText
 from rbank_es.events.vector_text import read_vector, text_digest, text_of_item, vector_text
 from rbank_es.extraction.candidates import consolidate
@@ -271,6 +271,17 @@ def test_an_erased_item_loses_its_vector_too(tmp_path: Path, bank: Bank) -> None
         assert not path.is_file() or gone not in path.read_bytes(), path
     assert "near" not in ids(bank)
     bank.verify(retrievals=True)
+
+
+def test_an_erased_run_takes_its_own_vectors_and_leaves_those_of_words_that_another_run_has_too(bank: Bank) -> None:
+    own = "There are ninety-nine lamps."
+    bank.append([RunStarted(run="one", task=QUERY), RunStarted(run="two", task=QUERY)])
+    bank.append(RunFinished(run="one", outcome="submitted", answer=own))
+    rows = tuple(vector_text(text_digest(text), [1, 0]) for text in (own, QUERY))
+    bank.append(WordsEmbedded(purpose="query", model="m", vectors=rows))
+    bank.erase(run="one")
+    [queries] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
+    assert [isinstance(text, str) for text in queries.vectors] == [False, True]
 
 
 def test_a_retrieval_whose_vectors_were_erased_is_unverifiable(bank: Bank) -> None:
