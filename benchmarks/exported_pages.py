@@ -176,7 +176,10 @@ def _opened(browser: Any, path: Path, slowed: int) -> tuple[float, float]:
     while not tab.eval(_USABLE):
         time.sleep(0.002)
     seconds = time.perf_counter() - begin
-    return seconds, float(tab.eval("Number(document.documentElement.dataset.ready ?? 0)")) / 1e3
+    in_page = float(tab.eval("Number(document.documentElement.dataset.ready ?? 0)")) / 1e3
+    # Tabs of files share a process, and a slowed one would slow all others.
+    tab.close()
+    return seconds, in_page
 
 
 def _moved(tab: Any, address: str) -> float:
