@@ -109,6 +109,7 @@ test("every word must occur, in whatever case", () => {
 
 test("numbers that were not recorded are dashes", () => {
   assert.deepEqual([count(null), count(undefined), count(0), count(12345)], ["–", "–", "0", "12,345"]);
+  assert.deepEqual([count(-1234567.891), count(999), count(0.005), count(1e6)], ["-1,234,567.89", "999", "0.01", "1,000,000"]);
   assert.equal(plural(1, "run") + plural(0, "run"), "1 run0 runs");
 });
 

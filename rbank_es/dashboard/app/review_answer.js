@@ -3,7 +3,7 @@ import { wantsLook } from "./file_answers.js";
 import { itemRows } from "./item_rows.js";
 import { compared } from "./row_list.js";
 import { runRows, short } from "./run_rows.js";
-import { commandOn } from "./words.js";
+import { commandOn, count } from "./words.js";
 
 const ROWS = 200;
 
@@ -13,7 +13,7 @@ export function reviewAnswer(bank, position) {
   const items = [...itemRows(bank, position)].sort(newest("born", "id"));
   const { argument } = bank.data.bank;
   const losing = items.filter((row) => row.state === "active" && row.losses > row.wins);
-  const lost = ({ wins, losses }) => `lost ${inGroups(losses)} of ${inGroups(wins + losses)} decided uses`;
+  const lost = ({ wins, losses }) => `lost ${count(losses)} of ${count(wins + losses)} decided uses`;
   return {
     verdicts: part(runs, (row) => verdictRow(argument, row)),
     pending: part(items.filter((row) => row.state === "pending"), (row) => itemRow(row, "it waits for a person", commandOn("admit", [argument, row.id]))),
@@ -24,10 +24,6 @@ export function reviewAnswer(bank, position) {
 /** Return the verdicts to check first: weighed when the page was written, so at its newest position only. */
 export function doubtsAnswer(bank, position) {
   return position < bank.head ? { total: null, command: null, rows: [] } : bank.data.doubts;
-}
-
-function inGroups(number) {
-  return number.toLocaleString("en-US");
 }
 
 function part(rows, made) {
