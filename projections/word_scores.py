@@ -142,10 +142,11 @@ class WordScores:
         scale = _STEPS * len(some) / ((self._formula.k1 + 1.0) * sum(gain for gain, _ in some))
         sums = [each & wanted for each in self._bounds(some, average, scale)]
         first = highest(sums, _FEW * count)
-        scores = {number: _score(some, number, weights) for number in numbers_in(first)}
+        held = [(gain, token.holding) for gain, token in some]
+        scores = {number: _score(held, number, weights) for number in numbers_in(first)}
         least = _last_of(scores, count)
         others = reaching(sums, max(1, int(least * (1.0 - _SLACK) * scale))) & ~first
-        scores |= {number: _score(some, number, weights) for number in numbers_in(others)}
+        scores |= {number: _score(held, number, weights) for number in numbers_in(others)}
         least = _last_of(scores, count)
         return [(number, score) for number, score in scores.items() if score > 0 and score >= least]
 
@@ -210,11 +211,13 @@ def _last_of(scores: Mapping[int, float], count: int) -> float:
     return sorted(scores.values())[-count] if len(scores) >= count else 0.0
 
 
-def _score(terms: Sequence[tuple[float, HeldToken]], number: int, weights: Mapping[_Occurrence, float]) -> float:
+def _score(
+    terms: Sequence[tuple[float, Mapping[int, _Occurrence]]], number: int, weights: Mapping[_Occurrence, float]
+) -> float:
     """Return the whole score of a document, added up in the order of the query."""
     score = 0.0
-    for gain, token in terms:
-        occurrence = token.holding.get(number)
+    for gain, holding in terms:
+        occurrence = holding.get(number)
         if occurrence is not None:
             score += gain * weights[occurrence]
     return score

@@ -163,8 +163,8 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     def _shares(self, query: str, searched: Sequence[QueryWord], ranking: WordRanking) -> list[WordShare]:
         """Return the share of each query word in the whole query's idf, by the weights of its words."""
-        light, names = words.stop_words(self.stop_words), words.names_of(query[: limits.QUERY_CHARS])
-        unknown = self.formula.rarity(ranking.documents, 0)
+        light, unknown = words.stop_words(self.stop_words), self.formula.rarity(ranking.documents, 0)
+        names = words.names_of(query[: limits.QUERY_CHARS]) if unknown in ranking.idf else ()
         masses = []
         for (word, weight), idf in zip(searched, ranking.idf, strict=True):
             if idf == unknown:
