@@ -81,9 +81,9 @@ class HeldToken:
         """The number of documents that have the token."""
         return len(self.holding)
 
-    def has(self, number: int) -> bool:
+    def has(self, text: int) -> bool:
         """Return whether a document has the token."""
-        return number in self.holding
+        return text in self.holding
 
 
 class WordScores:
