@@ -16,7 +16,7 @@ from rbank_es import Bank
 from rbank_es.bank import PROJECTIONS
 from rbank_es.state import usage
 
-_USES = "SELECT item, run FROM uses WHERE from_seq <= ? AND (to_seq IS NULL OR to_seq > ?)"
+_USES = "SELECT DISTINCT item, run FROM exposures WHERE from_seq <= ?"
 ROUNDS = 5
 
 
@@ -57,7 +57,7 @@ def _ours(bank: Bank, position: int, opening: list[float]) -> float:
 def _floor(bank: Bank, position: int) -> float:
     with closing(sqlite3.connect(bank.log.derived_directory / PROJECTIONS)) as connection:
         begin = time.perf_counter()
-        connection.execute(_USES, (position, position)).fetchall()
+        connection.execute(_USES, (position,)).fetchall()
         return time.perf_counter() - begin
 
 
