@@ -43,6 +43,7 @@ SUBJECTS = (
     "rollouts",
     "sandbox",
     "simulated runs",
+    "reports",
 )
 
 
