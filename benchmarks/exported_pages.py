@@ -35,10 +35,12 @@ ROUNDS = 9
 MOVES = 25
 VERDICTS: tuple[VerdictValue, ...] = ("success", "failure", "success", "undecided")
 
+# There, and its data read; then a frame is awaited, in a blank page too, so that what is usable is also drawn.
 _USABLE = (
     "document.readyState === 'complete' && "
     "(!document.getElementById('data') || Boolean(document.documentElement.dataset.ready))"
 )
+_DRAWN = "new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()), 0)))"
 # Moves the slider, and waits for the frame after the one in which the position is shown.
 _MOVE = """
 (async position => {
@@ -166,7 +168,7 @@ def _opening_rows(browser: Any, name: str, page: Path, blank: Path, slowed: int)
 
 
 def _opened(browser: Any, path: Path, slowed: int) -> tuple[float, float]:
-    """Return the seconds until a page is usable in a new tab, from outside, and by the page's own clock."""
+    """Return the seconds until a page is usable and drawn in a new tab, from outside, and by the page's own clock."""
     from tests.dashboard.conftest import Tab
 
     tab = Tab(browser)
@@ -175,8 +177,8 @@ def _opened(browser: Any, path: Path, slowed: int) -> tuple[float, float]:
     tab.send("Page.navigate", url=path.as_uri())
     while not tab.eval(_USABLE):
         time.sleep(0.002)
+    in_page = float(tab.eval(_DRAWN)) / 1e3
     seconds = time.perf_counter() - begin
-    in_page = float(tab.eval("Number(document.documentElement.dataset.ready ?? 0)")) / 1e3
     # Tabs of files share a process, and a slowed one would slow all others.
     tab.close()
     return seconds, in_page

@@ -28,6 +28,7 @@ _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _TEMPLATE = re.compile(r"[`}](?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
 # Not around + and -, because `a - -b` would change.
 _BLANKS = re.compile(r" ?(=>|===|!==|&&|\|\||\?\?|[=?:,{}<>*]) ?")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _LOOSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -39,7 +40,9 @@ def asset(name: str) -> str:
 @cache
 def app_script() -> str:
     """Return the whole app as one script."""
-    return f'"use strict";\n(() => {{\n{joined_modules(module_order())}\n}})();\n'
+    script = f'"use strict";\n(() => {{\n{joined_modules(module_order())}\n}})();\n'
+    # One sign beyond ASCII, and the browser keeps two bytes for each character that it decodes and compiles.
+    return _BEYOND_ASCII.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", script)
 
 
 def joined_modules(names: Iterable[str]) -> str:

@@ -65,8 +65,11 @@ def write_page(
 
 def exported_page(data: dict[str, Any], newest: Sequence[dict[str, Any]]) -> bytes:
     """Return the page of the data as one HTML document, with the newest runs as a table for where no script runs."""
-    page = app_page(data["bank"]["name"], _summary(data, newest), data=compact_json({"packed": gzipped(data)}))
-    return page.encode("utf-8", "surrogatepass")
+    # Blocks stay packed until one is opened, so they stand beside what is unpacked at once.
+    at_once = data | {"blocks": [block["runs"] for block in data["blocks"]]}
+    packed = {"packed": gzipped(at_once), "blocks": [block["packed"] for block in data["blocks"]]}
+    page = app_page(data["bank"]["name"], _summary(data, newest), data=compact_json(packed))
+    return page.encode("ascii", "xmlcharrefreplace")
 
 
 def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:

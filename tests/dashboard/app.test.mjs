@@ -70,6 +70,11 @@ test("hidden characters are spelled out, words stay", () => {
   assert.equal(visible("e" + "\u0301".repeat(6)), "e" + "\u0301".repeat(4) + "\\u0301\\u0301");
 });
 
+test("a plain text is not searched for hidden characters, and has none", () => {
+  // The sign before it is none of the plain ones.
+  for (let code = 1; code < 0x3000; code += 1) assert.equal("日" + visible(String.fromCharCode(code)), visible("日" + String.fromCharCode(code)));
+});
+
 test("texts are cut between characters", () => {
   assert.equal(cut("a😀b", 2), "a😀");
   assert.equal(cut("abc", 3), "abc");

@@ -13,13 +13,10 @@ export function columnValues(packed) {
 
 /** Return the rows of a packed table as objects. */
 export function tableRows(columns) {
-  const names = Object.keys(columns);
-  const values = names.map((name) => columnValues(columns[name]));
-  return Array.from({ length: values[0]?.length ?? 0 }, (_, i) => {
+  const values = Object.entries(columns).map(([name, packed]) => [name, columnValues(packed)]);
+  return Array.from({ length: values[0]?.[1].length ?? 0 }, (_, i) => {
     const row = { to_seq: null };
-    names.forEach((name, column) => {
-      row[name] = values[column][i];
-    });
+    for (const [name, column] of values) row[name] = column[i];
     return row;
   });
 }
@@ -51,38 +48,56 @@ const BY_RUN = {
   steps: "run_steps",
   tools: "tool_calls",
   contexts: "contexts",
-  sizes: "step_sizes",
 };
+
+// Indexes: rows of a table by the value of a column.
+const GROUPS = {
+  judgments: ["judgments", "run"],
+  relying: ["relying", "run"],
+  reliant: ["relying", "extraction"],
+  drawn: ["candidates", "extraction"],
+  words: ["candidates", "item"],
+  states: ["item_states", "item"],
+  support: ["item_support", "item"],
+  decisions: ["decisions", "text"],
+  extractions: ["extractions", "extraction"],
+  opinions: ["learning_judgments", "run"],
+  sizes: ["step_sizes", "run"],
+  exposures: ["exposures", "item"],
+  given: ["exposures", "run"],
+};
+
+/** Return an object whose properties are made when they are first read, because most pages need few of them. */
+function lazily(names, make, target = {}) {
+  for (const name of names) {
+    const get = () => {
+      const value = make(name);
+      Object.defineProperty(target, name, { value, enumerable: true });
+      return value;
+    };
+    Object.defineProperty(target, name, { get, enumerable: true, configurable: true });
+  }
+  return target;
+}
 
 /** The tables of a bank with their indexes. */
 export class BankRows {
   constructor(data) {
     this.data = data;
     this.head = data.marks.head;
-    this.tables = Object.fromEntries(Object.entries(data.tables).map(([name, columns]) => [name, tableRows(columns)]));
+    this.tables = lazily(Object.keys(data.tables), (name) => tableRows(data.tables[name]));
     this.types = columnValues(data.types);
     this.seconds = columnValues(data.times.offsets);
+    this.runOf = columnValues(data.event_runs);
     this.starts = this.tables.run_starts;
     this.start = new Map(this.starts.map((row) => [row.run, row]));
-    this.ofRun = Object.fromEntries(Object.entries(BY_RUN).map(([key, table]) => [key, groupRows(this.tables[table], "run")]));
+    this.ofRun = lazily(Object.keys(BY_RUN), (kind) => groupRows(this.tables[BY_RUN[kind]], "run"));
+    lazily(Object.keys(GROUPS), (name) => groupRows(this.tables[GROUPS[name][0]], GROUPS[name][1]), this);
+    lazily(["searches"], () => searchesOf(this.tables.searches), this);
     this.judgment = new Map(this.tables.judgments.map((row) => [row.from_seq, row]));
-    this.judgments = groupRows(this.tables.judgments, "run");
-    this.relying = groupRows(this.tables.relying, "run");
-    this.reliant = groupRows(this.tables.relying, "extraction");
-    this.drawn = groupRows(this.tables.candidates, "extraction");
-    this.words = groupRows(this.tables.candidates, "item");
     this.candidate = new Map(this.tables.candidates.map((row) => [row.text, row]));
-    this.states = groupRows(this.tables.item_states, "item");
-    this.support = groupRows(this.tables.item_support, "item");
-    this.decisions = groupRows(this.tables.decisions, "text");
-    this.extractions = groupRows(this.tables.extractions, "extraction");
-    this.opinions = groupRows(this.tables.learning_judgments, "run");
     this.turns = new Map();
     this.keptRuns = new Map();
-    this.searches = searchesOf(this.tables.searches);
-    this.runOf = columnValues(data.event_runs);
-    this.exposures = groupRows(this.tables.exposures, "item");
-    this.given = groupRows(this.tables.exposures, "run");
   }
 
   /** Return the id of the run that the event at a position belongs to; null where it belongs to none. */

@@ -5,7 +5,7 @@ import { endOf, rowsUpto, total } from "./run_rows.js";
 export function leakageOf(bank, start, position) {
   const { run } = start;
   const by = (kind) => rowsUpto(bank.ofRun[kind].get(run), position);
-  const [tools, contexts, sizes, steps] = [by("tools"), by("contexts"), by("sizes"), by("steps")];
+  const [tools, contexts, sizes, steps] = [by("tools"), by("contexts"), rowsUpto(bank.sizes.get(run), position), by("steps")];
   return {
     run,
     started_seq: start.from_seq,

@@ -1,6 +1,6 @@
 // The app: it reads the address, asks the source, and renders. Started by the page, exported or served.
 import { formatAddress, parseAddress } from "./address.js";
-import { FileSource, unpack } from "./file_source.js";
+import { bankData, FileSource } from "./file_source.js";
 import { pageNamed } from "./pages.js";
 import { h, render } from "./renderer.js";
 import { ServedSource } from "./served_source.js";
@@ -133,8 +133,10 @@ class App {
 async function begin() {
   const root = document.getElementById("app");
   const block = document.getElementById("data");
+  // To draw the summary, which would go at once, takes longer than to unpack the data.
+  root.hidden = block !== null;
   try {
-    const data = block && (await unpack(JSON.parse(block.textContent).packed));
+    const data = block && (await bankData(JSON.parse(block.textContent)));
     const source = data ? new FileSource(data) : await served();
     await new App(root, source, data?.in_file ?? null).start();
   } catch (error) {
@@ -144,6 +146,7 @@ async function begin() {
     root.prepend(place);
     render(place, said);
   }
+  root.hidden = false;
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 

@@ -97,22 +97,24 @@ export function runRows(bank, position) {
 // A row is the same until the next event about its run, and at most positions all but one run are past their last.
 function keptRow(bank, start, position) {
   const kept = bank.keptRuns.get(start.run);
-  if (kept && kept.from <= position && position < kept.to) return kept.row;
-  const turns = turnsOf(bank, start);
-  const next = turns.findIndex((seq) => seq > position);
-  const [from, to] = next < 0 ? [turns.at(-1), Infinity] : [turns[next - 1], turns[next]];
+  if (kept && !hasTurned(bank, start, kept.position, position)) return kept.row;
   const row = wholeRunRow(bank, start, position);
-  bank.keptRuns.set(start.run, { from, to, row });
+  bank.keptRuns.set(start.run, { position, row });
   return row;
 }
 
-/** Return the positions at which the row of a run may change, in order. */
+function hasTurned(bank, start, ...positions) {
+  const [from, to] = [Math.min(...positions), Math.max(...positions)];
+  return from < to && turnsOf(bank, start).some((seq) => from < seq && seq <= to);
+}
+
+/** Return the positions at which the row of a run may change. */
 function turnsOf(bank, start) {
   if (!bank.turns.has(start.run)) {
     const rows = Object.values(bank.ofRun).flatMap((groups) => groups.get(start.run) ?? []);
     const seqs = [start, ...rows].flatMap((row) => (row.to_seq === null ? [row.from_seq] : [row.from_seq, row.to_seq]));
     // What was recorded of a run before its start counts from the start on.
-    bank.turns.set(start.run, seqs.filter((seq) => seq >= start.from_seq).sort((a, b) => a - b));
+    bank.turns.set(start.run, seqs.filter((seq) => seq >= start.from_seq));
   }
   return bank.turns.get(start.run);
 }
