@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import zip_longest
 from operator import or_
 
 Documents = int
@@ -32,15 +33,21 @@ def numbers_in(documents: Documents) -> Iterator[int]:
         number = bits.find("1", number + 1)
 
 
-def sliced_sum(addends: Iterable[tuple[Documents, int]]) -> list[Documents]:
-    """Return the slices of sums: each document's is the sum of the amounts of all sets that it is in."""
-    columns: list[list[Documents]] = []
-    for documents, amount in addends:
+def sliced(amounts: Iterable[tuple[Documents, int]]) -> list[Documents]:
+    """Return the slices of amounts, of which each document has one at most."""
+    slices: list[Documents] = []
+    for documents, amount in amounts:
         for place in range(amount.bit_length()):
-            if place == len(columns):
-                columns.append([])
+            if place == len(slices):
+                slices.append(0)
             if amount >> place & 1:
-                columns[place].append(documents)
+                slices[place] |= documents
+    return slices
+
+
+def sliced_sum(addends: Iterable[Sequence[Documents]]) -> list[Documents]:
+    """Return the slices of the sums of numbers that are given as slices."""
+    columns = [list(column) for column in zip_longest(*addends, fillvalue=0)]
     slices: list[Documents] = []
     for column in columns:
         carried: list[Documents] = []

@@ -60,7 +60,11 @@ class Formula(Struct, frozen=True, kw_only=True):
 
     def saturated(self, frequency: float, length: int, average: float) -> float:
         """Return what a frequency counts in a document of that length: from 0 to k1 + 1."""
-        return (frequency * (self.k1 + 1.0)) / (frequency + self.k1 * (1.0 - self.b + self.b * length / average))
+        return (frequency * (self.k1 + 1.0)) / (frequency + self.norm(length, average))
+
+    def norm(self, length: float, average: float) -> float:
+        """Return the frequency that counts half of the most in a document of that length."""
+        return self.k1 * (1.0 - self.b + self.b * length / average)
 
 
 class Document(NamedTuple):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.bit_slices import documents_of, highest, numbers_in, reaching, sliced_sum
+from rbank_es.projections.bit_slices import documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.projections.posting_tables import CountedText
 from rbank_es.projections.word_scores import WordScores
 from tests.effort import examples
@@ -22,7 +22,7 @@ ADDENDS = st.lists(st.tuples(st.integers(0, 2**70 - 1), st.integers(1, 300)), ma
 @given(ADDENDS, st.integers(1, 700), st.integers(1, 80))
 def test_sums_in_slices_are_those_of_each_document(addends: list[tuple[int, int]], least: int, count: int) -> None:
     sums = Counter({number: sum(n for documents, n in addends if documents >> number & 1) for number in range(70)})
-    slices = sliced_sum(addends)
+    slices = sliced_sum([sliced([(documents, amount)]) for documents, amount in addends])
     assert [sum((each >> number & 1) << place for place, each in enumerate(slices)) for number in sums] == [
         *sums.values()
     ]
