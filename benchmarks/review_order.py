@@ -61,6 +61,7 @@ class Judged(NamedTuple):
     """A verdict of a simulated model: who gave it, whether it is wrong, the confidence, and how many lessons follow.
 
     `chance` is the probability that it is wrong for somebody who knows the model and sees all but whether it is.
+    `seconded` is whether a check that isn't sure gave the same verdict, None without such a check.
     """
 
     judge: str
@@ -69,6 +70,7 @@ class Judged(NamedTuple):
     chance: float
     confidence: float | None
     lessons: int
+    seconded: bool | None = None
 
 
 class Confidence(NamedTuple):
@@ -94,6 +96,7 @@ def _density(x: float, a: int, b: int) -> float:
 LESS_CONFIDENT = Confidence((4, 2), (9, 1))
 MORE_CONFIDENT = Confidence((9, 1), (4, 2))
 NEARLY_AS_CONFIDENT = Confidence((6, 2), (8, 2))
+SAME_CONFIDENCE = Confidence((9, 1), (9, 1))
 
 
 def _judge(
@@ -178,13 +181,17 @@ def _by_family_unsure(case: Case, dice: random.Random) -> Judged:
 class Model(NamedTuple):
     """A model of error: what its name says, how runs are judged, and the share of runs with a gold score.
 
-    `misled` is how much less likely a run succeeds if all that it was given was drawn from wrong verdicts.
+    `misled` is how much less likely a run succeeds if all that it was given was drawn from wrong verdicts, `twins` the
+    share of lessons that nearly repeat another one. `popular`: runs are given the first items of their family, not the
+    latest.
     """
 
     words: str
     judge: Callable[[Case, random.Random], Judged]
     scored: float = 0.0
     misled: float = 0.0
+    twins: float = TWINS
+    popular: bool = False
 
 
 def _opposite_faults(case: Case, dice: random.Random) -> Judged:
@@ -243,6 +250,49 @@ UNSEEN = (
     Model("few runs teach much, less confident when wrong, wrong lessons mislead", _few_teach_much_unsure, misled=0.3),
 )
 """The models that were first run after the order was chosen."""
+
+
+def _three_difficulties(case: Case, dice: random.Random) -> Judged:
+    error = (0.5, 0.2, 0.05)[case.family % 3]
+    return _judge(case, dice, error, error)
+
+
+def _four_judges(case: Case, dice: random.Random) -> Judged:
+    judge, error = dice.choice((("a", 0.05), ("b", 0.1), ("c", 0.25), ("d", 0.45)))
+    return _judge(case, dice, error, error, judge=judge)
+
+
+def _one_tells(case: Case, dice: random.Random) -> Judged:
+    if dice.random() < 0.5:
+        return _judge(case, dice, 0.2, 0.3, judge="vain", confidence=SAME_CONFIDENCE)
+    return _judge(case, dice, 0.2, 0.3, judge="frank", confidence=LESS_CONFIDENT)
+
+
+def _seconded(case: Case, dice: random.Random) -> Judged:
+    first = _judge(case, dice, 0.1, 0.3)
+    repeats, error = 0.6, 0.25
+    agrees = dice.random() < repeats or (dice.random() < error) is first.wrong
+    if_wrong, if_right = repeats + (1 - repeats) * error, repeats + (1 - repeats) * (1 - error)
+    odds = first.chance / (1 - first.chance)
+    odds *= if_wrong / if_right if agrees else (1 - if_wrong) / (1 - if_right)
+    return first._replace(chance=odds / (1 + odds), seconded=agrees)
+
+
+def _unsure(case: Case, dice: random.Random) -> Judged:
+    return _judge(case, dice, 0.15, 0.3, confidence=NEARLY_AS_CONFIDENT)
+
+
+LAST = (
+    Model("families of three difficulties, a tenth scored", _three_difficulties, 0.1),
+    Model("four judges, from good to bad, a tenth scored", _four_judges, 0.1),
+    Model("two judges, of which one is less confident when wrong, a tenth scored", _one_tells, 0.1),
+    Model("a check that often repeats the judge's error", _seconded),
+    Model(
+        "few items are used much, less confident when wrong, wrong lessons mislead", _unsure, misled=0.3, popular=True
+    ),
+    Model("lessons repeat each other in chains, less confident when wrong", _unsure, twins=0.6),
+)
+"""The models that were written before the order was changed for the last time, and first run behind that."""
 
 
 class Saved(NamedTuple):
@@ -330,7 +380,7 @@ def _fill(bank: Bank, model: Model, dice: random.Random) -> tuple[dict[str, Verd
     for number in range(RUNS):
         family = dice.randrange(FAMILIES)
         known = taught[family]
-        given = tuple(dict.fromkeys(item.id for item in reversed(known)))[:2]
+        given = tuple(dict.fromkeys(item.id for item in (known if model.popular else reversed(known))))[:2]
         misled = len(misleading.intersection(given)) / max(1, len(given))
         case = Case(number, family, number % 5 + 1, dice.random() < 0.5 - model.misled * misled)
         judged, run = model.judge(case, dice), f"run-{number:04d}"
@@ -340,7 +390,9 @@ def _fill(bank: Bank, model: Model, dice: random.Random) -> tuple[dict[str, Verd
         scored = dice.random() < model.scored
         chances[run] = float(judged.wrong) if scored else judged.chance
         bank.append(_events(run, case, judged, verdict, given, scored))
-        learned = _learned(bank, run, verdict, [_lesson(dice, known, verdict) for _ in range(judged.lessons)])
+        learned = _learned(
+            bank, run, verdict, [_lesson(dice, known, verdict, model.twins) for _ in range(judged.lessons)]
+        )
         known += learned
         misleading.update(item.id for item in learned if judged.wrong)
     return wrong, chances
@@ -364,6 +416,11 @@ def _events(
             confidence=judged.confidence,
         ),
     ]
+    if judged.seconded is not None:
+        second = verdict if judged.seconded else OPPOSITE[verdict]
+        events.append(
+            RunJudged(run=run, purpose="learning", verdict=second, judge="check", judge_version="1", kind="check")
+        )
     if scored:
         events.append(
             RunJudged(run=run, purpose="scoring", verdict=truth, judge="gold", judge_version="1", kind="gold")
@@ -371,9 +428,9 @@ def _events(
     return events
 
 
-def _lesson(dice: random.Random, known: list[Item], verdict: VerdictValue) -> Item:
+def _lesson(dice: random.Random, known: list[Item], verdict: VerdictValue, share: float) -> Item:
     twins = [item for item in known if item.src == verdict]
-    if twins and dice.random() < TWINS:
+    if twins and dice.random() < share:
         twin = dice.choice(twins)
         return Item.make(twin.title, twin.content.rpartition(" ")[0], twin.src)
     words, weights = vocabulary()
