@@ -21,7 +21,7 @@ from rbank_es.events import RunStarted
 from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import open_source
-from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 
 PAGE = 20

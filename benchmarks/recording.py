@@ -31,7 +31,7 @@ from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.tools.memory.query_extractor import QueryPattern
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Reply, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 GOAL_PERCENT = 5

@@ -12,7 +12,7 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.tools.memory.query_extractor import QueryPattern
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Reply, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 CALLS = 200

@@ -22,7 +22,7 @@ from rbank_es.events import RunStarted
 from rbank_es.events.items import make_id
 from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Manual, Toolbox, build_tools
 
 DOCUMENT = Path(__file__).resolve().parent / "tools.md"

@@ -19,7 +19,7 @@ from contextlib import closing
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from rbank_es.policies.compound_names import compound_parts
+from rbank_es.policies.words import compound_parts
 from rbank_es.projections.tokenizer import Tokenizer
 
 _BLOCK = 4096

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from rbank_es.policies.compound_names import compound_parts
 from rbank_es.policies.word_relevance import Document
-from rbank_es.policies.words import words_of
+from rbank_es.policies.words import compound_parts, words_of
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.full_text import fts_ddl
 

@@ -7,8 +7,7 @@ from typing import Any
 from rbank_es import limits
 from rbank_es.tools.runtime.answer_budget import leading
 from rbank_es.tools.runtime.encoder import largest, size
-from rbank_es.tools.runtime.tool_family import ToolFamily
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 
 _PEEK_CHARS, _HITS = 200, 20
 """Default sizes of `ctx_peek` (source: the handle pattern) and of `ctx_find`, whose hits then fit into a return."""

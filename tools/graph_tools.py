@@ -9,8 +9,7 @@ from rbank_es import limits
 from rbank_es.tools.lookup.resource_summary import ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, search, tables_of
 from rbank_es.tools.runtime.answer_budget import AnswerBudget, Thing, from_zero, within
-from rbank_es.tools.runtime.tool_family import ToolFamily
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, q
 from rbank_es.tools.memory.proposal import Proposer
 from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
 from rbank_es.tools.runtime.encoder import ELLIPSIS, encode, size, text_of
-from rbank_es.tools.runtime.tool_family import ToolFamily
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.tools.memory.query_extractor import ProposalEvidence

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
-from rbank_es.tools.runtime.tool_family import ToolFamily
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner, SparqlTools
 
 if TYPE_CHECKING:

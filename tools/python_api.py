@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rbank_es import limits
-from rbank_es.tools.runtime.tool_family import ToolFamily
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 
 
 class PythonApi:

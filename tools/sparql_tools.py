@@ -29,8 +29,7 @@ from rbank_es.tools.runtime.answer_budget import (
     within,
 )
 from rbank_es.tools.runtime.encoder import size
-from rbank_es.tools.runtime.tool_family import ToolFamily
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.sparql.guard.guard import Checked

@@ -28,8 +28,8 @@ from rbank_es.policies.consolidation import REJECTED, find_rejected
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, ItemState, Pair, State, counted_uses
 from rbank_es.state.bank_state import Order, PairState
+from rbank_es.state.evolution import Overlay
 from rbank_es.state.memory import MemoryFacts
-from rbank_es.state.overlay import Overlay
 from rbank_es.state.validity import LATEST, Standing, standing_of
 
 RULE = 1

@@ -31,8 +31,8 @@ from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:
     from rbank_es.bank.drifted_texts import DriftedText
-    from rbank_es.ontology.bare_names import BareNames
     from rbank_es.ontology.schema_changes import TermChange
+    from rbank_es.ontology.written_terms import BareNames
     from rbank_es.sparql.source import Source
 
 REASON_CHARS = 200
@@ -92,7 +92,7 @@ def _open(paths: tuple[str, ...], stack: ExitStack) -> Source:
 
 
 def _bare_names(old: Source | None, new: Source) -> BareNames | None:
-    from rbank_es.ontology.bare_names import BareNames
+    from rbank_es.ontology.written_terms import BareNames
 
     if old is None or old.schema is None or new.schema is None:
         return None

@@ -168,7 +168,7 @@ def _toolbox(
     naive: bool,
 ) -> Toolbox:
     from rbank_es.tools.runtime.run_meter import RunMeter
-    from rbank_es.tools.runtime.tool_session import ToolPolicy
+    from rbank_es.tools.runtime.tool_family import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
     meter = RunMeter(bounds)

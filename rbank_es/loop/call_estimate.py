@@ -65,7 +65,7 @@ def estimated_context(task: Task, settings: LoopSettings, source: Source, bank: 
 
 def manual_chars(settings: LoopSettings, source: Source) -> int:
     """Return the characters of the tools' manual in an agent's prompt."""
-    from rbank_es.tools.runtime.tool_session import ToolPolicy
+    from rbank_es.tools.runtime.tool_family import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
     with Bank.create("memory:") as bank:

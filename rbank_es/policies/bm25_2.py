@@ -18,9 +18,9 @@ from rbank_es import limits
 from rbank_es.events import Floor
 from rbank_es.policies import words
 from rbank_es.policies.bm25_1 import Weight, ranked_again
-from rbank_es.policies.compound_names import compound_parts
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, WordShare
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
+from rbank_es.policies.words import compound_parts
 
 
 class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from rbank_es import limits
-from rbank_es.policies.compound_names import compound_parts
-from rbank_es.policies.words import words_of
+from rbank_es.policies.words import compound_parts, words_of
 
 MARK = "…"
 """Stands for what is left out."""

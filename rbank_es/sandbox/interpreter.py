@@ -19,7 +19,6 @@ from dspy.utils.callback import BaseCallback, with_callbacks
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox.conversation import Lost, TimeLimits
-from rbank_es.sandbox.pool import start_session
 from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
     EXECUTION_INSTRUCTIONS,
@@ -28,6 +27,7 @@ from rbank_es.sandbox.session import (
     Restart,
     SandboxSettings,
     Session,
+    start_session,
 )
 from rbank_es.sandbox.step_outcome import (
     Kind,

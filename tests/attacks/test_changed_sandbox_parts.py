@@ -15,8 +15,7 @@ from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno, parts
 from rbank_es.sandbox.deno import Deno
 from rbank_es.sandbox.interpreter import CannotStart
-from rbank_es.sandbox.pool import start_session
-from rbank_es.sandbox.session import SandboxSettings
+from rbank_es.sandbox.session import SandboxSettings, start_session
 from tests.cli_runner import run
 from tests.sandbox import sandboxes
 

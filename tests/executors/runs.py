@@ -22,7 +22,7 @@ from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.models.scripted_model import rendered
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Reply, ToolError
+from rbank_es.tools.runtime.tool_family import Reply, ToolError
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.tools.tool_sessions import RUN, bank_at, session_for, toolbox_for
 

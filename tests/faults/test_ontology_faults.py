@@ -19,8 +19,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology, CannotWrite, Notice
-from rbank_es.ontology.graph_cache import GraphCache
-from rbank_es.ontology.loader import load_ontology
+from rbank_es.ontology.loader import GraphCache, load_ontology
 from rbank_es.ontology.void import load_void
 from rbank_es.system.files import cache_or_temporary, process_folder
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from rbank_es.ontology.bare_names import BareNames
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.ontology.written_terms import BareNames
 
 OLD = Schema(
     classes=tuple(

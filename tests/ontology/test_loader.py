@@ -13,9 +13,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.ontology import graph_cache as caching
-from rbank_es.ontology.graph_cache import GraphCache
-from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.ontology import loader as caching
+from rbank_es.ontology.loader import GraphCache, Ontology, load_ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.system.files import cache_folder
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.policies.compound_names import compound_parts
+from rbank_es.policies.words import compound_parts
 
 
 @pytest.mark.parametrize(

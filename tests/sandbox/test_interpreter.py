@@ -22,9 +22,8 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox import pool as pool_module
-from rbank_es.sandbox.pool import SandboxPool, start_session
-from rbank_es.sandbox.session import Session
+from rbank_es.sandbox import session as pool_module
+from rbank_es.sandbox.session import SandboxPool, Session, start_session
 from rbank_es.sandbox.step_outcome import RecordedCall, StepReport
 from tests.sandbox import sandboxes
 from tests.sandbox.fake_deno import fake

@@ -23,7 +23,7 @@ from tests.sandbox import sandboxes
 
 sandboxes.require_dspy()
 from rbank_es.sandbox.interpreter import Sandbox, SessionLost, StepFailed  # noqa: E402
-from rbank_es.sandbox.pool import start_session  # noqa: E402
+from rbank_es.sandbox.session import start_session  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 

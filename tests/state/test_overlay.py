@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.state.overlay import Overlay
+from rbank_es.state.evolution import Overlay
 
 keys = st.integers(0, 5)
 

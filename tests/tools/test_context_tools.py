@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.effort import examples
 from tests.tools.tool_sessions import bank_at, session_for, toolbox_for

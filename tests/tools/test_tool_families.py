@@ -12,8 +12,15 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BadPlugin
 from rbank_es.sparql.source import Source
-from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolFamily, offered_tools
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolPolicy, ToolSession
+from rbank_es.tools.runtime.tool_family import (
+    TOOL_FAMILIES,
+    Reply,
+    ToolError,
+    ToolFamily,
+    ToolPolicy,
+    ToolSession,
+    offered_tools,
+)
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.plugins import install
 from tests.tools.tool_sessions import calls, session_for
@@ -25,7 +32,7 @@ from rbank_es.events import MemoryProposed
 from rbank_es.events.items import Item
 from rbank_es.sparql.results import Answer, Cell, to_json
 from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolFamily
-from rbank_es.tools.runtime.tool_session import Reply, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, ToolSession
 
 
 class TideTools:

@@ -10,8 +10,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import Event, ToolCalled
 from rbank_es.tools.context_tools import FAMILY, ContextTools
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import RawTool
-from rbank_es.tools.runtime.tool_session import Reply, ToolPolicy, ToolSession
+from rbank_es.tools.runtime.tool_family import RawTool, Reply, ToolPolicy, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 RUN = "run-1"

@@ -15,7 +15,7 @@ from rbank_es.sparql.results import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
 from rbank_es.tools.runtime.answer_budget import VALUE_CHARS, AnswerBudget, clip, value_of
-from rbank_es.tools.runtime.tool_session import ToolError
+from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rbank_es.tools.runtime.tool_session import ToolError
+from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.ontology.prefixes import Prefixes

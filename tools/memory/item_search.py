@@ -20,7 +20,7 @@ from rbank_es.events.items import truncate
 from rbank_es.policies.excerpt import MARK, excerpt
 from rbank_es.state.memory import MEMORY_HANDLERS
 from rbank_es.tools.runtime.encoder import largest, size, text_of
-from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.policies import RetrievalPolicy

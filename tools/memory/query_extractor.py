@@ -26,7 +26,7 @@ from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms, general
 from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
-    from rbank_es.tools.runtime.tool_session import ToolSession
+    from rbank_es.tools.runtime.tool_family import ToolSession
 
 
 class ProposalEvidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from rbank_es import limits
 from rbank_es.ontology.rdf_names import RDF, XSD
 from rbank_es.sparql.results import Answer, Cell, Row
 from rbank_es.tools.runtime.encoder import ELLIPSIS, EXACT, size
-from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
 Thing = TypeVar("Thing")
 

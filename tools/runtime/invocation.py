@@ -23,8 +23,7 @@ from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
 from rbank_es.tools.runtime.run_meter import Excess
-from rbank_es.tools.runtime.tool_family import RawTool
-from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.runtime.tool_family import RawTool, Reply, ToolError, ToolSession
 
 NAIVE_KEY = "naive_payload"
 """The key under which the naive mode returns the payload itself."""

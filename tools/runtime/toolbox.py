@@ -17,8 +17,14 @@ from rbank_es.events.event import Timer
 from rbank_es.tools.runtime.invocation import Tool
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, RawTool, offered_tools, public_methods
-from rbank_es.tools.runtime.tool_session import ToolPolicy, ToolSession
+from rbank_es.tools.runtime.tool_family import (
+    TOOL_FAMILIES,
+    RawTool,
+    ToolPolicy,
+    ToolSession,
+    offered_tools,
+    public_methods,
+)
 
 if TYPE_CHECKING:
     from rbank_es.bank.memory_graph import MemoryGraph
