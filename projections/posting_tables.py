@@ -25,7 +25,7 @@ from rbank_es.projections.tokenizer import Tokenizer
 _BLOCK = 4096
 """Texts of a block: of 1e5 texts, a search reads 25 rows for each word."""
 _SMALL = 128
-"""Texts of a small block. The first search of a view reads each recent text whole, and 127 take 2 ms."""
+"""Texts of a small block. A search looks for each word in each of the recent texts, which takes 20 µs in 127."""
 _LENGTHS = 512
 """Texts of a row of lengths: 2 kB, which an append writes again."""
 

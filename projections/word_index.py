@@ -16,7 +16,7 @@ from rbank_es.policies.retrieval import Filters
 from rbank_es.policies.word_relevance import Formula
 from rbank_es.projections.active_texts import fact_sets, facts_at, marked
 from rbank_es.projections.active_words import ActiveWords
-from rbank_es.projections.posting_tables import codes_of, numbers_of, places_of, recent_texts
+from rbank_es.projections.posting_tables import codes_of, numbers_of, places_of
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
 from rbank_es.projections.word_kernel import Postings, RankedTexts, WeightedTerm, best_texts, marked_among
@@ -26,6 +26,7 @@ _POSTINGS = """
 SELECT texts, codes FROM postings WHERE place BETWEEN :first AND :last UNION ALL
 SELECT texts, codes FROM recent_postings WHERE place BETWEEN :first AND :last
 """
+_RECENT = "SELECT text, char(10) || terms || char(10), own, codes FROM recent_texts ORDER BY text"
 _ITEMS = "SELECT text, item FROM candidates WHERE text IN (SELECT value FROM json_each(?))"
 _TEXTS = """
 SELECT text FROM item_states WHERE item IN (SELECT value FROM json_each(:items)) AND state = 'active'
@@ -47,8 +48,7 @@ class WordIndex(ActiveWords[Postings]):
         self._known: dict[tuple[str, bool], Postings] = {}
         self._weighted: dict[Formula, array[float]] = {}
         self._kept, self._version = 0, -1
-        # Text and code of each posting, one after the other, by term: of columns, and of parts alone.
-        self._recent: tuple[dict[str, list[int]], dict[str, list[int]]] | None = None
+        self._recent: list[tuple[int, str, int, bytes]] | None = None
         self.refresh()
         self._documents = self._active.count(1)
         self._average = sum(compress(self._lengths, self._active)) / max(1, self._documents)
@@ -134,26 +134,26 @@ class WordIndex(ActiveWords[Postings]):
             else:
                 codes = array("I", chain.from_iterable(codes_of(blob, len(numbers) // 4) for numbers, blob in rows))
         recent = self._recently(term, parts)
-        if recent is not None:
+        if recent:
+            numbers, new = zip(*recent, strict=True)
             # Widened only where it must be: a common term has many codes.
-            codes = array("I", codes) if max(recent[1]) >= 1 << 16 else codes
-            texts.extend(recent[0])
-            codes.extend(array(codes.typecode, recent[1]))
+            codes = array("I", codes) if max(new) >= 1 << 16 else codes
+            texts.extend(numbers)
+            codes.extend(new)
         return Postings(texts, codes, marked_among(texts, self._active))
 
-    def _recently(self, term: str, parts: bool) -> tuple[array[int], array[int]] | None:
-        """Return the postings of a term among the texts that are in no block yet."""
+    def _recently(self, term: str, parts: bool) -> list[tuple[int, int]]:
+        """Return text and code of the postings of a term among the texts that are in no block yet."""
         if self._recent is None:
-            self._recent = {}, {}
-            for text, terms, own, codes in recent_texts(self._run):
-                for held, some in ((self._recent[0], slice(own)), (self._recent[1], slice(own, None))):
-                    for name, code in zip(terms[some], codes[some], strict=True):
-                        if name in held:
-                            held[name] += text, code
-                        else:
-                            held[name] = [text, code]
-        pairs = self._recent[parts].get(term)
-        return None if pairs is None else (array("I", pairs[::2]), array("I", pairs[1::2]))
+            self._recent = self._run.execute(_RECENT).fetchall()
+        # Sought in the lines, because splitting those of 127 texts takes as long as 80 terms.
+        line, found = f"\n{term}\n", []
+        for text, terms, own, codes in self._recent:
+            if line in terms:
+                place = terms.count("\n", 0, terms.index(line))
+                if (place >= own) == parts:
+                    found.append((text, numbers_of(codes)[place]))
+        return found
 
 
 def _joined(own: Postings, among: Postings) -> Postings:

@@ -10,9 +10,12 @@ import pytest
 from rbank_es import limits
 from rbank_es.log import EventLog
 from rbank_es.log import lines as line_format
-from rbank_es.log.file import run_index
+from rbank_es.log.file import index, run_index
 from rbank_es.log.file.file_log import FileLog
+from rbank_es.log.file.reader import Reader
+from rbank_es.log.file.segments import blocks
 from rbank_es.testing import Clock, EventLogContract
+from rbank_es.testing.contract_base import event_id, note
 
 
 class TestFileLog(EventLogContract):
@@ -65,3 +68,22 @@ class TestFileLogInSmallBlocks(TestFileLog):
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "READ_BLOCK_BYTES", 300)
         monkeypatch.setattr(limits, "SEGMENT_BYTES", 20_000)
+
+
+def test_ids_sought_often_cost_what_was_appended_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some lookups the active segment is not searched again, by readers as by writers, whoever appended."""
+    with FileLog.create(tmp_path / "bank") as log, FileLog.open(tmp_path / "bank") as other:
+        log.append([note(str(number), number) for number in range(1, 50)])
+        ids = [event_id(number) for number in range(100)]
+        assert [log.seq_of_id(id) for id in ids] == [None, *range(1, 50), *[None] * 50]
+        active, offsets = max((tmp_path / "bank").glob("*.jsonl")), list[int]()
+        size = active.stat().st_size
+        other.append([note("50", 50)])
+        *_, last = active.read_bytes().splitlines(keepends=True)
+        # What an interrupted append left behind the whole groups is known to nobody.
+        with active.open("ab") as file:
+            file.write(last.replace(ids[50].encode(), ids[51].encode()))
+        monkeypatch.setattr(Reader, "find_id", lambda *_: pytest.fail("searched"))
+        monkeypatch.setattr(index, "blocks", lambda fd, at, end: offsets.append(at) or blocks(fd, at, end))
+        assert [log.seq_of_id(id) for id in ids[49:52]] == [49, 50, None]
+        assert log.append([note("50", 50)]).duplicate and offsets == [size]

@@ -277,9 +277,7 @@ class FileLog:
 
     def seq_of_id(self, event_id: str) -> int | None:
         with self._reading():
-            seq = self._writer.ids.seq_of(event_id)
-        # The search reads bytes of groups that are not whole yet; nobody may see these.
-        return seq if seq is not None and seq <= self.position() else None
+            return self._writer.ids.find([event_id], self._heads.look()).get(event_id)
 
     def text(self, ref: Ref) -> str | None:
         with self._reading():

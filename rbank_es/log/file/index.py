@@ -14,7 +14,7 @@ import threading
 import uuid
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ from rbank_es.log.groups import resolved
 from rbank_es.log.protocol import Head
 from rbank_es.system.files import BankCache, opened
 
-# Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them.
+# Ids that are searched for in the active segment's bytes before a dictionary of all of them is made.
 _SEARCHED_IDS = 32
 
 _CRC_CHARS = 8
@@ -204,44 +204,52 @@ class Ids:
         self._directory = directory
         self._reader = reader
         self._cache = cache
-        self._active: dict[str, int] | None = None
+        self._active: dict[str, int] = {}
+        self._end = (0, 0, 0)  # of what the dictionary has: the segment's first position, its inode, the offset
+        self._lock = threading.Lock()
         self._searched = 0
         self._indexes: dict[str, IdIndex] = {}
 
-    def forget_active(self) -> None:
-        """Drop the cached ids of the active segment: it was rewritten or followed by another."""
-        self._active = None
-
     def forget_all(self) -> None:
         """Drop all cached ids: the index files were removed."""
-        self._active = None
         self._indexes.clear()
 
-    def add(self, events: Iterable[Event]) -> None:
-        """Add events that were just appended."""
-        if self._active is not None:
-            self._active.update((event.id, event.seq) for event in events)
+    def find(self, event_ids: Sequence[str], tail: Tail) -> dict[str, int]:
+        """Return the positions, up to a tail of the log, of those of the ids that are known. Takes no lock of the log.
 
-    def find(self, event_ids: Sequence[str], upto: int) -> dict[str, int]:
-        """Return the positions, up to one, of those of the ids that are known. For the holder of the lock."""
-        *closed, active = all_segments(self._directory)
+        What an interrupted append left behind the tail may still be in the file, and is known to nobody.
+        """
+        closed = [segment for segment in all_segments(self._directory) if segment.first < tail.segment.first]
         self._searched += len(event_ids)
         # In a segment of 64 MiB a search takes 28 ms and the dictionary 1.2 s: it pays from about 40 ids on.
-        if self._active is None and self._searched >= _SEARCHED_IDS:
-            self._active = _all_ids(active)
-        found = {event_id: self._find(event_id, closed, active) for event_id in event_ids}
-        # What an interrupted append left behind the last whole group may still be in the file, and is known to nobody.
-        return {event_id: seq for event_id, seq in found.items() if seq is not None and seq <= upto}
+        active = self._dictionary(tail) if self._searched > _SEARCHED_IDS else None
+        found = {}
+        for event_id in event_ids:
+            seq = self._reader.find_id(event_id, tail.segment) if active is None else active.get(event_id)
+            seq = seq if seq is not None else self._in_closed(event_id, closed)
+            if seq and seq <= tail.seq:  # 0 is that of lines without an id
+                found[event_id] = seq
+        return found
 
-    def _find(self, event_id: str, closed: list[Segment], active: Segment) -> int | None:
-        seq = self._reader.find_id(event_id, active) if self._active is None else self._active.get(event_id)
-        return seq if seq is not None else self._in_closed(event_id, closed)
+    def _dictionary(self, tail: Tail) -> dict[str, int] | None:
+        """Return the positions of the ids in the active segment, up to a tail at least.
 
-    def seq_of(self, event_id: str) -> int | None:
-        """Return the position of the event with this id, if there is one. For readers, who hold no lock."""
-        *closed, active = all_segments(self._directory)
-        seq = self._reader.find_id(event_id, active)
-        return seq if seq is not None else self._in_closed(event_id, closed)
+        None if the segment was replaced meanwhile, or a line is damaged: a search passes by such a line.
+        """
+        with self._lock, suppress(ValueError):
+            first, inode, offset = self._end
+            if (first, inode) != (tail.segment.first, tail.inode):
+                self._active, offset = {}, 0
+            if offset < tail.offset:
+                # Only what was written since the last call: whole groups of an active segment never change.
+                with opened(tail.segment.path) as fd:
+                    if os.fstat(fd).st_ino != tail.inode:
+                        return None
+                    for _, complete in blocks(fd, offset, tail.offset):
+                        self._active.update(map(id_and_seq, complete))
+                self._end = (tail.segment.first, tail.inode, tail.offset)
+            return self._active
+        return None
 
     def indexed(self) -> int:
         """Return the highest position in any sound index, of a segment that is there or not; 0 without indexes."""
@@ -264,16 +272,6 @@ class Ids:
             if seq is not None:
                 return seq
         return None
-
-
-def _all_ids(segment: Segment) -> dict[str, int]:
-    with opened(segment.path) as fd:
-        return dict(
-            id_and_seq(line)
-            for _, complete in blocks(fd, 0)
-            for line in complete
-            if not line.startswith(lines.UNNUMBERED)
-        )
 
 
 class IdIndex:

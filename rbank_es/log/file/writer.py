@@ -78,7 +78,6 @@ class Writer:
         self._dirty = False
         self._unrecorded: lines.Torn | None = None
         self._heads.tail = None
-        self.ids.forget_active()
 
     # ---------------------------------------------------------------- locking
 
@@ -144,7 +143,6 @@ class Writer:
         if whole is None or whole.end != size:
             return None
         last = whole.events[-1]
-        self.ids.add(whole.events)
         self._heads.durable = max(self._heads.durable, last.dur)
         self._heads.last_at = max(self._heads.last_at, last.at)
         self._heads.tail = Tail(tail.segment, tail.inode, size, last.seq, last.at, last.dur, None)
@@ -158,7 +156,6 @@ class Writer:
             self._system.sync_directory(self._directory)  # whoever began the segment may have died before this
         if tail.sealed is None:
             _refuse_other_names(self._fd, tail.segment)
-        self.ids.forget_active()
         self._heads.durable = max(self._heads.durable, tail.durable)
         self._heads.last_at = max(self._heads.last_at, tail.at) or self._time_before(tail.segment)
         self._heads.tail = tail
@@ -177,7 +174,6 @@ class Writer:
         warnings.warn(InterruptedAppend(f"segment {tail.segment.name}, byte {tail.offset:,}", size, kept), stacklevel=2)
         keep_remains(self._directory / kept, self._fd, tail.offset, self._system)
         self._system.truncate(self._fd, tail.offset)
-        self.ids.forget_active()
         at = max(groups.utc_text(self._clock()), self._heads.last_at)
         self._unrecorded = lines.Torn(tail.seq, at, size, kept)
 
@@ -231,7 +227,7 @@ class Writer:
         return groups.prepare_new(events, self._clock, self._entropy, self._texts.holds, self._texts.read)
 
     def _known(self, prepared: list[Prepared], tail: Tail) -> Appended | None:
-        return groups.known_group(prepared, partial(self.ids.find, upto=tail.seq), self._stored_at)
+        return groups.known_group(prepared, partial(self.ids.find, tail=tail), self._stored_at)
 
     def _stored_at(self, seq: int) -> tuple[Event, Event]:
         there = self._reader.line_at(seq)
@@ -254,7 +250,6 @@ class Writer:
         written = self._write(group.data, tail)
         last, known = group.events[-1], tail
         tail = Tail(tail.segment, tail.inode, tail.offset + written, last.seq, last.at, 0, None)
-        self.ids.add(group.events)
         if self._stored_upto == _end_of(known):
             self._stored.update(group.texts)
             self._stored_upto = _end_of(tail)
@@ -359,7 +354,6 @@ class Writer:
         self._heads.last_at = self._heads.last_at or self._time_before(segment)
         tail = Tail(segment, inode, len(line), last, self._heads.last_at, 0, None)
         self._heads.tail = tail
-        self.ids.forget_active()
         return tail
 
     def _erased_before(self, last: int) -> int:
