@@ -44,6 +44,7 @@ SUBJECTS = (
     "sandbox",
     "simulated runs",
     "reports",
+    "harness",
 )
 
 
@@ -83,6 +84,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         exported_pages,
         forks,
         graphs,
+        harness,
         leakage,
         long_banks,
         reading,
@@ -127,6 +129,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "sandbox": sandboxes.measure,
         "simulated runs": simulated_runs.measure,
         "reports": experiment_reports.measure,
+        "harness": harness.measure,
     }
     of_bank = {
         "reading": reading.measure,

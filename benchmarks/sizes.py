@@ -29,11 +29,12 @@ class Sizes(NamedTuple):
     show_rounds: int = 5
     correction_rounds: int = 3
     review_banks: int = 5
+    harness_rounds: int = 3
 
 
 SHORT = Sizes("short", 100_000, 100, 25, 1_600, 5, 5, 5, 5, 20, 5)
 FULL = Sizes(
     "full", 1_000_000, 200, 51, 4_000, 9, 5, 3, 9, 40, 5,
     rerun_rounds=25, recording_rounds=101, latency_rounds=9, sandbox_rounds=9,
-    loop_tasks=1_000, items=100_000, show_rounds=9, correction_rounds=5, review_banks=30,
+    loop_tasks=1_000, items=100_000, show_rounds=9, correction_rounds=5, review_banks=30, harness_rounds=15,
 )  # fmt: skip

@@ -42,11 +42,6 @@ class SampleSize(Struct, frozen=True):
     for_power: int | None
     for_half_width: int | None
 
-    @property
-    def can_reach(self) -> bool:
-        """Whether a p that is small enough is possible."""
-        return self.n >= self.to_reach
-
 
 def sample_size(
     n: int, sd: float | None, effect: float, *, paired: bool = True, alpha: float = ALPHA, contrasts: int = 1

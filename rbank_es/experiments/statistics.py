@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
 from operator import mul, sub
 from random import Random
@@ -24,9 +24,6 @@ from rbank_es.errors import missing_extra
 
 LEVEL = 0.95
 """The level of intervals, unless another is given."""
-
-RESAMPLES = 1_999
-"""Samples of a bootstrap: the ends of a 95 % interval are then samples themselves, the 50th from either side."""
 
 EXACT_ARRANGEMENTS = 2**14
 """Arrangements of its data up to which a permutation test tries all of them, in some 20 ms; it samples from more."""
@@ -116,36 +113,6 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Estimate | None:
     sd = sd_of(values)
     half = t_quantile((1 + level) / 2, n - 1) * sd / math.sqrt(n)
     return Estimate(n, mean, sd, mean - half, mean + half, level)
-
-
-def bootstrap_interval(values: Sequence[float], key: str, level: float = LEVEL) -> Estimate | None:
-    """Return the mean with its studentised bootstrap interval, its samples drawn by key; None of nothing.
-
-    It follows the skew of the values, which a t interval doesn't. Of 3 values it has no ends, because too many samples
-    have no spread. The percentile bootstrap isn't offered: of 5 values, its 95 % interval holds the true mean in 81 %.
-    """
-    plain = interval(values, level)
-    if plain is None or not plain.sd:
-        return plain
-    ratios = sorted(_studentised([value - plain.mean for value in sorted(values)], Random(key)))
-    at, error = round((RESAMPLES + 1) * (1 - level) / 2), plain.sd / math.sqrt(plain.n)
-    ends = (plain.mean - ratios[-at] * error, plain.mean - ratios[at - 1] * error)
-    low, high = (end if math.isfinite(end) else None for end in ends)
-    return Estimate(plain.n, plain.mean, plain.sd, low, high, level)
-
-
-def _studentised(distances: Sequence[float], random: Random) -> Iterator[float]:
-    """Yield the mean of each sample of distances from a mean, in standard errors of the sample's own."""
-    n, squares = len(distances), [distance**2 for distance in distances]
-    for _ in range(RESAMPLES):
-        # Of `Random` this method alone promises the same numbers in every release of Python.
-        sample = [int(random.random() * n) for _ in range(n)]
-        total, square = math.fsum(map(distances.__getitem__, sample)), math.fsum(map(squares.__getitem__, sample))
-        spread = square - total**2 / n
-        if spread > ROUNDING * square:
-            yield total * math.sqrt((n - 1) / (n * spread))
-        else:
-            yield math.copysign(math.inf, total) if total else 0.0
 
 
 def welch_interval(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate | None:

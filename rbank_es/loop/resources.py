@@ -71,7 +71,6 @@ class LoopResources:
             source: the ontology or endpoint that agents ask, never closed here; None for tasks that need none.
             model_for: answers instead of the chosen models, as `Lms` takes it.
             interpreters: where code runs instead of the sandbox.
-            make_executor: makes an executor instead of the registered ones.
             clock: returns seconds, to measure calls and runs.
             origin: names the code that runs, for the record.
             at_once: whether the rollouts of a task run side by side; else one after the other, for models that take

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import re
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,20 +124,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @classmethod
     def parse(cls, text: str, name: str = "script") -> Script:
         """Parse a text; `name` is its name in errors. Raises as `load`."""
-        import tomllib
-
-        try:
-            script = msgspec.convert(tomllib.loads(text), cls)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise BadInput(f"{name}: it is not TOML: {error}") from None
-        except msgspec.ValidationError as error:
-            raise BadInput(f"{name}: {error}") from None
-        # Two tables of one task would hide each other's turns.
-        ids = [task.id for task in script.task]
-        twice = next((each for each in ids if ids.count(each) > 1), None)
-        if twice is not None:
-            raise BadInput(f"{name}: the task {twice!r} is there twice")
-        return script
+        return _parsed(text, name)
 
     def turns(self, task: str, role: Role, rollout: int) -> list[Turn]:
         """Return the turns of a task in a role and rollout, in order: its own, else those of any task."""
@@ -144,6 +132,25 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         chosen = found.get(task) or found.get(ANY_TASK)
         turns: tuple[Turn, ...] = getattr(chosen, role) if chosen else ()
         return [turn for turn in turns if turn.rollout in (None, rollout)]
+
+
+# A run loads its script up to three times, and to parse that of 60 tasks takes 20 ms each time.
+@lru_cache(maxsize=2)
+def _parsed(text: str, name: str) -> Script:
+    import tomllib
+
+    try:
+        script = msgspec.convert(tomllib.loads(text), Script)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadInput(f"{name}: it is not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{name}: {error}") from None
+    # Two tables of one task would hide each other's turns.
+    ids = [task.id for task in script.task]
+    twice = next((each for each in ids if ids.count(each) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{name}: the task {twice!r} is there twice")
+    return script
 
 
 def rendered(fields: dict[str, Any]) -> str:
