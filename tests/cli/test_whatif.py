@@ -221,4 +221,7 @@ def test_a_verdict_on_a_run_without_one_is_refused(place: Path) -> None:
 def test_erased_texts_are_counted_as_unknowable(place: Path) -> None:
     run("erase", "sample", "--item", "202b787bab87", "--reason", "x", "--yes", cwd=place)
     found = supposed(place, "sample", "--policy", "retrieval.k_success=2")
+    with Bank.open(place / "logs" / "sample") as bank:
+        recorded = sum(1 for _ in bank.events(types={"memories_retrieved"}))
     assert found["unknowable"]["retrievals"] and found["unknowable"]["prompts"]
+    assert found["unknowable"]["retrievals"] + found["searched"] == recorded

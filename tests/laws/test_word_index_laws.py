@@ -226,7 +226,7 @@ def test_of_many_texts_few_are_scored_and_the_best_are_those_of_the_definition()
         for n in range(300)
     ]
     log = stamped([event for m in range(6) for event in born(items[m * 50 : m * 50 + 50], f"e{m}")])
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, patch.multiple(active_texts, _CHUNK=64):
         models = ReadModels.open(Path(folder, "p.sqlite"))
         models.catch_up(FakeLog(log))
         state = fold(log)

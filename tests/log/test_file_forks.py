@@ -260,6 +260,22 @@ def test_segments_of_parent_and_fork_do_not_mix(log: FileLog, tmp_path: Path) ->
             again.verify()
 
 
+def test_the_line_that_closes_a_segment_names_its_last_event_and_its_head(log: FileLog) -> None:
+    """Another number or another head, with a checksum that fits, is found by `verify`; so is a line cut short."""
+    last, path, seed = int(names(log)[1].stem) - 1, names(log)[0], lines.seed_of(log.bank_id)
+    whole = path.read_bytes()
+    rest = whole[: whole.rindex(b"\n", 0, -1) + 1]
+    assert whole == rest + lines.sealed_line(last, log.head(last).digest, seed)
+    for wrong in (
+        lines.sealed_line(last - 1, log.head(last).digest, seed),
+        lines.sealed_line(last, log.head(last - 1).digest, seed),
+        lines.close_line(lines.SEGMENT + b'closed"', seed),
+    ):
+        path.write_bytes(rest + wrong)
+        with pytest.raises(LogCorruption, match="doesn't fit the lines before it"), FileLog.open(log.directory) as bad:
+            bad.verify()
+
+
 def test_a_parent_that_only_reads_can_be_forked(log: FileLog, tmp_path: Path) -> None:
     """A directory without permission to write, and without a lock file."""
     log.close()

@@ -29,6 +29,7 @@ LESSON = (
         ((), 90, "When asked for all things of a kind, first find the class. It is in the schema.…"),
         (("zebra",), 90, "When asked for all things of a kind, first find the class. It is in the schema.…"),
         (("class",), 60, "When asked for all things of a kind, first find the class.…"),
+        (("class",), 59, "When asked for all things of a kind, first find the class.…"),
         (("tower", "height"), 60, "…For heights of towers, use lt:towerHeight.…"),
         (("submit",), 20, "…Then submit."),
         (("limit", "order"), 170, f"…Write {QUERY} and look. Then submit."),

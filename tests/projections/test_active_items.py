@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem
+from rbank_es.policies.utility_rank import UtilityRanking
 from rbank_es.policies.words import words_of
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.full_text import fts_ddl
@@ -146,6 +147,15 @@ def test_hits_that_tie_are_in_order_of_id() -> None:
         index.update((item.id, entry(item)) for item in (*items, *other))
         found = Bm25V1().choose("river", 2, Filters(), index)
     assert [hit.id for hit in found.hits] == sorted(item.id for item in items)[:2]
+
+
+def test_outcomes_of_items_move_them_as_those_of_a_bank_would() -> None:
+    items = {name: Item.make(f"river {name}", "x", "success") for name in ("one", "two", "three")}
+    known = {items["one"].id: (9, 1), items["two"].id: (9, 0), items["three"].id: (9, 9)}
+    with closing(ActiveItems(known.__getitem__)) as index:
+        index.update((item.id, entry(item)) for item in items.values())
+        found = UtilityRanking(weight=2.0).choose("river", 3, Filters(), index)
+    assert [hit.id for hit in found.hits] == [items[name].id for name in ("two", "one", "three")]
 
 
 def test_behind_the_best_that_a_filter_drops_the_next_best_is_found() -> None:

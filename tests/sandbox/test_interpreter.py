@@ -578,6 +578,13 @@ def test_a_cache_that_can_not_be_kept_is_told(tmp_path: Path, monkeypatch: pytes
         deno.find()
 
 
+def test_a_cache_is_made_where_no_folder_is_yet_and_kept_where_one_is(tmp_path: Path) -> None:
+    runtime = fake(tmp_path)._replace(cache=tmp_path / "no" / "such" / "cache")
+    for _ in range(2):
+        runtime.prepare()
+        assert runtime.cache.is_dir()
+
+
 def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deno, "find_spec", lambda name: None)
     monkeypatch.setattr(deno.shutil, "which", lambda name: None)
