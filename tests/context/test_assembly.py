@@ -66,11 +66,11 @@ def test_every_layer_is_there_in_order_and_stays_below_the_red_flag(lights: Onto
     assert 3_500 < len(context.text) < limits.FLAG_CONTEXT_CHARS
 
 
-@pytest.mark.parametrize("preset", ["full", "lean"])
-def test_budgets_of_a_preset_are_those_of_the_limits_and_never_flagged_together(preset: str) -> None:
-    lean = preset == "lean"
-    assert BUDGETS[preset]["L1"] == (limits.CONTEXT_LEAN_L1_CHARS if lean else limits.CONTEXT_L1_CHARS)
-    assert BUDGETS[preset]["L3"] == (limits.CONTEXT_LEAN_L3_CHARS if lean else limits.CONTEXT_L3_CHARS)
+@pytest.mark.parametrize(("preset", "constraints", "guide"), [("full", 1_000, 1_000), ("lean", 400, 200)])
+def test_budgets_of_a_preset_are_as_documented_and_never_flagged_together(
+    preset: str, constraints: int, guide: int
+) -> None:
+    assert BUDGETS[preset] == {"base": 800, "L0": 600, "L1": constraints, "L2": 600, "L3": guide}
     assert sum(BUDGETS[preset].values()) <= limits.FLAG_CONTEXT_CHARS
 
 
