@@ -77,6 +77,14 @@ def spread(values: Sequence[float]) -> str:
     return f"{found.mean:+.3f} ± {found.high - found.mean:.3f}"
 
 
+def share(values: Sequence[float]) -> str:
+    """Return the mean of shares in percent, with the half-width of its interval."""
+    found = interval(values)
+    assert found is not None
+    assert found.high is not None
+    return f"{100 * found.mean:.0f} ± {100 * (found.high - found.mean):.0f} %"
+
+
 def is_clear(values: Sequence[float]) -> bool:
     """Return whether the 95 % t interval of a mean leaves out 0."""
     found = interval(values)
@@ -115,24 +123,29 @@ def banks_table(result: StudyResult) -> str:
     for wrong in FALSE_SUCCESS:
         for bank in BANKS:
             cell = grid_cell(result, bank, wrong, 0.3)
-            hurt = f"{mean(cell.hurt):.0%}"
-            rows.append([f"{wrong:g}", bank, spread(cell.gain), spread(cell.hardest), hurt, f"{mean(cell.items):.0f}"])
+            gains = spread(cell.gain), spread(cell.hardest)
+            rows.append([f"{wrong:g}", bank, *gains, share(cell.hurt), f"{mean(cell.items):.0f}"])
     head = ["failures called a success", "bank", "gain", "gain, hardest third", "families hurt", "items"]
     return table(head, rows)
 
 
 def even_table(result: StudyResult) -> str:
-    """Return the share of failures called a success at which the mean gain is 0, by bank."""
-    rows = []
-    for bank in BANKS:
-        found = [break_even(result, bank, missed) for missed in FALSE_FAILURE]
-        rows.append([bank, *(f"{each:.2f}" if each is not None else "none up to 1" for each in found)])
+    """Return the share of failures called a success at which the mean gain is 0, and where its interval holds 0."""
+    rows = [[bank, *(even_range(result, bank, missed) for missed in FALSE_FAILURE)] for bank in BANKS]
     return table(["bank", *(f"successes called a failure: {each:g}" for each in FALSE_FAILURE)], rows)
 
 
-def break_even(result: StudyResult, bank: str, false_failure: float) -> float | None:
-    """Return where the mean gain crosses 0, between two cells by a straight line; None if it doesn't."""
-    gains = [mean(grid_cell(result, bank, wrong, false_failure).gain) for wrong in FALSE_SUCCESS]
+def even_range(result: StudyResult, bank: str, false_failure: float) -> str:
+    """Return where the mean gain is 0, with the range in which 0 is in its 95 % interval."""
+    found = [interval(grid_cell(result, bank, wrong, false_failure).gain) for wrong in FALSE_SUCCESS]
+    gains = [(each.mean, each.low, each.high) for each in found if each and each.low is not None and each.high]
+    even, first, last = (break_even(each) for each in zip(*gains, strict=True))
+    ends = [f"{each:.2f}" if each is not None else "over 1" for each in (even, first, last)]
+    return "{} ({} to {})".format(*ends) if first is not None else "over 1"
+
+
+def break_even(gains: Sequence[float]) -> float | None:
+    """Return where gains cross 0, by a straight line between two shares of praised failures; None if they don't."""
     for number in range(1, len(gains)):
         if gains[number] < 0:
             before, after = gains[number - 1], gains[number]
@@ -150,14 +163,14 @@ def checks_table(result: StudyResult) -> str:
         for cell in result.where(**judge):
             if cell.factors["checks"]:
                 people = "err in a fifth" if cell.factors["people"] else "never err"
-                shown = [str(cell.factors["checks"]), str(cell.factors["pick"]), people]
+                shown = [f"{cell.factors['checks']:g}", str(cell.factors["pick"]), people]
                 rows.append([f"{wrong:g} / {missed:g}", bank, *shown, *checked(cell)])
     return table(["judge", "bank", "checks", "picked", "people", "gain", "families hurt", "overruled"], rows)
 
 
 def checked(cell: CellResult) -> list[str]:
     """Return the last columns of the table of checks."""
-    return [spread(cell.gain), f"{mean(cell.hurt):.0%}", f"{mean(cell.overruled):.0f} of {mean(cell.checked):.0f}"]
+    return [spread(cell.gain), share(cell.hurt), f"{mean(cell.overruled):.0f} of {mean(cell.checked):.0f}"]
 
 
 def contrasts_table(result: StudyResult) -> str:
@@ -210,28 +223,29 @@ def repair_table(result: StudyResult, bank: str) -> str:
         cell = result.cell(bank=bank, repair=repair)
         before, after, end = before_after(cell)
         gained = differences(after, before)
-        back = f"{mean(gained) / gap:.0%}" if repair != "right from the start" and any(gained) else ""
+        repaired = repair != "right from the start" and any(gained)
+        back = [spread(gained), f"{mean(gained) / gap:.0%}"] if repaired else ["", ""]
         overruled = f"{mean(cell.overruled):.0f}" if any(cell.overruled) else ""
-        rows.append(
-            [repair, overruled, f"{mean(before):.3f}", f"{mean(after):.3f}", back, plus_minus(end), rival(result, cell)]
-        )
-    head = ["repair", "overruled", "before", "after", "of the gap", f"after {result.assumptions.tasks} tasks", "rival"]
+        skill = spread(end).removeprefix("+")
+        rows.append([repair, overruled, *back, spread(differences(end, after)), skill, *beside_rival(result, cell)])
+    head = ["repair", "overruled", "at once", "of the gap", "from then on", "at the end", "less the rival", "rival"]
     return table(head, rows)
 
 
-def plus_minus(values: Sequence[float]) -> str:
-    """Return a skill with the half-width of its interval."""
-    return spread(values).removeprefix("+")
-
-
-def rival(result: StudyResult, cell: CellResult) -> str:
-    """Return after how many tasks the emptied bank, with the same judge from then on, does better."""
+def beside_rival(result: StudyResult, cell: CellResult) -> tuple[str, str]:
+    """Return how much better a bank is at the end than the emptied one, and after how many tasks that is better."""
     repair = str(cell.factors["repair"])
     if repair in ("right from the start", "emptied", "emptied, better judge"):
-        return ""
+        return "", ""
     name = "emptied, better judge" if repair.endswith("better judge") else "emptied"
-    emptied = means_at(result.cell(bank=cell.factors["bank"], repair=name))
-    own = means_at(cell)
+    other = result.cell(bank=cell.factors["bank"], repair=name)
+    return spread(differences(before_after(cell)[2], before_after(other)[2])), overtaken(
+        means_at(cell), means_at(other)
+    )
+
+
+def overtaken(own: Mapping[int, float], emptied: Mapping[int, float]) -> str:
+    """Return after how many tasks the emptied bank, with the same judge from the repair on, does better for good."""
     ahead = [done for done in own if done > AT and emptied[done] > own[done]]
     # Ahead for good, because curves may touch.
     since = next((done for done in ahead if all(later in ahead for later in own if later >= done)), None)
@@ -273,7 +287,7 @@ def swept_table(result: StudyResult) -> str:
     for name in dict.fromkeys(cell.factors.get("assumption") for cell in result.cells):
         if name is not None:
             cells = [result.cell(judge=judge, assumption=name) for judge in JUDGES]
-            rows.append([str(name), *(f"{spread(cell.gain)}, {mean(cell.hurt):.0%}" for cell in cells)])
+            rows.append([str(name), *(f"{spread(cell.gain)}, {share(cell.hurt)}" for cell in cells)])
     return table(["assumption", *(f"judge {judge}" for judge in JUDGES)], rows)
 
 
@@ -458,7 +472,7 @@ class Box(msgspec.Struct, frozen=True):
 
 def drawn() -> dict[str, str]:
     """Return plots and documents by file name, as the kept results say."""
-    poisoned, repair, swept = (result_of(name) for name in NAMES)
+    poisoned, repair, swept = results = [result_of(name) for name in NAMES]
     tables = {
         "grid": grid_table(poisoned),
         "even": even_table(poisoned),
@@ -475,14 +489,18 @@ def drawn() -> dict[str, str]:
         "poisoned-bank-checks.svg": checks_plot(poisoned),
         "repair.svg": repair_plot(repair),
     }
-    return files | {f"{name}.md": with_tables((PLACE / f"{name}.md").read_text(), tables) for name in NAMES}
+    return files | {
+        f"{result.study}.md": with_tables((PLACE / f"{result.study}.md").read_text(), tables, result.repetitions)
+        for result in results
+    }
 
 
-def with_tables(document: str, tables: Mapping[str, str]) -> str:
-    """Return a document with its tables replaced, each between two comments."""
+def with_tables(document: str, tables: Mapping[str, str], repetitions: int) -> str:
+    """Return a document with its tables replaced, each between two comments, and marked as simulated."""
+    mark = f"*SIMULATED: means over {repetitions} worlds, ± the half of a 95 % t interval.*\n\n"
 
     def replaced(found: re.Match[str]) -> str:
-        return f"<!-- table: {found[1]} -->\n{tables[found[1]]}<!-- end of table -->"
+        return f"<!-- table: {found[1]} -->\n{mark}{tables[found[1]]}<!-- end of table -->"
 
     return re.sub(r"<!-- table: ([\w ]+) -->\n.*?<!-- end of table -->", replaced, document, flags=re.DOTALL)
 
