@@ -174,6 +174,7 @@ def test_the_documented_line_loads_the_rows_into_pandas(kept: Path) -> None:
     [line] = re.findall(r"^rows = (pandas\.read_json\(.*\))$", (ROOT / "docs" / "experiments.md").read_text(), re.M)
     table = eval(line.replace("experiments/heights", str(kept)), {"pandas": pandas})
     assert [*table.columns] == [*lines(kept)[0]] and len(table) == 24
+    assert [*table["task"]] == [row["task"] for row in lines(kept)]
 
 
 def test_the_order_of_rows_and_trials_changes_no_byte(data: ExperimentData) -> None:
