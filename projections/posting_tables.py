@@ -20,6 +20,7 @@ from itertools import chain, groupby
 from typing import NamedTuple
 
 from rbank_es.policies.words import compound_parts
+from rbank_es.projections.bit_slices import documents_of
 from rbank_es.projections.tokenizer import Tokenizer
 
 _BLOCK = 4096
@@ -36,6 +37,9 @@ _COUNT = (1 << _COUNT_BITS) - 1
 _TAGS, _DESC, _TITLE, _PART = (1 << place * _COUNT_BITS for place in (1, 2, 3, 4))
 _PLACE_BITS = 32
 
+_SET_BYTES, _SET_FROM = _BLOCK // 8, _BLOCK // 32
+"""Texts of a block that have a term are a set of so many bytes, a bit for each, from so many on: a list is longer."""
+
 _BLOCKS = "CREATE TABLE {} (place INTEGER PRIMARY KEY, texts BLOB NOT NULL, codes BLOB NOT NULL)"
 
 POSTING_TABLES = {
@@ -47,7 +51,7 @@ POSTING_TABLES = {
         "content INTEGER NOT NULL, tags INTEGER NOT NULL, parts INTEGER NOT NULL, "
         'UNIQUE (title, "desc", content, tags, parts))'
     ),
-    "postings": _BLOCKS.format("postings"),  # `place`: see `places_of`; then the number of the block's first text
+    "postings": _BLOCKS.format("postings"),  # `place`: see `posting_rows`; then the number of the block's first text
     "recent_postings": _BLOCKS.format("recent_postings"),
     # The terms of one text, a line each: first `own` of its columns, then those among parts of names alone.
     "recent_texts": (
@@ -59,6 +63,10 @@ POSTING_TABLES = {
 """The tables by name, with the statements that create them."""
 
 _TEXTS = 'SELECT text, title, "desc", content, tags FROM candidates WHERE text > ? AND text <= ? ORDER BY text'
+_ROWS = """
+SELECT place, texts, codes, length(texts) = :bytes FROM postings WHERE place BETWEEN :first AND :last
+UNION ALL SELECT place, texts, codes, 0 FROM recent_postings WHERE place BETWEEN :first AND :last
+"""
 _AMONG_PARTS = "\n"
 """The mark of a term that a text has among parts alone: no term has a line break."""
 _READ_AT_ONCE = 256
@@ -85,27 +93,51 @@ class ReadText(NamedTuple):
     codes: array[int]
 
 
-def places_of(number: int, *, parts: bool) -> tuple[int, int]:
-    """Return the first and the last place of a term's rows: of texts that have it in columns, or in `parts` alone.
+def numbers_of(blob: bytes) -> array[int]:
+    """Return the numbers in a blob, of 4 bytes each."""
+    return array("I", blob)
+
+
+class PostingRows(NamedTuple):
+    """The rows of a term: texts marked in a set, others in a list, and the codes of all in order of the texts."""
+
+    marks: bytes
+    listed: array[int]
+    codes: array[int]
+
+
+def posting_rows(connection: sqlite3.Connection, number: int, texts: int, *, parts: bool) -> PostingRows:
+    """Return the rows of a term that begin before a text: of texts that have it in columns, or in `parts` alone.
 
     Apart, because a policy that leaves parts out must not count those texts.
     """
     first = (number * 2 + parts) << _PLACE_BITS
-    return first, first + (1 << _PLACE_BITS) - 1
+    bounds = {"first": first, "last": first + texts, "bytes": _SET_BYTES}
+    rows = connection.execute(_ROWS, bounds).fetchall()
+    marks, listed = bytearray(), []
+    for place, blob, _, is_set in rows:
+        if is_set:
+            # The sets of a common term follow each other; where one is missing, its texts are listed.
+            marks += bytes((place - first) // 8 - len(marks))
+            marks += blob
+        else:
+            listed.append(blob)
+    numbers, count = numbers_of(b"".join(listed)), int.from_bytes(marks, "little").bit_count()
+    codes = array("H", b"".join(blob for _, _, blob, _ in rows))
+    if len(codes) != len(numbers) + count:
+        codes = array("I", chain.from_iterable(_codes_of(blob, texts) for texts, blob in map(_counted_row, rows)))
+    return PostingRows(bytes(marks), numbers, codes)
 
 
-def numbers_of(blob: bytes) -> array[int]:
-    """Return the numbers in a blob, of 4 bytes each."""
-    found = array("I")
-    found.frombytes(blob)
-    return found
-
-
-def codes_of(blob: bytes, texts: int) -> array[int]:
+def _codes_of(blob: bytes, texts: int) -> array[int]:
     """Return the codes of so many texts: of 2 bytes each, or of 4 if one is beyond."""
-    found = array("H" if len(blob) == 2 * texts else "I")
-    found.frombytes(blob)
-    return found
+    return array("H" if len(blob) == 2 * texts else "I", blob)
+
+
+def _counted_row(row: tuple[int, bytes, bytes, int]) -> tuple[int, bytes]:
+    """Return how many texts a row has, and their codes."""
+    _, texts, codes, is_set = row
+    return int.from_bytes(texts, "little").bit_count() if is_set else len(texts) // 4, codes
 
 
 def recent_texts(connection: sqlite3.Connection) -> list[ReadText]:
@@ -202,7 +234,7 @@ class _Writer:
             texts, kept = lists.setdefault(place >> _PLACE_BITS, (array("I"), array("I")))
             numbers = numbers_of(blob)
             texts.extend(numbers)
-            kept.extend(array("I", codes_of(codes, len(numbers))))
+            kept.extend(array("I", _codes_of(codes, len(numbers))))
         return lists
 
     def _lists(self, texts: Iterable[ReadText], lists: _Lists) -> _Lists:
@@ -238,11 +270,21 @@ class _Writer:
         return number
 
     def _write(self, table: str, first: int, lists: Mapping[int, tuple[array[int], array[int]]]) -> None:
+        sets = table == "postings"
         rows = (
-            (key << _PLACE_BITS | first, texts.tobytes(), array("H" if max(codes) < 1 << 16 else "I", codes).tobytes())
+            (
+                key << _PLACE_BITS | first,
+                _set_of(texts, first) if sets and len(texts) >= _SET_FROM else texts.tobytes(),
+                array("H" if max(codes) < 1 << 16 else "I", codes).tobytes(),
+            )
             for key, (texts, codes) in sorted(lists.items())
         )
         self._run.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+
+
+def _set_of(texts: Iterable[int], first: int) -> bytes:
+    """Return the texts of a block as a set."""
+    return documents_of((text - first for text in texts), _BLOCK - 1).to_bytes(_SET_BYTES, "little")
 
 
 def counted_texts(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterator[CountedText]:

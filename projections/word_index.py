@@ -16,17 +16,16 @@ from rbank_es.policies.retrieval import Filters
 from rbank_es.policies.word_relevance import Formula
 from rbank_es.projections.active_texts import fact_sets, facts_at, marked
 from rbank_es.projections.active_words import ActiveWords
-from rbank_es.projections.posting_tables import codes_of, numbers_of, places_of
+from rbank_es.projections.posting_tables import PostingRows, numbers_of, posting_rows
+from rbank_es.projections.postings import Postings, marked_among
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import Tokenizer
-from rbank_es.projections.word_kernel import Postings, RankedTexts, WeightedTerm, best_texts, marked_among
+from rbank_es.projections.word_kernel import RankedTexts, WeightedTerm, best_texts
 
 _NUMBER = "SELECT number FROM word_terms WHERE term = ?"
-_POSTINGS = """
-SELECT texts, codes FROM postings WHERE place BETWEEN :first AND :last UNION ALL
-SELECT texts, codes FROM recent_postings WHERE place BETWEEN :first AND :last
-"""
 _RECENT = "SELECT text, char(10) || terms || char(10), own, codes FROM recent_texts ORDER BY text"
+_DIGITS = b"01" + bytes(254)
+_NO_ROWS = PostingRows(b"", array("I"), array("H"))
 _ITEMS = "SELECT text, item FROM candidates WHERE text IN (SELECT value FROM json_each(?))"
 _TEXTS = """
 SELECT text FROM item_states WHERE item IN (SELECT value FROM json_each(:items)) AND state = 'active'
@@ -44,6 +43,8 @@ class WordIndex(ActiveWords[Postings]):
         self._facts = facts_at(connection, position)
         self._sets = fact_sets(connection, position)
         self._active = marked(self._facts, self._sets, len(self._sets))
+        # As a set, by its digits: the last text is the first of them.
+        self._active_set = int(b"0" + self._active[::-1].translate(_DIGITS), 2)
         self._masks: dict[Filters, bytes] = {}
         self._known: dict[tuple[str, bool], Postings] = {}
         self._weighted: dict[Formula, array[float]] = {}
@@ -114,33 +115,25 @@ class WordIndex(ActiveWords[Postings]):
         return known
 
     def _keep(self, key: tuple[str, bool], postings: Postings) -> None:
-        self._kept += len(postings.texts)
+        self._kept += len(postings)
         if self._kept > limits.POSTINGS_KEPT:
             self._known.clear()
-            self._kept = len(postings.texts)
+            self._kept = len(postings)
         self._known[key] = postings
 
     def _read(self, term: str, *, parts: bool) -> Postings:
-        texts, codes = array("I"), array("H")
         row = self._run.execute(_NUMBER, (term,)).fetchone()
-        if row is not None:
-            first, last = places_of(row[0], parts=parts)
-            # No later text has ever been active.
-            last = min(last, first + len(self._facts))
-            rows = self._run.execute(_POSTINGS, {"first": first, "last": last}).fetchall()
-            texts.frombytes(b"".join(numbers for numbers, _ in rows))
-            if all(2 * len(blob) == len(numbers) for numbers, blob in rows):
-                codes.frombytes(b"".join(blob for _, blob in rows))
-            else:
-                codes = array("I", chain.from_iterable(codes_of(blob, len(numbers) // 4) for numbers, blob in rows))
-        recent = self._recently(term, parts)
-        if recent:
+        # No later text has ever been active.
+        last = len(self._facts)
+        marks, listed, codes = _NO_ROWS if row is None else posting_rows(self._run, row[0], last, parts=parts)
+        if recent := self._recently(term, parts):
             numbers, new = zip(*recent, strict=True)
             # Widened only where it must be: a common term has many codes.
-            codes = array("I", codes) if max(new) >= 1 << 16 else codes
-            texts.extend(numbers)
-            codes.extend(new)
-        return Postings(texts, codes, marked_among(texts, self._active))
+            wide = max(new) >= 1 << 16 and codes.typecode == "H"
+            listed, codes = listed + array("I", numbers), array("I", codes) if wide else codes
+            codes = codes + array(codes.typecode, new)
+        having = marked_among(listed, self._active) + (int.from_bytes(marks, "little") & self._active_set).bit_count()
+        return Postings(marks, listed, codes, having)
 
     def _recently(self, term: str, parts: bool) -> list[tuple[int, int]]:
         """Return text and code of the postings of a term among the texts that are in no block yet."""
@@ -160,6 +153,6 @@ def _joined(own: Postings, among: Postings) -> Postings:
     """Return the postings of both in order of texts; no text is in both."""
     if not among.having:
         return own
-    pairs = sorted(chain(zip(own.texts, own.codes, strict=True), zip(among.texts, among.codes, strict=True)))
+    pairs = sorted(chain(own.pairs(), among.pairs()))
     texts, codes = ([each[column] for each in pairs] for column in (0, 1))
-    return Postings(array("I", texts), array("I", codes), own.having + among.having)
+    return Postings(b"", array("I", texts), array("I", codes), own.having + among.having)

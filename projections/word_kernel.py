@@ -8,17 +8,13 @@ the order of the query, so numpy and plain Python find the same.
 
 from __future__ import annotations
 
-import sys
 from array import array
-from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import nlargest
-from itertools import compress
-from operator import itemgetter
 from typing import Any, NamedTuple
 
-from rbank_es import limits
 from rbank_es.policies.word_relevance import Formula
+from rbank_es.projections.postings import Postings, numpy_for
 
 _SLACK = 1e-9
 """By more than sums of this size differ in another order of addition, as a share."""
@@ -27,31 +23,6 @@ _LOOK = 4
 adding to so many."""
 _FEW = 32
 """Texts that are scored rather than sifted by another term: to score takes a term's time for each term of the query."""
-
-
-class Postings(NamedTuple):
-    """The texts that have a term, in order, and the code of its counts in each; `having` of them are active."""
-
-    texts: array[int]
-    codes: array[int]
-    having: int
-
-    def has(self, text: int) -> bool:
-        """Return whether a text is among them."""
-        return self.code(text) is not None
-
-    def code(self, text: int) -> int | None:
-        """Return the code of a text; None if it doesn't have the term."""
-        place = bisect_left(self.texts, text)
-        return self.codes[place] if place < len(self.texts) and self.texts[place] == text else None
-
-
-def marked_among(texts: array[int], marks: bytes) -> int:
-    """Return how many of the texts have a mark of 1."""
-    if (numpy := numpy_for(len(texts))) is not None:
-        return int(numpy.count_nonzero(numpy.frombuffer(marks, bool)[numpy.asarray(texts)]))
-    # Twice as fast as by `map`. It takes two at least, and there is no text 0.
-    return sum(itemgetter(0, 0, *texts)(marks))
 
 
 class WeightedTerm(NamedTuple):
@@ -73,37 +44,17 @@ class RankedTexts(NamedTuple):
     wanted: bytes
 
 
-class _Walked:
-    """The postings that this process walked in plain Python."""
-
-    number = 0
-
-
 def best_texts(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[tuple[int, float]]:
     """Return the best `k` wanted texts that score above 0, and those that tie with the last, with their scores."""
     some = [term for term in terms if term.weight > 0 and term.postings.having]
     if not some or k < 1:
         return []
-    numpy = numpy_for(sum(len(term.postings.texts) for term in some))
-    select = _selected if numpy is None else _selected_by_numpy
-    found = [(text, _score(some, formula, texts, text)) for text in select(some, formula, texts, k)]
+    if (numpy := numpy_for(sum(len(term.postings) for term in some))) is not None:
+        found = _scored_by_numpy(numpy, some, formula, texts, _selected_by_numpy(numpy, some, formula, texts, k))
+    else:
+        found = [(text, _score(some, formula, texts, text)) for text in _selected(some, formula, texts, k)]
     least = nlargest(k, (score for _, score in found))[-1:]
     return [(text, score) for text, score in found if score > 0 and score >= least[0]]
-
-
-def numpy_for(postings: int) -> Any:
-    """Return numpy where it is quicker for so many postings; else None."""
-    if postings < limits.NUMPY_POSTINGS:
-        return None
-    if "numpy" not in sys.modules:
-        _Walked.number += postings
-        if _Walked.number < limits.PYTHON_POSTINGS:
-            return None
-    try:
-        import numpy
-    except ImportError:  # it is in no core dependency
-        return None
-    return numpy
 
 
 def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, text: int) -> float:
@@ -126,13 +77,11 @@ def _selected(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedText
     sums: dict[int, float] = {}
     taken = 0
     for weight, postings in order:
-        if k <= len(sums) < _LOOK * len(postings.texts) and rest + slack < nlargest(k, sums.values())[-1]:
+        if k <= len(sums) < _LOOK * len(postings) and rest + slack < nlargest(k, sums.values())[-1]:
             break
         gain = weight * most
-        pairs = zip(postings.texts, postings.codes, strict=True)
-        for text, code in compress(pairs, map(wanted.__getitem__, postings.texts)):
-            frequency = frequencies[code]
-            if frequency > 0:
+        for text, code in postings.pairs():
+            if wanted[text] and (frequency := frequencies[code]) > 0:
                 added = gain * frequency / (frequency + base + each * lengths[text])
                 sums[text] = sums[text] + added if text in sums else added
         rest -= gain
@@ -161,45 +110,54 @@ def _sifted(
         rest -= term.weight * most
 
 
-def _selected_by_numpy(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[int]:
-    """Return a set as `_selected` does, by numpy."""
-    import numpy as np
-
-    most, frequencies = formula.k1 + 1.0, np.asarray(texts.frequencies)
-    norms = formula.k1 * (1.0 - formula.b) + (formula.k1 * formula.b / texts.average) * np.asarray(texts.lengths)
+def _selected_by_numpy(numpy: Any, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> Any:
+    """Return a set as `_selected` does, as an array."""
+    most, frequencies = formula.k1 + 1.0, numpy.asarray(texts.frequencies)
+    norms = formula.k1 * (1.0 - formula.b) + (formula.k1 * formula.b / texts.average) * numpy.asarray(texts.lengths)
     # A frequency of 0, from a column that weighs nothing, gains nothing, also where k1 is 0.
-    np.maximum(norms, 1e-300, out=norms)
-    sums = np.where(np.frombuffer(texts.wanted, bool), 0.0, -np.inf)
+    numpy.maximum(norms, 1e-300, out=norms)
+    sums = numpy.where(numpy.frombuffer(texts.wanted, bool), 0.0, -numpy.inf)
     order = sorted(terms, key=lambda term: -term.weight)
     rest = most * sum(term.weight for term in order)
     slack = rest * _SLACK
     least, taken, reached = 0.0, 0, 0
-    for weight, (some, codes, _) in order:
-        if k <= reached < _LOOK * len(some) and (least := _least(sums, k, least)) > rest + slack:
+    for weight, postings in order:
+        if k <= reached < _LOOK * len(postings) and (least := _least(numpy, sums, k, least)) > rest + slack:
             break
-        numbers, found = np.asarray(some), frequencies[np.asarray(codes)]
+        numbers, codes = postings.arrays(numpy)
+        found = frequencies[codes]
         sums[numbers] += weight * most * found / (found + norms[numbers])
-        taken, reached, rest = taken + 1, reached + len(some), rest - weight * most
-    chosen = np.flatnonzero(sums > 0)
+        taken, reached, rest = taken + 1, reached + len(numbers), rest - weight * most
+    chosen = numpy.flatnonzero(sums > 0)
     left = iter(order[taken:])
     while True:
-        least = _least(sums[chosen], k, least)
+        least = _least(numpy, sums[chosen], k, least)
         chosen = chosen[sums[chosen] >= least - rest - slack]
         term = next(left, None) if len(chosen) > _FEW else None
         if term is None:
-            return [int(text) for text in chosen]
-        numbers = np.asarray(term.postings.texts)
-        places = np.minimum(np.searchsorted(numbers, chosen), len(numbers) - 1)
-        has = numbers[places] == chosen
-        having, found = chosen[has], frequencies[np.asarray(term.postings.codes)[places[has]]]
+            return chosen
+        has, codes = term.postings.among(numpy, chosen)
+        having, found = chosen[has], frequencies[codes]
         sums[having] += term.weight * most * found / (found + norms[having])
         rest -= term.weight * most
 
 
-def _least(sums: Any, k: int, known: float) -> float:
-    """Return the `k`th largest of sums that only grew since it was `known`; 0 if there are fewer."""
-    import numpy as np
+def _scored_by_numpy(
+    numpy: Any, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, chosen: Any
+) -> list[tuple[int, float]]:
+    """Return texts with their scores: the same operations in the same order as `_score`, for all texts at once."""
+    scores, lengths = numpy.zeros(len(chosen)), numpy.asarray(texts.lengths)[chosen]
+    frequencies = numpy.asarray(texts.frequencies)
+    for weight, postings in terms:
+        has, codes = postings.among(numpy, chosen)
+        found = frequencies[codes]
+        has[has] = found > 0
+        scores[has] += weight * formula.saturated(found[found > 0], lengths[has], texts.average)
+    return list(zip(chosen.tolist(), scores.tolist(), strict=True))
 
+
+def _least(numpy: Any, sums: Any, k: int, known: float) -> float:
+    """Return the `k`th largest of sums that only grew since it was `known`; 0 if there are fewer."""
     some = sums[sums > known]
     # Those that were as large as the known one may still be; and of equal numbers, to find the kth takes very long.
-    return float(np.partition(some, len(some) - k)[len(some) - k]) if len(some) >= k else known
+    return float(numpy.partition(some, len(some) - k)[len(some) - k]) if len(some) >= k else known

@@ -1,0 +1,127 @@
+"""The postings of one term in memory: the texts that have it, and the code of its counts in each.
+
+Texts of a term that many have are marked in a set, a bit for each text, as the file has them: to count those that are
+active, and to look one up, takes no list of all.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
+from operator import itemgetter
+from typing import Any
+
+from rbank_es import limits
+from rbank_es.projections.bit_slices import numbers_in
+
+_COUNTED = 512
+"""Bytes of a set whose bits are counted once: to find a text's place, those of one such part are counted again."""
+_BITS = bytes(number.bit_count() for number in range(256))
+"""The number of bits of a byte."""
+
+
+class _Walked:
+    """The postings that this process walked in plain Python."""
+
+    number = 0
+
+
+def numpy_for(postings: int) -> Any:
+    """Return numpy where it is quicker for so many postings; else None."""
+    if postings < limits.NUMPY_POSTINGS:
+        return None
+    if "numpy" not in sys.modules:
+        _Walked.number += postings
+        if _Walked.number < limits.PYTHON_POSTINGS:
+            return None
+    try:
+        import numpy
+    except ImportError:  # it is in no core dependency
+        return None
+    return numpy
+
+
+class Postings:
+    """The texts that have a term: those marked in a set, and those listed in order. `having` of them are active.
+
+    `codes` are those of all, in order of the texts.
+    """
+
+    def __init__(self, marks: bytes, listed: array[int], codes: array[int], having: int) -> None:
+        # With a byte more, where texts behind the set are looked up.
+        self._marks, self._listed, self._codes, self.having = marks and marks + b"\0", listed, codes, having
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def has(self, text: int) -> bool:
+        """Return whether a text is among them."""
+        return self.code(text) is not None
+
+    def code(self, text: int) -> int | None:
+        """Return the code of a text; None if it doesn't have the term."""
+        place = bisect_left(self._listed, text)
+        found = place < len(self._listed) and self._listed[place] == text
+        if self._marks:
+            byte = min(text >> 3, len(self._marks) - 1)
+            found = found or bool(self._marks[byte] >> (text & 7) & 1)
+            place += self._marked_before(byte, text & 7) if found else 0
+        return self._codes[place] if found else None
+
+    def pairs(self) -> zip[tuple[int, int]]:
+        """Return each text with its code, in order."""
+        return zip(self._texts(), self._codes, strict=True)
+
+    def _texts(self) -> Sequence[int]:
+        if not self._marks:
+            return self._listed
+        marked = numbers_in(int.from_bytes(self._marks, "little"))
+        return sorted((*marked, *self._listed)) if self._listed else [*marked]
+
+    def _marked_before(self, byte: int, bit: int) -> int:
+        part = byte // _COUNTED
+        bits = int.from_bytes(self._marks[part * _COUNTED : byte + 1], "little")
+        return self._counts[part] + (bits & (1 << (byte % _COUNTED * 8 + bit)) - 1).bit_count()
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """The number of texts that are marked before each part of the set."""
+        parts = (self._marks[first : first + _COUNTED] for first in range(0, len(self._marks), _COUNTED))
+        return [0, *accumulate(int.from_bytes(part, "little").bit_count() for part in parts)]
+
+    # ---------------------------------------------------------------- by numpy
+
+    def arrays(self, numpy: Any) -> tuple[Any, Any]:
+        """Return the texts and the codes, in order, as arrays."""
+        texts = numpy.asarray(self._listed)
+        if self._marks:
+            bits = numpy.unpackbits(numpy.frombuffer(self._marks, numpy.uint8), bitorder="little")
+            marked = numpy.flatnonzero(bits)
+            texts = numpy.sort(numpy.concatenate((marked, texts)), kind="stable") if len(texts) else marked
+        return texts, numpy.asarray(self._codes)
+
+    def among(self, numpy: Any, chosen: Any) -> tuple[Any, Any]:
+        """Return for each of the chosen texts whether it has the term, and the codes of those that have."""
+        listed = numpy.append(self._listed, numpy.uint32(2**32 - 1))
+        places = numpy.searchsorted(listed, chosen)
+        has = listed[places] == chosen
+        if self._marks:
+            marks, of_byte = numpy.frombuffer(self._marks, numpy.uint8), numpy.frombuffer(_BITS, numpy.uint8)
+            bytes_ = numpy.minimum(chosen >> 3, len(marks) - 1)
+            bits, found = chosen & 7, marks[bytes_]
+            has |= (found >> bits & 1).astype(bool)
+            counts = of_byte[marks]
+            places += (numpy.cumsum(counts, dtype=numpy.int64) - counts)[bytes_] + of_byte[found & (1 << bits) - 1]
+        return has, numpy.asarray(self._codes)[places[has]]
+
+
+def marked_among(texts: array[int], marks: bytes) -> int:
+    """Return how many of the texts have a mark of 1."""
+    if (numpy := numpy_for(len(texts))) is not None:
+        return int(numpy.count_nonzero(numpy.frombuffer(marks, bool)[numpy.asarray(texts)]))
+    # Twice as fast as by `map`. It takes two at least, and there is no text 0.
+    return sum(itemgetter(0, 0, *texts)(marks))
