@@ -6,7 +6,8 @@ numbers, so it doesn't depend on where batches end, and a rebuild makes the same
 
 The postings of a token are in blocks of texts. A new text is one row (`recent_texts`). `_SMALL` texts become a row for
 each token (`recent_postings`), and `_BLOCK` texts the final rows (`postings`): an append writes one small row, and a
-search reads few rows for each word.
+search reads few rows for each word. In a final row, the texts of a common word are a set, a bit for each: half of what
+a list would take, and those that are active at a position are counted without going through them.
 """
 
 from __future__ import annotations

@@ -20,8 +20,6 @@ from rbank_es.projections.bit_slices import numbers_in
 
 _COUNTED = 512
 """Bytes of a set whose bits are counted once: to find a text's place, those of one such part are counted again."""
-_BITS = bytes(number.bit_count() for number in range(256))
-"""The number of bits of a byte."""
 
 
 class _Walked:
@@ -60,16 +58,21 @@ class Postings:
 
     def has(self, text: int) -> bool:
         """Return whether a text is among them."""
-        return self.code(text) is not None
+        byte = text >> 3
+        if byte < len(self._marks) and self._marks[byte] >> (text & 7) & 1:
+            return True
+        place = bisect_left(self._listed, text)
+        return place < len(self._listed) and self._listed[place] == text
 
     def code(self, text: int) -> int | None:
         """Return the code of a text; None if it doesn't have the term."""
-        place = bisect_left(self._listed, text)
+        place, byte = bisect_left(self._listed, text), text >> 3
         found = place < len(self._listed) and self._listed[place] == text
         if self._marks:
-            byte = min(text >> 3, len(self._marks) - 1)
-            found = found or bool(self._marks[byte] >> (text & 7) & 1)
-            place += self._marked_before(byte, text & 7) if found else 0
+            byte = min(byte, len(self._marks) - 1)
+            if not found and not self._marks[byte] >> (text & 7) & 1:
+                return None
+            return self._codes[place + self._marked_before(byte, text & 7)]
         return self._codes[place] if found else None
 
     def pairs(self) -> zip[tuple[int, int]]:
@@ -95,28 +98,28 @@ class Postings:
 
     # ---------------------------------------------------------------- by numpy
 
-    def arrays(self, numpy: Any) -> tuple[Any, Any]:
-        """Return the texts and the codes, in order, as arrays."""
+    @cached_property
+    def arrays(self) -> tuple[Any, Any]:
+        """The texts and the codes, in order, as numpy's arrays."""
+        import numpy
+
         texts = numpy.asarray(self._listed)
         if self._marks:
             bits = numpy.unpackbits(numpy.frombuffer(self._marks, numpy.uint8), bitorder="little")
-            marked = numpy.flatnonzero(bits)
-            texts = numpy.sort(numpy.concatenate((marked, texts)), kind="stable") if len(texts) else marked
+            # Of truth values, because of numbers it takes ten times as long.
+            marked = numpy.flatnonzero(bits.view(bool)).astype(numpy.uint32)
+            follows = not len(texts) or texts[0] > marked[-1]
+            texts = numpy.concatenate((marked, texts))
+            texts = texts if follows else numpy.sort(texts, kind="stable")
         return texts, numpy.asarray(self._codes)
 
-    def among(self, numpy: Any, chosen: Any) -> tuple[Any, Any]:
-        """Return for each of the chosen texts whether it has the term, and the codes of those that have."""
-        listed = numpy.append(self._listed, numpy.uint32(2**32 - 1))
-        places = numpy.searchsorted(listed, chosen)
-        has = listed[places] == chosen
-        if self._marks:
-            marks, of_byte = numpy.frombuffer(self._marks, numpy.uint8), numpy.frombuffer(_BITS, numpy.uint8)
-            bytes_ = numpy.minimum(chosen >> 3, len(marks) - 1)
-            bits, found = chosen & 7, marks[bytes_]
-            has |= (found >> bits & 1).astype(bool)
-            counts = of_byte[marks]
-            places += (numpy.cumsum(counts, dtype=numpy.int64) - counts)[bytes_] + of_byte[found & (1 << bits) - 1]
-        return has, numpy.asarray(self._codes)[places[has]]
+    def among(self, chosen: Any) -> tuple[Any, Any]:
+        """Return for each text of an array whether it has the term, and the codes of those that have."""
+        texts, codes = self.arrays
+        # As numbers of one type, because numpy would copy all texts to compare them.
+        places = texts.searchsorted(chosen.astype(texts.dtype))
+        has = texts.take(places, mode="clip") == chosen
+        return has, codes[places[has]]
 
 
 def marked_among(texts: array[int], marks: bytes) -> int:

@@ -10,6 +10,7 @@ import sqlite3
 from array import array
 from collections.abc import Sequence
 from itertools import chain, compress, starmap
+from typing import Any
 
 from rbank_es import limits
 from rbank_es.policies.retrieval import Filters
@@ -48,6 +49,7 @@ class WordIndex(ActiveWords[Postings]):
         self._masks: dict[Filters, bytes] = {}
         self._known: dict[tuple[str, bool], Postings] = {}
         self._weighted: dict[Formula, array[float]] = {}
+        self._norms: dict[Formula, Any] = {}
         self._kept, self._version = 0, -1
         self._recent: list[tuple[int, str, int, bytes]] | None = None
         self.refresh()
@@ -61,7 +63,9 @@ class WordIndex(ActiveWords[Postings]):
     def _best(
         self, terms: Sequence[tuple[float, Postings]], formula: Formula, k: int, filters: Filters
     ) -> list[tuple[str, float, int]]:
-        texts = RankedTexts(self._lengths, self._average, self._frequencies(formula), self._wanted(filters))
+        texts = RankedTexts(
+            self._lengths, self._average, self._frequencies(formula), self._wanted(filters), self._norms
+        )
         scores = dict(best_texts(list(starmap(WeightedTerm, terms)), formula, texts, k))
         rows = self._run.execute(_ITEMS, (json_of([*scores]),))
         return sorted(((id, scores[text], text) for text, id in rows), key=lambda hit: (-hit[1], hit[0]))[: max(0, k)]
@@ -102,6 +106,7 @@ class WordIndex(ActiveWords[Postings]):
         self._active = self._active.ljust(len(self._lengths), b"\0")
         self._masks.clear()
         self._weighted.clear()
+        self._norms.clear()
         self._recent = None
 
     def _having(self, term: str, formula: Formula) -> Postings:
@@ -109,8 +114,11 @@ class WordIndex(ActiveWords[Postings]):
         key = (term, parts)
         known = self._known.get(key)
         if known is None:
-            own = self._read(term, parts=False)
-            known = _joined(own, self._read(term, parts=True)) if parts else own
+            row = self._run.execute(_NUMBER, (term,)).fetchone()
+            number = None if row is None else row[0]
+            known = self._read(term, number, parts=False)
+            if parts:
+                known = _joined(known, self._read(term, number, parts=True))
             self._keep(key, known)
         return known
 
@@ -121,11 +129,10 @@ class WordIndex(ActiveWords[Postings]):
             self._kept = len(postings)
         self._known[key] = postings
 
-    def _read(self, term: str, *, parts: bool) -> Postings:
-        row = self._run.execute(_NUMBER, (term,)).fetchone()
+    def _read(self, term: str, number: int | None, *, parts: bool) -> Postings:
         # No later text has ever been active.
         last = len(self._facts)
-        marks, listed, codes = _NO_ROWS if row is None else posting_rows(self._run, row[0], last, parts=parts)
+        marks, listed, codes = _NO_ROWS if number is None else posting_rows(self._run, number, last, parts=parts)
         if recent := self._recently(term, parts):
             numbers, new = zip(*recent, strict=True)
             # Widened only where it must be: a common term has many codes.

@@ -35,13 +35,14 @@ class WeightedTerm(NamedTuple):
 class RankedTexts(NamedTuple):
     """What a search ranks: the length of each text by number, and their average; the weighted frequency of each code.
 
-    `wanted` has 1 for an active text that passes the filters.
+    `wanted` has 1 for an active text that passes the filters. `norms` keeps what numpy computes of the lengths.
     """
 
     lengths: array[int]
     average: float
     frequencies: array[float]
     wanted: bytes
+    norms: dict[Formula, Any]
 
 
 def best_texts(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[tuple[int, float]]:
@@ -49,10 +50,9 @@ def best_texts(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTex
     some = [term for term in terms if term.weight > 0 and term.postings.having]
     if not some or k < 1:
         return []
-    if (numpy := numpy_for(sum(len(term.postings) for term in some))) is not None:
-        found = _scored_by_numpy(numpy, some, formula, texts, _selected_by_numpy(numpy, some, formula, texts, k))
-    else:
-        found = [(text, _score(some, formula, texts, text)) for text in _selected(some, formula, texts, k)]
+    numpy = numpy_for(sum(len(term.postings) for term in some))
+    select = _selected if numpy is None else _selected_by_numpy
+    found = [(text, _score(some, formula, texts, text)) for text in select(some, formula, texts, k)]
     least = nlargest(k, (score for _, score in found))[-1:]
     return [(text, score) for text, score in found if score > 0 and score >= least[0]]
 
@@ -110,50 +110,55 @@ def _sifted(
         rest -= term.weight * most
 
 
-def _selected_by_numpy(numpy: Any, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> Any:
-    """Return a set as `_selected` does, as an array."""
-    most, frequencies = formula.k1 + 1.0, numpy.asarray(texts.frequencies)
-    norms = formula.k1 * (1.0 - formula.b) + (formula.k1 * formula.b / texts.average) * numpy.asarray(texts.lengths)
-    # A frequency of 0, from a column that weighs nothing, gains nothing, also where k1 is 0.
-    numpy.maximum(norms, 1e-300, out=norms)
+def _selected_by_numpy(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[int]:
+    """Return a set as `_selected` does, by numpy."""
+    import numpy
+
+    most, frequencies, norms = formula.k1 + 1.0, numpy.asarray(texts.frequencies), _norms(formula, texts)
+
+    def gains(weight: float, some: Any, codes: Any) -> Any:
+        found = frequencies[codes]
+        return weight * most * found / (found + norms[some])
+
     sums = numpy.where(numpy.frombuffer(texts.wanted, bool), 0.0, -numpy.inf)
     order = sorted(terms, key=lambda term: -term.weight)
     rest = most * sum(term.weight for term in order)
     slack = rest * _SLACK
-    least, taken, reached = 0.0, 0, 0
+    whole, least, taken, reached = rest, 0.0, 0, 0
     for weight, postings in order:
-        if k <= reached < _LOOK * len(postings) and (least := _least(numpy, sums, k, least)) > rest + slack:
-            break
-        numbers, codes = postings.arrays(numpy)
-        found = frequencies[codes]
-        sums[numbers] += weight * most * found / (found + norms[numbers])
+        # No sum is above what the terms taken can add.
+        if k <= reached < _LOOK * len(postings) and whole - rest > rest:
+            least = _least(numpy, sums, k, least)
+            if least > rest + slack:
+                break
+        numbers, codes = postings.arrays
+        sums[numbers] += gains(weight, numbers, codes)
         taken, reached, rest = taken + 1, reached + len(numbers), rest - weight * most
-    chosen = numpy.flatnonzero(sums > 0)
-    left = iter(order[taken:])
+    # Those with a sum, but for the ones that all other terms together don't lift among the best.
+    chosen = numpy.flatnonzero((sums > 0) & (sums >= least - rest - slack))
+    sums, left = sums[chosen], iter(order[taken:])
     while True:
-        least = _least(numpy, sums[chosen], k, least)
-        chosen = chosen[sums[chosen] >= least - rest - slack]
+        least = _least(numpy, sums, k, least)
+        kept = sums >= least - rest - slack
+        chosen, sums = chosen[kept], sums[kept]
         term = next(left, None) if len(chosen) > _FEW else None
         if term is None:
-            return chosen
-        has, codes = term.postings.among(numpy, chosen)
-        having, found = chosen[has], frequencies[codes]
-        sums[having] += term.weight * most * found / (found + norms[having])
+            return [int(text) for text in chosen]
+        has, codes = term.postings.among(chosen)
+        sums[has] += gains(term.weight, chosen[has], codes)
         rest -= term.weight * most
 
 
-def _scored_by_numpy(
-    numpy: Any, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, chosen: Any
-) -> list[tuple[int, float]]:
-    """Return texts with their scores: the same operations in the same order as `_score`, for all texts at once."""
-    scores, lengths = numpy.zeros(len(chosen)), numpy.asarray(texts.lengths)[chosen]
-    frequencies = numpy.asarray(texts.frequencies)
-    for weight, postings in terms:
-        has, codes = postings.among(numpy, chosen)
-        found = frequencies[codes]
-        has[has] = found > 0
-        scores[has] += weight * formula.saturated(found[found > 0], lengths[has], texts.average)
-    return list(zip(chosen.tolist(), scores.tolist(), strict=True))
+def _norms(formula: Formula, texts: RankedTexts) -> Any:
+    """Return what the length of each text adds to a frequency, as `Formula.saturated` has it."""
+    import numpy
+
+    if formula not in texts.norms:
+        each = formula.k1 * formula.b / texts.average
+        norms = formula.k1 * (1.0 - formula.b) + each * numpy.asarray(texts.lengths)
+        # A frequency of 0, from a column that weighs nothing, gains nothing, also where k1 is 0.
+        texts.norms[formula] = numpy.maximum(norms, 1e-300)
+    return texts.norms[formula]
 
 
 def _least(numpy: Any, sums: Any, k: int, known: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -20,7 +20,9 @@ from rbank_es.events.event import Ref
 from rbank_es.events.vector_text import DIGEST_CHARS, embedded_text, text_digest
 from rbank_es.log import lines
 from rbank_es.log.protocol import Appended, Erasing, Erasure, Place, Searched
-from rbank_es.log.readings import SoughtWords
+
+if TYPE_CHECKING:
+    from rbank_es.log.readings import SoughtWords
 
 Part = TypeVar("Part", bound=Hashable)
 """A part of a log within which a long text is stored once: a segment, or the whole log."""
@@ -104,6 +106,9 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
     shared = search.leave_to_others(what.run, named) if what.run is not None else set[str]()
     shared |= search.labels_of_others(named)
     words = named - shared
+    # Here, because every use of a log comes by this module, and few erase.
+    from rbank_es.log.readings import SoughtWords
+
     sought = SoughtWords(words)
     if sought.form_in(f"{reason}\n{by or ''}".encode("utf-8", "surrogatepass")):
         raise BadInput("the reason, or the name of who asked, holds the text to erase; use other words")

@@ -10,47 +10,53 @@ selection      best-of-1
 attribution    exposure-1
 
 `POLICIES` is their registry. A policy is one file with one class; every released version stays beside the newer ones.
+The public names below are imported on first use: a search needs one policy of them.
 """
 
-from rbank_es.policies.admission import (
-    AdmissionPolicy,
-    OpenAdmission,
-    ReviewedAdmission,
-    StandardAdmission,
-    held_back,
-)
-from rbank_es.policies.attribution import Exposure
-from rbank_es.policies.bm25_1 import Bm25V1
-from rbank_es.policies.bm25_2 import Bm25V2
-from rbank_es.policies.consolidation import (
-    Append,
-    ConsolidationPolicy,
-    Dedup,
-    Merge,
-    content_jaccard,
-    find_similar,
-    title_similarity,
-)
-from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
-from rbank_es.policies.hybrid_1 import HybridV1
-from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, governing_as, policy_of
-from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
-from rbank_es.policies.retrieval import (
-    Choice,
-    Filters,
-    ItemIndex,
-    RankedItem,
-    RetrievalPolicy,
-    WordShare,
-    retrieval_policy,
-    weighs_outcomes,
-)
-from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
-from rbank_es.policies.selection import BestOf, selection_policy
-from rbank_es.policies.support_rank import SupportRanking
-from rbank_es.policies.utility_rank import UtilityRanking
-from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking
-from rbank_es.policies.words import match_expression, query_words
+from typing import TYPE_CHECKING
+
+from rbank_es.system.registry import exports
+
+if TYPE_CHECKING:
+    from rbank_es.policies.admission import (
+        AdmissionPolicy,
+        OpenAdmission,
+        ReviewedAdmission,
+        StandardAdmission,
+        held_back,
+    )
+    from rbank_es.policies.attribution import Exposure
+    from rbank_es.policies.bm25_1 import Bm25V1
+    from rbank_es.policies.bm25_2 import Bm25V2
+    from rbank_es.policies.consolidation import (
+        Append,
+        ConsolidationPolicy,
+        Dedup,
+        Merge,
+        content_jaccard,
+        find_similar,
+        title_similarity,
+    )
+    from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
+    from rbank_es.policies.hybrid_1 import HybridV1
+    from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, governing_as, policy_of
+    from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
+    from rbank_es.policies.retrieval import (
+        Choice,
+        Filters,
+        ItemIndex,
+        RankedItem,
+        RetrievalPolicy,
+        WordShare,
+        retrieval_policy,
+        weighs_outcomes,
+    )
+    from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
+    from rbank_es.policies.selection import BestOf, selection_policy
+    from rbank_es.policies.support_rank import SupportRanking
+    from rbank_es.policies.utility_rank import UtilityRanking
+    from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking
+    from rbank_es.policies.words import match_expression, query_words
 
 __all__ = [
     "POLICIES",
@@ -105,3 +111,80 @@ __all__ = [
     "title_similarity",
     "weighs_outcomes",
 ]
+
+_MODULES = {
+    "admission": (
+        "AdmissionPolicy",
+        "OpenAdmission",
+        "ReviewedAdmission",
+        "StandardAdmission",
+        "held_back",
+    ),
+    "attribution": ("Exposure",),
+    "bm25_1": ("Bm25V1",),
+    "bm25_2": ("Bm25V2",),
+    "consolidation": (
+        "Append",
+        "ConsolidationPolicy",
+        "Dedup",
+        "Merge",
+        "content_jaccard",
+        "find_similar",
+        "title_similarity",
+    ),
+    "forgetting_policies": (
+        "Bounded",
+        "ForgettingPolicy",
+        "LeastProven",
+        "Never",
+    ),
+    "hybrid_1": ("HybridV1",),
+    "policy": (
+        "POLICIES",
+        "Policy",
+        "default_policies",
+        "governing",
+        "governing_as",
+        "policy_of",
+    ),
+    "policy_changes": (
+        "PolicyChange",
+        "changed",
+        "chosen_policy",
+        "load_policies",
+    ),
+    "retrieval": (
+        "Choice",
+        "Filters",
+        "ItemIndex",
+        "RankedItem",
+        "RetrievalPolicy",
+        "WordShare",
+        "retrieval_policy",
+        "weighs_outcomes",
+    ),
+    "run_policies": (
+        "CheckJudging",
+        "LmJudging",
+        "SuccessFailure",
+    ),
+    "selection": (
+        "BestOf",
+        "selection_policy",
+    ),
+    "support_rank": ("SupportRanking",),
+    "utility_rank": ("UtilityRanking",),
+    "word_relevance": (
+        "Formula",
+        "QueryWord",
+        "WordHit",
+        "WordRanking",
+    ),
+    "words": (
+        "match_expression",
+        "query_words",
+    ),
+}
+__getattr__, __dir__ = exports(
+    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+)

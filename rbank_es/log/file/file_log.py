@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Event as Signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -53,8 +53,6 @@ from rbank_es.log.protocol import (
     TornTail,
     Verification,
 )
-from rbank_es.log.readings import SoughtWords
-from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.system_calls import System, locked
 from rbank_es.system.files import (
     BankCache,
@@ -64,6 +62,9 @@ from rbank_es.system.files import (
     remove_temporary,
     temporary_folder,
 )
+
+if TYPE_CHECKING:
+    from rbank_es.log.readings import SoughtWords
 
 
 class FileLog:
@@ -365,6 +366,8 @@ class FileLog:
         return segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
 
     def _residue(self, sought: SoughtWords) -> Residue:
+        from rbank_es.log.residue import ResidueSearch
+
         search = ResidueSearch(sought)
         with self._reading():
             source = self._lines()
