@@ -232,7 +232,7 @@ class BankActs:
     def _shows_nothing_due(self) -> bool:
         """Return whether read models show that no correction is due; False where they are far behind, and where the
         state is in memory: it answers at once, and folding the log takes ten times as long as reading it."""
-        from rbank_es.bank.due_check import is_nothing_due
+        from rbank_es.bank.canonical_check import is_nothing_due
 
         return self.latest.is_empty() and is_nothing_due(self.log, self.read_models())
 
@@ -434,7 +434,7 @@ class BankActs:
         with self.latest.at(self.log.position()) as basis:
             id = _item(basis.state, item)
             was = _state_of(basis.state, id)
-            pending = self.latest.reconciler.events(basis.state)
+            pending = self.latest.due(basis.state)
             at = basis.state.position
         if was != "active":
             raise BadInput(f"item {id!r} is {was}, not active; there is nothing to forget")

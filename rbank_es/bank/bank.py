@@ -27,7 +27,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank.acts import BankActs
 from rbank_es.bank.branches import BankBranches
-from rbank_es.bank.erasure_targets import erasing_of
+from rbank_es.bank.ids import erasing_of
 from rbank_es.bank.inquiry import BankInquiry
 from rbank_es.bank.locator import locate, resolve_point
 from rbank_es.errors import (

@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from rbank_es.bank.canonical import Canon, Progress
 from rbank_es.bank.decisions import Latest
+from rbank_es.errors import LogError, ProjectionError
+from rbank_es.log import EventLog
+from rbank_es.projections.read_models import ReadModels
 
 
 class CanonicalCheck(Struct, frozen=True, kw_only=True):
@@ -48,3 +51,23 @@ def check_canonical(latest: Latest, position: int, *, every: bool, progress: Pro
             forgotten=len(found.forgotten) + len(found.remembered),
             causes=state.due.causes,
         )
+
+
+_BEHIND = 10
+"""Read models that lack more than one event in so many are left alone: a fold of the log takes less."""
+
+
+def is_nothing_due(log: EventLog, models: ReadModels) -> bool:
+    """Return whether the read models show that nothing is due; False if they can't be read, or are far behind.
+
+    They are brought up to the head first, as a search does.
+    """
+    position = log.position()
+    done = min((point.position for point in models.checkpoints().values()), default=0)
+    if (position - done) * _BEHIND > position:
+        return False
+    try:
+        with models.caught_up(log) as view:
+            return view.position >= position and not view.rows("due")
+    except (LogError, OSError, ProjectionError):
+        return False

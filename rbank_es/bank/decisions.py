@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.reconciler import Reconciler, fits
 from rbank_es.errors import DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import (
     Candidate,
@@ -36,6 +35,9 @@ from rbank_es.log.system_calls import ProcessCache
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_as, held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
+
+if TYPE_CHECKING:
+    from rbank_es.bank.reconciler import Reconciler
 
 ERASED = "erased"
 """The code of the reason for discarding a candidate without words."""
@@ -165,7 +167,7 @@ class Latest(ProcessCache):
     def __init__(self, log: EventLog) -> None:
         super().__init__()
         self._log, self._revision = log, 0
-        self.reconciler = Reconciler(log)
+        self._reconciler: Reconciler | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -173,6 +175,29 @@ class Latest(ProcessCache):
         self._live, self._known, self._epoch = LiveState(), KnownItems(), -1
         self._unindexed: set[str] = set()
         self._revision += 1
+
+    @property
+    def reconciler(self) -> Reconciler:
+        """What is due in the log, kept from its first use on: a bank where nothing is corrected has none."""
+        if self._reconciler is None:
+            from rbank_es.bank.reconciler import Reconciler
+
+            self._reconciler = Reconciler(self._log)
+        return self._reconciler
+
+    def due(self, state: State) -> list[Event]:
+        """Return the events that complete what is due in the log's state; a writer appends them before its own.
+
+        Raises `LimitExceeded` for more than one group holds.
+        """
+        if not state.due:
+            return []
+        from rbank_es.bank.reconciler import fits
+
+        events = self.reconciler.events(state)
+        if not fits(events):
+            raise LimitExceeded("events due before", len(events), limits.CORRECTION_GROUP_EVENTS, DUE_ADVICE)
+        return events
 
     def is_empty(self) -> bool:
         """Return whether no state is kept, so that the next one is folded from the whole log."""
@@ -197,7 +222,8 @@ class Latest(ProcessCache):
                 return  # nothing was asked yet, or others appended too
             events = [resolved(each, self._log.text) if type_of(each) in RESOLVED else each for each in appended.events]
             self._take(events, appended.last)
-            self.reconciler.follow(appended)
+            if self._reconciler is not None:
+                self._reconciler.follow(appended)
 
     def _advance(self, position: int) -> None:
         last = self._live.state.position
@@ -275,9 +301,7 @@ def append_decided(
             # Usually only runs of others were recorded in between, and the same candidates get the same decisions.
             if made is None or made[0] != basis.revision:
                 # What is due comes first: decisions among items that have no support any more would be made again.
-                due = latest.reconciler.events(basis.state)
-                if not fits(due):
-                    raise LimitExceeded("events due before", len(due), limits.CORRECTION_GROUP_EVENTS, DUE_ADVICE)
+                due = latest.due(basis.state)
                 admitted = held_back(given, basis.state.policies.get("admission"))
                 made = basis.revision, Decider(basis.state, basis.known, by).decided([*due, *admitted])
             decided_at = basis.state.position

@@ -1,5 +1,5 @@
 """Ids of runs, items and events: whole where something is written, by any unambiguous beginning where it is only read,
-with suggestions for those that are none."""
+with suggestions for those that are none; and the texts that an erasure of one of them names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import AmbiguousId, NotInBank
+from rbank_es.log import Erasing
+from rbank_es.log.erasure import paths_of_item
 
 if TYPE_CHECKING:
+    from rbank_es.bank.bank import Bank
     from rbank_es.log import EventLog
     from rbank_es.state import State
+
 
 _IDS_COMPARED = 10_000
 """Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second."""
@@ -129,3 +133,20 @@ def events_beginning(log: EventLog, given: str, upto: int, at_most: int) -> list
             if len(found) == at_most:
                 break
     return found
+
+
+def erasing_of(bank: Bank, event: int | None, item: str | None, run: str | None) -> Erasing:
+    """Return what to erase of an event, an item or a run. Raises `NotInBank` if it does not exist."""
+    if event is not None:
+        if not 1 <= event <= bank.position:
+            raise NotInBank(str(event), bank.position)
+        return Erasing(events=frozenset({event}))
+    if item is not None:
+        paths = tuple(paths_of_item(bank.log.read(types=("memories_extracted", "memory_proposed")), item))
+        if not paths:
+            raise NotInBank(item, bank.position)
+        return Erasing(paths=paths)
+    events = frozenset(entry.seq for entry in bank.events(run=run))
+    if not events:
+        raise NotInBank(str(run), bank.position)
+    return Erasing(events=events, run=run)

@@ -61,9 +61,7 @@ class Reconciler:
             self._timeline.take(appended.events, appended.last)
 
     def events(self, state: State) -> list[Event]:
-        """Return the events that complete what is due in the log's state; a writer appends them before its own."""
-        if not state.due:
-            return []
+        """Return the events that complete what is due in the log's state."""
         canon, correction = self.canon(state), self._log.new_id()
         return [*parts_of(canon, correction), completed(correction, state, {"decisions": len(canon.decisions)})]
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-import click
+import csv
+import io
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, get_args
 
+import click
+import msgspec
+
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.arguments import nearest_hint, open_whole, read_text_file
 from rbank_es.cli.shared.correction_report import act_options, report
-from rbank_es.cli.shared.rulings import read_rulings
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.run_events import VerdictValue
+
+if TYPE_CHECKING:
+    from rbank_es.bank.acts import Ruling
 
 
 @command(
@@ -60,3 +71,100 @@ def overrule(
         with open_whole(bank) as opened:
             made = opened.overrule(run_id or "", verdict, reason=reason, by=by, influence=influence, dry_run=dry_run)
     report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="a person said so before: nothing was recorded")
+
+
+FIELDS = ("run", "verdict", "reason", "by")
+TABLE = "ruling"
+"""The name of each table in TOML: `[[ruling]]`."""
+
+
+def read_rulings(path: str, *, reason: str | None = None, by: str | None = None) -> list[Ruling]:
+    """Return the verdicts in a file; `-` is JSON Lines on standard input.
+
+    The ending of the name says the form: .csv (with a line of headers), .jsonl, .json, .toml. `reason` and `by` are for
+    rows that have none. Raises `BadInput`, which names the row, and `LimitExceeded`.
+    """
+    from rbank_es.bank.acts import Ruling
+
+    made = []
+    for where, row in _rows(path, read_text_file(path)):
+        values = _checked(where, row)
+        why = values.get("reason") or reason
+        if not why:
+            raise BadInput(f"{where}: no reason; add one, or give --reason for all")
+        made.append(Ruling(values["run"], _verdict(where, values["verdict"]), why, values.get("by") or by))
+        if len(made) > limits.RULINGS:
+            raise LimitExceeded("verdicts in one file", len(made), limits.RULINGS, "split it")
+    if not made:
+        raise BadInput(f"{path} holds no verdicts")
+    return made
+
+
+def _rows(path: str, text: str) -> Iterator[tuple[str, Any]]:
+    """Yield each row with its place in the file."""
+    form = ".jsonl" if path == "-" else PurePath(path).suffix.lower()
+    reader = {".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".toml": _toml}.get(form)
+    if reader is None:
+        raise BadInput(f"{path}: the name must end in .csv, .jsonl, .json or .toml, so that its form is known")
+    try:
+        for where, row in reader(text):
+            yield f"{path}, {where}", row
+    except (msgspec.DecodeError, tomllib.TOMLDecodeError, csv.Error, RecursionError) as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def _csv(text: str) -> Iterator[tuple[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    for row in reader:
+        if None in row:
+            raise BadInput(f"line {reader.line_num} has more cells than the line of headers")
+        yield f"line {reader.line_num}", {name: cell for name, cell in row.items() if cell}
+
+
+def _json_lines(text: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            yield f"line {number}", msgspec.json.decode(line)
+
+
+def _json(text: str) -> Iterator[tuple[str, Any]]:
+    rows = msgspec.json.decode(text)
+    yield from _numbered(rows if isinstance(rows, list) else [rows])
+
+
+def _toml(text: str) -> Iterator[tuple[str, Any]]:
+    given = tomllib.loads(text)
+    unknown = [name for name in given if name != TABLE]
+    if unknown or not isinstance(given.get(TABLE, []), list):
+        raise BadInput(f"{unknown[0] if unknown else TABLE!r} is no list of verdicts; begin each with [[{TABLE}]]")
+    yield from _numbered(given.get(TABLE, []))
+
+
+def _numbered(rows: list[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"entry {number}", row) for number, row in enumerate(rows, 1))
+
+
+def _checked(where: str, row: Any) -> Mapping[str, str]:
+    """Return a row's texts by field. Raises `BadInput`."""
+    if not isinstance(row, dict):
+        raise BadInput(f"{where}: not an object with the fields {', '.join(FIELDS)}")
+    for name, value in row.items():
+        if name not in FIELDS:
+            raise BadInput(f"{where}: no field is called {name!r}; {nearest_hint(str(name), FIELDS)}")
+        if value is not None and not isinstance(value, str):
+            raise BadInput(f"{where}: {name} is not a text")
+    missing = [name for name in ("run", "verdict") if not (row.get(name) or "").strip()]
+    if missing:
+        raise BadInput(f"{where}: {missing[0]} is missing")
+    long = [name for name in ("run", "by") if len(row.get(name) or "") > limits.NAME_CHARS]
+    if long:
+        raise BadInput(f"{where}: {long[0]} is longer than {limits.NAME_CHARS} characters")
+    return {name: value.strip() for name, value in row.items() if value is not None}
+
+
+def _verdict(where: str, given: str) -> VerdictValue:
+    known: tuple[VerdictValue, ...] = get_args(VerdictValue)
+    for each in known:
+        if given.lower() == each:
+            return each
+    raise BadInput(f"{where}: {given!r} is no verdict; {nearest_hint(given, known)}")

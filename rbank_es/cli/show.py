@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,13 +11,12 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank.event_texts import text_of
 from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
-from rbank_es.bank.run_judgments import judgments_of
+from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
 from rbank_es.bank.run_lessons import LearnedItem, given_to, learned_from
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.item_support import Ground, ItemSupport, support_of
-from rbank_es.cli.shared.judgments import print_judgments
 from rbank_es.cli.shared.lineage_tree import node_line, tree_facts, tree_lines
 from rbank_es.cli.shared.named_things import Moment, find_thing, position_of
 from rbank_es.cli.shared.output import (
@@ -36,13 +35,14 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.cli.shared.stored_bank import show_stored, stored_bank
 from rbank_es.errors import BadInput
-from rbank_es.events import Event, MemoriesExtracted, type_of
+from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.visible_text import without_hidden
 from rbank_es.state.proportion import Share
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
+
 
 WORDS = {
     "desc": "description",
@@ -355,3 +355,16 @@ def _value(value: Any) -> Any:
     if isinstance(value, tuple) and all(isinstance(entry, str) for entry in value):
         return ", ".join(value)
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def print_judgments(judged: Sequence[RankedJudgment]) -> None:
+    """Print all judgments of a run, in order, each with its authority and whether it stands."""
+    echo_heading("verdicts")
+    rows: list[list[Cell]] = []
+    for event, rank, stands in judged:
+        by, why = f"{event.judge}-{event.judge_version}", event.reason
+        if isinstance(event, JudgmentOverruled):
+            by, why = event.by, event.why or event.reason
+        rows.append([event.seq, event.purpose, event.verdict, by, AUTHORITIES[rank], stands, text_of(why)])
+    headers = ["seq", "purpose", "verdict", "judge", "authority", "stands", "reason"]
+    echo_table(headers, rows, flexible=["reason", "judge"], none="not judged")

@@ -15,24 +15,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, LogError, RBankError, message_of
+from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError, message_of
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.ratings import ratings_place
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
-from rbank_es.experiments.score_check import score_differences
+from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.trial_place import BANKS, DEFINITION, RATINGS, TrialPlace, base_place, directory, read_part
+from rbank_es.judging.gold import gold_of, judge_by_gold
+from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.log import Head
 from rbank_es.loop.resources import origin
 from rbank_es.system.files import kind_of
 
 if TYPE_CHECKING:
+    from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
+
 
 Progress = Callable[[int, int], None]
 
@@ -306,3 +311,47 @@ def _beside(found: str, computed: str) -> Mapping[str, str]:
     end = start + limits.REPORT_DIFFERENCE_CHARS
     before = "…" if start else ""
     return {"found": before + found[start:end], "computed": before + computed[start:end]}
+
+
+class ScoreDifference(Struct, frozen=True, kw_only=True):
+    """A run whose recorded score is not the one that it gets again."""
+
+    place: str
+    run: str
+    recorded: str
+    again: str
+
+
+def score_differences(folder: Path, data: ExperimentData, source: Source) -> Iterator[ScoreDifference]:
+    """Yield the runs whose answer, compared once more with the right one, gets another score than the recorded one.
+
+    A score is an event, so a log that somebody wrote from its beginning to its end may claim any. It needs the source
+    that the agents asked, and no model. Simulated runs are left out, because only their solver knows.
+    """
+    tasks = {task.id: task for task in data.suite.tasks}
+    rows: dict[tuple[str, int, int], list[RunRow]] = {}
+    for row in data.rows:
+        if row.scored is not None and not row.simulated:
+            rows.setdefault((row.condition, row.order, row.repetition), []).append(row)
+    for trial in data.trials:
+        own = rows.get((trial.condition, trial.order, trial.repetition))
+        if own:
+            with Bank.open(folder / trial.place) as bank:
+                for row in own:
+                    again = _scored(bank, row.run, tasks[row.task], source)
+                    if again not in (None, row.scored):
+                        yield ScoreDifference(
+                            place=trial.place, run=row.run, recorded=str(row.scored), again=str(again)
+                        )
+
+
+def _scored(bank: Bank, run: str, task: Task, source: Source) -> str | None:
+    """Return the verdict of the right answer on a run; None where it can't be told, such as after a time limit."""
+    gold = gold_of(task.gold_sparql, task.answer, task.ordered)
+    if gold is None:
+        return None
+    try:
+        found = judge_by_gold(outcome_of(bank, run), gold, source).verdict
+    except JudgeFailed:
+        return None
+    return None if found == "undecided" else found

@@ -17,8 +17,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import JudgeFailed, QueryFailed, QueryRefused
 from rbank_es.judging import query_flaws
-from rbank_es.judging.grounded_terms import Grounding, ground, is_bare
-from rbank_es.judging.query_comparison import fingerprint, terms_of
+from rbank_es.judging.grounded_terms import Grounding, ground, is_bare, terms_of
+from rbank_es.judging.query_comparison import fingerprint
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome, asks_for_all, asks_for_count, plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.prefixes import local_name

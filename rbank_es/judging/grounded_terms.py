@@ -9,7 +9,6 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
-from rbank_es.judging.query_comparison import terms_of
 from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.written_terms import written_terms
@@ -82,6 +81,19 @@ def is_bare(source: Source) -> bool:
 def _terms_of_schema(source: Source) -> frozenset[str]:
     vocabulary = source.surroundings.vocabulary
     return frozenset({*vocabulary.classes, *vocabulary.properties}) if vocabulary is not None else frozenset()
+
+
+def terms_of(query: ParsedQuery) -> dict[str, str]:
+    """Return the IRIs that a query names as things, anywhere in it, each with its first spelling; in order.
+
+    Left out are those of its prologue, datatypes, functions, and the graphs that it asks.
+    """
+    found: dict[str, str] = {}
+    for token in query.words:
+        iri = query.notes.iris.get(token.offset)
+        if iri is not None and query.notes.roles.get(token.offset) not in ("datatype", "function", "graph"):
+            found.setdefault(iri, token.text)
+    return found
 
 
 # ---------------------------------------------------------------- look-up

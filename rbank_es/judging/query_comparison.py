@@ -36,19 +36,6 @@ class Pattern(NamedTuple):
         return " ".join(self)
 
 
-def terms_of(query: ParsedQuery) -> dict[str, str]:
-    """Return the IRIs that a query names as things, anywhere in it, each with its first spelling; in order.
-
-    Left out are those of its prologue, datatypes, functions, and the graphs that it asks.
-    """
-    found: dict[str, str] = {}
-    for token in query.words:
-        iri = query.notes.iris.get(token.offset)
-        if iri is not None and query.notes.roles.get(token.offset) not in ("datatype", "function", "graph"):
-            found.setdefault(iri, token.text)
-    return found
-
-
 def fingerprint(query: ParsedQuery) -> str:
     """Return a text that queries share if they differ only in layout, prefixes, names of variables and outer LIMIT.
 

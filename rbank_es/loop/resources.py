@@ -236,7 +236,7 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
 
         check_choices(settings.choices)
     if sandbox and not settings.unsafe_local and executor_class(settings.executor).runs_code:
-        from rbank_es.sandbox.parts import ready_runtime
+        from rbank_es.sandbox.deno import ready_runtime
 
         ready_runtime()
 

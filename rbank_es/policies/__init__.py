@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from rbank_es.policies.support_rank import SupportRanking
     from rbank_es.policies.utility_rank import UtilityRanking
     from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking
-    from rbank_es.policies.words import match_expression, query_words
+    from rbank_es.policies.words import query_words
 
 __all__ = [
     "POLICIES",
@@ -103,7 +103,6 @@ __all__ = [
     "governing_as",
     "held_back",
     "load_policies",
-    "match_expression",
     "policy_of",
     "query_words",
     "retrieval_policy",

@@ -90,15 +90,6 @@ def query_words(query: str, stop_list: str = "english-1") -> tuple[str, ...]:
     return tuple(kept[: limits.QUERY_WORDS])
 
 
-def match_expression(query: str, stop_list: str = "english-1") -> str | None:
-    """Return the query as FTS5 takes it: `query_words`, each quoted, joined by OR; None when there is no word.
-
-    Nothing in a query is syntax: quotes, operators, NUL and punctuation only part words. Raises `BadPolicy` for an
-    unknown list.
-    """
-    return any_of(query_words(query, stop_list)) or None
-
-
 def any_of(words: Iterable[str]) -> str:
     """Return the expression by which FTS5 finds documents with any of some words, as `query_words` returns them."""
     return " OR ".join(f'"{word}"' for word in words)

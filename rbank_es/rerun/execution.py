@@ -419,7 +419,7 @@ def _live(bounds: RunBounds) -> Interpreters:
     """Return one sandbox, started by the first step: no other is kept ready, because no run follows."""
     from rbank_es.executors.code_step import make_sandboxes
     from rbank_es.executors.executor import RunLimits
-    from rbank_es.sandbox.parts import ready_runtime
+    from rbank_es.sandbox.deno import ready_runtime
 
     ready_runtime()
     return make_sandboxes(RunLimits(bounds=bounds))

@@ -17,7 +17,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.parts import compare
+from rbank_es.sandbox.deno import compare
 from rbank_es.sandbox.session import warm
 
 if TYPE_CHECKING:

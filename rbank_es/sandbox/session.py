@@ -30,8 +30,7 @@ from rbank_es.sandbox.conversation import (
     decode_outcome,
     no_tools,
 )
-from rbank_es.sandbox.deno import Deno
-from rbank_es.sandbox.parts import ready_runtime
+from rbank_es.sandbox.deno import Deno, ready_runtime
 from rbank_es.sandbox.process import Channel, SandboxProcess, confine
 from rbank_es.sandbox.step_outcome import LossCode, Outcome
 

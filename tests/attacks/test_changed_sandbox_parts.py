@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox import deno, parts
+from rbank_es.sandbox import deno
+from rbank_es.sandbox import deno as parts
 from rbank_es.sandbox.deno import Deno
 from rbank_es.sandbox.interpreter import CannotStart
 from rbank_es.sandbox.session import SandboxSettings, start_session

@@ -38,12 +38,11 @@ from rbank_es.policies import (
     find_similar,
     governing,
     load_policies,
-    match_expression,
     policy_of,
     query_words,
 )
 from rbank_es.policies.known_items import KnownItems
-from rbank_es.policies.words import STOP_WORDS, words_of
+from rbank_es.policies.words import STOP_WORDS, any_of, words_of
 from rbank_es.state import StandingVerdict, State, fold
 from rbank_es.state.bank_state import Proposal
 from tests.consolidations import decisions, state_of
@@ -60,20 +59,56 @@ def item(id: str, title: str = "", content: str = "", src: Source = "seed", **fa
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("What is the specific class?", '"specific" OR "class"'),
-        ("Taxa taxa TAXA", '"taxa"'),
-        ("the of and", '"the" OR "of" OR "and"'),
-        ('a "quoted" NEAR(x*) -minus col:term', '"quoted" OR "near" OR "x" OR "minus" OR "col" OR "term"'),
-        ("foo_bar up:mnemonic", '"foo" OR "bar" OR "mnemonic"'),
-        ("nul\x00byte", '"nul" OR "byte"'),
-        ("café CAFÉ cafe\u0301", '"café"'),
-        ("", None),
-        ("?!… 🦉", None),
+        (
+            "What is the specific class?",
+            (
+                "specific",
+                "class",
+            ),
+        ),
+        ("Taxa taxa TAXA", ("taxa",)),
+        (
+            "the of and",
+            (
+                "the",
+                "of",
+                "and",
+            ),
+        ),
+        (
+            'a "quoted" NEAR(x*) -minus col:term',
+            (
+                "quoted",
+                "near",
+                "x",
+                "minus",
+                "col",
+                "term",
+            ),
+        ),
+        (
+            "foo_bar up:mnemonic",
+            (
+                "foo",
+                "bar",
+                "mnemonic",
+            ),
+        ),
+        (
+            "nul\x00byte",
+            (
+                "nul",
+                "byte",
+            ),
+        ),
+        ("café CAFÉ cafe\u0301", ("café",)),
+        ("", ()),
+        ("?!… 🦉", ()),
     ],
 )
-def test_a_query_becomes_quoted_words_joined_by_or(query: str, expected: str | None) -> None:
-    """In lower case, each once, in order, without stop words unless nothing would be left; None without a word."""
-    assert match_expression(query) == expected
+def test_a_query_becomes_words(query: str, expected: tuple[str, ...]) -> None:
+    """In lower case, each once, in order, without stop words unless nothing would be left."""
+    assert query_words(query) == expected
 
 
 def test_a_query_is_bounded_in_words_and_in_characters() -> None:
@@ -85,9 +120,9 @@ def test_a_query_is_bounded_in_words_and_in_characters() -> None:
 
 def test_stop_words_are_a_choice() -> None:
     """The list `none` keeps everything; an unknown list is refused."""
-    assert match_expression("the owl", "none") == '"the" OR "owl"'
+    assert query_words("the owl", "none") == ("the", "owl")
     with pytest.raises(BadPolicy, match="english-1, english-2, none"):
-        match_expression("the owl", "klingon-1")
+        query_words("the owl", "klingon-1")
 
 
 def test_a_list_of_stop_words_never_changes() -> None:
@@ -102,11 +137,11 @@ def test_a_list_of_stop_words_never_changes() -> None:
 @given(st.text(max_size=60) | st.text(alphabet='"*()^-:+ \x00ANDORNEAT{}', max_size=40))
 def test_no_query_breaks_the_search(query: str) -> None:
     """Whatever is asked, FTS5 takes the expression, and a document that holds the query's text is found."""
-    expression = match_expression(query)
+    expression = any_of(query_words(query))
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE docs USING fts5(body, tokenize = 'porter unicode61')")
     connection.execute("INSERT INTO docs VALUES ('owl')")
-    if expression is not None:
+    if expression:
         assert connection.execute("SELECT count(*) FROM docs WHERE docs MATCH ?", (expression,)).fetchone()[0] <= 1
     connection.close()
 
@@ -119,7 +154,7 @@ def test_a_text_is_found_by_a_search_for_itself(text: str) -> None:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE docs USING fts5(body, tokenize = 'porter unicode61')")
     connection.execute("INSERT INTO docs VALUES (?)", (text,))
-    assert connection.execute("SELECT body FROM docs WHERE docs MATCH ?", (match_expression(text),)).fetchall()
+    assert connection.execute("SELECT body FROM docs WHERE docs MATCH ?", (any_of(query_words(text)),)).fetchall()
     connection.close()
 
 

@@ -85,8 +85,7 @@ class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def sandbox_problem() -> SandboxUnavailable | None:
     """Return why the loop can't run here, with a fix; None if no reason is found without starting a sandbox."""
-    from rbank_es.sandbox.deno import check_release
-    from rbank_es.sandbox.parts import ready_runtime
+    from rbank_es.sandbox.deno import check_release, ready_runtime
 
     try:
         check_release(ready_runtime().executable)
