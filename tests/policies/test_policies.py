@@ -8,8 +8,6 @@ import sqlite3
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
@@ -132,18 +130,6 @@ def test_a_list_of_stop_words_never_changes() -> None:
         hashlib.sha256(text.encode()).hexdigest() == "c3780bbfc071297307ea64b8bfd7d34ec1cee585c703ba251527d717aea33fa1"
     )
     assert all(words_of(word) == [word] for word in STOP_WORDS["english-1"])
-
-
-@given(st.text(max_size=60) | st.text(alphabet='"*()^-:+ \x00ANDORNEAT{}', max_size=40))
-def test_no_query_breaks_the_search(query: str) -> None:
-    """Whatever is asked, FTS5 takes the expression, and a document that holds the query's text is found."""
-    expression = any_of(query_words(query))
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE VIRTUAL TABLE docs USING fts5(body, tokenize = 'porter unicode61')")
-    connection.execute("INSERT INTO docs VALUES ('owl')")
-    if expression:
-        assert connection.execute("SELECT count(*) FROM docs WHERE docs MATCH ?", (expression,)).fetchone()[0] <= 1
-    connection.close()
 
 
 @pytest.mark.parametrize(
