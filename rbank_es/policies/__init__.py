@@ -179,10 +179,7 @@ _MODULES = {
         "WordHit",
         "WordRanking",
     ),
-    "words": (
-        "match_expression",
-        "query_words",
-    ),
+    "words": ("query_words",),
 }
 __getattr__, __dir__ = exports(
     __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
