@@ -334,15 +334,17 @@ class _Writer:
         rebuilt = {p.name: stale.get(p.name) or doubts[p.name] for p in self.chosen if p.name in {**doubts, **stale}}
         events = self._rebuild(rebuilt, doubts) if rebuilt else 0
         try:
-            more, moved = self._advance()
+            more, before, after = self._advance()
         except sqlite3.DatabaseError as error:
             if not builder.is_damage(error):
                 raise
             rebuilt = {projection.name: f"the file is damaged: {error}" for projection in self.chosen}
-            more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in all_projections()}), []
+            more = self._rebuild(rebuilt, {p.name: "damaged" for p in all_projections()})
+            _, before, after = self._advance()
         self._seal()
+        moved = {name for name, point in after.items() if point != before[name]}
         return Applied(
-            position=self._position(),
+            position=min(after[projection.name].position for projection in self.chosen),
             events=events + more,
             projections=tuple(p.name for p in self.chosen if p.name in rebuilt or p.name in moved),
             rebuilt=rebuilt,
@@ -375,11 +377,6 @@ class _Writer:
                 raise
             return {projection.name: f"the file is damaged: {error}" for projection in all_projections()}
 
-    def _position(self) -> int:
-        with closing(builder.connect(self.path, "ro")) as connection:
-            points = builder.checkpoints_in(connection)
-        return min(points[projection.name].position for projection in self.chosen)
-
     def _rebuild(self, rebuilt: Collection[str], doubts: Collection[str]) -> int:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
         kept = [p for p in all_projections() if p.name not in rebuilt and p.name not in doubts]
@@ -396,15 +393,15 @@ class _Writer:
         self._seal()
         return events
 
-    def _advance(self) -> tuple[int, list[str]]:
+    def _advance(self) -> tuple[int, dict[str, Checkpoint], dict[str, Checkpoint]]:
+        """Apply the events beyond the checkpoints; return their number, and the checkpoints before and after."""
         with closing(builder.connect(self.path, "rw")) as connection:
             if builder.views_in(connection) != builder.declared_views():
                 with builder.transaction(connection):
                     builder.remake_views(connection)
             before = builder.checkpoints_in(connection)
             events = builder.advance(connection, self.log, self.chosen, self.target, self.epoch, self._batch_done)
-            after = builder.checkpoints_in(connection)
-        return events, [name for name, point in after.items() if point != before[name]]
+            return events, before, builder.checkpoints_in(connection)
 
 
 def _target(log: EventLog, upto: int | None) -> int:
