@@ -15,6 +15,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.json_input import read_at_most
 from rbank_es.experiments.definition import WRITTEN, Condition, Experiment, ModelsByRole
 from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.suite_check import gold_flaw
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
@@ -136,8 +137,8 @@ def gather(
 ) -> Materials:
     """Return the materials of an experiment; files that it names are in `folder`, or in the working directory.
 
-    Raises `BadInput` for a task about another source, a guide that would have to be about several, and for a file that
-    is missing or unreadable.
+    Raises `BadInput` for a task about another source, or by whose gold query no run can be scored; for a guide that
+    would have to be about several sources; and for a file that is missing or unreadable.
     """
     unknown = sorted({str(task.ontology) for task in suite.tasks if task.ontology not in (None, source.id, *others)})
     if unknown:
@@ -149,7 +150,7 @@ def gather(
         raise BadInput("a guide (L3) is about one ontology, and the suite's tasks are about several: leave out L3")
     guides = {each.guide for each in experiment.condition if each.guide != WRITTEN}
     packs = {name for each in experiment.condition for name in each.seeds}
-    return Materials(
+    materials = Materials(
         experiment=experiment,
         suite=suite,
         source=source,
@@ -158,6 +159,12 @@ def gather(
         guides={name: _guide(name, folder) for name in sorted(guides)},
         seeds={name: _pack(name, folder) for name in sorted(packs)},
     )
+    for task in suite.tasks:
+        # Before a call is paid for: a gold query that fails scores no run, and an empty one scores each as wrong.
+        flaw = gold_flaw(task, materials.source_of(task))
+        if flaw is not None:
+            raise BadInput(f"{suite.name}, task {task.id}: {flaw.message}; `rbank-es suite check` names every flaw")
+    return materials
 
 
 def _guide(name: str, folder: Path | None) -> str:

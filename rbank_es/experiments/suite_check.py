@@ -114,11 +114,9 @@ def check_task(task: Task, engines: EnginePair | None, *, timeout_s: float = lim
     if task.gold_sparql is None:
         flaws.append(Flaw("no_gold", "it has no gold query, so nobody can tell which answer is right"))
         return msgspec.structs.replace(checked, flaws=tuple(flaws))
-    try:
-        parsed = parse_query(task.gold_sparql, engines.source.surroundings.prefixes if engines else None)
-    except QueryRefused as refused:
-        flaws.append(Flaw("unreadable_gold", f"the gold query can't be read: {refused}"))
-        return msgspec.structs.replace(checked, flaws=tuple(flaws))
+    parsed = _parsed(task.gold_sparql, engines.source if engines else None)
+    if isinstance(parsed, Flaw):
+        return msgspec.structs.replace(checked, flaws=(*flaws, parsed))
     flaws += _of_text(task, parsed)
     if engines is None:
         return msgspec.structs.replace(checked, flaws=tuple(flaws), note=NOT_RUN)
@@ -130,6 +128,28 @@ def check_task(task: Task, engines: EnginePair | None, *, timeout_s: float = lim
         missed_by=trial.missed_by,
         flaws=tuple(flaws),
     )
+
+
+def gold_flaw(task: Task, source: Source) -> Flaw | None:
+    """Return why no run of a task can be scored by its gold query, None if it can be, or if it has none.
+
+    The query is run on local data alone: an endpoint isn't asked.
+    """
+    if task.gold_sparql is None:
+        return None
+    parsed = _parsed(task.gold_sparql, source)
+    if isinstance(parsed, Flaw):
+        return parsed
+    if source.ontology is None:
+        return None
+    return next(_Trial(task, parsed, EnginePair(source), limits.QUERY_TIME_S).flaws_of_gold(), None)
+
+
+def _parsed(gold: str, source: Source | None) -> ParsedQuery | Flaw:
+    try:
+        return parse_query(gold, source.surroundings.prefixes if source is not None else None)
+    except QueryRefused as refused:
+        return Flaw("unreadable_gold", f"the gold query can't be read: {refused}")
 
 
 def _notes(suite: Suite) -> Iterator[str]:
@@ -174,23 +194,28 @@ class _Trial:
     def __init__(self, task: Task, parsed: ParsedQuery, engines: EnginePair, timeout_s: float) -> None:
         self._task, self._parsed, self._engines, self._timeout_s = task, parsed, engines, timeout_s
         self.gold: Answer | None = None
+        self._checked: Checked | None = None
         self.missed_by = ""
 
     def flaws(self) -> Iterator[Flaw]:
         """Run the task's queries, and yield what is wrong with it."""
-        try:
-            checked, gold = self._run(self._task.gold_sparql or "")
-        except _NoAnswer as reason:
-            yield Flaw("failed_gold", f"the gold query gives no answer: {reason}")
-            return
-        self.gold = gold
-        yield from self._of_rows(gold)
-        if gold.truncated or not (gold.rows or gold.form == "ask"):
+        yield from self.flaws_of_gold()
+        gold, checked = self.gold, self._checked
+        if gold is None or checked is None or gold.truncated or not (gold.rows or gold.form == "ask"):
             return
         yield from self._of_ties()
         yield from self._of_answer(gold)
         yield from self._of_second_engine(checked, gold)
         yield from self._of_mistakes(gold)
+
+    def flaws_of_gold(self) -> Iterator[Flaw]:
+        """Run the gold query, and yield why nobody can tell by its rows which answer is right."""
+        try:
+            self._checked, self.gold = self._run(self._task.gold_sparql or "")
+        except _NoAnswer as reason:
+            yield Flaw("failed_gold", f"the gold query gives no answer: {reason}")
+        else:
+            yield from self._of_rows(self.gold)
 
     def _run(self, query: str) -> tuple[Checked, Answer]:
         try:

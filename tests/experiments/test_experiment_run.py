@@ -26,6 +26,7 @@ from rbank_es.events import (
 )
 from rbank_es.experiments.definition import parse_experiment
 from rbank_es.experiments.experiment_run import run_experiment
+from rbank_es.experiments.materials import gather
 from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.suite import Suite
 from rbank_es.log.file.file_log import FileLog
@@ -323,6 +324,24 @@ def test_the_first_error_of_a_trial_stops_the_others_after_their_task(
     with failing(monkeypatch, after=20, times=10**6, code="wrong_key"), pytest.raises(LoopStopped, match="wrong_key"):
         ran(given, tmp_path / "run", jobs=3)
     assert len(ran(given, tmp_path / "run", jobs=3)) == 8
+
+
+@pytest.mark.parametrize(
+    ("gold", "said"),
+    [
+        ("SELECT ?x {", "task height: the gold query can't be read: expected '}'"),
+        ("SELECT ?x { ?x lt:name 'No Such Rock' }", "finds nothing, as most wrong queries do; `rbank-es suite check`"),
+        ("SELECT ?x { SERVICE <https://example.org> { ?x ?y ?z } }", "the gold query can't be read: SERVICE"),
+    ],
+)
+def test_a_task_that_no_run_could_be_scored_by_is_refused_before_the_first_call(
+    tmp_path: Path, gold: str, said: str
+) -> None:
+    given = materials(tmp_path)
+    task = msgspec.structs.replace(given.suite.tasks[0], gold_sparql=gold)
+    with pytest.raises(BadInput) as refused:
+        gather(given.experiment, Suite.of("heights", [task]), given.source)
+    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("jobs", [0, 65])
