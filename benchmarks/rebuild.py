@@ -19,8 +19,8 @@ from rbank_es.bank import PROJECTIONS
 from rbank_es.events.codec import decode_event
 from rbank_es.projections import all_projections
 from rbank_es.projections.builder import tune_for_building
-from rbank_es.projections.full_text import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.read_models import rebuild
+from rbank_es.projections.tokenizer import FTS_COLUMNS, fts_ddl
 
 MIB = 1024 * 1024
 

@@ -13,10 +13,9 @@ from typing import Any
 from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.projections.builder import in_memory
-from rbank_es.projections.full_text import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.held_words import HeldWords
 from rbank_es.projections.projection import json_of
-from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.tokenizer import FTS_COLUMNS, Tokenizer, fts_ddl
 from rbank_es.projections.vector_index import HeldVectors, selected
 from rbank_es.state import ItemState
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from rbank_es.events import ConsolidationProposed, Event
 from rbank_es.projections.active_texts import ACTIVE_TEXT_TABLES, index_active_texts
-from rbank_es.projections.full_text import fts_ddl
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.paged_view import PagedView
 from rbank_es.projections.posting_tables import POSTING_TABLES, index_words
 from rbank_es.projections.projection import Change, Projection
 from rbank_es.projections.stored_memory import StoredMemory
+from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import COUNTED
 from rbank_es.state.memory import MEMORY_HANDLERS
 

@@ -1,4 +1,4 @@
-"""The tokens of texts as the full-text index has them, by SQLite's own tokenizer.
+"""The full-text index: its columns, and the tokens of texts as it has them, by SQLite's own tokenizer.
 
 It is asked about each ASCII word only once, because such a word's token doesn't depend on what stands beside it. Texts
 with other characters, where that isn't sure, are given to it whole.
@@ -13,7 +13,11 @@ from itertools import chain
 from rbank_es.policies.word_relevance import Document
 from rbank_es.policies.words import compound_parts, words_of
 from rbank_es.projections.builder import in_memory
-from rbank_es.projections.full_text import fts_ddl
+
+FTS_COLUMNS = ("title", "desc", "content", "tags")
+"""The columns of the full-text index, in the order of a retrieval policy's weights."""
+
+TOKENIZER = "porter unicode61"
 
 # One row for each token of the texts in the index.
 _TOKENS = "CREATE VIRTUAL TABLE spelled_tokens USING fts5vocab(spelled, 'instance')"
@@ -80,3 +84,10 @@ class Tokenizer:
         run.execute("INSERT INTO spelled (spelled) VALUES ('delete-all')")
         run.execute("COMMIT")
         return found
+
+
+def fts_ddl(name: str, content: str) -> str:
+    """Return the statement that creates a full-text index like the live one; `content` names its text table, if any."""
+    columns = ", ".join(f'"{column}"' for column in FTS_COLUMNS)
+    rowid = ", content_rowid='text'" if content else ""
+    return f"CREATE VIRTUAL TABLE {name} USING fts5({columns}, content='{content}'{rowid}, tokenize='{TOKENIZER}')"

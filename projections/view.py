@@ -17,9 +17,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadSearch
 from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
-from rbank_es.projections.full_text import fts_ddl
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
+from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.vector_index import KnownVectors, cosines_at, known_vectors, selected, unembedded
 from rbank_es.projections.view_rows import ViewConnection, ViewRows
 

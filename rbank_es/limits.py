@@ -400,6 +400,8 @@ JUDGE_ANSWER_CHARS = 8_000
 JUDGE_QUERY_CHARS = 8_000
 # Characters of a text that a model rates by a rubric: a whole guide, of which the longest seen had 20,000.
 RUBRIC_TEXT_CHARS = 24_000
+# Characters of one value of a result that a judge quotes: three rows of three still fit into a reason.
+JUDGE_VALUE_CHARS = 60
 # Rows of the query's result, and characters of them, that a judging model is shown: some of a list, all of a number.
 JUDGE_ROWS = 10
 JUDGE_ROWS_CHARS = 2_000

@@ -6,10 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from rbank_es.judging.result_comparison import shown, value_of
+from rbank_es.judging.result_comparison import value_of
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
-from rbank_es.sparql.results import Answer, Cell, Row
+from rbank_es.sparql.results import Answer, Cell, Row, row_line
 
 _WORD = re.compile(r"\w+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -22,7 +22,7 @@ def given_away(question: str, answer: Answer) -> str:
     A literal is looked for in its words, an IRI in the words of its local name; case and punctuation don't count. A row
     of which only a part is in the question is no answer yet: it may repeat what was asked about.
     """
-    return next(map(shown, rows_said(question, answer)), "")
+    return next(map(row_line, rows_said(question, answer)), "")
 
 
 def rows_said(text: str, answer: Answer) -> Iterator[Row]:

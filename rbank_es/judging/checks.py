@@ -25,7 +25,7 @@ from rbank_es.ontology.prefixes import local_name
 from rbank_es.policies import CheckJudging
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
-from rbank_es.sparql.results import Answer, Cell
+from rbank_es.sparql.results import Answer, Cell, row_line
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
@@ -307,9 +307,7 @@ def _of_answer(
     if evidence.recorded is not None and evidence.recorded.truncated and not tree.is_grouped(query.tree.body):
         yield from _truncated_answer(outcome.task, answer)
     if len(answer.rows) <= _JUDGE_FEW_ROWS and outcome.answer.strip() and not _names_a_value(outcome.answer, answer):
-        from rbank_es.judging.result_comparison import shown
-
-        values = "; ".join(shown(row) for row in answer.rows[:2])  # two rows are enough to recognise a result
+        values = "; ".join(row_line(row) for row in answer.rows[:2])  # two rows are enough to recognise a result
         message = f"the query found {values}, and the answer names nothing of it"
         yield Finding(code="answer_without_result", message=message)
 

@@ -15,11 +15,11 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, BadPolicy, JudgeFailed, LmFailed
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.judging.result_comparison import shown
 from rbank_es.judging.verdict import Finding, Verdict, bounded
 from rbank_es.models.adapter import unmarked
 from rbank_es.policies import LmJudging
 from rbank_es.policies.run_policies import Strictness
+from rbank_es.sparql.results import row_line
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -187,7 +187,7 @@ def _rows(answer: Answer | None) -> str:
         return f"{answer.boolean}".lower()
     more = f", the first {limits.JUDGE_ROWS} of them" if len(answer.rows) > limits.JUDGE_ROWS else ""
     least = "at least " if answer.truncated else ""
-    lines = (shown(row) for row in answer.rows[: limits.JUDGE_ROWS])
+    lines = (row_line(row) for row in answer.rows[: limits.JUDGE_ROWS])
     return "\n".join([f"{least}{len(answer.rows):,} rows{more}; columns: {', '.join(answer.variables)}", *lines])
 
 

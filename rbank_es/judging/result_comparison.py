@@ -21,13 +21,10 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.results import Answer, Cell, Row
+from rbank_es.sparql.results import Answer, Cell, Row, row_line
 
 _DIGITS = 12
 """Significant digits to which fractional numbers are compared: engines keep different numbers of digits of 10/3."""
-
-# Characters of one value that a judge quotes from a result: three rows of three still fit into a reason.
-_JUDGE_VALUE_CHARS = 60
 
 Kind = Literal["missing_rows", "extra_rows", "missing_columns", "extra_columns", "different_order"]
 
@@ -195,7 +192,7 @@ def _order(here: _Table, given: list[Key], expected: list[Key]) -> list[ResultDi
     moved = [at for at, pair in enumerate(zip(given, expected, strict=True)) if pair[0] != pair[1]]
     if not moved:
         return []
-    examples = tuple(f"row {at + 1} is {shown(here.rows[at])}" for at in moved[: limits.DIFFERENCE_EXAMPLES])
+    examples = tuple(f"row {at + 1} is {row_line(here.rows[at])}" for at in moved[: limits.DIFFERENCE_EXAMPLES])
     return [ResultDifference(kind="different_order", count=len(moved), examples=examples)]
 
 
@@ -206,7 +203,7 @@ def _surplus(kind: Kind, surplus: Counter[Key], keys: list[Key], table: _Table) 
     for key, row in zip(keys, table.rows, strict=True):
         if key in surplus:
             firsts.setdefault(key, row)
-    examples = tuple(shown(row) for row in list(firsts.values())[: limits.DIFFERENCE_EXAMPLES])
+    examples = tuple(row_line(row) for row in list(firsts.values())[: limits.DIFFERENCE_EXAMPLES])
     return [ResultDifference(kind=kind, count=surplus.total(), examples=examples)]
 
 
@@ -277,17 +274,3 @@ def _day(text: str) -> Value:
         return ("day", date.fromisoformat(bare).isoformat(), bare != text) if len(bare) == 10 else None
     except ValueError:
         return None
-
-
-def shown(row: Row) -> str:
-    """Return a row in one line: values separated by bars, long ones truncated, `-` for an unbound variable."""
-    return " | ".join(_shown(cell) for cell in row) or "(an empty row)"
-
-
-def _shown(cell: Cell | None) -> str:
-    if cell is None:
-        return "-"
-    text = {"iri": f"<{cell.value}>", "bnode": "[]"}.get(cell.kind, cell.value)
-    line = " ".join(text.split())
-    short = line if len(line) <= _JUDGE_VALUE_CHARS else line[: _JUDGE_VALUE_CHARS - 1] + "…"
-    return f"{short}@{cell.lang}" if cell.lang else short

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.ontology.rdf_names import RDF, XSD
 
 if TYPE_CHECKING:
@@ -254,3 +255,17 @@ def cell_of_term(term: NamedNode | BlankNode | OxLiteral | Triple | None) -> Cel
     if kind == "BlankNode":
         return Cell("bnode", term.value)  # type: ignore[union-attr]
     return Cell("literal", f"<<( {term} )>>")
+
+
+def row_line(row: Row) -> str:
+    """Return a row in one line: values separated by bars, long ones truncated, `-` for an unbound variable."""
+    return " | ".join(_cell_text(cell) for cell in row) or "(an empty row)"
+
+
+def _cell_text(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    text = {"iri": f"<{cell.value}>", "bnode": "[]"}.get(cell.kind, cell.value)
+    line = " ".join(text.split())
+    short = line if len(line) <= limits.JUDGE_VALUE_CHARS else line[: limits.JUDGE_VALUE_CHARS - 1] + "…"
+    return f"{short}@{cell.lang}" if cell.lang else short

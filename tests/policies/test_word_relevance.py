@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from rbank_es.policies.word_relevance import Document, Formula, QueryWord, rank_documents, terms_of
 from rbank_es.projections.builder import in_memory
-from rbank_es.projections.full_text import fts_ddl
-from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.tokenizer import Tokenizer, fts_ddl
 from tests.effort import examples
 
 Row = tuple[str, str, str, str]

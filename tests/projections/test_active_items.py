@@ -16,8 +16,7 @@ from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem
 from rbank_es.policies.utility_rank import UtilityRanking
 from rbank_es.policies.words import words_of
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.projections.full_text import fts_ddl
-from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.tokenizer import Tokenizer, fts_ddl
 from rbank_es.state import ItemState
 from tests.effort import examples
 

@@ -11,8 +11,6 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
-from itertools import accumulate
 from pathlib import Path
 
 import msgspec
@@ -165,17 +163,3 @@ def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
             elif path.suffix != ".lock" and path.name != sync_records.NAME:
                 path.unlink(missing_ok=True)
         calls.sync_directory(folder)
-
-
-def stored_texts(segment: Segment, seed: int, after: int, upto: int) -> dict[bytes, str]:
-    """Return the texts that a segment holds between two offsets: SHA-256 of the raw JSON to key."""
-    found: dict[bytes, str] = {}
-    with opened(segment.path) as fd:
-        for base, complete in blocks(fd, after):
-            begins = accumulate((len(line) + 1 for line in complete), initial=base)
-            for begin, line in zip(begins, complete, strict=False):
-                if begin >= upto:
-                    return found
-                if line.startswith(lines.TEXT) and lines.is_intact(line, seed):
-                    found[sha256(lines.raw_text(line)).digest()] = lines.key_of_text(line)
-    return found

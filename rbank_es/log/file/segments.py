@@ -7,6 +7,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -226,3 +228,17 @@ def _numbered_from(fd: int, offset: int, high: int, seed: int) -> tuple[int, int
             skipped = True  # the offset is anywhere, so the first line is cut
             at += len(line) + 1
     return None
+
+
+def stored_texts(segment: Segment, seed: int, after: int, upto: int) -> dict[bytes, str]:
+    """Return the texts that a segment holds between two offsets: SHA-256 of the raw JSON to key."""
+    found: dict[bytes, str] = {}
+    with opened(segment.path) as fd:
+        for base, complete in blocks(fd, after):
+            begins = accumulate((len(line) + 1 for line in complete), initial=base)
+            for begin, line in zip(begins, complete, strict=False):
+                if begin >= upto:
+                    return found
+                if line.startswith(lines.TEXT) and lines.is_intact(line, seed):
+                    found[sha256(lines.raw_text(line)).digest()] = lines.key_of_text(line)
+    return found

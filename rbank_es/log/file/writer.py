@@ -27,7 +27,7 @@ from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.remains import keep_remains, kept_remains, next_name, remove_remains
-from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
+from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path, stored_texts
 from rbank_es.log.file.sync_records import FailureMarker
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
@@ -269,7 +269,7 @@ class Writer:
             self._stored, offset = {}, 0
         if offset < tail.offset:
             # Up to the tail: texts behind it are cut off before the group is written that would name them.
-            self._stored.update(segment_rewrite.stored_texts(tail.segment, self._seed, offset, tail.offset))
+            self._stored.update(stored_texts(tail.segment, self._seed, offset, tail.offset))
         self._stored_upto = _end_of(tail)
 
     def _write(self, data: bytes, tail: Tail) -> int:
