@@ -23,7 +23,7 @@ SUBJECTS = (
     "rebuild",
     "counters",
     "search",
-    "search times",
+    "retrieval",
     "forks",
     "served pages",
     "exported pages",
@@ -111,7 +111,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
     plain = {
         "append": append.measure,
         "writers": writers.measure,
-        "search times": search_times.measure,
+        "retrieval": search_times.measure,
         "long banks": long_banks.measure,
         "corrections": corrections.measure,
         "review order": review_order.measure,

@@ -37,9 +37,11 @@ HOW = """\
   the floor looks at how a line begins.
 - **rebuild**: ours has every projection, its rows, indexes and checkpoints, and is synced. The floor is the decoding
   of the types that projections read, and FTS5 over the texts of the active items, each without the rest.
-- **search times**: processor time, each question asked once, of a bank that holds nothing but items. numpy is loaded
-  where the process has searched for so long that it pays. A fresh process runs `Bank.open`, `as_of` and one search. The
-  peers have other analysers and no past. An append is measured in turn with a bank whose postings stand still.
+- **retrieval**: processor time, each question asked once, of a bank that holds nothing but items, whose words are drawn
+  independently. Searches are in a process of their own, which has numpy loaded, as one has after a dozen searches. A
+  fresh process has not: it runs `Bank.open`, `as_of` and one search. The peers have other analysers and no past. An
+  append is measured in turn with a bank whose postings stand still. Shares are of labelled questions, with Wilson
+  intervals; *unseen* and *never chosen by* are those by which no setting of the ranking was chosen (docs/retrieval.md).
 - **search**: the same FTS5 index, the same expression, the same LIMIT. Ours also filters by source, breaks ties by id,
   and returns titles and descriptions.
 - **review order**: simulated banks with planted errors, in which a person who is never wrong checks a tenth of the

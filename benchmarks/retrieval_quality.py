@@ -1,8 +1,8 @@
 """Measure how well policies retrieve, on labelled cases: the settings of bm25-2 were chosen by this.
 
-    python benchmarks/retrieval_quality.py                     the shipped sets
-    python benchmarks/retrieval_quality.py --real FOLDER       also one made of the tasks and memories in a data folder
-    python benchmarks/retrieval_quality.py --grid              the choice of settings again, on the half that is for it
+    python -m benchmarks.retrieval_quality                     the shipped sets
+    python -m benchmarks.retrieval_quality --real FOLDER       also one made of the tasks and memories in a data folder
+    python -m benchmarks.retrieval_quality --grid              the choice of settings again, on the half that is for it
 
 The first sets have two halves, by a hash of the case id. Settings were chosen on one, and both are shown.
 """
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from benchmarks.measure import Goal, Row
 from rbank_es.data import LIGHTS, lights
 from rbank_es.events.items import Item, Polarity
 from rbank_es.experiments.retrieval_comparison import RetrievalComparison, compare_retrieval, injection_shares
@@ -42,6 +43,8 @@ POLICIES: Mapping[str, RetrievalPolicy] = {
 
 
 HERE = Path(__file__).parent
+QUERIES = "queries of one suite"
+"""The name of a set that has no unrelated questions."""
 
 
 class RelevanceSet(NamedTuple):
@@ -91,7 +94,7 @@ def queries() -> RelevanceSet:
         return families[one] == families[two]
 
     cases = [_left_out(task["id"], task["question"], alike, families) for task in tasks]
-    return RelevanceSet("queries of one suite", items, cases)
+    return RelevanceSet(QUERIES, items, cases)
 
 
 _TERM = re.compile(r"\b(prov|brick|soda|up|taxon|faldo|skos|ex|rec):([A-Za-z]\w*)")
@@ -223,6 +226,32 @@ def _cells(found: RetrievalComparison) -> str:
 def _ends(measure: Any) -> str:
     found = measure.difference
     return "" if found is None or found.low is None else f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+
+
+def rows() -> Iterator[Row]:
+    """Yield the goals on each labelled set: of what is given unasked, and of what is ranked among the first ten."""
+    for bench in map(Bench, (lessons(), queries(), invented("library"), invented("kitchen"))):
+        for part in bench.held.parts:
+            yield from _goals(bench, part, f"{bench.held.name}, {part or 'never chosen by'}")
+
+
+def _goals(bench: Bench, part: str, name: str) -> Iterator[Row]:
+    plain, ours = bench.measured(Bm25V1(), part), bench.measured(Bm25V2(), part)
+    if bench.held.name != QUERIES:
+        before, shares = injection_shares(plain), injection_shares(ours)
+        unrelated = [case for case in ours if not case.related and not case.id.startswith("near-miss")]
+        disturbed = sum(bool(case.given) for case in unrelated)
+        for what, least in (("precision", 0.9), ("coverage", 0.5)):
+            one, other = getattr(shares, what), getattr(before, what)
+            cells = {"ours": _share(one), "peer": f"bm25-1 {_share(other)}"}
+            goal, value = Goal("≥", least, "of those given" if what == "precision" else "of questions"), one and one[0]
+            yield Row("retrieval", f"{name}: {what} of what is given unasked", goal=goal, value=value, **cells)
+        what = f"{name}: unrelated questions that are given something"
+        yield Row("retrieval", what, f"{disturbed} of {len(unrelated)}", goal=Goal("≤", 0, "given"), value=disturbed)
+    found = compare_retrieval(plain, bench.measured(Bm25V2().without_floor(), part))
+    recall = next(measure for measure in found.measures if measure.measure == "recall")
+    cells = {"ours": f"{recall.second:.3f}", "peer": f"bm25-1 {recall.first:.3f}", "floor": _ends(recall)}
+    yield Row("retrieval", f"{name}: recall among ten, nothing withheld", **cells)
 
 
 GRID = {

@@ -1,4 +1,6 @@
-"""Searches by words over many items: processor time live, in the past and in a fresh process; cost of an append."""
+"""Retrieval, all its goals in one run: processor time live, in the past and in a fresh process; memory and bytes on
+disk; the cost of an append; the quality on labelled cases.
+"""
 
 from __future__ import annotations
 
@@ -14,44 +16,106 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import force_setattr
 
+from benchmarks import retrieval_quality
 from benchmarks.corpus import SEED, Corpus, make_item_bank
 from benchmarks.measure import Goal, Row, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.bank import PROJECTIONS
-from rbank_es.policies import Bm25V1, Bm25V2, RetrievalPolicy, match_expression
+from rbank_es.policies import match_expression
 from rbank_es.projections.memory_index import MEMORY_INDEX
+from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 
 K = 10
-SHARES = (0.25, 0.5, 0.99)
-"""Positions of searches in the past, as shares of the log."""
+SHARES = (1.0, 0.25, 0.5, 0.99)
+"""Positions of searches, as shares of the log: the first is live."""
+POLICIES = ("bm25-1", "bm25-2")
 _BM25 = "SELECT rowid, bm25(items_fts) FROM items_fts WHERE items_fts MATCH ? ORDER BY bm25(items_fts) LIMIT ?"
-# In a process of its own. Without numpy, because a process that searches once must not wait for it.
+# In processes of their own. Without numpy, because a process that searches once must not wait for it.
 _FRESH = """
 import sys
 from rbank_es import Bank
 with Bank.open(sys.argv[1]) as bank, bank.as_of(sys.argv[2]) as view:
     view.search(sys.argv[3], 10)
 """
+# With numpy and a view before, as where a process has searched a dozen times. Not `ru_maxrss`, because a child begins
+# with that of its parent.
+_SEARCHING = """
+import json, sys, time
+try:
+    import numpy
+except ImportError:
+    pass
+from rbank_es import Bank
+from rbank_es.policies import Bm25V1, Bm25V2
+place, position, label, k = sys.argv[1:]
+policy = Bm25V1() if label == "bm25-1" else Bm25V2(coverage=0, share_of_best=0)
+seconds, now = [], time.process_time
+with Bank.open(place) as bank:
+    with bank.as_of(1) as view:
+        view.search("any", 1, policy=policy)
+    begin = now()
+    with bank.as_of(int(position)) as view:
+        opened = now() - begin
+        for query in json.load(sys.stdin):
+            begin = now()
+            view.search(query, int(k), policy=policy)
+            seconds.append(now() - begin)
+peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(json.dumps([opened, seconds[0], sorted(seconds[1:]), peak]))
+"""
 _POSTING_BYTES = "SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT value FROM json_each(?))"
 
 
+class _Searches(NamedTuple):
+    """Processor seconds to open a view, of its first search, and of the others in order of size; peak memory in KiB."""
+
+    opening: float
+    first: float
+    others: Sequence[float]
+    peak_kib: int
+
+    @property
+    def p50(self) -> float:
+        return self.others[len(self.others) // 2]
+
+    @property
+    def p95(self) -> float:
+        return self.others[int(len(self.others) * 0.95)]
+
+
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Yield the rows for a bank of `sizes.items` items."""
-    bank = make_item_bank(place / "items", sizes.items)
-    bank.project()
+    """Yield the rows for a bank of `sizes.items` items, for one of `sizes.many_items`, and of the quality."""
+    bank, _ = _made(place / "items", sizes.items)
     queries = Corpus(SEED + 1).queries(max(40, sizes.queries))
     yield _fresh(bank, queries[0], "live", bank.position)
     yield _fresh(bank, queries[0], "half way", bank.position // 2)
-    yield from _searches(bank, queries)
+    for label in POLICIES:
+        yield from _searches(bank, queries, label)
+    yield _exact(place, bank, queries)
     yield from _peers(place, bank, queries)
     yield _disk(bank)
     yield _append(place, bank, sizes)
+    yield from _many(place, queries, sizes.many_items)
+    yield from retrieval_quality.rows()
+
+
+def _row(what: str, ours: str, goal: Goal | None = None, value: float | None = None, **cells: str) -> Row:
+    return Row("retrieval", what, ours, goal=goal, value=value, **cells)
+
+
+def _made(place: Path, items: int) -> tuple[Bank, str]:
+    """Return a bank of so many items with its read models, and the processor time of both."""
+    begin = time.process_time()
+    bank = make_item_bank(place, items)
+    learned = time.process_time() - begin
+    bank.project()
+    return bank, f"log {duration(learned)}, read models {duration(time.process_time() - begin - learned)}"
 
 
 def _times(search: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
@@ -68,33 +132,65 @@ def _shown(seconds: Sequence[float]) -> str:
     return f"p50 {duration(seconds[len(seconds) // 2])}, p95 {duration(seconds[int(len(seconds) * 0.95)])}"
 
 
-def _searches(bank: Bank, queries: Sequence[str]) -> Iterator[Row]:
-    policies: tuple[RetrievalPolicy, ...] = (Bm25V1(), Bm25V2(coverage=0, share_of_best=0))
-    for share in (1.0, *SHARES):
-        position = int(bank.position * share)
-        for policy in policies:
-            # A bank of its own, because a bank keeps the views of the last positions open.
-            with Bank.open(bank.place) as other:
-                begin = time.process_time()
-                view = other.as_of(position)
-                opening = time.process_time() - begin
-                with view:
-                    [first] = _times(lambda query: _found(view, query, policy), queries[:1])  # noqa: B023
-                    seconds = _times(lambda query: _found(view, query, policy), queries[1:])  # noqa: B023
-            at = "live" if share == 1 else f"as of position {position:,}"
-            p95 = seconds[int(len(seconds) * 0.95)]
-            yield Row(
-                "search times",
-                f"{policy.label}, the best {K} for 14 words, {at}",
-                _shown(seconds),
-                floor=f"view opened in {duration(opening)}, its first search {duration(first)}",
-                goal=Goal("≤", 15, "ms (p95)"),
-                value=p95 * 1e3,
-            )
+def _searched(bank: Bank, queries: Sequence[str], label: str, position: int) -> _Searches:
+    command = [sys.executable, "-c", _SEARCHING, str(bank.place), str(position), label, str(K)]
+    found = subprocess.run(command, input=json.dumps(queries), check=True, capture_output=True, text=True)
+    return _Searches(*json.loads(found.stdout))
 
 
-def _found(view: View, query: str, policy: RetrievalPolicy) -> object:
-    return view.search(query, K, policy=policy)
+def _searches(bank: Bank, queries: Sequence[str], label: str) -> Iterator[Row]:
+    """Yield what searches by a policy take: each cell is live, then as of the other shares, and the worst counts."""
+    found = [_searched(bank, queries, label, int(bank.position * share)) for share in SHARES]
+    what = f"{label}, the best {K} for 14 words, live and as of {', '.join(f'{each:.0%}' for each in SHARES[1:])}"
+
+    def row(name: str, of: Callable[[_Searches], float], bound: float) -> Row:
+        cells = " / ".join(duration(of(each)) for each in found)
+        return _row(f"{what}: {name}", cells, Goal("≤", bound, f"ms ({name})"), max(map(of, found)) * 1e3)
+
+    yield row("p50", lambda each: each.p50, 5)
+    yield row("p95", lambda each: each.p95, 15)
+    yield row("view opened and p50", lambda each: each.opening + each.p50, 10)
+    past = max(each.p50 for each in found[1:]) / found[0].p50
+    yield _row(f"{what}: p50 of the past", f"{past:.2f} x live", Goal("≤", 1.1, "x live"), past)
+    yield _row(f"  {label}: first search of a view", " / ".join(duration(each.first) for each in found))
+    yield _memory(label, found)
+
+
+def _memory(what: str, found: Sequence[_Searches]) -> Row:
+    return _row(
+        f"  {what}: peak memory of the process that searches", f"{max(each.peak_kib for each in found) >> 10} MiB"
+    )
+
+
+def _found(view: View, query: str) -> list[tuple[str, float]]:
+    return [(hit.id, hit.score) for hit in view.search(query, K)]
+
+
+def _exact(place: Path, bank: Bank, queries: Sequence[str]) -> Row:
+    """Return how many searches half way are those of a bank that ends there: ids, order and scores."""
+    half, path = bank.position // 2, place / "replayed.sqlite"
+    rebuild(path, bank.log, upto=half)
+    with bank.as_of(half) as view, ReadModels.open(path).live() as truth:
+        same = sum(_found(view, query) == _found(truth, query) for query in queries)
+    what = "as of half way: ids, order and scores as in a replay"
+    return _row(what, f"{same} of {len(queries)}", Goal("≥", 100, "% of queries"), 100 * same / len(queries))
+
+
+def _many(place: Path, queries: Sequence[str], items: int) -> Iterator[Row]:
+    """Yield the rows of a bank of very many items."""
+    what = f"bm25-2 over {items or 1_000_000:,} items, live and half way"
+    goal = Goal("≤", 25, "ms (p50)")
+    if not items:
+        yield Row("retrieval", what, goal=goal)
+        return
+    bank, made = _made(place / "many", items)
+    found = [_searched(bank, queries, "bm25-2", position) for position in (bank.position, bank.position // 2)]
+    cells = " / ".join(_shown(each.others) for each in found)
+    yield _row(what, cells, goal, max(each.p50 for each in found) * 1e3, floor=f"made in {made}")
+    opened = " / ".join(f"{duration(each.opening)}, {duration(each.first)}" for each in found)
+    yield _row(f"  {items:,} items: view opened, its first search", opened)
+    yield _memory(f"{items:,} items", found)
+    yield _disk(bank)
 
 
 def _fresh(bank: Bank, query: str, what: str, position: int) -> Row:
@@ -102,14 +198,8 @@ def _fresh(bank: Bank, query: str, what: str, position: int) -> Row:
     place = str(bank.place)
     ours = min(_processor_seconds([_FRESH, place, str(position), query]) for _ in range(5))
     bare = min(_processor_seconds(["pass"]) for _ in range(5))
-    return Row(
-        "search times",
-        f"a first search in a fresh process, {what}",
-        duration(ours),
-        floor=f"Python alone {duration(bare)}",
-        goal=Goal("≤", 100, "ms more"),
-        value=(ours - bare) * 1e3,
-    )
+    what = f"a first search in a fresh process, {what}"
+    return _row(what, duration(ours), Goal("≤", 100, "ms more"), (ours - bare) * 1e3, floor=f"Python {duration(bare)}")
 
 
 def _processor_seconds(arguments: Sequence[str]) -> float:
@@ -128,13 +218,13 @@ def _peers(place: Path, bank: Bank, queries: Sequence[str]) -> Iterator[Row]:
         texts = ["\n".join(row) for row in plain.execute(f'SELECT title, "desc", content, tags {active}', ("active",))]
         expressions = {query: match_expression(query) for query in queries}
         seconds = _times(lambda query: plain.execute(_BM25, (expressions[query], K)).fetchall(), queries)
-        yield Row("search times", f"FTS5's ORDER BY bm25() over {len(texts):,} items", peer=_shown(seconds), ours="—")
+        yield _row(f"FTS5's ORDER BY bm25() over {len(texts):,} items", "—", peer=_shown(seconds))
     for name, made in (("tantivy", _tantivy), ("bm25s", _bm25s)):
         if find_spec(name) is None:
-            yield Row("search times", f"{name} (not installed)")
+            yield Row("retrieval", f"{name} (not installed)")
         else:
             seconds = _times(made(place, texts), queries)
-            yield Row("search times", f"{name} over the same items", peer=_shown(seconds), ours="—")
+            yield _row(f"{name} over the same items", "—", peer=_shown(seconds))
 
 
 def _tantivy(place: Path, texts: Sequence[str]) -> Callable[[str], Any]:
@@ -174,7 +264,7 @@ def _disk(bank: Bank) -> Row:
         full = [f"items_fts_{part}" for part in ("data", "idx", "docsize", "config")]
         (index,) = plain.execute(_POSTING_BYTES, (json.dumps(full),)).fetchone()
     of_file = f"FTS5's index {index / 1e6:,.1f} MB, the whole file {path.stat().st_size / 1e6:,.1f} MB"
-    return Row("search times", "  bytes on disk of postings and changes", f"{taken / 1e6:,.1f} MB", floor=of_file)
+    return _row("  bytes on disk of postings and changes", f"{taken / 1e6:,.1f} MB", floor=of_file)
 
 
 def _append(place: Path, bank: Bank, sizes: Sizes) -> Row:
@@ -196,11 +286,6 @@ def _append(place: Path, bank: Bank, sizes: Sizes) -> Row:
         finally:
             force_setattr(MEMORY_INDEX, "indexers", indexers["ours"])
     each = {name: sorted(some)[len(some) // 2] for name, some in seconds.items()}
-    return Row(
-        "search times",
-        "  one item more, appended and projected",
-        duration(each["ours"]),
-        f"without postings {duration(each['without'])}",
-        goal=Goal("≤", 2, "x without"),
-        value=sum(seconds["ours"]) / sum(seconds["without"]),
-    )
+    ratio, without = sum(seconds["ours"]) / sum(seconds["without"]), f"without postings {duration(each['without'])}"
+    what = "  one item more, appended and projected"
+    return _row(what, duration(each["ours"]), Goal("≤", 2, "x without"), ratio, peer=without)

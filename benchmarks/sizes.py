@@ -26,6 +26,7 @@ class Sizes(NamedTuple):
     sandbox_rounds: int = 2
     loop_tasks: int = 200
     items: int = 10_000
+    many_items: int = 0
     show_rounds: int = 5
     correction_rounds: int = 3
     review_banks: int = 5
@@ -36,5 +37,6 @@ SHORT = Sizes("short", 100_000, 100, 25, 1_600, 5, 5, 5, 5, 20, 5)
 FULL = Sizes(
     "full", 1_000_000, 200, 51, 4_000, 9, 5, 3, 9, 40, 5,
     rerun_rounds=25, recording_rounds=101, latency_rounds=9, sandbox_rounds=9,
-    loop_tasks=1_000, items=100_000, show_rounds=9, correction_rounds=5, review_banks=30, harness_rounds=15,
+    loop_tasks=1_000, items=100_000, many_items=1_000_000, show_rounds=9, correction_rounds=5,
+    review_banks=30, harness_rounds=15,
 )  # fmt: skip
