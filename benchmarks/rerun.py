@@ -60,10 +60,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
 
 
 def _command(place: Path, run: str, sizes: Sizes) -> Row:
-    commands = {
-        "ours": ["-m", "rbank_es", "rerun", str(place / "bank"), run],
-        "dspy": ["-c", "import dspy"],
-    }
+    commands = {"ours": ["-m", "rbank_es", "rerun", str(place / "bank"), run], "dspy": ["-c", "import dspy"]}
     samples = interleave(
         {name: timed(partial(_ran, [sys.executable, *given])) for name, given in commands.items()}, sizes.search_rounds
     )

@@ -74,10 +74,7 @@ def _past(place: Path, sizes: Sizes, bank: Bank, queries: list[str]) -> Iterator
             asked += len(queries)
             same += sum(one == other for one, other in zip(found, _search(truth, queries), strict=True))
             samples = interleave(
-                {
-                    "ours": timed(partial(_search, view, queries)),
-                    "truth": timed(partial(_search, truth, queries)),
-                },
+                {"ours": timed(partial(_search, view, queries)), "truth": timed(partial(_search, truth, queries))},
                 sizes.search_rounds,
             )
         replayed.unlink()

@@ -35,14 +35,7 @@ from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.log.system_calls import System
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle, view_texts
-from rbank_es.system.files import (
-    kind_of,
-    make_private,
-    open_regular,
-    open_scratch,
-    read_regular,
-    write_replacing,
-)
+from rbank_es.system.files import kind_of, make_private, open_regular, open_scratch, read_regular, write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog

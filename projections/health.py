@@ -247,9 +247,5 @@ HEALTH = Projection(
     title="Size, novelty, win rate and the firmness of what the bank knows, now and over time",
     handlers=dict.fromkeys(_KINDS, record_moment),
     tables=(MOMENTS, JUDGMENTS),
-    views={
-        "health_over_time": _HEALTH_OVER_TIME,
-        "bank_health": _BANK_HEALTH,
-        "items_by_source": _ITEMS_BY_SOURCE,
-    },
+    views={"health_over_time": _HEALTH_OVER_TIME, "bank_health": _BANK_HEALTH, "items_by_source": _ITEMS_BY_SOURCE},
 )

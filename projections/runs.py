@@ -41,11 +41,7 @@ CALLS = Table(
     columns="run TEXT NOT NULL, role TEXT NOT NULL, tokens_in INTEGER, tokens_out INTEGER, cost_usd REAL",
     key=("run", "from_seq"),
 )
-STEPS = Table(
-    name="run_steps",
-    columns="run TEXT NOT NULL, step INTEGER NOT NULL",
-    key=("run", "step"),
-)
+STEPS = Table(name="run_steps", columns="run TEXT NOT NULL, step INTEGER NOT NULL", key=("run", "step"))
 
 
 # The facts of an event that are columns of the same names and in the same order.

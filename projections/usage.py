@@ -20,9 +20,7 @@ from rbank_es.events import ContextBuilt, MemoriesRead
 from rbank_es.projections.projection import Insert, Projection, Table
 
 EXPOSURES = Table(  # `way` is injected or read; a row for each way, at its first time
-    name="exposures",
-    columns="item TEXT NOT NULL, run TEXT NOT NULL, way TEXT NOT NULL",
-    key=("item", "run", "way"),
+    name="exposures", columns="item TEXT NOT NULL, run TEXT NOT NULL, way TEXT NOT NULL", key=("item", "run", "way")
 )
 
 

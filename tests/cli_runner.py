@@ -144,11 +144,7 @@ def read_until(process: subprocess.Popen[bytes], pattern: str) -> str:
 
 
 def on_terminal(
-    *arguments: str | Path | int,
-    cwd: Path,
-    columns: int = 100,
-    typed: str = "",
-    env: Mapping[str, str] | None = None,
+    *arguments: str | Path | int, cwd: Path, columns: int = 100, typed: str = "", env: Mapping[str, str] | None = None
 ) -> Result:
     """Run a command on a terminal of that many columns; what is typed is typed at once."""
     main, other = pty.openpty()

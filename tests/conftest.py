@@ -16,11 +16,7 @@ from tests.effort import examples
 
 # No example has its own deadline, and drawing it none either, because machines are busy at times.
 settings.register_profile(
-    "rbank-es",
-    max_examples=examples(100),
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    "rbank-es", max_examples=examples(100), deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("rbank-es")
 

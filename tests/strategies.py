@@ -433,10 +433,7 @@ OTHERS: st.SearchStrategy[Event] = st.one_of(
 OTHERS_AND_ERASURES = OTHERS | st.builds(
     ContentErased,
     units=st.builds(
-        ErasedUnit,
-        seq=st.integers(1, 9),
-        path=st.sampled_from(("candidates.0", "reason")),
-        digest=st.just("0" * 64),
+        ErasedUnit, seq=st.integers(1, 9), path=st.sampled_from(("candidates.0", "reason")), digest=st.just("0" * 64)
     ).map(lambda unit: (unit,)),
 )
 

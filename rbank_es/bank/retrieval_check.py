@@ -15,15 +15,7 @@ from contextlib import contextmanager
 import msgspec
 
 from rbank_es.errors import BadPolicy, CheckFailed
-from rbank_es.events import (
-    Erased,
-    Event,
-    MemoriesExtracted,
-    MemoriesRetrieved,
-    PolicyChoice,
-    PolicySet,
-    WordsEmbedded,
-)
+from rbank_es.events import Erased, Event, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet, WordsEmbedded
 from rbank_es.log import EventLog
 from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
 from rbank_es.projections.read_models import ReadModels

@@ -8,15 +8,7 @@ from copy import copy
 from typing import Any
 
 from rbank_es.errors import BadPolicy
-from rbank_es.events import (
-    Event,
-    JudgmentOverruled,
-    MemoriesForgotten,
-    PolicyChoice,
-    PolicySet,
-    RunJudged,
-    type_of,
-)
+from rbank_es.events import Event, JudgmentOverruled, MemoriesForgotten, PolicyChoice, PolicySet, RunJudged, type_of
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.policies import Append, ConsolidationPolicy, Dedup, ForgettingPolicy, Merge, Never, Policy, governing
 from rbank_es.policies.consolidation import BAR_CONTENT_MIN

@@ -235,12 +235,7 @@ class _Comparison:
             k = _usual(supposed, event)
         return self._search(event.query, k, self._filters(event))
 
-    def _search(
-        self,
-        query: Text,
-        k: int,
-        filters: Filters,
-    ) -> tuple[str, ...] | None:
+    def _search(self, query: Text, k: int, filters: Filters) -> tuple[str, ...] | None:
         words = self.log.text(query) if isinstance(query, Ref) else query
         if self._wordless or not isinstance(words, str):
             return None

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from rbank_es.log import Storage
 
 
-@command(
-    "fork",
-    "rbank-es fork notes trial",
-    "rbank-es fork notes@120 ./banks/trial --by mo",
-)
+@command("fork", "rbank-es fork notes trial", "rbank-es fork notes@120 ./banks/trial --by mo")
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("new", metavar="NEW")
 @click.option("--by", metavar="NAME", help="Who forks it, for the record.")

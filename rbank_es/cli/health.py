@@ -8,15 +8,7 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.output import (
-    Cell,
-    Progress,
-    echo,
-    echo_heading,
-    echo_json,
-    echo_table,
-    format_time,
-)
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_json, echo_table, format_time
 
 if TYPE_CHECKING:
     from rbank_es.bank.health_report import HealthReport, Measured

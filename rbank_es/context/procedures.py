@@ -84,13 +84,7 @@ def procedures(
         for polarity, k in wanted.items():
             if k:
                 found = view.retrieve(
-                    task,
-                    k,
-                    polarity=polarity,
-                    domain=domain,
-                    without_task=without_task,
-                    unasked=True,
-                    policy=policy,
+                    task, k, polarity=polarity, domain=domain, without_task=without_task, unasked=True, policy=policy
                 )
                 items += [_item(hit) for hit in found.items]
                 retrievals.append(replace(found.event, run=run))

@@ -127,8 +127,7 @@ Shortfall = Literal["score", "share_of_best", "coverage"]
 """The figure of an item that is below the floor; of several, the first in this order."""
 
 _Coverage = Annotated[
-    float | None,
-    Meta(description="Share of the query's idf that the item's words cover, 0 to 1, if the policy tells."),
+    float | None, Meta(description="Share of the query's idf that the item's words cover, 0 to 1, if the policy tells.")
 ]
 _Near = Annotated[Nearness | None, Meta(description="How its domains relate to the question's, where that counts.")]
 
@@ -139,8 +138,7 @@ class Hit(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     id: Annotated[Name, Meta(description="Item id.")]
     rank: Annotated[Count, Meta(description="Rank, from 1.")]
     score: Annotated[
-        float,
-        Meta(description="The policy's score: from 0 up, higher is better. Of bm25-1: below 0, lower is better."),
+        float, Meta(description="The policy's score: from 0 up, higher is better. Of bm25-1: below 0, lower is better.")
     ]
     coverage: _Coverage = None
     near: _Near = None
@@ -185,8 +183,7 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
         Name | None, Meta(description="Id of a task: items that rest on a run of it were left out.")
     ] = None
     unasked: Annotated[
-        bool,
-        Meta(description="Nobody asked for this polarity: strategies and guardrails were looked for in turn."),
+        bool, Meta(description="Nobody asked for this polarity: strategies and guardrails were looked for in turn.")
     ] = False
     policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
     call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
@@ -196,8 +193,7 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     ] = ()
     floor: Annotated[Floor | None, Meta(description="The floor in force, if there was one.")] = None
     fallback: Annotated[
-        Name | None,
-        Meta(description="Why the policy ranked by words alone, as a code, if it did."),
+        Name | None, Meta(description="Why the policy ranked by words alone, as a code, if it did.")
     ] = None
     salt: Salt = ""
     query: Annotated[Text, Meta(description="The query as given.")] = ""
@@ -342,8 +338,7 @@ class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
     kind: Annotated[JudgeKind, Meta(description="A check, a language model, the right answer, or a person.")]
     sure: Annotated[bool, Meta(description="Whether a check is sure of it; other judges leave it out.")] = False
     supervised: Annotated[
-        bool,
-        Meta(description="Whether its caller chose that the right answer teaches, whatever the policy says."),
+        bool, Meta(description="Whether its caller chose that the right answer teaches, whatever the policy says.")
     ] = False
     confidence: Confidence | None = None
     evidence: Annotated[Names, Meta(description="Codes of findings, kinds of differences from the right answer.")] = ()

@@ -17,9 +17,7 @@ _MARKS_MOST = 4
 """Marks over one letter that are shown: the densest scripts (Vietnamese, Thai, Hebrew) have at most this many."""
 
 # Characters that Unicode calls ignorable although they are letters or marks: they take part in words and have no shape.
-_SHAPELESS = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]",
-)
+_SHAPELESS = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _PRESENTATIONS = "\ufe0e\ufe0f"  # an emoji as text or as picture: harmless, once, after a character beyond ASCII
 _ASCII_SPELLED = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
 _ASCII_CONTROL = re.compile(r"[\x00-\x1f\x7f]")

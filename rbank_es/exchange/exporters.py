@@ -63,13 +63,7 @@ from rbank_es.state import State
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]
 FORMS: tuple[str, ...] = get_args(ExportForm)
 
-SUFFIXES = {
-    "items": ".json",
-    "trajectories": ".jsonl",
-    "reasoningbank": ".jsonl",
-    "events": ".jsonl",
-    "prov": ".ttl",
-}
+SUFFIXES = {"items": ".json", "trajectories": ".jsonl", "reasoningbank": ".jsonl", "events": ".jsonl", "prov": ".ttl"}
 """Suffix of a file of each form."""
 
 Point = str | int | None

@@ -90,8 +90,5 @@ def _extraction(event_id: str, items: list[Item]) -> MemoriesExtracted:
 
 
 IMPORTER = Importer(
-    form="items",
-    about="a list of items",
-    recognise=lambda opening: opening.data.startswith(b"["),
-    parse=parse_items,
+    form="items", about="a list of items", recognise=lambda opening: opening.data.startswith(b"["), parse=parse_items
 )

@@ -23,15 +23,7 @@ ORDERS: Mapping[str, tuple[str, ...]] = {
     "tool_call": ("tool", "args_type", "kwargs_keys"),
     "tool_result": ("tool", "result_type", "result_size", "result_preview", "error"),
     "iteration": ("iteration", "total", "reasoning", "code", "output"),
-    "run_complete": (
-        "converged",
-        "answer_length",
-        "answer_preview",
-        "has_sparql",
-        "sparql",
-        "iterations",
-        "lm_usage",
-    ),
+    "run_complete": ("converged", "answer_length", "answer_preview", "has_sparql", "sparql", "iterations", "lm_usage"),
     "run_error": ("error", "type"),
     "lm_usage": (
         "total_calls",

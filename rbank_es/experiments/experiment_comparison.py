@@ -92,9 +92,5 @@ def _metrics(first: Results, second: Results) -> Iterator[MetricComparison]:
             difference = welch_interval([*other.units.values()], [*one.units.values()])
             if one.estimate is not None and other.estimate is not None and difference is not None:
                 yield MetricComparison(
-                    condition=own.name,
-                    metric=name,
-                    first=one.estimate,
-                    second=other.estimate,
-                    difference=difference,
+                    condition=own.name, metric=name, first=one.estimate, second=other.estimate, difference=difference
                 )

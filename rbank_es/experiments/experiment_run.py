@@ -37,14 +37,7 @@ from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.suite import suite_json
 from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
-from rbank_es.experiments.trial_place import (
-    DEFINITION,
-    ENVIRONMENT,
-    SUITE,
-    base_place,
-    read_part,
-    require_own_places,
-)
+from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
 from rbank_es.loop.resources import Sandboxes, check, origin, registration
 from rbank_es.policies import default_policies
 from rbank_es.system.files import kind_of, write_replacing

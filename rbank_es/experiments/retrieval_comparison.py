@@ -75,10 +75,7 @@ def _compared(name: str, first: Sequence[CaseQuality], second: Sequence[CaseQual
     one, two = ([getattr(case, name) for case in side if case.related] for side in (first, second))
     count = max(1, len(one))
     return MeasureComparison(
-        measure=name,
-        first=sum(one) / count,
-        second=sum(two) / count,
-        difference=interval(differences(two, one)),
+        measure=name, first=sum(one) / count, second=sum(two) / count, difference=interval(differences(two, one))
     )
 
 

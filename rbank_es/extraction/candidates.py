@@ -27,11 +27,7 @@ from rbank_es.state import BIRTHS
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
 """Why an entry gives no item. `repeated`: an earlier entry has its title or its words."""
 
-NAMES = {
-    "title": ("title", "name"),
-    "desc": ("description", "desc", "summary"),
-    "content": ("content", "text", "body"),
-}
+NAMES = {"title": ("title", "name"), "desc": ("description", "desc", "summary"), "content": ("content", "text", "body")}
 """Keys under which a model may have put each part of an item; the first is the one that it was asked for."""
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`\n]*\Z")

@@ -50,12 +50,7 @@ class TextUnit(NamedTuple):
 
 
 class Opened(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="type",
-    tag="segment_opened",
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="segment_opened"
 ):
     """The first line of a segment. `head` is the digest before it, `erased` the last erasure before it (0 for none).
 

@@ -292,12 +292,7 @@ class EventLog(Protocol):
         ...
 
     def lines(
-        self,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        types: Collection[str] | None = None,
-        run: str | None = None,
+        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None, run: str | None = None
     ) -> Iterator[bytes]:
         """Yield the same events as `read`, each as its bytes in the log, without newline."""
         ...

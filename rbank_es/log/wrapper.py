@@ -66,12 +66,7 @@ class LogWrapper:
         return self._log.read(after=after, upto=upto, types=types, run=run, resolve=resolve)
 
     def lines(
-        self,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        types: Collection[str] | None = None,
-        run: str | None = None,
+        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None, run: str | None = None
     ) -> Iterator[bytes]:
         return self._log.lines(after=after, upto=upto, types=types, run=run)
 

@@ -23,14 +23,7 @@ from rbank_es.errors import (
     SandboxUnavailable,
     message_of,
 )
-from rbank_es.events import (
-    Event,
-    JudgmentOverruled,
-    MemoriesExtracted,
-    RunFinished,
-    RunJudged,
-    RunStarted,
-)
+from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
 from rbank_es.events.redaction import redact_event
 from rbank_es.executors.executor import RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate

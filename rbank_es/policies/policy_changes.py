@@ -10,14 +10,7 @@ import msgspec
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.policies.policy import (
-    UNRECORDED,
-    Policy,
-    default_policies,
-    policy_class,
-    released,
-    unknown_kind,
-)
+from rbank_es.policies.policy import UNRECORDED, Policy, default_policies, policy_class, released, unknown_kind
 
 Tables = Mapping[str, Any]
 """By kind, a table of `name`, `version` and settings, each only where it changes something."""

@@ -347,11 +347,7 @@ class Workspace:
         if value is None:
             return {"kind": "output"}
         text = value if isinstance(value, str) else display_text(value)
-        return {
-            "kind": "output",
-            "value": encodable(truncate(text, LIMITS["output_chars"])),
-            "value_chars": len(text),
-        }
+        return {"kind": "output", "value": encodable(truncate(text, LIMITS["output_chars"])), "value_chars": len(text)}
 
     def _final(self, fields: dict[str, Any]) -> dict[str, Any]:
         try:

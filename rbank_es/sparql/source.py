@@ -88,11 +88,7 @@ def dataset_of(query: Query) -> Dataset:
 
 
 def open_source(
-    *,
-    ontology: Ontology | None = None,
-    endpoint: str | None = None,
-    void: str | Path | None = None,
-    contact: str = "",
+    *, ontology: Ontology | None = None, endpoint: str | None = None, void: str | Path | None = None, contact: str = ""
 ) -> Source:
     """Return a source over a loaded ontology or an endpoint, without asking either anything.
 

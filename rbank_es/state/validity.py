@@ -20,15 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from rbank_es.events.run_events import JudgeKind, VerdictValue
-from rbank_es.state.bank_state import (
-    BIRTHS,
-    ExtractionState,
-    ItemRecord,
-    ItemStatus,
-    Order,
-    Pair,
-    PairState,
-)
+from rbank_es.state.bank_state import BIRTHS, ExtractionState, ItemRecord, ItemStatus, Order, Pair, PairState
 
 LATEST: Order = (1 << 62, 0)
 """Beyond any position."""

@@ -57,15 +57,7 @@ def test_a_cut_text_fits(text: str, columns: int) -> None:
 def test_widths_of_letters() -> None:
     """Ideographs and emoji take two columns, combining marks none."""
     assert [output.width(text) for text in ("abc", "日本", "😀", "e\u0301", "")] == [3, 4, 2, 1, 0]
-    assert (
-        output.pad("日", 4),
-        output.pad("日", 4, right=True),
-        output.pad("long", 2),
-    ) == (
-        "日  ",
-        "  日",
-        "long",
-    )
+    assert (output.pad("日", 4), output.pad("日", 4, right=True), output.pad("long", 2)) == ("日  ", "  日", "long")
 
 
 def test_numbers_and_sizes() -> None:

@@ -24,9 +24,7 @@ def learn(bank: Bank, *items: Item) -> None:
     heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
     extracted = bank.append(MemoriesExtracted(kind="manual", heads=heads, candidates=texts))
     decisions = tuple(Decision(candidate=n, action="add", item=item.id) for n, item in enumerate(items))
-    bank.append(
-        MemoriesConsolidated(extraction=extracted.events[0].id, policy="append-1", decisions=decisions),
-    )
+    bank.append(MemoriesConsolidated(extraction=extracted.events[0].id, policy="append-1", decisions=decisions))
 
 
 def value_of(success: bool) -> Literal["success", "failure"]:

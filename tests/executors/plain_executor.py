@@ -7,16 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rbank_es.errors import LmFailed
-from rbank_es.executors.executor import (
-    EXECUTORS,
-    FIELDS,
-    Ending,
-    Executor,
-    Fault,
-    RunLimits,
-    RunStep,
-    Submission,
-)
+from rbank_es.executors.executor import EXECUTORS, FIELDS, Ending, Executor, Fault, RunLimits, RunStep, Submission
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 
 if TYPE_CHECKING:

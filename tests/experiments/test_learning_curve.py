@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("scipy", reason="the extra [experiments] is not installed")
 
-from rbank_es.experiments.learning_curve import (
-    area,
-    gain,
-    gap_by_position,
-    learning_curve,
-    mean_by_position,
-    windowed,
-)
+from rbank_es.experiments.learning_curve import area, gain, gap_by_position, learning_curve, mean_by_position, windowed
 
 
 def test_windows_area_and_gain_worked_by_hand() -> None:

@@ -111,10 +111,7 @@ def test_process_dies_at_every_call(tmp_path: Path) -> None:
         shutil.rmtree(life.place)
 
 
-@pytest.mark.parametrize(
-    "luck",
-    one_in(100, ["only what was synced", "everything", "some", *MORE_LUCK]),
-)
+@pytest.mark.parametrize("luck", one_in(100, ["only what was synced", "everything", "some", *MORE_LUCK]))
 def test_power_is_lost_at_every_call(tmp_path: Path, luck: str) -> None:
     """Whatever of the unsynced bytes and names survives, all that was acknowledged does, and the log goes on."""
     for number, life in lives(tmp_path):

@@ -13,14 +13,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import (
-    BankNotFound,
-    CheckFailed,
-    LogCorruption,
-    LogFailed,
-    LogUnavailable,
-    UnknownEvent,
-)
+from rbank_es.errors import BankNotFound, CheckFailed, LogCorruption, LogFailed, LogUnavailable, UnknownEvent
 from rbank_es.events import NoteLogged, Ref
 from rbank_es.events.codec import TYPES
 from rbank_es.log import Erasing

@@ -8,14 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es.events import (
-    Event,
-    JudgmentOverruled,
-    MemoriesAdmitted,
-    MemoriesRestored,
-    MemoriesRetracted,
-    RunJudged,
-)
+from rbank_es.events import Event, JudgmentOverruled, MemoriesAdmitted, MemoriesRestored, MemoriesRetracted, RunJudged
 from rbank_es.exchange import parse
 from rbank_es.state import LiveState, fold
 from tests.effort import examples

@@ -27,9 +27,7 @@ from tests.strategies import ITEMS, histories, stamped, uuid_of
 TITLES = ("abcdefghij", "abcdefghXY", "ABCDEFGHIJ", "abcdefghijklmno", "xyabcdefgh", "abcde", "", "Σας", "ΣΑΣ", "i̇İ")
 CONTENTS = ("a b c d", "a b c", "A, b; c d!", "a b c e", "not a b c d", "é a b c", "a b", "", "—", "w x y z")
 near_words = st.builds(
-    ItemText,
-    title=st.sampled_from((*TITLES[:4] * 3, *TITLES)),
-    content=st.sampled_from((*CONTENTS[:3] * 4, *CONTENTS)),
+    ItemText, title=st.sampled_from((*TITLES[:4] * 3, *TITLES)), content=st.sampled_from((*CONTENTS[:3] * 4, *CONTENTS))
 ).filter(lambda words: words != NO_WORDS)  # a candidate without words counts as erased, and is never an item
 near_heads = st.builds(
     ItemHead,

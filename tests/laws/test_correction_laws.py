@@ -170,9 +170,7 @@ def test_at_every_position_an_active_item_has_its_own_words_standing_or_a_person
 
 @lawful
 @given(lives(ALL))
-def test_in_a_reconciled_bank_no_near_duplicate_of_a_rejected_item_is_active_unless_vouched_for(
-    ops: list[Op],
-) -> None:
+def test_in_a_reconciled_bank_no_near_duplicate_of_a_rejected_item_is_active_unless_vouched_for(ops: list[Op]) -> None:
     life = Life()
     for op in ops:
         life.do(op)

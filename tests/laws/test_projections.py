@@ -227,12 +227,7 @@ filters = st.fixed_dictionaries(
 @law
 @given(memories, cuts, st.lists(queries, min_size=1, max_size=4), policies, filters, st.integers(1, 6))
 def test_ranking_as_of_equals_ranking_replayed(
-    log: list[Event],
-    chosen: list[int],
-    asked: list[str],
-    policy: Bm25V1,
-    filters: dict[str, str],
-    k: int,
+    log: list[Event], chosen: list[int], asked: list[str], policy: Bm25V1, filters: dict[str, str], k: int
 ) -> None:
     """Ids, order and exact scores, live and as of, whether the index was grown, rebuilt or made for the view."""
     with place() as path, patch.object(projection, "BATCH_EVENTS", 3):

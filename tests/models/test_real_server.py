@@ -82,10 +82,7 @@ def test_what_another_try_may_mend_is_tried_again_and_each_try_recorded(
     tmp_path: Path, behaviours: list[says.Behaviour], waits: list[float]
 ) -> None:
     slept = Waits()
-    with (
-        openai_server([*behaviours, "at last"]) as server,
-        models(tmp_path, stub(server), sleep=slept) as (bank, lms),
-    ):
+    with openai_server([*behaviours, "at last"]) as server, models(tmp_path, stub(server), sleep=slept) as (bank, lms):
         assert ask(lms) == "at last"
         events = called(bank)
     assert slept == waits
@@ -264,11 +261,7 @@ def test_a_provider_is_not_followed_elsewhere(tmp_path: Path) -> None:
     """The key would go to whoever the first server names."""
     with openai_server(lambda body: "never asked") as elsewhere:
         moved = says.error("307 Temporary Redirect", "over there", None, f"Location: {elsewhere.url}/chat/completions")
-        with (
-            openai_server([moved]) as server,
-            models(tmp_path, stub(server)) as (_, lms),
-            pytest.raises(LmFailed),
-        ):
+        with openai_server([moved]) as server, models(tmp_path, stub(server)) as (_, lms), pytest.raises(LmFailed):
             ask(lms)
         assert not elsewhere.requests
 

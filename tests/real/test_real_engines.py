@@ -213,8 +213,7 @@ def is_slow(task: Task) -> bool:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "task",
-    [pytest.param(task, id=task["id"], marks=[pytest.mark.slow] * is_slow(task)) for task in tasks()],
+    "task", [pytest.param(task, id=task["id"], marks=[pytest.mark.slow] * is_slow(task)) for task in tasks()]
 )
 def test_the_second_opinion_gives_the_stored_answer(task: Task, ontologies: Ontologies) -> None:
     source = ontologies.local(task)

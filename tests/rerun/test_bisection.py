@@ -17,16 +17,7 @@ from rbank_es.bank.ids import whole_id
 from rbank_es.context.assembly import build_context
 from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import (
-    ContextBuilt,
-    Event,
-    Hit,
-    MemoriesRetrieved,
-    PolicyChoice,
-    PolicySet,
-    RunJudged,
-    RunStarted,
-)
+from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRetrieved, PolicyChoice, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies import default_policies

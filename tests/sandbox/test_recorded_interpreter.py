@@ -73,12 +73,7 @@ def test_steps_come_out_as_they_did_and_their_calls_are_made_again_in_order() ->
 
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [
-        ("error", StepFailed),
-        ("syntax", SyntaxError),
-        ("lost", SessionLost),
-        ("exhausted", SandboxExhausted),
-    ],
+    [("error", StepFailed), ("syntax", SyntaxError), ("lost", SessionLost), ("exhausted", SandboxExhausted)],
 )
 def test_a_step_that_failed_fails_in_the_same_way(kind: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="^as it was$"):

@@ -115,7 +115,7 @@ def test_a_cross_product_says_which_parts() -> None:
 def test_findings_come_once_and_in_one_order() -> None:
     query = "SELECT ?x { ?s ?p ?o . ?s ?p ?o . ?a ex:q ?b . ?c ex:q* ?d } ORDER BY ?s"
     assert codes(query) == [
-        *("unbound_predicate", "cross_product", "unbounded_path", "order_without_limit", "unbound_variable"),
+        *("unbound_predicate", "cross_product", "unbounded_path", "order_without_limit", "unbound_variable")
     ]
     assert codes(query) == codes(query)
 

@@ -223,10 +223,7 @@ def test_wherever_a_body_is_cut_it_can_not_seem_whole_and_has_the_rows_before_th
     assert fed(kind, data[: data.index(b"http://www.w3.org/2001")]).part().rows == ROWS[:2]
 
 
-@pytest.mark.parametrize(
-    "between",
-    ['{"type":"uri"}', "", "],[", ",,", ",3,", ',"x",'],
-)
+@pytest.mark.parametrize("between", ['{"type":"uri"}', "", "],[", ",,", ",3,", ',"x",'])
 def test_json_with_something_wrong_between_bindings_is_refused(between: str) -> None:
     row = '{"x":{"type":"uri","value":"a"}}'
     data = f'{{"head":{{"vars":["x"]}},"results":{{"bindings":[{row}{between}{row}]}}}}'.encode()

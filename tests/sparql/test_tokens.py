@@ -115,7 +115,7 @@ def test_places_count_lines_of_every_kind() -> None:
 
 def test_keywords_are_ascii_words_in_any_case() -> None:
     assert [token.keyword for token in tokenise("select SeLeCt ?select ex:select <select> 'select'")] == [
-        *("SELECT", "SELECT", "", "", "", "", ""),
+        *("SELECT", "SELECT", "", "", "", "", "")
     ]
     with pytest.raises(QueryRefused, match="U\\+017F"):  # its capital is an S
         tokenise("\u017fELECT * {}")

@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.state.proportion import (
-    Share,
-    Stratum,
-    cases_needed,
-    matched,
-    proven_share,
-    share_difference,
-    wilson,
-)
+from rbank_es.state.proportion import Share, Stratum, cases_needed, matched, proven_share, share_difference, wilson
 
 
 @given(st.integers(0, 50), st.integers(0, 50))

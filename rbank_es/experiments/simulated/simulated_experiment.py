@@ -121,8 +121,7 @@ def _suite(study: Study) -> Suite:
     """Return the tasks of the study's world. They have no right answer to be compared with: the solver knows it."""
     tasks = World(study.assumptions).tasks
     return Suite.of(
-        _suite_name(study),
-        [Task(id=task.id, question=task.question, family=f"family-{task.family}") for task in tasks],
+        _suite_name(study), [Task(id=task.id, question=task.question, family=f"family-{task.family}") for task in tasks]
     )
 
 

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rbank_es.log import lines
-from rbank_es.log.file.segments import (
-    Segment,
-    SegmentCorruption,
-    blocks,
-    read_opened,
-    read_sealed,
-    read_torn,
-)
+from rbank_es.log.file.segments import Segment, SegmentCorruption, blocks, read_opened, read_sealed, read_torn
 from rbank_es.log.protocol import Cut, Head
 from rbank_es.log.verification import LogCheck
 from rbank_es.system.files import opened

@@ -23,15 +23,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.errors import (
-    BadBankName,
-    BadInput,
-    BankExists,
-    BankNotFound,
-    LogBusy,
-    LogCorruption,
-    UnknownEvent,
-)
+from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, LogBusy, LogCorruption, UnknownEvent
 from rbank_es.events.codec import decode_event, event_types, unknown_types
 from rbank_es.events.event import Event, Ref, type_of
 from rbank_es.log import ancestry, erasure, groups, lines
@@ -187,12 +179,7 @@ class MemoryLog:
             yield groups.resolved(event, self.store.text) if type_of(event) in resolve else event
 
     def lines(
-        self,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        types: Collection[str] | None = None,
-        run: str | None = None,
+        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None, run: str | None = None
     ) -> Iterator[bytes]:
         for seq, line in self._numbered(after, upto, types, run):
             self._event(seq)  # raises for a line that can't be trusted

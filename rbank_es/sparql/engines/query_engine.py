@@ -83,11 +83,7 @@ class CappedRows:
     def answer(self, form: Form) -> Answer:
         """Return the rows that were kept, as an answer."""
         return Answer(
-            form=form,
-            variables=self.variables,
-            rows=tuple(self.rows),
-            truncated=self.truncated,
-            clipped=self.clipped,
+            form=form, variables=self.variables, rows=tuple(self.rows), truncated=self.truncated, clipped=self.clipped
         )
 
     def _clip(self, cell: Cell | None) -> Cell | None:

@@ -24,15 +24,7 @@ from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.guard.lint import LintFinding, findings
 from rbank_es.sparql.guard.names import expanded_names, refuse_prefixes, refuse_scopes, refuse_unknown
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
-from rbank_es.sparql.parser.tokens import (
-    Edit,
-    Lines,
-    original_offset,
-    plain_edits,
-    refuse_at,
-    rewritten,
-    shown,
-)
+from rbank_es.sparql.parser.tokens import Edit, Lines, original_offset, plain_edits, refuse_at, rewritten, shown
 from rbank_es.sparql.parser.tree import projected
 from rbank_es.sparql.results import TRIPLE, Form
 

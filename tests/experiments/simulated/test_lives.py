@@ -9,14 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es.bank import Bank
-from rbank_es.events import (
-    BankCreated,
-    ContextBuilt,
-    JudgmentOverruled,
-    MemoriesRetrieved,
-    RunJudged,
-    RunStarted,
-)
+from rbank_es.events import BankCreated, ContextBuilt, JudgmentOverruled, MemoriesRetrieved, RunJudged, RunStarted
 from rbank_es.experiments.simulated.life import Life, LifePlan, VerdictCheck, live
 from rbank_es.experiments.simulated.memory_mirror import MirrorMemory
 from rbank_es.experiments.simulated.real_life import SIMULATED, LearnerMemory
