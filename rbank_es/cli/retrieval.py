@@ -116,7 +116,7 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
         def measure(floor: float) -> Sequence[CaseQuality]:
             return _measured(view, replace(policy, coverage=floor), cases, f"floor {floor:.2f}")
 
-        from rbank_es.experiments.retrieval_calibration import calibrate_floor  # once the cases are known to be good
+        from rbank_es.experiments.retrieval_comparison import calibrate_floor  # once the cases are known to be good
 
         found = calibrate_floor(cases, measure, precision)
     told = f"rbank-es policy {opened.name} --set retrieval.coverage={found.best.coverage:g}"

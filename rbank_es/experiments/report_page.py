@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.dashboard.html_table import TableColumn, number, table, text
+from rbank_es.dashboard.html_page import TableColumn, document, number, table, text
 from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
-from rbank_es.dashboard.static_page import document
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
