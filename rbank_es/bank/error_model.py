@@ -1,11 +1,13 @@
 """The probability that a verdict is wrong, from the verdicts of the same bank that a higher authority checked. Pure.
 
 A logistic regression with priors: the log odds of an error are those of the prior of the kind of judge and the value,
-shifted by the judge, by the judge with this value, by the judge in this family of tasks, and by how far the confidence
-and the level of the task lie from the judge's usual ones. Each shift is fitted to the checked verdicts, and drawn
-towards its prior mean by a normal prior, so that nothing moves far by few checks. Every other judge of the run then
-shifts the odds by its own error, as if judges erred independently: agreement never raises the doubt, disagreement never
-lowers it. People tend to check what looks wrong, so a judge is rather better than its record says.
+shifted by the judge, by the judge with this value, by the judge in this family of tasks, by how far the confidence and
+the level of the task lie from the judge's usual ones, and by how late it judged. Of several models, one that passes
+more runs than the others is taken to err more with its successes and less with its failures. Each shift is fitted to
+the checked verdicts, and drawn towards its prior mean by a normal prior, so that nothing moves far by few checks. Every
+other judge of the run then shifts the odds by its own error, as if judges erred independently: agreement never raises
+the doubt, disagreement never lowers it. People tend to check what looks wrong, so a judge is rather better than its
+record says.
 """
 
 from __future__ import annotations
@@ -41,15 +43,25 @@ PRIORS: Mapping[tuple[str, VerdictValue], float] = {
 SURE_PRIOR = 0.05
 """That of a failure of which a check is sure. Assumed: a run that didn't converge may still hold the right answer."""
 
-SPREADS: Mapping[str, float] = {"judge": 1.0, "value": 1.0, "family": 1.0, "confidence": 2.0, "level": 0.35}
-"""Standard deviations of the shifts, in log odds; of confidence for each of its log odds, of level for each level. At
-1, four checked verdicts weigh as much as a prior of one half: few, because the prior comes from other banks. Wider for
-confidence: whether it betrays errors or hides them differs most among judges. Chosen on simulated banks: see
-`benchmarks/review_order.py`."""
+SPREADS: Mapping[str, float] = {
+    "judge": 1.0, "value": 1.0, "family": 1.0, "confidence": 2.0, "level": 0.35, "time": 0.7
+}  # fmt: skip
+"""Standard deviations of the shifts, in log odds; of confidence for each of its log odds, of level for each level, of
+time from the middle of a judge's verdicts to the first or the last. At 1, four checked verdicts weigh as much as a
+prior of one half: few, because the prior comes from other banks. Wider for confidence: whether it betrays errors or
+hides them differs most among judges. Chosen on simulated banks: see `benchmarks/review_order.py`."""
 
 CONFIDENCE_TRUST = 0.25
 """Log odds by which the doubt falls for each of the confidence, before any check. Models state too extreme confidences
 (source: Xiong et al., Can LLMs Express Their Uncertainty?, arXiv:2306.13063). Chosen as `SPREADS`."""
+
+LENIENCY_TRUST = 0.75
+"""Log odds by which the doubt of a success rises, and that of a failure falls, for each by which a model's odds to
+pass a run lie above those of all models here: about 1 if all of them judged runs of the same kind, and they may not
+have. Chosen as `SPREADS`."""
+
+LENIENCY_RUNS = 4
+"""Runs that each model is taken to have judged besides as all of them do, because the odds of few runs are extreme."""
 
 LEAST_PROBABILITY = 0.01
 """No probability is closer to 0 or 1, because no few verdicts can show more."""
@@ -100,7 +112,7 @@ class JudgeRecord(Struct, frozen=True, kw_only=True):
     """The verdicts of one value by one judge: how many somebody with more authority checked, how many were wrong.
 
     `confidence` is the mean of those that state one, `level` that of the tasks that have one, None without any. `prior`
-    is explained at `PRIORS`.
+    is explained at `PRIORS`, `leniency` at `LENIENCY_TRUST`; `first` and `last` are positions of verdicts.
     """
 
     judge: str
@@ -111,6 +123,9 @@ class JudgeRecord(Struct, frozen=True, kw_only=True):
     wrong: int = 0
     confidence: float | None = None
     level: float | None = None
+    leniency: float = 0.0
+    first: int
+    last: int
 
 
 class Doubt(Struct, frozen=True, kw_only=True):
@@ -140,7 +155,8 @@ class ErrorModel(Struct, frozen=True, kw_only=True):
     def error(self, opinion: Opinion) -> float:
         """Return the probability that a verdict is wrong, other judges of the run left out."""
         record = self.record(opinion)
-        shifted = sum(self.shifts.get(shift, 0.0) * by for shift, by in _shifts_of(opinion, record).items())
+        shifts = _shifts_of(opinion, record, _place(opinion, record))
+        shifted = sum(self.shifts.get(shift, 0.0) * by for shift, by in shifts.items())
         return _share(_expected(opinion, record) + shifted)
 
     def record(self, opinion: Opinion) -> JudgeRecord:
@@ -224,7 +240,8 @@ def fitted(opinions: Mapping[str, Mapping[Judge, Opinion]]) -> ErrorModel:
             if above is not None and each.family is not None:
                 checked[each.by, each.family] += 1
                 wrong[each.by, each.family] += each.verdict != above.verdict
-    records = {key: _record(each) for key, each in cases.items()}
+    leniency = _leniency({key: len(each) for key, each in cases.items()})
+    records = {key: _record(each, leniency.get(key[0], 0.0)) for key, each in cases.items()}
     return ErrorModel(
         records=records,
         families={
@@ -238,7 +255,20 @@ _Case = tuple[Opinion, Opinion | None]
 """A verdict and the one that checked it."""
 
 
-def _record(cases: list[_Case]) -> JudgeRecord:
+def _leniency(verdicts: Mapping[tuple[Judge, VerdictValue], int]) -> dict[Judge, float]:
+    """Return by how many log odds each model passes runs more often than all models do."""
+    models = dict.fromkeys(by for by, _ in verdicts if by[1] == "lm")
+    passed = {by: verdicts.get((by, "success"), 0) for by in models}
+    failed = {by: verdicts.get((by, "failure"), 0) for by in models}
+    all_passed, all_failed = sum(passed.values()), sum(failed.values())
+    if not (all_passed and all_failed):
+        return {}
+    share = all_passed / (all_passed + all_failed)
+    more, less = LENIENCY_RUNS * share, LENIENCY_RUNS * (1 - share)
+    return {by: log((passed[by] + more) / (failed[by] + less) * all_failed / all_passed) for by in models}
+
+
+def _record(cases: list[_Case], leniency: float = 0.0) -> JudgeRecord:
     latest = max((given for given, _ in cases), key=lambda each: each.seq)
     stated = [given.confidence for given, _ in cases if given.confidence is not None]
     levels = [given.level for given, _ in cases if given.level is not None]
@@ -251,6 +281,9 @@ def _record(cases: list[_Case]) -> JudgeRecord:
         wrong=sum(above is not None and above.verdict != given.verdict for given, above in cases),
         confidence=sum(stated) / len(stated) if stated else None,
         level=sum(levels) / len(levels) if levels else None,
+        leniency=leniency,
+        first=min(given.seq for given, _ in cases),
+        last=latest.seq,
     )
 
 
@@ -295,14 +328,15 @@ def _rows(
                 continue
             # To a tenth, so that the cost of the fit doesn't grow with every verdict.
             tenth = None if given.confidence is None else round(given.confidence, 1)
+            place = round(_place(given, records[key]), 1)
             alike = Opinion(
                 judge=given.judge, kind=given.kind, verdict=given.verdict, purpose="learning", sure=given.sure,
                 confidence=tenth, family=given.family, level=given.level, seq=0,
             )  # fmt: skip
-            row = found.get(alike)
+            row = found.get((alike, place))
             if row is None:
-                row = _Row(_expected(alike, records[key]), _shifts_of(alike, records[key]))
-                found[alike] = row
+                row = _Row(_expected(alike, records[key]), _shifts_of(alike, records[key], place))
+                found[alike, place] = row
             row.checked += 1
             row.wrong += given.verdict != above.verdict
     return list(found.values())
@@ -310,10 +344,11 @@ def _rows(
 
 def _expected(opinion: Opinion, record: JudgeRecord) -> float:
     """Return the log odds of an error before any check."""
-    return _log_odds(_prior(opinion)) - CONFIDENCE_TRUST * _unusual(opinion, record)
+    lenient = record.leniency if opinion.verdict == "success" else -record.leniency
+    return _log_odds(_prior(opinion)) - CONFIDENCE_TRUST * _unusual(opinion, record) + LENIENCY_TRUST * lenient
 
 
-def _shifts_of(opinion: Opinion, record: JudgeRecord) -> dict[Shift, float]:
+def _shifts_of(opinion: Opinion, record: JudgeRecord, place: float) -> dict[Shift, float]:
     """Return what shifts the log odds of an error, and by how much for each unit."""
     by = opinion.by
     shifts: dict[Shift, float] = {("judge", by, ""): 1.0, ("value", by, opinion.verdict): 1.0}
@@ -323,7 +358,15 @@ def _shifts_of(opinion: Opinion, record: JudgeRecord) -> dict[Shift, float]:
         shifts["confidence", by, ""] = unusual
     if opinion.level is not None and record.level is not None and opinion.level != record.level:
         shifts["level", by, ""] = opinion.level - record.level
+    if place:
+        shifts["time", by, ""] = place
     return shifts
+
+
+def _place(opinion: Opinion, record: JudgeRecord) -> float:
+    """Return where a verdict lies among those of its judge with this value, from -1, the first, to 1, the last."""
+    both = record.last - record.first
+    return max(-1.0, min(1.0, (2 * opinion.seq - record.first - record.last) / both)) if both else 0.0
 
 
 def _unusual(opinion: Opinion, record: JudgeRecord) -> float:

@@ -102,7 +102,9 @@ def test_the_record_of_a_judge_counts_what_a_higher_authority_decided() -> None:
     assert (records[("lm-1", "lm"), "failure"].checked, records[("gold-1", "gold"), "success"].wrong) == (0, 1)
 
 
-def opinion(confidence: float | None = None, family: str | None = None, level: int | None = None) -> Opinion:
+def opinion(
+    confidence: float | None = None, family: str | None = None, level: int | None = None, seq: int = 1
+) -> Opinion:
     return Opinion(
         judge="lm-1",
         kind="lm",
@@ -111,13 +113,13 @@ def opinion(confidence: float | None = None, family: str | None = None, level: i
         confidence=confidence,
         family=family,
         level=level,
-        seq=1,
+        seq=seq,
     )
 
 
 def checked(cases: list[tuple[Opinion, bool]]) -> ErrorModel:
     """Return the errors of a judge some verdicts of which a person found wrong."""
-    said = Opinion(judge="human-1", kind="human", verdict="success", purpose="learning", seq=2)
+    said = Opinion(judge="human-1", kind="human", verdict="success", purpose="learning", seq=99)
     return fitted_to([[each, replace(said, verdict="failure" if wrong else "success")] for each, wrong in cases])
 
 
@@ -130,6 +132,23 @@ def test_a_judge_that_is_confidently_wrong_is_found_out() -> None:
 def test_a_judge_that_errs_on_hard_tasks_is_found_out() -> None:
     errors = checked([(opinion(level=1), False), (opinion(level=5), True)] * 6)
     assert errors.error(opinion(level=5)) > 0.6 > 0.4 > errors.error(opinion(level=1))
+
+
+def test_a_judge_that_gets_worse_is_found_out() -> None:
+    errors = checked([(opinion(seq=1), False), (opinion(seq=90), True)] * 12)
+    assert errors.error(opinion(seq=90)) > 0.6 > 0.4 > errors.error(opinion(seq=1))
+
+
+def test_of_two_models_the_success_of_the_one_that_passes_more_is_doubted_more_and_its_failure_less() -> None:
+    def said(judge: str, passed: int, failed: int) -> list[list[Opinion]]:
+        one = replace(opinion(), judge=judge)
+        return [[one]] * passed + [[replace(one, verdict="failure")]] * failed
+
+    lax, strict = said("lax", 7, 3), said("strict", 3, 7)
+    errors = fitted_to([*lax, *strict])
+    assert errors.error(lax[0][0]) > PRIORS["lm", "success"] > errors.error(strict[0][0])
+    assert errors.error(lax[-1][0]) < PRIORS["lm", "failure"] < errors.error(strict[-1][0])
+    assert fitted_to(lax).error(lax[0][0]) == pytest.approx(PRIORS["lm", "success"])  # nobody to compare it with
 
 
 def test_errors_in_a_family_of_tasks_raise_the_doubt_there_more_than_elsewhere() -> None:
@@ -157,6 +176,7 @@ def test_a_verdict_that_was_checked_itself_is_not_named_among_those_of_its_famil
                 st.sampled_from((None, 0.2, 0.5, 0.9)),
                 st.sampled_from((None, "a", "b")),
                 st.sampled_from((None, 1, 2, 5)),
+                st.sampled_from((10, 15, 50)),
             ),
             st.booleans(),
         )
@@ -168,6 +188,8 @@ def test_the_fitted_errors_are_those_of_the_highest_posterior_probability(cases:
     stated = [each.confidence for each, _ in cases if each.confidence is not None]
     usual = sum(stated) / len(stated) if stated else None
     levels = [each.level for each, _ in cases if each.level is not None]
+    times = [each.seq for each, _ in cases]
+    half = (max(times, default=0) - min(times, default=0)) / 2
 
     def log_odds(share: float) -> float:
         return log(share / (1 - share))
@@ -177,11 +199,12 @@ def test_the_fitted_errors_are_those_of_the_highest_posterior_probability(cases:
         for each, wrong in cases:
             unusual = 0.0 if each.confidence is None or usual is None else log_odds(each.confidence) - log_odds(usual)
             harder = 0.0 if each.level is None else each.level - sum(levels) / len(levels)
+            later = round((each.seq - min(times)) / half - 1, 1) if half else 0.0
             found = log_odds(PRIORS["lm", "success"]) - CONFIDENCE_TRUST * unusual
             for (name, _, where), value in shifts.items():
                 family = float(each.family == where)
                 counts = {"judge": 1.0, "value": 1.0, "family": family, "confidence": unusual, "level": harder}
-                found += value * counts[name]
+                found += value * (counts | {"time": later})[name]
             total -= log1p(exp(-found if wrong else found))
         return total
 
@@ -292,7 +315,7 @@ def test_the_order_is_by_expected_loss() -> None:
         assert list(found) == ["wrong", "lucky", "misled"]
         assert [each.stake.items for each in found.values()] == [(HEIGHT.id,), (SORTED.id,), (WARNING.id,)]
         assert (found["wrong"].stake.uses, found["wrong"].stake.runs) == (2, ("lucky", "misled"))
-        assert found["wrong"].loss == pytest.approx(0.3 * (1 + 2 * 0.1 + 2 * 0.1))
+        assert found["wrong"].loss == pytest.approx(0.3 * (1 + 2 * 0.02 + 2 * 0.02))
 
 
 def test_ties_are_in_order_of_position() -> None:
