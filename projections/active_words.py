@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
 from rbank_es.policies.retrieval import Filters, RankedItem
@@ -22,8 +22,8 @@ class Having(Protocol):
         """Their number."""
         ...
 
-    def has(self, text: int) -> bool:
-        """Return whether a text is among them."""
+    def among(self, texts: Set[int]) -> Set[int]:
+        """Return which of some texts have it."""
         ...
 
 
@@ -45,12 +45,13 @@ class ActiveWords(ABC, Generic[Texts]):
         having = {term.token: self._having(term.token, formula) for term in terms}
         rarities = [formula.rarity(self._documents, some.having) for some in having.values()]
         weights = [term.weight * rarity for term, rarity in zip(terms, rarities, strict=True)]
-        hits = []
-        for id, score, text in self._best(list(zip(weights, having.values(), strict=True)), formula, k, filters):
-            has = {token for token, some in having.items() if some.has(text)}
-            matched = (place for place, read in enumerate(tokens) if not has.isdisjoint(read))
-            hits.append(WordHit(id, score, tuple(matched)))
-        return WordRanking(tuple(hits), word_idf(terms, rarities, len(words)), self._documents)
+        best = self._best(list(zip(weights, having.values(), strict=True)), formula, k, filters)
+        matched: dict[int, list[int]] = {text: [] for _, _, text in best}
+        for place, read in enumerate(tokens):
+            for text in set().union(*(having[token].among(matched.keys()) for token in read)):
+                matched[text].append(place)
+        hits = tuple(WordHit(id, score, tuple(matched[text])) for id, score, text in best)
+        return WordRanking(hits, word_idf(terms, rarities, len(words)), self._documents)
 
     def by_sqlite(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
         """Return what FTS5's bm25() with equal weights finds; None for a word that it takes as a phrase."""

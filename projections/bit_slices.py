@@ -8,7 +8,7 @@ with variant indexes, 1997).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import zip_longest
 from operator import or_
 
@@ -37,12 +37,18 @@ def sliced(amounts: Iterable[tuple[Documents, int]]) -> list[Documents]:
     """Return the slices of amounts, of which each document has one at most."""
     slices: list[Documents] = []
     for documents, amount in amounts:
-        for place in range(amount.bit_length()):
-            if place == len(slices):
-                slices.append(0)
-            if amount >> place & 1:
-                slices[place] |= documents
+        places = _ones(amount)
+        if places and places[-1] >= len(slices):
+            slices += [0] * (places[-1] + 1 - len(slices))
+        for place in places:
+            slices[place] |= documents
     return slices
+
+
+@lru_cache(1024)
+def _ones(amount: int) -> tuple[int, ...]:
+    """Return the places of the bits of a number that are set, in order."""
+    return tuple(place for place in range(amount.bit_length()) if amount >> place & 1)
 
 
 def sliced_sum(addends: Iterable[Sequence[Documents]]) -> list[Documents]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cached_property
 from itertools import accumulate
 from operator import itemgetter

@@ -9,7 +9,7 @@ average length of the documents. Its bound is always right.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import ceil
 from typing import NamedTuple
 
@@ -67,9 +67,9 @@ class HeldToken:
         """The number of documents that have the token."""
         return len(self.holding)
 
-    def has(self, text: int) -> bool:
-        """Return whether a document has the token."""
-        return text in self.holding
+    def among(self, texts: Set[int]) -> Set[int]:
+        """Return which of some documents have the token."""
+        return texts & self.holding.keys()
 
 
 _Terms = Sequence[tuple[float, HeldToken]]
