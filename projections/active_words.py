@@ -22,7 +22,7 @@ class Having(Protocol):
         """Their number."""
         ...
 
-    def among(self, texts: Set[int]) -> Set[int]:
+    def select(self, texts: Set[int]) -> Set[int]:
         """Return which of some texts have it."""
         ...
 
@@ -48,7 +48,7 @@ class ActiveWords(ABC, Generic[Texts]):
         best = self._best(list(zip(weights, having.values(), strict=True)), formula, k, filters)
         matched: dict[int, list[int]] = {text: [] for _, _, text in best}
         for place, read in enumerate(tokens):
-            for text in set().union(*(having[token].among(matched.keys()) for token in read)):
+            for text in set().union(*(having[token].select(matched.keys()) for token in read)):
                 matched[text].append(place)
         hits = tuple(WordHit(id, score, tuple(matched[text])) for id, score, text in best)
         return WordRanking(hits, word_idf(terms, rarities, len(words)), self._documents)

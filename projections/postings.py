@@ -56,8 +56,11 @@ class Postings:
     def __len__(self) -> int:
         return len(self._codes)
 
-    def has(self, text: int) -> bool:
-        """Return whether a text is among them."""
+    def select(self, texts: Set[int]) -> Set[int]:
+        """Return which of some texts have the term."""
+        return {text for text in texts if self._has(text)}
+
+    def _has(self, text: int) -> bool:
         byte = text >> 3
         if byte < len(self._marks) and self._marks[byte] >> (text & 7) & 1:
             return True

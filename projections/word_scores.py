@@ -67,7 +67,7 @@ class HeldToken:
         """The number of documents that have the token."""
         return len(self.holding)
 
-    def among(self, texts: Set[int]) -> Set[int]:
+    def select(self, texts: Set[int]) -> Set[int]:
         """Return which of some documents have the token."""
         return texts & self.holding.keys()
 
