@@ -43,7 +43,7 @@ from rbank_es import Bank
 with Bank.open(sys.argv[1]) as bank, bank.as_of(sys.argv[2]) as view:
     view.search(sys.argv[3], 10)
 """
-# With numpy and a view before, as where a process has searched a dozen times. Not `ru_maxrss`, because a child begins
+# With numpy and views before, as where a process has searched a dozen times. Not `ru_maxrss`, because a child begins
 # with that of its parent.
 _SEARCHING = """
 import json, sys, time
@@ -57,8 +57,9 @@ place, position, label, k = sys.argv[1:]
 policy = Bm25V1() if label == "bm25-1" else Bm25V2(coverage=0, share_of_best=0)
 seconds, now = [], time.process_time
 with Bank.open(place) as bank:
-    with bank.as_of(1) as view:
-        view.search("any", 1, policy=policy)
+    for seen in range(1, 6):
+        with bank.as_of(seen) as view:
+            view.search("any", 1, policy=policy)
     begin = now()
     with bank.as_of(int(position)) as view:
         opened = now() - begin
