@@ -90,7 +90,7 @@ QUERY_CHARS = 10_000
 NUMPY_POSTINGS = 5_000
 # Postings that a process walks in plain Python before it loads numpy: that took as long as loading takes, 0.1 s.
 PYTHON_POSTINGS = 2_000_000
-# Postings that a view keeps in memory, at 6 bytes each: 50 MB, the common words of a bank of a million items.
+# Postings that a view keeps in memory, at 10 bytes each at most: 80 MB, the common words of a bank of a million items.
 POSTINGS_KEPT = 8_000_000
 # Filters whose passing items a view keeps in memory, at a byte for each item.
 FILTER_MASKS_KEPT = 64
