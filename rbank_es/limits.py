@@ -48,6 +48,8 @@ BANK_NAME_CHARS = 100
 # Files that keep what interrupted appends left, and bytes of each: the newest matter, and a group fits into one.
 TORN_FILES = 8
 TORN_FILE_BYTES = 32 * MIB
+# Places of related banks that are read: each costs a few small reads, and few banks have so many forks.
+RELATED_PLACES = 1_000
 # -------------------- events
 # The largest integer that every JSON reader and SQLite hold exactly.
 COUNT_MOST = 2**53 - 1
@@ -151,6 +153,8 @@ LINEAGE_TREE_DEPTH = 6
 LINEAGE_TREE_DEPTH_MOST = 50
 LINEAGE_TREE_WIDTH = 10
 LINEAGE_NODES = 200
+# Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.
+IDS_COMPARED = 10_000
 # -------------------- ontology
 # Files of one ontology.
 ONTOLOGY_FILES = 1_000
@@ -224,6 +228,16 @@ ENDPOINT_ERROR_BYTES = 16 * KIB
 ENDPOINT_PROFILE_BYTES = 1 * MIB
 # Terms of which an engine's data are remembered to have them or not: some ten megabytes, more than a suite names.
 TERMS_REMEMBERED = 100_000
+# Statements of a group in a row that rdflib is given: it recurses for every one of them, and gives up at 85.
+QUERY_STATEMENTS_IN_A_ROW = 40
+# The largest query that rdflib confirms, in at most 0.5 s that nothing can stop; 5,000 tokens took it 10 s.
+QUERY_CONFIRMED_WEIGHT = 1_500
+# Faults of a query after which a lenient parser goes on behind the next dot; after more, behind the group.
+QUERY_FAULTS = 20
+# How long after its time limit a query in a worker ends by itself, should nobody have ended it.
+QUERY_GRACE_S = 5.0
+# Queries up to this length go to an endpoint by GET, which caches well; longer ones by POST.
+QUERY_GET_CHARS = 1_800
 # -------------------- tools
 # A tool's return as JSON. More in one return is a red flag of leakage.
 TOOL_RETURN_CHARS = 1_000
@@ -270,6 +284,10 @@ FOUND_TERMS_DEFAULT = 10
 LOOK_TIME_S = 10.0
 # Events that are checked for changes to items; after more of them, projections are brought up to date instead.
 LOOK_BACK_EVENTS = 64
+# How long one look at the data may take for a hint: a hint is worth no more.
+HINT_QUERY_S = 2.0
+# Triples of one thing that are counted on an endpoint: popular things have millions of them there.
+PEEK_TRIPLES = 1_000
 # -------------------- context
 # Budgets of the layers of a context in characters, titles and markup included (source: the layered memory plan).
 CONTEXT_BASE_CHARS = 800
@@ -291,6 +309,8 @@ CURATED_TEXT_CHARS = 240
 # Curated lines of one file and terms of one line: more than anyone curates by hand for a layer of 1,000 characters.
 CURATED_LINES = 200
 CURATED_TERMS = 20
+# Subclasses of one class that count in its rank: Brick's largest class has 1,300, and a hostile chain takes minutes.
+CARD_SUBCLASSES = 1_000
 # -------------------- models
 # Retries of a call to a model, and the longest wait between them that a provider may ask for.
 LM_RETRIES = 2
@@ -316,6 +336,8 @@ EMBEDDING_TEXT_CHARS = 8_000
 # Time of one request to an embedding endpoint, and bytes of its answer: 64 vectors of 8,192 numbers of 25 characters.
 EMBEDDING_TIME_S = 60.0
 EMBEDDING_RESPONSE_BYTES = 16 * MIB
+# Failures after which an embedder asks no more: a server that is down would hold up every search for minutes.
+EMBEDDING_FAILURES = 3
 # -------------------- sandbox
 # Calls of tools in one step and in one run: ten times the most recorded, and a hundred rows each looked up twice.
 STEP_CALLS = 200
@@ -371,6 +393,8 @@ SANDBOX_RESTARTS = 3
 SANDBOX_POOL = 16
 # How long a process that exits may take to be reaped before it is killed.
 SANDBOX_EXIT_S = 2.0
+# How long Deno may take to print its release.
+DENO_PROBE_S = 10.0
 # -------------------- executors
 # Steps of an agent, and calls of models by its code, before it is forced to submit.
 RUN_ITERATIONS = 12
@@ -385,6 +409,10 @@ HISTORY_ENTRIES = 4
 # What an agent is shown of a reply of its own that could not be parsed, and of the reason.
 REPLY_SHOWN_CHARS = 1_000
 REPLY_REASON_CHARS = 300
+# Characters that the rlm shows of context and question: all of them, because the largest budgets give 4,000.
+RLM_INPUT_CHARS = 20_000
+# Prompts of one batch of sub-calls that are sent side by side (source: dspy.RLM).
+SUB_CALLS_AT_ONCE = 8
 # -------------------- judging
 # Rows or columns that are shown of one way in which two answers differ.
 DIFFERENCE_EXAMPLES = 3
@@ -432,6 +460,9 @@ EXTRACTION_TRAJECTORY_LEAST_CHARS = 200
 EXTRACTION_TRAJECTORY_CHARS = 12_000
 EXTRACTION_ROLLOUTS_CHARS = 24_000
 EXTRACTION_TEXT_CHARS = 4_000
+# Items that a model is shown beside a candidate, and characters of each: the text of a few lessons, not a library.
+MERGE_NEIGHBOURS = 5
+MERGE_SHOWN_CHARS = 600
 # -------------------- loop and rerun
 # Runs of one task side by side: each has a sandbox of its own.
 ROLLOUTS = 16
@@ -447,6 +478,12 @@ TEMPERATURE_MOST = 2.0
 BISECT_RUNS = 100
 BISECT_SEARCHES = 200
 BISECT_CHECKS = 200
+# How long git may take to name the commit of the code, before runs are recorded without one.
+COMMIT_WAIT_S = 5.0
+# Characters compared of each query or answer of a rollout, because difflib's work grows with their square.
+ROLLOUT_COMPARED_CHARS = 4_000
+# Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question.
+GUIDE_ITERATIONS = 20
 # -------------------- experiments
 # Tasks of a generated suite: each is drafted and computed in its world, in time that grows with the square.
 GENERATED_TASKS = 2_000

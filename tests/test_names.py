@@ -21,7 +21,7 @@ SAME_CLASS_NAMES: dict[str, str] = {}
 MOST_ROOMS = 26
 MOST_DOUBLES = 8
 MOST_LINES = 500
-TABLES: dict[str, int] = {}
+TABLES: dict[str, int] = {"rbank_es.limits": 560}
 """Modules that are looked up rather than read, with the most lines of each."""
 FILES = {module: path for module, path in MODULES.items() if path.stem not in ("__init__", "__main__")}
 

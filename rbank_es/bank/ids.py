@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from rbank_es.state import State
 
 
-_IDS_COMPARED = 10_000
-"""Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second."""
-
-
 class Named(Protocol):
     """What knows the ids of runs and items: a view, or a state."""
 
@@ -114,7 +110,7 @@ def not_in_bank(view: Named, given: str, kinds: Sequence[str]) -> NotInBank:
     """Return the error for an id that begins none of the kinds' ids, with the nearest of those."""
     import difflib  # imported here, because only those who mistype need it
 
-    known = [each for kind in kinds if kind != "event" for each in view.ids(kind, "", _IDS_COMPARED)]
+    known = [each for kind in kinds if kind != "event" for each in view.ids(kind, "", limits.IDS_COMPARED)]
     near = difflib.get_close_matches(given, known, n=limits.IDS_NAMED // 2)
     words = " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
     advice = f"did you mean {' or '.join(near)}?" if near else "" if known else "the bank has none yet"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.agent_options import (
     OF_THE_AGENT,
     SCRIPTED,
@@ -36,9 +37,6 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.errors import BadInput
-
-# Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question.
-_ITERATIONS = 20
 
 
 @command(
@@ -73,7 +71,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
             LoopSettings(
                 **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
                 executor=given["executor"],
-                iterations=given["iterations"] or _ITERATIONS,
+                iterations=given["iterations"] or limits.GUIDE_ITERATIONS,
                 unsafe_local=given["unsafe_local"],
                 bounds=parse_bounds(given["bounds"]),
                 layers=("L0", "L1"),

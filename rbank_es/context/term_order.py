@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 
-SUBCLASSES = 1_000
-"""Subclasses of one class that count in its rank: Brick's largest class has 1,300, and longer walks take minutes in a
-hostile chain of classes."""
-
 CORE_CLASSES = 12
 """Classes that count as core for ranking properties (source: the number that coverage was measured with)."""
 
@@ -178,7 +174,7 @@ class RankedTerms:
 
     def _above(self, iri: str) -> set[str]:
         if iri not in self._ancestors:
-            self._ancestors[iri] = reachable(iri, self._parents, SUBCLASSES)
+            self._ancestors[iri] = reachable(iri, self._parents, limits.CARD_SUBCLASSES)
         return self._ancestors[iri]
 
     def _traffic(self) -> Counter[str]:
@@ -200,7 +196,7 @@ class RankedTerms:
                 not info.echoes,
                 (1 + self.traffic[info.iri]) * (1 + info.degree) if self.in_data(info) and self.traffic else 0,
                 not info.deprecated,
-                info.degree and info.degree**3 * (1 + len(reachable(info.iri, children, SUBCLASSES))),
+                info.degree and info.degree**3 * (1 + len(reachable(info.iri, children, limits.CARD_SUBCLASSES))),
                 info.instances or 0,
                 info.mentions,
             ),

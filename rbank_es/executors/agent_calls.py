@@ -23,9 +23,6 @@ from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox
 
-AT_ONCE = 8
-"""Prompts of one batch that are sent side by side (source: dspy.RLM)."""
-
 _NO_ANSWER = frozenset({"bad_response", "response_too_long"})
 """Failures of one answer: the next may be good."""
 
@@ -213,7 +210,7 @@ class SubCalls:
         for prompt in prompts:
             _check(prompt)
         self._take(prompts)
-        workers = ThreadPoolExecutor(max_workers=AT_ONCE)
+        workers = ThreadPoolExecutor(max_workers=limits.SUB_CALLS_AT_ONCE)
         try:
             asked = [
                 workers.submit(contextvars.copy_context().run, self._answer_or_error, prompt) for prompt in prompts

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
+from rbank_es import limits
 from rbank_es.executors.agent_calls import AgentTask, SubCalls, ask, ask_shortened, force_answer, tool_manual
 from rbank_es.executors.code_step import make_sandboxes, run_code, take_code_step
 from rbank_es.executors.executor import Ending, Executor, Interpreters, RunLimits
@@ -29,9 +30,6 @@ from rbank_es.executors.run_record import Recorder
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
-
-_INPUT_CHARS = 20_000
-"""Characters shown of context and question: all of them, because the largest budgets give 4,000."""
 
 
 class LaterSteps(REPLHistory):
@@ -111,7 +109,8 @@ class RecordedRLM(_RLM):
 
     def _build_variables(self, **inputs: Any) -> list[Any]:
         fields = self.signature.input_fields
-        return [REPLVariable.from_value(name, value, fields[name], _INPUT_CHARS) for name, value in inputs.items()]
+        most = limits.RLM_INPUT_CHARS
+        return [REPLVariable.from_value(name, value, fields[name], most) for name, value in inputs.items()]
 
     def _action_signature_for_current_factory(self, factory: Any, sub_agent_rules: str) -> Any:
         # Cached, because dspy builds the same signature again for every step.

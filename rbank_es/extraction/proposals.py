@@ -156,10 +156,6 @@ def _kind(items: Iterable[Item]) -> ExtractionKind:
     return "manual"
 
 
-# Items that a model is shown beside a candidate, and characters of each: the text of a few lessons, not a library.
-_MERGE_NEIGHBOURS = 5
-_MERGE_SHOWN_CHARS = 600
-
 PROPOSER = "merge-proposer-1"
 """The author that the events name; `lm_called` has the model's name."""
 
@@ -216,10 +212,10 @@ def propose_merges(
 def _similar(bank: Bank, candidate: Item) -> list[Item]:
     """Return the items that a proposal about a candidate may name, those most like it first."""
     words = f"{candidate.title} {candidate.content}"
-    hits = bank.search(words, _MERGE_NEIGHBOURS * 4, polarity=candidate.polarity, domain=candidate.domain)
+    hits = bank.search(words, limits.MERGE_NEIGHBOURS * 4, polarity=candidate.polarity, domain=candidate.domain)
     with bank.latest.at(bank.position) as basis:
         peers = basis.known.peers(candidate).among(hit.id for hit in hits if hit.id != candidate.id)
-        return [basis.state.items[id].item for id in peers[:_MERGE_NEIGHBOURS]]
+        return [basis.state.items[id].item for id in peers[: limits.MERGE_NEIGHBOURS]]
 
 
 def _asked(
@@ -276,7 +272,7 @@ def _messages(candidates: Sequence[Item], found: Neighbours, most: int) -> list[
 
 
 def _shown(item: Item) -> str:
-    return f"{one_line(item.title)}: {truncate(one_line(item.content), _MERGE_SHOWN_CHARS)}"
+    return f"{one_line(item.title)}: {truncate(one_line(item.content), limits.MERGE_SHOWN_CHARS)}"
 
 
 @cache

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
 
-_COMMIT_WAIT_S = 5.0
-"""How long git may take to name the commit of the code, before runs are recorded without one."""
-
 
 Origin = Callable[[], Mapping[str, Any]]
 """As `origin`: names the code that runs."""
@@ -275,7 +272,7 @@ def code_commit() -> str | None:
         return None
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMIT_WAIT_S, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limits.COMMIT_WAIT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import message_of
 from rbank_es.events.run_events import VerdictValue
@@ -28,8 +29,6 @@ from rbank_es.policies import BestOf
 if TYPE_CHECKING:
     from rbank_es.events import Event
 
-_COMPARED_CHARS = 4_000
-"""Characters compared of each query or answer of a rollout, because difflib's work grows with their square."""
 
 PUT: dict[Perturbation, tuple[str, ...]] = {
     "none": ("{question}",),
@@ -127,7 +126,7 @@ def diversity_of(rollouts: Sequence[Rollout]) -> tuple[float | None, Literal["sp
     of: Literal["sparql", "answer"] = "sparql" if all(one.sparql.strip() for one in rollouts) else "answer"
     texts = [" ".join((one.sparql if of == "sparql" else one.answer).split()) for one in rollouts]
     # Sort, because difflib's ratio depends on the order of two texts, and that in which rollouts ended is chance.
-    pairs = [*combinations(sorted(text[:_COMPARED_CHARS] for text in texts), 2)]
+    pairs = [*combinations(sorted(text[: limits.ROLLOUT_COMPARED_CHARS] for text in texts), 2)]
     return sum(1 - SequenceMatcher(None, *pair, autojunk=False).ratio() for pair in pairs) / len(pairs), of
 
 

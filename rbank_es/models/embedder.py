@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
-FAILURES = 3
-"""Failures after which an embedder asks no more: a server that is down would hold up every search for minutes."""
-
 
 class Endpoint(Protocol):
     """What gives vectors: `EmbeddingEndpoint`, or another."""
@@ -79,9 +76,9 @@ class Embedder:
 
     @property
     def given_up(self) -> bool:
-        """Whether no more is asked: after `FAILURES`, or one that every later request would meet."""
+        """Whether no more is asked: after `limits.EMBEDDING_FAILURES`, or one that every later request would meet."""
         lasting = any(each.code in STOPPING or each.code == "wrong_dimensions" for each in self.failures)
-        return lasting or len(self.failures) >= FAILURES
+        return lasting or len(self.failures) >= limits.EMBEDDING_FAILURES
 
     def embed(
         self, bank: Bank, missing: MissingVectors, *, run: str | None = None, progress: Progress | None = None

@@ -37,9 +37,6 @@ from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
 from rbank_es.system.files import cache_folder, open_scratch, opened, read_regular
 
-_PROBE_S = 10.0
-"""How long Deno may take to print its release."""
-
 INSTALL = "install it with: pip install 'rbank-es[agent]'"
 WARM = "run once, with a network: rbank-es doctor --warm"
 
@@ -184,7 +181,7 @@ def release_of(executable: Path) -> str:
     """Run Deno for its release; return an empty text if it doesn't run."""
     try:
         asked = [str(executable), "--version"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=limits.DENO_PROBE_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     found = re.match(r"deno (\d+\.\d+\.\d+)", done.stdout)

@@ -19,7 +19,6 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import RunBounds
-from rbank_es.executors.agent_calls import AT_ONCE
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
@@ -254,7 +253,7 @@ def test_prompts_of_a_batch_are_not_sent_when_the_steps_time_is_over(tmp_path: P
     said = [code(f"print(llm_query_batched(['a'] * {limits.RUN_SUBCALLS}))"), SUBMITS]
     result = Setting(tmp_path / "bank", said, sub=slow, meter=meter).run("rlm")
     assert "[ERROR] the time of this step is over" in result.steps[0].output
-    assert result.steps[0].output.count("'A'") <= 2 * AT_ONCE
+    assert result.steps[0].output.count("'A'") <= 2 * limits.SUB_CALLS_AT_ONCE
 
 
 @pytest.mark.parametrize("name", WITH_CODE)

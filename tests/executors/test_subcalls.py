@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rbank_es.executors.agent_calls import AT_ONCE, SubCalls
+from rbank_es import limits
+from rbank_es.executors.agent_calls import SubCalls
 from rbank_es.executors.executor import RunLimits
 from tests.sandbox.sandboxes import require_dspy
 
@@ -68,4 +69,4 @@ def test_after_an_interruption_no_prompt_is_sent_that_was_not_sent_yet() -> None
     calls = SubCalls(lm, 25)
     with pytest.raises(KeyboardInterrupt):
         calls.llm_query_batched([str(number) for number in range(25)])
-    assert len(sent) <= 2 * AT_ONCE
+    assert len(sent) <= 2 * limits.SUB_CALLS_AT_ONCE

@@ -11,7 +11,7 @@ import pytest
 from rbank_es import Bank, Item, limits
 from rbank_es.events import PolicySet, WordsEmbedded
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.models.embedder import FAILURES, Embedder, SearchVectors, missing_vectors
+from rbank_es.models.embedder import Embedder, SearchVectors, missing_vectors
 from rbank_es.models.embedding_endpoint import KEY_VARIABLE, EmbeddingChoice, EmbeddingEndpoint
 from rbank_es.policies import Bm25V2, HybridV1
 from tests.cli_runner import run
@@ -68,13 +68,13 @@ def test_requests_are_bounded_and_go_on_where_they_stopped(bank: Bank, monkeypat
 
 def test_a_failure_is_recorded_and_after_some_nobody_is_asked(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LM_RETRIES", 0)
-    for behaviours, asked in (([failing()] * 30, FAILURES), ([unauthorized()], 1)):
+    for behaviours, asked in (([failing()] * 30, limits.EMBEDDING_FAILURES), ([unauthorized()], 1)):
         with embedding_server(behaviours) as server, SearchVectors(server.url) as vectors:
-            for _ in range(FAILURES + 2):
+            for _ in range(limits.EMBEDDING_FAILURES + 2):
                 vectors.prepare(bank, QUERY)
             assert len(server.requests) == len(vectors.failures) == asked
     codes = [event.error_code for event in of_type(bank, WordsEmbedded)]
-    assert codes == ["server_error"] * FAILURES + ["wrong_key"]
+    assert codes == ["server_error"] * limits.EMBEDDING_FAILURES + ["wrong_key"]
 
 
 def test_under_a_policy_without_vectors_nothing_is_sent(bank: Bank) -> None:

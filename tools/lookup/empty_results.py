@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.guard.lint import findings
@@ -21,8 +22,6 @@ from rbank_es.tools.runtime.tool_family import ToolError
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
-_PROBE_S = 2.0
-"""How long one look at the data may take for a hint: a hint is worth no more."""
 
 PROBED = 3
 """Values that are shown, and names of a list."""
@@ -100,7 +99,7 @@ def _of_rows(query: ParsedQuery, source: Source) -> str:
         return f"OFFSET {offset} may lie behind the last row: try a smaller one, or none, before anything else"
     text = rewritten(query.text, [Edit(number.offset, number.end, "0")])
     try:
-        there = source.query(text, rows=1, timeout_s=_PROBE_S)[1].rows
+        there = source.query(text, rows=1, timeout_s=limits.HINT_QUERY_S)[1].rows
     except (QueryRefused, QueryFailed):
         return ""
     return f"OFFSET {offset} lies behind the last row: without it there are rows" if there else ""
@@ -279,7 +278,7 @@ class _Hinter:
 
     def _rows(self, query: str) -> Sequence[Row]:
         try:
-            return self._source.query(query, rows=PROBED, timeout_s=_PROBE_S)[1].rows
+            return self._source.query(query, rows=PROBED, timeout_s=limits.HINT_QUERY_S)[1].rows
         except (QueryRefused, QueryFailed):
             return ()
 

@@ -20,8 +20,6 @@ from rbank_es.tools.runtime.tool_family import ToolError
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
-_TRIPLES = 1_000
-"""Triples of one thing that are counted on an endpoint: popular things have millions of them there."""
 
 # Characters of a name that a tool repeats to its caller, who knows it.
 _SHOWN_NAME_CHARS = 300
@@ -223,7 +221,7 @@ class ResourceQueries:
             rows = self._rows(
                 f"SELECT ?s ?p ({self._one}(?o) AS ?value) (COUNT(?o) AS ?n) "
                 f"WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?s ?p",
-                min(n * _TRIPLES, limits.QUERY_ROWS),
+                min(n * limits.PEEK_TRIPLES, limits.QUERY_ROWS),
             )
         except QueryRefused:  # the endpoint is known to be slow at that
             return [{"uri": self.shown(row[0]), "properties": {}} for row in self._rows(some, n)]
@@ -253,7 +251,9 @@ class ResourceQueries:
         """Return properties of a class, by its first 100 instances: rows of `uri` and `of_100` (triples of these)."""
         # A sample, because popular classes have millions of instances at an endpoint.
         some = f"SELECT ?s WHERE {{ ?s a {reference(cls)} }} LIMIT 100"
-        rows = self._rows(f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", _TRIPLES)
+        rows = self._rows(
+            f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", limits.PEEK_TRIPLES
+        )
         found = [{"uri": self.shown(row[0]), "of_100": _number(row[1])} for row in rows]
         return sorted(found, key=lambda row: (-row["of_100"], row["uri"]))
 
@@ -279,10 +279,10 @@ class ResourceQueries:
 
     def _counted(self, pattern: str, example: str) -> list[dict[str, Any]]:
         # The inner LIMIT bounds the work of the endpoint, not just its answer.
-        some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {_TRIPLES} }}"
+        some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {limits.PEEK_TRIPLES} }}"
         query = f"SELECT ?p (COUNT(*) AS ?n) ({self._one}(?o) AS ?value) WHERE {{ {some} }} GROUP BY ?p"
         # Some endpoints answer a group of nothing with a row of nothing.
-        found = {row[0].value: row for row in self._rows(query, _TRIPLES) if row[0] is not None}
+        found = {row[0].value: row for row in self._rows(query, limits.PEEK_TRIPLES) if row[0] is not None}
         rows = [found[prop] for prop in sorted(found, key=self._place)]
         return [{"uri": self.shown(row[0]), "n": _number(row[1]), example: self.shown(row[2])} for row in rows]
 

@@ -23,9 +23,6 @@ from rbank_es.log.file.segments import ancestors_of, identity_of
 from rbank_es.log.protocol import Ancestor, Relative
 from rbank_es.system.files import cache_folder, read_regular, write_replacing
 
-_PLACES_READ = 1_000
-"""Places of related banks that are read: each costs a few small reads, and few banks have so many forks."""
-
 _LINEAGES_SWEPT = 50
 """Lineages whose noted places are checked at each fork, so that notes of banks that are gone don't pile up."""
 
@@ -87,7 +84,7 @@ def _noted_places(lineage: str) -> Iterator[Path]:
 
 def _places_in(folder: Path) -> Iterator[Path]:
     """Yield the places that a lineage's folder notes; remove the notes of banks that were removed or moved."""
-    for note in sorted(folder.iterdir())[:_PLACES_READ]:
+    for note in sorted(folder.iterdir())[: limits.RELATED_PLACES]:
         with suppress(OSError, LimitExceeded):
             place = Path(os.fsdecode(read_regular(note, limits.CACHE_PLACE_BYTES)))
             # Where the folder above is missing, too, a disk may not be mounted.

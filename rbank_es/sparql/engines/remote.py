@@ -28,8 +28,6 @@ from rbank_es.sparql.results import Answer, Form, NotResults, ResultContent
 if TYPE_CHECKING:
     import httpx
 
-# Queries up to this length go by GET, which caches well; longer ones by POST.
-_GET_CHARS = 1_800
 
 # Bytes that are decompressed at a time: a small body can stand for an endless one.
 _PIECE_BYTES = 64 * limits.KIB
@@ -151,7 +149,7 @@ class RemoteEngine(QueryEngine):
 
     def _request(self, query: str, form: Form, deadline: Deadline) -> httpx.Request:
         accept = {"Accept": accepted(form)}
-        if len(quote_plus(query, errors="replace")) <= _GET_CHARS:
+        if len(quote_plus(query, errors="replace")) <= limits.QUERY_GET_CHARS:
             url = self.address.url.copy_merge_params({"query": query})
             return self._built("GET", url, deadline, accept)
         form_body = b"query=" + quote_plus(query, errors="replace").encode()

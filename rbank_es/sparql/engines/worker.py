@@ -31,9 +31,6 @@ from rbank_es.sparql.results import TRIPLE, Answer, Row, cell_of_term
 if TYPE_CHECKING:
     from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
 
-# How long after its time limit a query in the local engine's worker ends by itself, should nobody have ended it.
-_GRACE_S = 5.0
-
 
 INPUT, OUTPUT, DESCRIPTORS = 0, 1, 3
 """The two pipes, and how many descriptors there may be: these, and standard error."""
@@ -57,7 +54,7 @@ def main(quads: str, library: str = "pyoxigraph") -> None:
     decoder = msgspec.msgpack.Decoder(Request)
     while True:
         request = decoder.decode(receive(INPUT))
-        signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s - request.caps.spent_s + _GRACE_S)
+        signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s - request.caps.spent_s + limits.QUERY_GRACE_S)
         response = answering(request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(OUTPUT, response)

@@ -3,7 +3,7 @@
 Pure: no network, no engine, the same for the same input. A query is parsed by our own grammar and changed at places
 that this found; rdflib's parser must then find the same form and LIMIT in the result, because a mistake of ours would
 send a query without a limit. rdflib can't be stopped, so it gets only queries that take it half a second at most
-(`_CONFIRMED_WEIGHT`); of others a warning says that one parser alone has read them.
+(`limits.QUERY_CONFIRMED_WEIGHT`); of others a warning says that one parser alone has read them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import Edit, Lines, original_offset, plain_edits, refuse_at, rewritten, shown
 from rbank_es.sparql.parser.tree import projected
 from rbank_es.sparql.results import TRIPLE, Form
-
-_CONFIRMED_WEIGHT = 1_500
-"""The largest query that rdflib confirms, in at most 0.5 s that nothing can stop; 5,000 tokens took it 10 s."""
 
 # Verdicts of rdflib that are kept: an agent often sends the same query again.
 _QUERIES_CONFIRMED = 256
@@ -255,7 +252,7 @@ def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[L
         message="too long or too deep for the second parser: only one has read it",
         alternative="it runs; fewer terms and brackets let both check its LIMIT",
     )
-    if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > _CONFIRMED_WEIGHT:
+    if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > limits.QUERY_CONFIRMED_WEIGHT:
         return (unconfirmed,)
     # The text for the engine itself, apart from what rdflib alone can't read in it.
     edits = [*edits, *edits_for_rdflib(parsed)]
@@ -273,9 +270,6 @@ def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[L
 
 
 # ---------------------------------------------------------------- the second parser
-
-STATEMENTS_IN_A_ROW = 40
-"""rdflib recurses for every statement of a group, and gives up at 85."""
 
 
 class RdflibReading(NamedTuple):
@@ -305,7 +299,7 @@ def edits_for_rdflib(parsed: ParsedQuery) -> Iterator[Edit]:
     if where is None or (parsed.tree.form == "construct" and parsed.tree.template is None):
         return
     breaks = sorted(offset for offset in parsed.notes.breaks if offset > where.offset)
-    for offset in breaks[STATEMENTS_IN_A_ROW::STATEMENTS_IN_A_ROW]:
+    for offset in breaks[limits.QUERY_STATEMENTS_IN_A_ROW :: limits.QUERY_STATEMENTS_IN_A_ROW]:
         yield Edit(offset, offset, "{} ")
 
 
