@@ -55,7 +55,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     for tasks in TASKS:
         # A long trial takes as long as twenty short ones, and its own start matters less.
         yield _overhead(place / str(tasks), tasks, sizes.harness_rounds if tasks == TASKS[0] else 1)
-    yield _side_by_side(place / "react", "react", 12, Goal("≥", GOAL_RATIO, "x one job"))
+    yield _side_by_side(place / "react", "react", 20, Goal("≥", GOAL_RATIO, "x one job"))
     if deno.find().is_warm:
         # Without a goal: to start a sandbox takes a processor longer than all else of a task.
         yield _side_by_side(place / "rlm", "rlm", 3)
@@ -186,10 +186,10 @@ class _Answers:
     def _turn(self, text: str) -> Turn:
         """Return the turn that a prompt asks for; lessons and precedents in it may quote other tasks before its own."""
         _, own = max(self._tasks, key=lambda each: text.rfind(_quoted(each[0].question)))
-        if "[[ ## verdict ## ]]" in text:
-            return own.judge[0]
         if "memory_items ## ]]" in text:
             return own.extractor[0]
+        if "[[ ## verdict ## ]]" in text:  # in an extractor's prompt too
+            return own.judge[0]
         first, last = own.agent
         return last if (first.fields or {})["next_thought"] in text else first
 
