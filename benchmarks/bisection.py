@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from benchmarks.corpus import SEED, Corpus
 from benchmarks.long_banks import items_of
 from benchmarks.measure import Goal, Row, duration, interleave, timed
@@ -14,10 +16,8 @@ from rbank_es import Bank, Item
 from rbank_es.events import (
     Decision,
     Event,
-    Hit,
     MemoriesConsolidated,
     MemoriesExtracted,
-    MemoriesRetrieved,
     NoteLogged,
     RunStarted,
 )
@@ -89,6 +89,6 @@ def _learned(bank: Bank, item: Item) -> list[Event]:
 
 
 def _ran(bank: Bank, run: str) -> None:
-    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search(TASK, 2))
-    searched = MemoriesRetrieved(run=run, k=2, policy="bm25-1", query=TASK, hits=hits)
+    with bank.as_of() as view:
+        searched = replace(view.retrieve(TASK, 2).event, run=run)
     bank.append([RunStarted(run=run, task=TASK), searched])
