@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
     from rbank_es.models.choice import LmChoice
     from rbank_es.sparql.source import Source
+
+SHOWN_NOTES = 5
+"""Notes shown at the end of a run, the most frequent ones first."""
 
 ROLE_OF: dict[str, Role] = {"lm": "agent", "sub_lm": "sub", "judge_lm": "judge", "extractor_lm": "extractor"}
 
@@ -319,12 +323,16 @@ def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[Tri
     from rbank_es.experiments.experiment_run import run_experiment
 
     total = materials.experiment.lives * len(materials.suite.tasks)
-    done = 0
-    with Progress(f"{materials.experiment.name}: tasks") as progress:
+    done, notes = 0, Counter[tuple[str, str]]()
+    with ExitStack() as stack:
+        # Also if it stops. An extractor that nobody can read would pass for a memory that is of no use.
+        stack.callback(_warn_of, notes)
+        progress = stack.enter_context(Progress(f"{materials.experiment.name}: tasks"))
 
         def on_task(trial: Trial, result: TaskResult) -> None:
             nonlocal done
             done += 1
+            notes.update((trial.condition, note) for note in result.notes)
             progress(done, total)
 
         try:
@@ -337,6 +345,12 @@ def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[Tri
 
 
 # ---------------------------------------------------------------- printing
+
+
+def _warn_of(notes: Counter[tuple[str, str]]) -> None:
+    """Say which stages were left undone, and in how many tasks of a condition."""
+    for (condition, note), tasks in notes.most_common(SHOWN_NOTES):
+        warn(f"{safe_line(condition)}, {count(tasks, 'task')}: {safe_line(note)}")
 
 
 def _print_plan(plan: ExperimentPlan, *, as_json: bool) -> None:

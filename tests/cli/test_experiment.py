@@ -102,6 +102,15 @@ def test_an_experiment_is_run_into_a_folder_and_the_same_command_changes_nothing
     assert environment["source"]["id"] == "lights"
 
 
+@pytest.mark.slow
+def test_an_extractor_that_nobody_can_read_is_named_at_the_end(place: Path) -> None:
+    turns = REACT[: REACT.index("[[task.extractor]]")] + '[[task.extractor]]\ntext = "hm"\n' * 3
+    (place / "turns.toml").write_text(turns)
+    done = run("experiment", "run", "mine.toml", "--ont", "lights", "--lm", "script:turns.toml", cwd=place)
+    said = "with, 1 task: nothing was learned from it (malformed: 3 answers held no list of items)"
+    assert said in " ".join(done.err.split()) and "without, 1 task" not in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
