@@ -173,13 +173,7 @@ class View(ViewRows):
         in force.
         """
         result = self.retrieve(
-            query,
-            k,
-            polarity=polarity,
-            role=role,
-            domain=domain,
-            without_task=without_task,
-            policy=policy,
+            query, k, polarity=polarity, role=role, domain=domain, without_task=without_task, policy=policy
         )
         return list(result.items)
 

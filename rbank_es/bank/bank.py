@@ -30,14 +30,7 @@ from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
 from rbank_es.bank.inquiry import BankInquiry
 from rbank_es.bank.locator import locate, resolve_point
-from rbank_es.errors import (
-    BadInput,
-    BankExists,
-    BankNotFound,
-    LimitExceeded,
-    LogError,
-    NotInBank,
-)
+from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded, LogError, NotInBank
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item, truncate
 from rbank_es.events.json_input import new_event, with_json_texts

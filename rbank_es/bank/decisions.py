@@ -104,10 +104,7 @@ class Decider:
     def _consolidated(self, event: MemoriesExtracted) -> MemoriesConsolidated:
         policy = self._by or consolidation_policy(self._live.state)
         made = MemoriesConsolidated(
-            id=_decisions_id(event),
-            occurred_at=event.occurred_at,
-            extraction=event.id,
-            policy=policy.label,
+            id=_decisions_id(event), occurred_at=event.occurred_at, extraction=event.id, policy=policy.label
         )
         at, decisions = self._live.state.position + 1, list[Decision]()
         for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=True)):

@@ -131,9 +131,7 @@ def _named(text: str, prefixes: Mapping[str, str], bare: BareNames | None) -> di
 
 
 def drifted(
-    texts: Iterable[LearnedText],
-    named: Iterable[Mapping[str, str]],
-    changes: Mapping[str, tuple[TermChange, ...]],
+    texts: Iterable[LearnedText], named: Iterable[Mapping[str, str]], changes: Mapping[str, tuple[TermChange, ...]]
 ) -> tuple[DriftedText, ...]:
     """Return the texts that name terms with changes: broken ones first, then by uses, then in the given order.
 

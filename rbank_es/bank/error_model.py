@@ -318,8 +318,7 @@ class _Row(Struct):
 
 
 def _rows(
-    cases: Mapping[tuple[Judge, VerdictValue], list[_Case]],
-    records: Mapping[tuple[Judge, VerdictValue], JudgeRecord],
+    cases: Mapping[tuple[Judge, VerdictValue], list[_Case]], records: Mapping[tuple[Judge, VerdictValue], JudgeRecord]
 ) -> list[_Row]:
     found: dict[object, _Row] = {}
     for key, of_judge in cases.items():

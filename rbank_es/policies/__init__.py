@@ -112,13 +112,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "admission": (
-        "AdmissionPolicy",
-        "OpenAdmission",
-        "ReviewedAdmission",
-        "StandardAdmission",
-        "held_back",
-    ),
+    "admission": ("AdmissionPolicy", "OpenAdmission", "ReviewedAdmission", "StandardAdmission", "held_back"),
     "attribution": ("Exposure",),
     "bm25_1": ("Bm25V1",),
     "bm25_2": ("Bm25V2",),
@@ -131,27 +125,10 @@ _MODULES = {
         "find_similar",
         "title_similarity",
     ),
-    "forgetting_policies": (
-        "Bounded",
-        "ForgettingPolicy",
-        "LeastProven",
-        "Never",
-    ),
+    "forgetting_policies": ("Bounded", "ForgettingPolicy", "LeastProven", "Never"),
     "hybrid_1": ("HybridV1",),
-    "policy": (
-        "POLICIES",
-        "Policy",
-        "default_policies",
-        "governing",
-        "governing_as",
-        "policy_of",
-    ),
-    "policy_changes": (
-        "PolicyChange",
-        "changed",
-        "chosen_policy",
-        "load_policies",
-    ),
+    "policy": ("POLICIES", "Policy", "default_policies", "governing", "governing_as", "policy_of"),
+    "policy_changes": ("PolicyChange", "changed", "chosen_policy", "load_policies"),
     "retrieval": (
         "Choice",
         "Filters",
@@ -162,23 +139,11 @@ _MODULES = {
         "retrieval_policy",
         "weighs_outcomes",
     ),
-    "run_policies": (
-        "CheckJudging",
-        "LmJudging",
-        "SuccessFailure",
-    ),
-    "selection": (
-        "BestOf",
-        "selection_policy",
-    ),
+    "run_policies": ("CheckJudging", "LmJudging", "SuccessFailure"),
+    "selection": ("BestOf", "selection_policy"),
     "support_rank": ("SupportRanking",),
     "utility_rank": ("UtilityRanking",),
-    "word_relevance": (
-        "Formula",
-        "QueryWord",
-        "WordHit",
-        "WordRanking",
-    ),
+    "word_relevance": ("Formula", "QueryWord", "WordHit", "WordRanking"),
     "words": ("query_words",),
 }
 __getattr__, __dir__ = exports(

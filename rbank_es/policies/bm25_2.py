@@ -55,8 +55,7 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         Weight, Meta(description="How much a word gains by repetition: BM25's k1. Default: 1.2, as of Lucene.")
     ] = 1.2
     b: Annotated[
-        float,
-        Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.75, as of Lucene."),
+        float, Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.75, as of Lucene.")
     ] = 0.75
     support: Annotated[
         Weight,

@@ -222,13 +222,7 @@ class Sandbox(dspy.PythonInterpreter):
             session.end()
 
     def _loss(
-        self,
-        code: str,
-        lost: Lost,
-        times: TimeLimits,
-        calls: list[RecordedCall],
-        duration_s: float,
-        tools_s: float,
+        self, code: str, lost: Lost, times: TimeLimits, calls: list[RecordedCall], duration_s: float, tools_s: float
     ) -> CodeInterpreterError:
         """Count a lost session, and return the error that the agent is shown."""
         limits_s = {"timeout": times.code_s, "wall_timeout": times.wall_s}
@@ -304,11 +298,7 @@ def result_of(step: RecordedStep) -> Any:
     return step.output or None
 
 
-_ERRORS: dict[Kind, type[Exception]] = {
-    "refused": SubmissionRefused,
-    "error": StepFailed,
-    "syntax": SyntaxError,
-}
+_ERRORS: dict[Kind, type[Exception]] = {"refused": SubmissionRefused, "error": StepFailed, "syntax": SyntaxError}
 
 
 def parameters_of(function: Callable[..., Any]) -> list[dict[str, str]]:

@@ -39,15 +39,7 @@ from rbank_es.events import (
     StepTaken,
     type_of,
 )
-from rbank_es.state.bank_state import (
-    Pair,
-    PairState,
-    RegisteredOntology,
-    RunEnd,
-    RunRecord,
-    RunState,
-    State,
-)
+from rbank_es.state.bank_state import Pair, PairState, RegisteredOntology, RunEnd, RunRecord, RunState, State
 from rbank_es.state.memory import MEMORY_HANDLERS, MemoryFacts
 from rbank_es.state.validity import Standing
 

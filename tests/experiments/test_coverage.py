@@ -12,13 +12,7 @@ from scipy import stats
 
 from rbank_es.experiments.contrast import sides_of
 from rbank_es.experiments.sample_size import power_of
-from rbank_es.experiments.statistics import (
-    hedges_g,
-    interval,
-    paired_permutation,
-    permutation,
-    welch_interval,
-)
+from rbank_es.experiments.statistics import hedges_g, interval, paired_permutation, permutation, welch_interval
 
 pytestmark = pytest.mark.slow
 

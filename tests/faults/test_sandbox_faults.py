@@ -101,10 +101,7 @@ def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
-    [
-        "import time; time.sleep(1000)",
-        "import js\nawait js.eval('new Promise(() => 0)')",
-    ],
+    ["import time; time.sleep(1000)", "import js\nawait js.eval('new Promise(() => 0)')"],
     ids=["sleep", "promise"],
 )
 def test_a_wait_without_end_is_stopped_as_well(sandbox: Sandbox, code: str) -> None:
@@ -252,10 +249,7 @@ def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox) -
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
-    [
-        "import js; js.Deno.exit(0)",
-        "import sys; sys.setrecursionlimit(10**6)\ndef r(): return r()\nr()",
-    ],
+    ["import js; js.Deno.exit(0)", "import sys; sys.setrecursionlimit(10**6)\ndef r(): return r()\nr()"],
     ids=["exit", "stack"],
 )
 def test_a_step_that_brings_the_process_down_costs_the_session(sandbox: Sandbox, code: str) -> None:
@@ -391,11 +385,7 @@ def start(script: str, place: Path, *, real: bool = False) -> tuple[subprocess.P
 
 @pytest.mark.parametrize(
     ("number", "real"),
-    [
-        pytest.param(signal.SIGKILL, True, marks=pytest.mark.slow),
-        (signal.SIGKILL, False),
-        (signal.SIGINT, False),
-    ],
+    [pytest.param(signal.SIGKILL, True, marks=pytest.mark.slow), (signal.SIGKILL, False), (signal.SIGINT, False)],
 )
 def test_no_process_is_left_when_this_one_is_killed_in_mid_step(tmp_path: Path, number: int, real: bool) -> None:
     if real:

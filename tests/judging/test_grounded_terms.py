@@ -147,8 +147,7 @@ def test_a_text_that_is_no_iri_does_not_hide_the_terms_beside_it(odd: str, light
 
 
 @pytest.mark.parametrize(
-    "names",
-    ["xsd:date", "rdf:nil", "owl:Class", "owl:sameAs", "rdfs:label", "rdf:_1", "skos:prefLabel"],
+    "names", ["xsd:date", "rdf:nil", "owl:Class", "owl:sameAs", "rdfs:label", "rdf:_1", "skos:prefLabel"]
 )
 def test_what_the_built_in_vocabularies_define_exists_and_what_they_do_not_does_not(
     names: str, lights_source: Source

@@ -11,13 +11,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
-from rbank_es.events import (
-    Decision,
-    MemoriesConsolidated,
-    MemoriesExtracted,
-    MemoriesForgotten,
-    PolicyChoice,
-)
+from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten, PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, Source
 from rbank_es.policies import (
@@ -57,48 +51,12 @@ def item(id: str, title: str = "", content: str = "", src: Source = "seed", **fa
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        (
-            "What is the specific class?",
-            (
-                "specific",
-                "class",
-            ),
-        ),
+        ("What is the specific class?", ("specific", "class")),
         ("Taxa taxa TAXA", ("taxa",)),
-        (
-            "the of and",
-            (
-                "the",
-                "of",
-                "and",
-            ),
-        ),
-        (
-            'a "quoted" NEAR(x*) -minus col:term',
-            (
-                "quoted",
-                "near",
-                "x",
-                "minus",
-                "col",
-                "term",
-            ),
-        ),
-        (
-            "foo_bar up:mnemonic",
-            (
-                "foo",
-                "bar",
-                "mnemonic",
-            ),
-        ),
-        (
-            "nul\x00byte",
-            (
-                "nul",
-                "byte",
-            ),
-        ),
+        ("the of and", ("the", "of", "and")),
+        ('a "quoted" NEAR(x*) -minus col:term', ("quoted", "near", "x", "minus", "col", "term")),
+        ("foo_bar up:mnemonic", ("foo", "bar", "mnemonic")),
+        ("nul\x00byte", ("nul", "byte")),
         ("café CAFÉ cafe\u0301", ("café",)),
         ("", ()),
         ("?!… 🦉", ()),

@@ -68,9 +68,7 @@ def entries(draw: st.DrawFn) -> ItemState:
 
 CHANGES = st.lists(st.one_of(entries(), entries(), entries(), st.integers(0, 30)), min_size=6, max_size=40)
 FILTERS = st.builds(
-    Filters,
-    polarity=st.sampled_from((None, None, "success", "failure")),
-    ontology=st.sampled_from((None, "units")),
+    Filters, polarity=st.sampled_from((None, None, "success", "failure")), ontology=st.sampled_from((None, "units"))
 )
 POLICIES = st.sampled_from((Bm25V1(), Bm25V2(), Bm25V1(domains="none"), Bm25V2(stop_words="none", floor=0.5)))
 

@@ -54,14 +54,7 @@ from rbank_es.log.protocol import (
     Verification,
 )
 from rbank_es.log.system_calls import System, locked
-from rbank_es.system.files import (
-    BankCache,
-    NotRegular,
-    caches_of,
-    opened,
-    remove_temporary,
-    temporary_folder,
-)
+from rbank_es.system.files import BankCache, NotRegular, caches_of, opened, remove_temporary, temporary_folder
 
 if TYPE_CHECKING:
     from rbank_es.log.readings import SoughtWords
@@ -238,12 +231,7 @@ class FileLog:
                         yield resolved(event) if event.__struct_config__.tag in wanted else event
 
     def lines(
-        self,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        types: Collection[str] | None = None,
-        run: str | None = None,
+        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None, run: str | None = None
     ) -> Iterator[bytes]:
         with self._reading():
             for batch in self._batches(after, upto, types, run):

@@ -25,14 +25,7 @@ from rbank_es.log.file import sync_records
 from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.remains import remove_remains
-from rbank_es.log.file.segments import (
-    Segment,
-    all_segments,
-    blocks,
-    read_opened,
-    read_sealed,
-    segment_of,
-)
+from rbank_es.log.file.segments import Segment, all_segments, blocks, read_opened, read_sealed, segment_of
 from rbank_es.log.system_calls import System
 from rbank_es.system.files import NotRegular, opened, read_regular, sweep_scratch
 
