@@ -13,7 +13,6 @@ import pytest
 
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox import deno as parts
 from rbank_es.sandbox.deno import Deno
 from rbank_es.sandbox.interpreter import CannotStart
 from rbank_es.sandbox.session import SandboxSettings, start_session
@@ -22,7 +21,7 @@ from tests.sandbox import sandboxes
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
-PYODIDE = sorted(msgspec.json.decode(Path(parts.__file__).with_name("digests.json").read_bytes())["pyodide"]["0.29.4"])
+PYODIDE = sorted(msgspec.json.decode(Path(deno.__file__).with_name("digests.json").read_bytes())["pyodide"]["0.29.4"])
 
 
 @pytest.fixture
@@ -50,19 +49,19 @@ def flip(path: Path) -> None:
 
 def refusal(runtime: Deno) -> SandboxUnavailable:
     with pytest.raises(SandboxUnavailable) as refused:
-        parts.compare(runtime)
+        deno.compare(runtime)
     assert refused.value.code == "wrong_part" and refused.value.fix
     return refused.value
 
 
 def test_the_parts_as_they_were_released_are_used(runtime: Deno) -> None:
-    assert parts.compare(runtime) == [] == parts.compare(runtime, again=True)
+    assert deno.compare(runtime) == [] == deno.compare(runtime, again=True)
 
 
 @pytest.mark.parametrize("name", PYODIDE)
 def test_a_flipped_bit_in_pyodide_is_refused_by_name(runtime: Deno, name: str) -> None:
     """Also where the file was compared before, and its size and time of modification are the same."""
-    parts.compare(runtime)
+    deno.compare(runtime)
     flip(package_of(runtime) / name)
     assert name in str(refusal(runtime)) and "doctor --warm" in refusal(runtime).fix
 
@@ -111,7 +110,7 @@ def test_a_release_of_pyodide_that_is_not_known_is_refused(runtime: Deno, tmp_pa
     """A runner that another release of dspy brings has its digest from pip; the files that it wants have none."""
     runner = tmp_path / "runner.js"
     runner.write_text(runtime.runner.read_text().replace("npm:pyodide@0.29.4", "npm:pyodide@9.9.9"))
-    known = parts.known_digests()
+    known = deno.known_digests()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "known_digests", lambda: msgspec.structs.replace(known, dspy={}))
         patch.setattr(parts, "recorded_digest", lambda package, path: frozenset())
@@ -121,7 +120,7 @@ def test_a_release_of_pyodide_that_is_not_known_is_refused(runtime: Deno, tmp_pa
 @pytest.mark.parametrize("noted", [b"", b"\0\xff", b"[]", b'{"a":1}', b'{"a":"' + b"x" * 100_000 + b'"}'])
 def test_a_damaged_note_of_what_was_compared_is_passed_over(runtime: Deno, noted: bytes) -> None:
     (runtime.cache / "compared.json").write_bytes(noted)
-    assert parts.compare(runtime) == []
+    assert deno.compare(runtime) == []
     flip(package_of(runtime) / "pyodide.mjs")
     refusal(runtime)
 
@@ -130,7 +129,7 @@ def test_a_note_that_is_a_link_is_not_written_through(runtime: Deno, tmp_path: P
     mine = tmp_path / "mine"
     mine.write_text("mine")
     (runtime.cache / "compared.json").symlink_to(mine)
-    parts.compare(runtime)
+    deno.compare(runtime)
     assert mine.read_text() == "mine"
 
 

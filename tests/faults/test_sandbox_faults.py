@@ -344,7 +344,7 @@ START = """
     import os, signal, sys, threading, time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background
     from pathlib import Path
-    from rbank_es.sandbox import deno, pool
+    from rbank_es.sandbox import deno, session
     from rbank_es.sandbox.conversation import TimeLimits
     from rbank_es.sandbox.session import Session
     from tests.sandbox.fake_deno import fake
@@ -368,8 +368,8 @@ FORK = """
     time.sleep(1000)
 """
 FORGET = """
-    pool.start_session = lambda settings: Session(runtime)
-    sessions = pool.SandboxPool(3)
+    session.start_session = lambda settings: Session(runtime)
+    sessions = session.SandboxPool(3)
     sessions.wait()
     print(*[spare.result().pid for spare in sessions.spares], flush=True)
 """
