@@ -102,7 +102,7 @@ def test_a_binary_that_was_changed_with_the_record_of_pip_is_refused(
     binary.parent.mkdir()
     binary.write_text("#!/bin/sh\nexec true\n")
     noted = frozenset({hashlib.sha256(binary.read_bytes()).hexdigest()})
-    monkeypatch.setattr(parts, "recorded_digest", lambda package, path: noted)
+    monkeypatch.setattr(deno, "recorded_digest", lambda package, path: noted)
     assert str(binary) in str(refusal(runtime._replace(executable=binary)))
 
 
@@ -112,8 +112,8 @@ def test_a_release_of_pyodide_that_is_not_known_is_refused(runtime: Deno, tmp_pa
     runner.write_text(runtime.runner.read_text().replace("npm:pyodide@0.29.4", "npm:pyodide@9.9.9"))
     known = deno.known_digests()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "known_digests", lambda: msgspec.structs.replace(known, dspy={}))
-        patch.setattr(parts, "recorded_digest", lambda package, path: frozenset())
+        patch.setattr(deno, "known_digests", lambda: msgspec.structs.replace(known, dspy={}))
+        patch.setattr(deno, "recorded_digest", lambda package, path: frozenset())
         assert "Pyodide 9.9.9" in str(refusal(runtime._replace(runner=runner)))
 
 
