@@ -46,7 +46,8 @@ HOW = """\
   and returns titles and descriptions.
 - **review order**: simulated banks with planted errors, in which a person who is never wrong checks a tenth of the
   verdicts. Counted are the items that leave because of it. *Random* is the mean of many draws among all verdicts; who
-  knows the errors checks those on which most items rest. No model of error is taken from a real judge.
+  knows the model has the probability of each error, who knows the errors checks those on which most items rest. The
+  banks of each model are resampled. No model of error is taken from a real judge.
 - **start-up**: whole processes of the same interpreter, started in turn, with byte code cached as after an
   installation.
 - **rerun**: in process, with dspy loaded and the query engine running; then with the ontology opened anew; then the

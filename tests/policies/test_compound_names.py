@@ -47,3 +47,9 @@ def test_a_name_in_camel_case_has_the_parts_that_it_was_made_of(words: list[str]
     name = words[0] + "".join(word.title() for word in words[1:])
     assert [part.lower() for part in compound_parts(f"see ex:{name}.")] == words
     assert compound_parts("_".join(words)) == ["".join(words)]
+
+
+@given(st.text("aB9_ Z", max_size=8))
+def test_an_ascii_text_has_the_parts_that_it_has_beside_another_script(text: str) -> None:
+    """Only ASCII texts are passed over by a look at their characters."""
+    assert compound_parts(text) == compound_parts(f"{text} é")
