@@ -97,7 +97,7 @@ def any_of(words: Iterable[str]) -> str:
 
 # Only texts with one of these may have a compound name. Other scripts with two cases are looked at letter by letter.
 # It begins with the few characters that may show one, because to look for these takes a fifth of the time.
-_ASCII_HINT = re.compile(r"[A-Z_](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z]{2})[a-z]|(?<=[A-Za-z0-9]_)[A-Za-z0-9])")
+_ASCII_HINT = re.compile(r"[A-Z_](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z]{2})[a-z]|(?<=[A-Za-z0-9]_)_*[A-Za-z0-9])")
 _NAME = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
 _LEAST_PART_CHARS = 2
 """A part of one letter distinguishes nothing: the x of xCoordinate, the e of eBook."""

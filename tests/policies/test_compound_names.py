@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rbank_es.policies.words import compound_parts
@@ -50,6 +50,7 @@ def test_a_name_in_camel_case_has_the_parts_that_it_was_made_of(words: list[str]
 
 
 @given(st.text("aB9_ Z", max_size=8))
+@example("9__9")
 def test_an_ascii_text_has_the_parts_that_it_has_beside_another_script(text: str) -> None:
     """Only ASCII texts are passed over by a look at their characters."""
     assert compound_parts(text) == compound_parts(f"{text} é")
