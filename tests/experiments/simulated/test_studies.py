@@ -149,10 +149,10 @@ def test_what_the_pages_say_in_words_is_what_the_kept_results_give() -> None:
         at_once = interval(differences(skill(err.format(name), 1), skill(err.format(""), 1)))
         assert at_once is not None and at_once.low is not None and at_once.high is not None
         assert at_once.low < 0 < at_once.high
-    assert {round(each, 2) for each in added(12, "review")} == {0.01, 0.02} and "12 add .01 to .02 by review" in said
+    assert {round(each, 2) for each in added(12, "review")} == {0.02, 0.03} and "12 add .02 to .03 by review" in said
     assert {round(each, 2) for each in added(12, "random")} == {0.0, 0.01} and ".00 to .01 at random" in said
     parts = [sum(added(24, pick, people=0.2)) / sum(added(24, pick)) for pick in ("review", "random")]
-    assert 0.5 < parts[0] < 0.6 and 0.75 < parts[1] < 0.85
+    assert 0.4 < parts[0] < 0.6 and 0.75 < parts[1] < 0.85
 
 
 def page(name: str) -> list[str]:
