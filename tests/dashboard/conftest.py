@@ -117,6 +117,19 @@ class Tab:
         if scripts:
             self.settle()
 
+    def shows(self, words: str, seconds: float = 10) -> bool:
+        """Whether the page comes to show some words."""
+        end = time.monotonic() + seconds
+        while words not in str(self.eval("document.body.innerText")):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def press(self, key: str, code: int, **more: Any) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **more)
+
     def settle(self) -> None:
         """Let the page draw, and let a request that it may make show itself."""
         self.eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 250)))")
@@ -162,5 +175,8 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 
 @pytest.fixture
-def tab(chromium: Chromium) -> Tab:
-    return Tab(chromium)
+def tab(chromium: Chromium) -> Iterator[Tab]:
+    opened = Tab(chromium)
+    yield opened
+    # A page that is still served would complain, when its server is gone, in the next test.
+    opened.close()

@@ -205,8 +205,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(tab: Any, file: P
 
 
 def press_tab(tab: Any) -> Any:
-    for kind in ("keyDown", "keyUp"):
-        tab.send("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+    tab.press("Tab", 9)
     return tab.eval(WHERE)
 
 

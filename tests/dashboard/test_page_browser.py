@@ -54,11 +54,6 @@ def slide(tab: Any, position: int) -> None:
     tab.settle()
 
 
-def press(tab: Any, key: str, code: int, **more: Any) -> None:
-    for kind in ("keyDown", "keyUp"):
-        tab.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **more)
-
-
 def test_the_page_opens_from_disk_without_a_complaint_and_without_a_request(tab: Any, file: Path) -> None:
     """The one thing that is asked for is the file itself."""
     tab.open(file)
@@ -95,7 +90,7 @@ def test_folds_focus_selection_and_scroll_stay_while_time_moves(tab: Any, file: 
     tab.eval("document.querySelector('input[type=range]').focus(); scrollTo(0, 120)")
     kept = "[document.activeElement.type, scrollY]"
     position, there = tab.eval("document.documentElement.dataset.shown"), tab.eval(kept)
-    press(tab, "ArrowRight", 39)
+    tab.press("ArrowRight", 39)
     tab.settle()
     assert tab.eval("document.documentElement.dataset.shown") == str(int(position) + 1)
     assert tab.eval(opened) == before and any(before)

@@ -15,10 +15,7 @@ from rbank_es.system.command_lines import whole_command
 
 
 def doubts_answer(asked: PageQuestion) -> dict[str, Any]:
-    """Return the first doubtful verdicts at the newest position; at earlier ones none, because an exported page has no
-    state to weigh them by."""
-    if asked.position < asked.bank.position:
-        return {"total": None, "command": None, "rows": []}
+    """Return the first doubtful verdicts at the position; an exported page has them at its newest alone."""
     return doubts_of(asked.bank, asked.view, asked.argument)
 
 

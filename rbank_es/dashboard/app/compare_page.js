@@ -8,7 +8,7 @@ export const comparePage = {
   under: "runs",
   title: () => "Compare two runs",
   ask: ({ parameters: { a, b } }) => ({ compare: ["compare", { a, b }] }),
-  view: ({ compare }, context) => [h("h2", null, "Two runs side by side"), h("p", { class: "muted" }, "≠ marks what differs."), sides(compare, context)],
+  view: ({ compare }, context) => [h("h2", null, "Two runs side by side"), h("p", { class: "muted" }, "≠ marks what differs; reasons and times always do."), sides(compare, context)],
   refused: (error, context) => [h("h2", null, "Compare two runs"), note(context.address.parameters.b ? error : "Choose two runs in the list of runs."), h("p", null, h("a", { href: context.href("runs") }, "To the runs"))],
 };
 

@@ -1,7 +1,7 @@
 // One item: may it be trusted? Where it comes from, who was given it, and what became of it.
 import { itemLink, note, pre, rate, runLink, stateTag, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
-import { count, plural } from "./words.js";
+import { count, decided, plural } from "./words.js";
 
 export const itemPage = {
   name: "item",
@@ -38,9 +38,8 @@ function origin(item, context) {
     const relied = each.relied === null ? "not judged then" : [verdictMark(each.relied), " then"];
     const now = each.relied !== each.verdict && each.run !== null && [", ", verdictMark(each.verdict), " now"];
     const then = each.run !== null && [" ", h("a", { href: context.href("run", each.run, { at }) }, "(the run as it was)")];
-    const decided = each.action ? `${each.action}${each.undone ? ", undone" : ""}` : "not decided yet";
     const counts = each.stands ? "" : "; it no longer counts";
-    return h("li", { key: i }, run, " ", h("span", null, relied, now, then), h("div", { class: "muted" }, `extracted as ${each.kind} at position ${count(at)}; ${decided}${counts}`));
+    return h("li", { key: i }, run, " ", h("span", null, relied, now, then), h("div", { class: "muted" }, `extracted as ${each.kind} at position ${count(at)}; ${decided(each.action)}${each.undone ? ", undone" : ""}${counts}`));
   });
   const judged = item.wins + item.losses;
   return h(

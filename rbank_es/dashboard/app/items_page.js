@@ -7,7 +7,7 @@ import { count, plural } from "./words.js";
 const FILTERS = [
   { name: "q", label: "Words", hint: "in the item's text" },
   { name: "state", label: "State", options: STATES.map((state) => [state, state]) },
-  { name: "polarity", label: "Polarity", options: [["success", "strategy"], ["failure", "guardrail"]] },
+  { name: "polarity", label: "Kind", options: [["success", "strategy"], ["failure", "guardrail"]] },
 ];
 
 export const itemsPage = {

@@ -32,7 +32,7 @@ function byTool(tools, context) {
   const most = Math.max(1, ...tools.rows.map((row) => row.total_chars_returned ?? 0));
   const columns = [
     { name: "Tool", cell: (row) => h("code", null, row.tool) },
-    { name: "Returned", cell: (row) => [bar((row.total_chars_returned ?? 0) / most), " ", h("span", { class: "number" }, count(row.total_chars_returned))] },
+    { name: "Returned", cell: (row) => h("span", { class: "number nowrap" }, bar((row.total_chars_returned ?? 0) / most), " ", count(row.total_chars_returned)) },
     { name: "Calls", number: true, cell: (row) => count(row.calls) },
     { name: "Errors", number: true, cell: (row) => count(row.errors) },
     { name: "Largest return", number: true, cell: (row) => over(row.max_single_return, context.bank.flags.return_chars) },

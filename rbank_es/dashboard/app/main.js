@@ -109,7 +109,8 @@ class App {
       go: (page, argument, parameters) => {
         location.hash = formatAddress({ page, argument, at: address.at, parameters });
       },
-      move: (position) => this.replace({ ...this.state.address, at: position < this.source.position ? position : null }),
+      // Compared with what is shown: the log may have grown since, and its end would then be a past that stays.
+      move: (position) => this.replace({ ...this.state.address, at: position < bank.head ? position : null }),
       setParameters: (changes, isNew = false) => this.setParameters(changes, isNew),
     };
   }

@@ -151,8 +151,8 @@ export function textBlock(context, label, value, seq, shownAs = (text) => text) 
   return [pre(label, isWhole ? shownAs(loaded.text) : loaded.text), more && h("p", null, more)];
 }
 
-/** Return a command to type, with a button that copies it. */
-export function commandLine(command) {
+/** Return a command to type, with a button that copies it; `label` says when to. */
+export function commandLine(command, label = "") {
   const copy = async (event) => {
     const button = event.currentTarget;
     try {
@@ -163,7 +163,7 @@ export function commandLine(command) {
     }
     button.ariaLabel = button.textContent;
   };
-  return h("p", { class: "command" }, h("code", null, command), " ", h("button", { type: "button", onclick: copy, "aria-label": `Copy ${command}` }, "Copy"));
+  return h("p", { class: "command" }, label && h("span", { class: "muted" }, label), h("code", null, command), " ", h("button", { type: "button", onclick: copy, "aria-label": `Copy ${command}` }, "Copy"));
 }
 
 /** Return the controls of a list: fields {name, label, options: [value, word][], hint}. */

@@ -21,9 +21,9 @@ export function reviewAnswer(bank, position) {
   };
 }
 
-/** Return the verdicts to check first: weighed when the page was written, so at its newest position only. */
+/** Return the verdicts to check first: at an earlier position none, but the command of a page that weighs them there. */
 export function doubtsAnswer(bank, position) {
-  return position < bank.head ? { total: null, command: null, rows: [] } : bank.data.doubts;
+  return position < bank.head ? { total: null, command: commandOn("serve", [bank.data.bank.argument]), rows: [] } : bank.data.doubts;
 }
 
 function part(rows, made) {

@@ -20,14 +20,18 @@ export const reviewPage = {
 };
 
 function checkFirst({ total, command, rows }, context) {
-  const newest = h("a", { href: context.href("review", "", { at: null }) }, "See it at the newest position");
-  if (total === null) return [h("h3", null, "What to check first"), h("p", { class: "muted" }, "Verdicts are weighed at the newest position only. ", newest, ".")];
+  if (total === null) return [h("h3", null, "What to check first"), elsewhere(command, context)];
   const about = "Verdicts on which items rest alone: first those whose being wrong would cost most, by the probability of an error and by what rests on them.";
   const shown = { total, rows };
   return [
     part("What to check first", shown, (row) => doubt(row, context), "run", "No item rests on a single verdict that a person hasn't given.", total > 0 && about, "first"),
     total > rows.length && [h("p", { class: "muted" }, "All of them:"), commandLine(command)],
   ];
+}
+
+function elsewhere(command, context) {
+  const newest = h("a", { href: context.href("review", "", { at: null }) }, "See them at the newest");
+  return [h("p", null, "Verdicts were weighed when this file was written, so it has them at its newest position only. ", newest, "."), commandLine(command, "A served page weighs them at any position:")];
 }
 
 function doubt(row, context) {
@@ -39,9 +43,8 @@ function doubt(row, context) {
     row.answer && h("div", { class: "muted text clamp" }, "It answered: ", brief(row.answer)),
     row.reason && h("div", { class: "text clamp" }, h("b", null, "Why: "), brief(row.reason)),
     h("div", null, `If it is wrong, it takes out ${row.takes_out}: `, items, row.total_items > items.length && ` and ${count(row.total_items - items.length)} more`, `. About ${count(row.minutes)} min to check.`),
-    h("div", { class: "muted" }, "Right? Confirm it. Wrong? Overrule it."),
-    commandLine(row.confirm),
-    commandLine(row.overrule),
+    commandLine(row.confirm, "If it is right, confirm it:"),
+    commandLine(row.overrule, "If it is wrong, overrule it:"),
   ];
 }
 

@@ -4,7 +4,7 @@ import { commandLine, fold, itemLink, note, pre, runTags, stateTag, textBlock, v
 import { h } from "./renderer.js";
 import { runSteps } from "./run_steps.js";
 import { brief } from "./visible_text.js";
-import { commandOn, count, minute, plural } from "./words.js";
+import { commandOn, count, decided, minute, plural } from "./words.js";
 
 const HEADING_CHARS = 160;
 
@@ -69,7 +69,7 @@ function given({ given: items }, context) {
 }
 
 function learnt({ learnt: items }, context) {
-  const rows = items.map((item, i) => h("li", { key: i }, h("span", { class: "muted" }, `${item.action ?? "not decided"} `), itemLink(context, item), " ", stateTag(item.state), h("span", { class: "muted" }, ` position ${count(item.seq)}`)));
+  const rows = items.map((item, i) => h("li", { key: i }, h("span", { class: "muted" }, `${decided(item.action)}: `), itemLink(context, item), " ", stateTag(item.state), h("span", { class: "muted" }, ` position ${count(item.seq)}`)));
   return h("section", null, h("h3", null, "What was learned from it"), rows.length ? h("ul", { class: "chain" }, rows) : h("p", { class: "muted" }, "Nothing here."));
 }
 

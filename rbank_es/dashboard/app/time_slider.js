@@ -7,19 +7,20 @@ import { count, minute } from "./words.js";
 export function timeSlider(bank, at, move) {
   const { head, event } = bank;
   const isPast = at < head;
-  const when = at === 0 ? "before the first event" : `${minute(bank.at_time)} UTC, when ${sentenceOf(event.type)}`;
+  const when = at === 0 ? "before the first event" : `${minute(bank.at_time)} UTC`;
+  const sentence = at > 0 && `when ${sentenceOf(event.type)}`;
   const row = h(
     "div",
     { class: "row" },
     stepButton("◀", "To the change before", bank.before === null && at === 0, () => move(bank.before ?? 0)),
-    h("div", { class: "track" }, ticks(bank), range(head, at, when, move)),
+    h("div", { class: "track" }, ticks(bank), range(head, at, [when, sentence].filter(Boolean).join(", "), move)),
     stepButton("▶", "To the next change", !isPast, () => move(bank.after ?? head)),
   );
   const said = h("b", null, `${isPast ? "As of" : "Newest:"} position ${count(at)}`);
   const back = isPast && h("button", { class: "plain link", type: "button", onclick: () => move(head) }, "Back to the newest");
   // Whoever moves the slider hears its value already.
   const live = document.activeElement?.type === "range" ? "off" : "polite";
-  const where = h("span", { role: "status", "aria-live": live }, said, ` of ${count(head)}`, h("span", { class: "more" }, `, ${when}`), ".");
+  const where = h("span", { role: "status", "aria-live": live }, said, h("span", { class: "more" }, ` of ${count(head)}`), `, ${when}`, sentence && h("span", { class: "more" }, `, ${sentence}`), ".");
   const line = h("p", { class: "said" }, where, " ", back, jump(bank, move));
   return h("section", { class: isPast ? "time past" : "time", "aria-label": "Point in time" }, row, line);
 }

@@ -18,8 +18,13 @@ export function plural(n, one, many = one + "s") {
 
 /** Return a share from 0 to 1 in per cent. */
 export function percent(share) {
-  return share === null || share === undefined ? DASH : `${Math.round(share * 100)} %`;
+  return share === null || share === undefined ? DASH : `${Math.round(share * 100)}\u00a0%`;
 }
+
+/** Return what was decided on a candidate, in words. */
+export const decided = (action) => DECIDED[action] ?? "not decided yet";
+
+const DECIDED = { add: "added", skip: "skipped", merge: "merged", supersede: "added in place of another", discard: "discarded" };
 
 /** Return the day of an ISO time. */
 export function day(time) {
