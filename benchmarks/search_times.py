@@ -28,7 +28,7 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.bank import PROJECTIONS
 from rbank_es.cli.shared.main import GARBAGE_THRESHOLD
-from rbank_es.policies import match_expression
+from rbank_es.policies.words import any_of, query_words
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
@@ -221,7 +221,7 @@ def _peers(place: Path, bank: Bank, queries: Sequence[str]) -> Iterator[Row]:
     with closing(sqlite3.connect(bank.log.derived_directory / PROJECTIONS)) as plain:
         active = "FROM candidates WHERE text IN (SELECT text FROM item_states WHERE state = ? AND to_seq IS NULL)"
         texts = ["\n".join(row) for row in plain.execute(f'SELECT title, "desc", content, tags {active}', ("active",))]
-        expressions = {query: match_expression(query) for query in queries}
+        expressions = {query: any_of(query_words(query)) for query in queries}
         seconds = _times(lambda query: plain.execute(_BM25, (expressions[query], K)).fetchall(), queries)
         yield _row(f"FTS5's ORDER BY bm25() over {len(texts):,} items", "—", peer=_shown(seconds))
     for name, made in (("tantivy", _tantivy), ("bm25s", _bm25s)):
