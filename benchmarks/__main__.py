@@ -141,14 +141,13 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "exported pages": exported_pages.measure,
     }
     rows: list[Row] = []
-    # In a new folder, because its id follows from the seed: the cache knows how far the bank of the last time reached.
+    # In new folders, because ids follow from the seed: the cache knows how far the banks of the last time reached.
     bank = cache(partial(make_bank, Path(mkdtemp(dir=DATA)) / "bank", sizes.events))
     for name in SUBJECTS:
         if name not in chosen:
             rows.append(Row(name, "everything"))
             continue
-        place = DATA / name
-        place.mkdir()
+        place = Path(mkdtemp(prefix=f"{name}-", dir=DATA))
         measured = plain[name](place, sizes) if name in plain else of_bank[name](place, sizes, bank())
         for row in measured:
             rows.append(row)

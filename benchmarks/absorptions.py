@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.corpus import make_bank
-from benchmarks.measure import Goal, Row, duration
+from benchmarks.measure import Goal, Row, collected_as_in_the_command, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 
@@ -21,7 +21,8 @@ EVENTS = 240_000
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield the row of one absorption into an empty bank."""
-    with make_bank(place / "other", EVENTS) as other, Bank.create(place / "absorbing") as bank:
+    other, bank = make_bank(place / "other", EVENTS), Bank.create(place / "absorbing")
+    with other, bank, collected_as_in_the_command():
         begin = time.process_time()
         made = bank.absorb(other)
         seconds = time.process_time() - begin

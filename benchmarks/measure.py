@@ -6,8 +6,11 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeVar
+
+from rbank_es.cli.shared.main import GARBAGE_THRESHOLD
 
 Contestant = Callable[[], float]
 """Does its work once and returns the measured seconds."""
@@ -73,6 +76,17 @@ def interleave(
             if number >= 0:
                 seconds[name].append(taken)
     return Samples(seconds)
+
+
+@contextmanager
+def collected_as_in_the_command() -> Iterator[None]:
+    """Look for garbage as often as the command does, for work that people start by a command."""
+    before = gc.get_threshold()
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def timed(work: Callable[[], Any]) -> Contestant:

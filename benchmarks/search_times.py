@@ -4,7 +4,6 @@ disk; the cost of an append; the quality on labelled cases.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import resource
@@ -23,11 +22,10 @@ from msgspec.structs import force_setattr
 
 from benchmarks import retrieval_quality
 from benchmarks.corpus import SEED, Corpus, make_item_bank
-from benchmarks.measure import Goal, Row, duration
+from benchmarks.measure import Goal, Row, collected_as_in_the_command, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.bank import PROJECTIONS
-from rbank_es.cli.shared.main import GARBAGE_THRESHOLD
 from rbank_es.policies.words import any_of, query_words
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
@@ -114,12 +112,12 @@ def _row(what: str, ours: str, goal: Goal | None = None, value: float | None = N
 
 def _made(place: Path, items: int) -> tuple[Bank, str]:
     """Return a bank of so many items with its read models, and the processor time of both."""
-    # As in the command. At Python's own threshold, a third of the time goes into looking for garbage.
-    gc.set_threshold(GARBAGE_THRESHOLD)
-    begin = time.process_time()
-    bank = make_item_bank(place, items)
-    learned = time.process_time() - begin
-    bank.project()
+    # At Python's own threshold, a third of the time goes into looking for garbage.
+    with collected_as_in_the_command():
+        begin = time.process_time()
+        bank = make_item_bank(place, items)
+        learned = time.process_time() - begin
+        bank.project()
     return bank, f"log {duration(learned)}, read models {duration(time.process_time() - begin - learned)}"
 
 

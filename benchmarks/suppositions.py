@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.corpus import make_bank
-from benchmarks.measure import Goal, Row, duration
+from benchmarks.measure import Goal, Row, collected_as_in_the_command, duration
 from benchmarks.sizes import Sizes
 
 EVENTS = 100_000
@@ -20,7 +20,7 @@ APPEND = {"consolidation": {"name": "append"}}
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield the row of another consolidation policy, supposed from the beginning."""
-    with make_bank(place / "supposed", EVENTS) as bank:
+    with make_bank(place / "supposed", EVENTS) as bank, collected_as_in_the_command():
         begin = time.process_time()
         found = bank.what_if(policies=APPEND)
         seconds = time.process_time() - begin
