@@ -7,7 +7,7 @@ from typing import Any
 from rbank_es import limits
 from rbank_es.tools.runtime.answer_budget import leading
 from rbank_es.tools.runtime.encoder import largest, size
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 _PEEK_CHARS, _HITS = 200, 20
 """Default sizes of `ctx_peek` (source: the handle pattern) and of `ctx_find`, whose hits then fit into a return."""
@@ -19,11 +19,8 @@ _FRAME_CHARS = 240
 """Characters of a result that the keys, numbers and hints around a text take."""
 
 
-class ContextTools:
+class ContextTools(SessionTools):
     """Tools over the text behind a handle."""
-
-    def __init__(self, session: ToolSession) -> None:
-        self._session = session
 
     def ctx_stats(self, ref: str | dict[str, Any]) -> Reply:
         """Size of what stands behind a handle, without reading it.

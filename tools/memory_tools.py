@@ -20,7 +20,7 @@ from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, q
 from rbank_es.tools.memory.proposal import Proposer
 from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
 from rbank_es.tools.runtime.encoder import ELLIPSIS, encode, size, text_of
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 if TYPE_CHECKING:
     from rbank_es.tools.memory.query_extractor import ProposalEvidence
@@ -47,11 +47,8 @@ SHOWN_ID_CHARS = 80
 """Characters of JSON that an id may take where it is named beside other things; imports can have longer ones."""
 
 
-class MemoryTools:
+class MemoryTools(SessionTools):
     """Tools over the items of the bank, and `event_log`."""
-
-    def __init__(self, session: ToolSession) -> None:
-        self._session = session
 
     def mem_search(
         self,

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner, SparqlTools
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 
-class ProvenanceTools:
+class ProvenanceTools(SessionTools):
     """Tools over the graph of what this bank did before the run: runs, verdicts, extractions, decisions, items."""
-
-    def __init__(self, session: ToolSession) -> None:
-        self._session = session
 
     @property
     def _source(self) -> Source:

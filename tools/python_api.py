@@ -5,14 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from rbank_es import limits
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 
-class PythonApi:
+class PythonApi(SessionTools):
     """The calls behind `Toolbox.load_graph`, `execute_query` and `retrieve_memories`. No agent is offered them."""
-
-    def __init__(self, session: ToolSession) -> None:
-        self._session = session
 
     def load_graph(self, path: str) -> Reply:
         """Reply with a handle to a graph as N-Quads. A graph that is larger than a payload is refused."""

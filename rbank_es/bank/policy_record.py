@@ -13,8 +13,7 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice, PolicySet
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.log import EventLog
-from rbank_es.policies.policy import governing
-from rbank_es.policies.policy_changes import PolicyChange, Tables, changed, differences
+from rbank_es.policies.policy import PolicyChange, Tables, changed, differences, governing
 
 
 class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):

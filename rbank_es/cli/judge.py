@@ -101,7 +101,7 @@ def calibrate(cases: str, judge_name: str, bank: str | None, alpha: float, as_js
 
 def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
     from rbank_es.judging.judges import decide, needs_of
-    from rbank_es.models.call_errors import FATAL, STOPPING
+    from rbank_es.models.model_call import FATAL, STOPPING
 
     needs, source, choice = needs_of(name), given.source(stack), given.choice()
     if ("model" in needs) != (choice is not None):
@@ -343,7 +343,7 @@ class _Judging:
         """Judge a run and record the verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run had one."""
         from rbank_es.judging.judges import decide
         from rbank_es.judging.run_outcome import outcome_of
-        from rbank_es.models.call_errors import FATAL, STOPPING
+        from rbank_es.models.model_call import FATAL, STOPPING
 
         outcome = outcome_of(self._bank, run)
         with ExitStack() as calls:

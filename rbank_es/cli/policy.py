@@ -176,7 +176,7 @@ def _set(bank: str, given: Sequence[str], by: str | None, why: str, as_json: boo
 
 def _tables(given: Sequence[str]) -> dict[str, Any]:
     """Return the changes by kind. Raises `BadPolicy` for two of one setting."""
-    from rbank_es.policies.policy_changes import parse_assignments
+    from rbank_es.policies.policy import parse_assignments
 
     tables: dict[str, Any] = parse_assignments(text for text in given if "=" in text)
     for path in (text for text in given if "=" not in text):

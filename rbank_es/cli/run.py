@@ -19,6 +19,7 @@ from rbank_es.cli.shared.agent_options import (
     agent_model_options,
     check_settings,
     context_options,
+    embeddings_option,
     executor_options,
     learning_model_options,
     open_named_source,
@@ -29,6 +30,7 @@ from rbank_es.cli.shared.agent_options import (
     refuse_idle,
     refuse_idle_budgets,
     resumable,
+    search_vectors,
     server_options,
     source_options,
     warn_of_experiment,
@@ -58,7 +60,6 @@ from rbank_es.cli.shared.output import (
     styled,
     warn,
 )
-from rbank_es.cli.shared.search_vectors import embeddings_option, search_vectors
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT

@@ -9,7 +9,6 @@ import click
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import nearest_hint
 from rbank_es.cli.shared.output import Cell, count, echo, echo_json, echo_table, safe_line, styled, warn
-from rbank_es.cli.shared.search_vectors import fallback_note
 from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
@@ -60,7 +59,7 @@ def search(
             shown = [*result.items, *(result.withheld if show_all else ())]
             (_print_explained if explain else print_hits)(shown)
         if result.event.fallback is not None:
-            warn(fallback_note(result.event.fallback))
+            warn(_fallback_note(result.event.fallback))
         slip = _unknown_domain(view, domain)
         if slip is not None:
             warn(slip)
@@ -146,3 +145,14 @@ def print_hits(found: Sequence[FoundItem]) -> None:
         flexible=["description", "title"],
         none="nothing found",
     )
+
+
+_FALLBACKS = {
+    "no-query-vector": "the query has no vector, so words alone rank it: retrieval embed --query TEXT records one",
+    "items-without-vector": "some items have no vector, so words rank those: retrieval embed records theirs",
+}
+
+
+def _fallback_note(code: str) -> str:
+    """Return the warning about a fallback that a retrieval records."""
+    return _FALLBACKS.get(code, f"another ranking took the policy's place: {code}")

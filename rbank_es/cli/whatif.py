@@ -94,7 +94,7 @@ def _pack(items: Sequence[Item], budget_chars: int, about: str) -> str:
 
 
 def _tables(given: str) -> dict[str, Any]:
-    from rbank_es.policies.policy_changes import parse_assignments
+    from rbank_es.policies.policy import parse_assignments
 
     tables = dict[str, Any](parse_assignments([given])) if "=" in given else read_policy_tables(given)
     if not tables:

@@ -201,7 +201,7 @@ def _decoded(text: str) -> Any:
 def _repaired(text: str) -> Any:
     if not 0 < len(text) <= limits.LM_REPAIRED_CHARS or not {"[", "{"} & set(text):
         return None
-    from rbank_es.models.model import load_dspy
+    from rbank_es.models.model_call import load_dspy
 
     load_dspy()
     from dspy.adapters.utils import parse_value

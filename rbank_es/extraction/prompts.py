@@ -22,7 +22,7 @@ from rbank_es import limits
 from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
 from rbank_es.extraction.judged_run import clip
-from rbank_es.models.model import answered, load_dspy
+from rbank_es.models.model_call import answered, load_dspy
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.extraction.candidates import Extraction, clean_tags, one_line, read_answer, says_something
 from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
-from rbank_es.models.model import answered, load_dspy
+from rbank_es.models.model_call import answered, load_dspy
 from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies import ConsolidationPolicy, Merge, SuccessFailure, governing
 from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES

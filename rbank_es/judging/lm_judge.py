@@ -94,7 +94,7 @@ LM = LmJudge()
 @cache
 def trajectory_judge() -> Any:
     """Return the signature `TrajectoryJudge`. Loads dspy; raises `MissingExtra` without it."""
-    from rbank_es.models.model import load_dspy
+    from rbank_es.models.model_call import load_dspy
 
     dspy = load_dspy()
 
@@ -221,7 +221,7 @@ def _reply(lms: Lms, asked: dict[str, str], leaning: str) -> LmReply:
 def _once(lms: Lms, asked: dict[str, str], leaning: str, problem: str) -> LmReply | str:
     """Ask once; return the reply, or why it can't be read."""
     from rbank_es.models.adapter import adapter
-    from rbank_es.models.model import answered, load_dspy
+    from rbank_es.models.model_call import answered, load_dspy
 
     dspy, signature = load_dspy(), trajectory_judge()
     given = dict(asked)

@@ -113,7 +113,7 @@ def rate(rubric: Rubric, text: str, lms: Lms, *, task: str = "", query: str = ""
 def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> str:
     """Return the model's reply."""
     from rbank_es.models.adapter import adapter
-    from rbank_es.models.model import answered, load_dspy
+    from rbank_es.models.model_call import answered, load_dspy
 
     names = [*asked, *(["problem"] if problem else [])]
     signature = load_dspy().Signature(f"{', '.join(names)} -> ratings, reason", INSTRUCTIONS)

@@ -39,7 +39,7 @@ from rbank_es.loop.resources import LoopResources, registered_digest, registrati
 from rbank_es.loop.rollouts import Rollout, best_of, question_of
 from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of
 from rbank_es.loop.tasks import Task
-from rbank_es.models.call_errors import FATAL, STOPPING
+from rbank_es.models.model_call import FATAL, STOPPING
 from rbank_es.policies import LmJudging, selection_policy
 
 if TYPE_CHECKING:

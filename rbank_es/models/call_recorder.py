@@ -18,19 +18,24 @@ from rbank_es.events import LmCalled
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
-from rbank_es.models.call_errors import FATAL, UNREADABLE, RetryableFailure, failed, for_dspy, wait_s
-from rbank_es.models.model import (
+from rbank_es.models.model_call import (
+    FATAL,
+    UNREADABLE,
     Model,
     ModelAnswer,
     Question,
+    RetryableFailure,
     Try,
     answer_text,
     canonical,
+    failed,
+    for_dspy,
     key_of,
     prompt_text,
     request_data,
     response_data,
     response_of,
+    wait_s,
 )
 
 if TYPE_CHECKING:

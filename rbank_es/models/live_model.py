@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from rbank_es import limits
-from rbank_es.models.call_errors import failed
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import ModelAnswer, Question, Try, complete_once, load_dspy
+from rbank_es.models.model_call import ModelAnswer, Question, Try, complete_once, failed, load_dspy
 
 if TYPE_CHECKING:
     import httpx

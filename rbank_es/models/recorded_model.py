@@ -14,9 +14,8 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import Erased, Event, LmCalled, Ref
 from rbank_es.events.event import Settings
 from rbank_es.events.run_events import Role
-from rbank_es.models.call_errors import RetryableFailure, failed
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import ModelAnswer, Question, Try, response_of
+from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed, response_of
 
 _DIFFERENCE_CHARS = 60
 """Characters that an error shows on each side of a difference from a recorded request."""

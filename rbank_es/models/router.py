@@ -13,7 +13,7 @@ from rbank_es.events.run_events import Role
 from rbank_es.models.adapter import adapter
 from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import EngineModel, LmEngine, Model, load_dspy
+from rbank_es.models.model_call import EngineModel, LmEngine, Model, load_dspy
 from rbank_es.models.scripted_model import Script, ScriptedModel
 
 if TYPE_CHECKING:

@@ -42,8 +42,16 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run_events import Role
-from rbank_es.models.call_errors import HINTS, RetryableFailure, failed
-from rbank_es.models.model import ModelAnswer, Question, Try, prompt_text, request_data
+from rbank_es.models.model_call import (
+    HINTS,
+    ModelAnswer,
+    Question,
+    RetryableFailure,
+    Try,
+    failed,
+    prompt_text,
+    request_data,
+)
 from rbank_es.system.files import read_regular
 
 _REQUEST_CHARS = 300

@@ -39,8 +39,18 @@ if TYPE_CHECKING:
     )
     from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
     from rbank_es.policies.hybrid_1 import HybridV1
-    from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, governing_as, policy_of
-    from rbank_es.policies.policy_changes import PolicyChange, changed, chosen_policy, load_policies
+    from rbank_es.policies.policy import (
+        POLICIES,
+        Policy,
+        PolicyChange,
+        changed,
+        chosen_policy,
+        default_policies,
+        governing,
+        governing_as,
+        load_policies,
+        policy_of,
+    )
     from rbank_es.policies.retrieval import (
         Choice,
         Filters,
@@ -127,8 +137,18 @@ _MODULES = {
     ),
     "forgetting_policies": ("Bounded", "ForgettingPolicy", "LeastProven", "Never"),
     "hybrid_1": ("HybridV1",),
-    "policy": ("POLICIES", "Policy", "default_policies", "governing", "governing_as", "policy_of"),
-    "policy_changes": ("PolicyChange", "changed", "chosen_policy", "load_policies"),
+    "policy": (
+        "POLICIES",
+        "Policy",
+        "PolicyChange",
+        "changed",
+        "chosen_policy",
+        "default_policies",
+        "governing",
+        "governing_as",
+        "load_policies",
+        "policy_of",
+    ),
     "retrieval": (
         "Choice",
         "Filters",

@@ -22,7 +22,7 @@ from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, StepTaken, ToolCalled
 from rbank_es.executors.executor import Interpreters
 from rbank_es.executors.run_record import recorded_keys, recorded_steps
-from rbank_es.models.call_errors import RetryableFailure, failed
+from rbank_es.models.model_call import RetryableFailure, failed
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.scripted_model import rendered
 from rbank_es.sandbox.interpreter import SandboxExhausted, SessionLost

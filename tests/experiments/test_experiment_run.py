@@ -31,7 +31,7 @@ from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.suite import Suite
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.loop.closed_loop import GOES_ON
-from rbank_es.models.call_errors import failed
+from rbank_es.models.model_call import failed
 from rbank_es.models.scripted_model import ScriptedModel
 from tests.cli_runner import digest_of
 from tests.experiments.trials import FREE, materials, pair, ran, told

@@ -25,8 +25,8 @@ from rbank_es.extraction import (
     extract_common_patterns,
     extract_from_rollouts,
 )
-from rbank_es.models.call_errors import failed
 from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_call import failed
 from rbank_es.models.router import Lms
 from rbank_es.models.scripted_model import Script, ScriptedModel
 from rbank_es.policies import SuccessFailure

@@ -16,7 +16,7 @@ from rbank_es.events.items import Item
 from rbank_es.extraction import Extraction, consolidate
 from rbank_es.extraction.proposals import propose_merges, read_proposals
 from rbank_es.log.groups import derived_id
-from rbank_es.models.call_errors import failed
+from rbank_es.models.model_call import failed
 from rbank_es.policies import Dedup, Merge, SuccessFailure
 from rbank_es.state import active
 from tests.extraction.judged_runs import extractor

@@ -143,7 +143,7 @@ class Dropping(Replies):
         self.drops = drops
 
     def complete(self, request: Any) -> Any:
-        from rbank_es.models.call_errors import failed
+        from rbank_es.models.model_call import failed
 
         found = super().complete(request)
         if len(self.requests) <= self.drops:

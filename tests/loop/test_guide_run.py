@@ -10,7 +10,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LoopStopped
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LmCalled, RunFinished
 from rbank_es.loop import write_guide
-from rbank_es.models.model import Question, Try
+from rbank_es.models.model_call import Question, Try
 from rbank_es.models.scripted_model import Script, ScriptedModel
 from tests.loop.loops import SCRIPT as TASKS_SCRIPT
 from tests.loop.loops import TASKS, CutOff, cut_off, local, looped, quick, scripted, source

@@ -112,7 +112,7 @@ def test_totals_and_the_size_of_the_last_prompt_of_the_agent(tmp_path: Path) -> 
 
 def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rbank_es.models.live_model import LiveModel
-    from rbank_es.models.model import Question
+    from rbank_es.models.model_call import Question
 
     monkeypatch.setenv("OPENAI_API_KEY", "any-value-at-all")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

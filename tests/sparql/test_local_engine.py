@@ -16,10 +16,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.engines.local import LocalEngine
+from rbank_es.sparql.engines.local import LocalEngine, Request, Response, WorkerGone, WorkerTimeout, receive, send
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
-from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, WorkerTimeout, receive, send
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form
 from tests.processes import alone
 from tests.sparql.fault_server import fault_server, says

@@ -118,6 +118,13 @@ class ToolError(Exception):
         super().__init__(f"{message}. {hint}")
 
 
+class SessionTools:
+    """The base of a family whose tools need nothing but the session of their run."""
+
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+
+
 RawTool = Callable[..., Reply]
 """A tool before its calls are checked, bounded and recorded."""
 

@@ -1,25 +1,38 @@
-"""The tools of one run, built together: the calls of an agent, its manual, and the same calls for a Python program."""
+"""The tools of one run, built together: the calls of an agent, its manual, and the same calls for a Python program.
+
+Each call is checked, bounded and recorded: its answer fits its cap, and its event is on disk before the agent sees it.
+No failure raises into the sandbox: the agent gets data with a code, a message and a hint. An answer whose event can not
+be appended is withheld, because an agent must not know anything that the log does not.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, QueryFailed
-from rbank_es.events import Ref, ToolCalled
+from rbank_es.errors import BadInput, PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
+from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.event import Timer
-from rbank_es.tools.runtime.invocation import Tool
-from rbank_es.tools.runtime.run_meter import RunMeter
+from rbank_es.events.redaction import redact, redact_all
+from rbank_es.log import ANY
+from rbank_es.tools.runtime.encoder import encode, handle_of, size
+from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_family import (
     TOOL_FAMILIES,
     RawTool,
+    Reply,
+    ToolError,
     ToolPolicy,
     ToolSession,
     offered_tools,
@@ -31,6 +44,238 @@ if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
     from rbank_es.tools.memory.query_extractor import Extractor
+
+NAIVE_KEY = "naive_payload"
+"""The key under which the naive mode returns the payload itself."""
+
+NAIVE_CHARS = limits.PAYLOAD_BYTES * 2
+"""The cap of the naive mode: what one payload can hold."""
+
+_PATH = re.compile(r"(?<![\w:/<.])/(?:[^\s/'\"<>]+/)+[^\s'\"<>:;,)]*")
+_PYTHON = {"`object": "`dict", "| object": "| dict", "`array": "`list", "| array": "| list", "`null": "`None"}
+_TYPES = re.compile("|".join(map(re.escape, _PYTHON)))
+"""Names of types as msgspec reports them, to be replaced by Python's."""
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@lru_cache(maxsize=256)
+def _typed(function: RawTool, is_method: bool) -> tuple[inspect.Signature, Mapping[str, Any]]:
+    """Return the signature and the types of a function, of a method without `self`. Cached, because runs share them."""
+    signature = inspect.signature(function)
+    if is_method:
+        signature = signature.replace(parameters=[*signature.parameters.values()][1:])
+    return signature, get_type_hints(function)
+
+
+class Tool:
+    """One tool as the agent calls it: checked, bounded, recorded. Its calls never raise, whatever the arguments."""
+
+    def __init__(
+        self, name: str, raw: RawTool, session: ToolSession, cap_chars: int, clock: Timer = time.perf_counter
+    ) -> None:
+        self.name = name
+        self.cap_chars = cap_chars
+        function = getattr(raw, "__func__", raw)
+        self.signature, self.hints = _typed(function, function is not raw)
+        self.doc = inspect.cleandoc(raw.__doc__ or "")
+        self.raw = raw
+        self._session = session
+        self._clock = clock
+
+    def call(self, given: tuple[Any, ...], named: Mapping[str, Any], excess: Excess | None = None) -> dict[str, Any]:
+        """Answer a call, and record it. With `excess`, refuse it."""
+        began = self._clock()
+        # Redact first: neither a tool nor an event nor an error may hold a key.
+        given, named = tuple(map(self._clean, given)), {name: self._clean(value) for name, value in named.items()}
+        try:
+            shown = self._shown(given, named)
+        except Exception as error:
+            return self._recorded(error_of(error), "{}", began)
+        for _ in range(limits.TOOL_TRIES):
+            reply = self._reply(given, named, shown) if excess is None else error_of_bound(excess)
+            try:
+                return self._recorded(reply, shown, began)
+            except PositionConflict:
+                # Somebody appended after this answer was read. A retrieval must be of the position right before it.
+                continue
+            except Exception as error:
+                return self._withheld(error)
+        return self._withheld(None)
+
+    def _shown(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+        """Return the arguments as redacted JSON for the event."""
+        names = [*self.signature.parameters]
+        unnamed = {names[at] if at < len(names) else f"argument {at + 1}": value for at, value in enumerate(given)}
+        plain = encode({**unnamed, **named}, 10 * limits.TOOL_ARGUMENT_CHARS)
+        return redact(msgspec.json.encode(plain).decode(), self._session.hidden)
+
+    def _clean(self, value: Any) -> Any:
+        return redact_all(_slim(value), self._session.hidden)
+
+    def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            given_all = self.signature.bind(*given, **named).arguments
+            # None means the default: models pass it for parameters that they don't set.
+            arguments = {name: value for name, value in given_all.items() if value is not None}
+            self.signature.bind(**arguments)
+        except TypeError as error:
+            raise ToolError("bad_arguments", f"{self.name}: {error}", f"call it as {self.usage}") from None
+        return {name: self._converted(name, value) for name, value in arguments.items()}
+
+    def _converted(self, name: str, value: Any) -> Any:
+        hint = self.hints[name]
+        if isinstance(value, Ref) and any(get_origin(part) is dict for part in get_args(hint)):
+            return value
+        try:
+            # Not strict, because models write '5' for 5.
+            return msgspec.convert(value, hint, strict=False)
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            reason = str(error) if isinstance(error, msgspec.ValidationError) else f"got {type(value).__name__}"
+            words = _TYPES.sub(lambda found: _PYTHON[found[0]], reason)
+            raise ToolError("bad_arguments", f"{self.name}: {name}: {words}", f"call it as {self.usage}") from None
+
+    @property
+    def usage(self) -> str:
+        """The call as it is written: name and parameters with their defaults."""
+        parameters = (
+            each.name if each.default is each.empty else f"{each.name}={each.default!r}"
+            for each in self.signature.parameters.values()
+        )
+        return f"{self.name}({', '.join(parameters)})"
+
+    def _reply(self, given: tuple[Any, ...], named: Mapping[str, Any], shown: str) -> Reply | ToolError:
+        try:
+            if len(shown) > limits.TOOL_ARGUMENT_CHARS:
+                raise ToolError(
+                    "too_long",
+                    f"the arguments have {len(shown):,} characters; {limits.TOOL_ARGUMENT_CHARS:,} are taken",
+                    "put large values behind a handle, or ask in parts",
+                )
+            return self.raw(**self._bound(given, named))
+        except Exception as error:
+            return error_of(error)
+
+    def _recorded(self, reply: Reply | ToolError, shown: str, began: float) -> dict[str, Any]:
+        """Append the event, then return the answer."""
+        if isinstance(reply, ToolError):
+            return self._failed(reply, shown, began)
+        cap_chars = NAIVE_CHARS if self._session.naive else self.cap_chars
+        if reply.payload is not None:
+            reply = reply._replace(payload=redact(reply.payload, self._session.hidden))
+        ref = None if reply.payload is None else self._session.store.put(reply.payload, reply.dtype or "text")
+        result = encode({"ok": True, **self._handle(ref), **self._inlined(reply), **reply.body}, cap_chars)
+        cut = result.get("truncated") is True
+        event = self._event(shown, began, size(result), truncated=reply.truncated or cut)
+        if ref is not None:
+            named = {"id": ref.key, "dtype": ref.dtype, "alias": self._session.store.alias_of(ref)}
+            event = msgspec.structs.replace(event, **named, result=reply.payload)
+        excess = self._session.meter.room_for(*reply.beside, event)
+        if excess is not None:
+            if ref is not None:
+                self._session.store.drop(ref)
+            return self._failed(error_of_bound(excess), shown, began)
+        try:
+            self._append((*reply.beside, event), reply.position)
+        # Also for an interrupt: the key would name an event that doesn't exist.
+        except BaseException:
+            if ref is not None:
+                self._session.store.drop(ref)
+            raise
+        if ref is not None:
+            self._session.store.settle(ref)
+        self._session.proposed.update(
+            (each.head.id, each.by) for each in reply.beside if isinstance(each, MemoryProposed)
+        )
+        return result
+
+    def _handle(self, ref: Ref | None) -> dict[str, Any]:
+        return {} if ref is None else {"alias": self._session.store.alias_of(ref), **handle_of(ref)}
+
+    def _inlined(self, reply: Reply) -> dict[str, Any]:
+        return {NAIVE_KEY: reply.payload} if self._session.naive and reply.payload is not None else {}
+
+    def _failed(self, error: ToolError, shown: str, began: float) -> dict[str, Any]:
+        result = self._error(error)
+        cause = error.__cause__
+        words = f"{error.message}. {error.hint}" if cause is None else f"{type(cause).__name__}: {cause}"
+        event = self._event(shown, began, size(result), truncated=False)
+        self._append((msgspec.structs.replace(event, error_code=error.code, error=words[: limits.ERROR_CHARS]),), None)
+        return result
+
+    def _event(self, shown: str, began: float, chars: int, *, truncated: bool) -> ToolCalled:
+        clipped = len(shown) > limits.TOOL_ARGUMENT_CHARS
+        return ToolCalled(
+            run=self._session.run,
+            tool=self.name,
+            call=self._session.call,
+            step=self._session.step,
+            chars=chars,
+            truncated=truncated,
+            duration_s=max(0.0, round(self._clock() - began, 6)),
+            previews=("arguments",) if clipped else (),
+            arguments=shown[: limits.TOOL_ARGUMENT_CHARS],
+        )
+
+    def _append(self, events: tuple[Event, ...], position: int | None) -> None:
+        self._session.bank.append(events, expected=ANY if position is None else position)
+        self._session.meter.wrote(*events)
+
+    def refusal(self, excess: Excess) -> dict[str, Any]:
+        """Return what a call gets that a bound leaves no room for. It is not recorded."""
+        return self._error(error_of_bound(excess))
+
+    def _error(self, error: ToolError) -> dict[str, Any]:
+        fields = {"code": error.code, "message": error.message, "hint": error.hint}
+        return encode({"ok": False, "error": fields}, self.cap_chars)
+
+    def _withheld(self, error: Exception | None) -> dict[str, Any]:
+        """Return the error of a call whose event could not be appended."""
+        self._session.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
+        why = "other writers were faster each time" if error is None else _words_of(error)
+        hint = "the answer is withheld; call again, and if that fails too, submit what you have"
+        return self._error(ToolError("not_recorded", f"the call could not be recorded: {why}", hint))
+
+
+def _slim(value: Any) -> Any:
+    """Return a handle without the payload that the naive mode puts into it; agents pass handles on as they came."""
+    if isinstance(value, dict) and NAIVE_KEY in value:
+        return {name: part for name, part in value.items() if name != NAIVE_KEY}
+    return value
+
+
+def error_of_bound(excess: Excess) -> ToolError:
+    """Return the error of a call that a bound leaves no room for; its code is the name of the bound."""
+    return ToolError(excess.bound, excess.message, excess.hint)
+
+
+def error_of(error: Exception) -> ToolError:
+    """Return an error as data: its code, a message, the next step; no path of the host, no traceback."""
+    if isinstance(error, ToolError):
+        return error
+    if isinstance(error, (QueryRefused, QueryFailed)):
+        return ToolError(error.code, _place_of(error) + error.message, error.hint)
+    if isinstance(error, UnknownHandle):
+        return ToolError("unknown_handle", f"{error.key!r}: {error.reason}", "give a handle that a tool returned")
+    if isinstance(error, RBankError):
+        # The class name is stable; the message is for people.
+        code = _CAMEL.sub("_", type(error).__name__).lower()
+        made = ToolError(code, _words_of(error), "change the arguments, or go on without this tool")
+    else:
+        words = f"the tool failed unexpectedly ({type(error).__name__})"
+        made = ToolError("tool_failed", words, "try other arguments; the call was recorded")
+    made.__cause__ = error
+    return made
+
+
+def _place_of(error: QueryRefused | QueryFailed) -> str:
+    line = getattr(error, "line", None)
+    return f"line {line}, column {getattr(error, 'column', 1)}: " if line is not None else ""
+
+
+def _words_of(error: Exception) -> str:
+    return _PATH.sub("…", str(error)) if isinstance(error, RBankError) else type(error).__name__
+
 
 Function = Callable[..., dict[str, Any]]
 

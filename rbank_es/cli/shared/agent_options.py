@@ -1,4 +1,4 @@
-"""Options of the commands that run an agent (models, sources, budgets), and the checks on them.
+"""Options of the commands that run an agent (models, sources, vectors, budgets), and the checks on them.
 
 An option that has no effect beside the others of a command line is refused, with the alternative.
 """
@@ -25,7 +25,7 @@ from rbank_es.cli.shared.arguments import (
     read_ontology,
     refuse_mixtures,
 )
-from rbank_es.cli.shared.output import warn
+from rbank_es.cli.shared.output import count, warn
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.judging.verdict import NOBODY
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rbank_es.executors.executor import Executor
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.models.choice import LmChoice
+    from rbank_es.models.embedder import SearchVectors
     from rbank_es.sparql.source import Source
     from rbank_es.system.registry import Registry
 
@@ -332,3 +333,32 @@ def _learns(given: Given) -> bool:
 
 def _is_of_a_server(model: str | None) -> bool:
     return model is not None and not model.startswith(SCRIPT)
+
+
+embeddings_option = click.option(
+    "--embeddings-url", metavar="URL",
+    help="The endpoint that gives vectors of questions and items, where the bank's retrieval policy is hybrid-1.",
+)  # fmt: skip
+
+
+@contextmanager
+def search_vectors(bank: Bank, url: str | None) -> Iterator[SearchVectors | None]:
+    """Yield what gives searches their vectors, None without a URL; at the end, warn of what was not given.
+
+    Raises `BadInput` for a URL that can't be.
+    """
+    choice = bank.policy_choice("retrieval")
+    if url is None:
+        if choice is not None and choice.name == "hybrid":
+            warn("the bank's retrieval policy is hybrid-1: without --embeddings-url, words alone rank new questions")
+        yield None
+        return
+    from rbank_es.models.embedder import SearchVectors
+
+    with SearchVectors(url) as vectors:
+        try:
+            yield vectors
+        finally:
+            if vectors.failures:
+                failed = count(len(vectors.failures), "request")
+                warn(f"{failed} for vectors failed, so words alone ranked; the first: {vectors.failures[0]}")

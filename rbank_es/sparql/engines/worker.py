@@ -24,8 +24,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
+from rbank_es.sparql.engines.local import Request, Response, WorkerGone, receive, send
 from rbank_es.sparql.engines.query_engine import CappedRows, Caps, Dataset
-from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, receive, send
 from rbank_es.sparql.results import TRIPLE, Answer, Row, cell_of_term
 
 if TYPE_CHECKING:
