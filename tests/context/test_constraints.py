@@ -276,3 +276,11 @@ def test_every_budget_is_kept_and_what_is_left_out_is_said() -> None:
         assert len(packed.text) <= budget
         assert packed.truncated == bool(packed.cut)
     assert constraints(BUILDING, PREFIXES, CURATED, 0).text == ""
+
+
+@pytest.mark.parametrize(("chars", "shown"), [(160, True), (161, False)])
+def test_an_entry_of_160_characters_is_told_and_a_longer_one_is_left_out(chars: int, shown: bool) -> None:
+    name = "p" * chars
+    schema = make(cls("A"), prop("short", transitive=True), prop(name, transitive=True))
+    told_names = line_of(told(schema), "- Transitive (ask p+): ").split(", ")
+    assert (name in told_names, "short" in told_names) == (shown, True)

@@ -44,6 +44,11 @@ def test_a_text_of_several_lines_becomes_one() -> None:
     assert line.text == "One # two"
 
 
+def test_a_line_may_be_about_twenty_terms() -> None:
+    [line] = parse_curated(f'[[rubric]]\ntext = "x"\nterms = {[f"lt:T{n}" for n in range(20)]}')
+    assert len(line.terms) == 20
+
+
 def test_an_empty_file_has_no_entries() -> None:
     assert parse_curated("") == ()
 
@@ -64,6 +69,7 @@ def test_an_empty_file_has_no_entries() -> None:
         ('[[rubric]]\ntext = "x"\npriority = 0', "rubric 1: .*>= 1"),
         ('[[rubric]]\ntext = "x"\npriority = "high"', "rubric 1: .*int"),
         ('[[rubric]]\ntext = "x"\nterms = "lt:Light"', "rubric 1: .*array"),
+        (f'[[rubric]]\ntext = "x"\nterms = {["a"] * 21}', "rubric 1: .*length <= 20"),
         (f'[[rubric]]\ntext = "{"x" * (limits.CURATED_TEXT_CHARS + 1)}"', f"rubric 1: .*{limits.CURATED_TEXT_CHARS}"),
         ('[[rubric]]\ntext = "x"\n' * (limits.CURATED_LINES + 1), f"at most {limits.CURATED_LINES}"),
     ],

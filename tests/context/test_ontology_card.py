@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+import pytest
+
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Bound, Schema
@@ -246,3 +248,11 @@ def test_smaller_budgets_keep_whole_entries() -> None:
         shown = line_of(packed.text, WITH_DATA).partition(" …")[0]
         assert {name.strip() for name in shown.split(",") if name} <= full
         assert packed.truncated == bool(packed.cut)
+
+
+@pytest.mark.parametrize(("chars", "shown"), [(160, True), (161, False)])
+def test_a_name_of_160_characters_is_on_the_card_and_a_longer_one_is_not(chars: int, shown: bool) -> None:
+    name, steps = "C" * chars, "A→any"
+    assert (name in line_of(card(make(cls(name), cls("A")), budget=4_000), CLASSES)) == shown
+    classes_and_properties = make(cls("A"), prop("short", "A"), prop(name[len(steps) :], "A"))
+    assert (name[len(steps) :] in line_of(card(classes_and_properties, budget=4_000), PROPERTIES)) == shown

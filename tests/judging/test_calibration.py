@@ -160,6 +160,16 @@ def test_files_that_can_not_be_used_are_refused_with_the_place(tmp_path: Path, t
         load_cases(place)
 
 
+def test_a_file_of_16_mebibytes_is_read_and_a_byte_more_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "cases.json"
+    text = b'{"id": "a", "query": "?", "expert_verdict": true}\n'
+    place.write_bytes(text.ljust(16 * 1024 * 1024))
+    assert [each.id for each in load_cases(place)] == ["a"]
+    place.write_bytes(text.ljust(16 * 1024 * 1024 + 1))
+    with pytest.raises(BadInput, match="at most 16,777,216 bytes"):
+        load_cases(place)
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="can't be read"):
         load_cases(tmp_path / "none.json")

@@ -111,6 +111,7 @@ def test_a_pattern_that_backtracks_for_ever_is_stopped_and_the_tool_still_works(
     ref = toolbox.session.store.put("a" * 5_000 + "b", "text")
     error = toolbox.call("ctx_find", {"ref": ref.key, "pattern": r"(a+a+)+$"})["error"]
     assert error["code"] == "timeout" and "plainer pattern" in error["hint"]
+    assert error["message"] == "the pattern was still looking after 1 s"
     assert toolbox.call("ctx_find", {"ref": ref.key, "pattern": "b"})["hits"][0]["start"] == 5_000
 
 

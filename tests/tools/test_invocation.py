@@ -162,14 +162,18 @@ def test_a_tool_that_read_the_bank_reads_again_when_another_writer_was_faster(ba
 
 
 def test_a_tool_gives_up_when_others_are_always_faster(bank: Bank) -> None:
+    tries: list[int] = []
+
     def unlucky() -> Reply:
         """Read the bank, too slowly."""
         position = bank.position
+        tries.append(position)
         bank.append(NoteLogged(note="{}"))
         return Reply({}, position=position)
 
     result = toolbox_for(session_for(bank), {"unlucky": unlucky}).call("unlucky")
     assert result["error"]["code"] == "not_recorded" and "faster" in result["error"]["message"]
+    assert len(tries) == 20
 
 
 def test_beside_events_and_the_call_are_one_group(bank: Bank) -> None:

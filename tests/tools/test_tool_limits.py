@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from rbank_es.sparql.source import Source
 from rbank_es.tools.runtime.encoder import encode, size
 from rbank_es.tools.runtime.tool_family import offered_tools
 from rbank_es.tools.runtime.toolbox import Toolbox
@@ -24,6 +25,7 @@ class Tools(NamedTuple):
 
     box: Toolbox
     text: str
+    blanks: str
 
     def __call__(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer of a call."""
@@ -45,7 +47,8 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
         remember(bank, *lamps(50, LONG))
         session = LibraryTools(bank, source).session
         raw, caps = offered_tools(session)
-        yield Tools(Toolbox(session, raw, caps, ticking()), session.store.put(LONG * 4, "text").key)
+        text, blanks = (session.store.put(content, "text").key for content in (LONG * 4, " " * 100))
+        yield Tools(Toolbox(session, raw, caps, ticking()), text, blanks)
     source.close()
 
 
@@ -63,6 +66,12 @@ def _variables(tools: Tools) -> int:
     body = tools("sparql_query", query=f"SELECT {names} WHERE {{ ?variable01 a lib:Map }}", store_pattern=False)
     assert body["variables_total"] == 40
     return size(body["variables"])
+
+
+def _hits(tools: Tools) -> int:
+    body = tools("ctx_find", ref=tools.blanks, pattern=r"\s")
+    assert body["has_more"]
+    return len(body["hits"])
 
 
 def _depth(value: Any) -> int:
@@ -91,6 +100,7 @@ LIMITS: dict[str, tuple[Callable[[Tools], int], int, int]] = {
     "ctx_slice, characters": (
         lambda tools: size(tools("ctx_slice", ref=tools.text, start=0, end=LARGEST)), 3_800, 4_000,
     ),
+    "ctx_find, k left out": (_hits, 20, 20),
     "g_search, k left out": (lambda tools: len(tools("g_search", text="lamp")["hits"]), 10, 10),
     "g_sample, n left out": (lambda tools: len(tools("g_sample", cls="lib:Map")["instances"]), 5, 5),
     "g_sample, n": (lambda tools: len(tools("g_sample", cls="lib:Map", n=LARGEST)["instances"]), 11, 20),
@@ -113,3 +123,29 @@ def test_a_tool_gives_as_much_as_is_documented(tools: Tools, name: str) -> None:
     """Neither more nor, of what is there, clearly less."""
     measured, least, most = LIMITS[name]
     assert least <= measured(tools) <= most
+
+
+@pytest.mark.parametrize(
+    ("call", "allowed_s"),
+    [
+        (("g_search", {"text": "lamp"}), 10),
+        (("g_sample", {"cls": "lib:Map"}), 10),
+        (("sparql_peek", {"resource": "lib:Map"}), 10),
+        (("sparql_query", {"query": "SELECT ?x WHERE { ?x a lib:Map } OFFSET 900", "store_pattern": False}), 2),
+    ],
+    ids=lambda call: call[0] if isinstance(call, tuple) else str(call),
+)
+def test_a_query_that_a_tool_makes_by_itself_has_so_much_time(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch, call: tuple[str, dict[str, Any]], allowed_s: float
+) -> None:
+    """An agent's own query has 30 seconds. Its hint must not take as long again."""
+    given: list[float | None] = []
+    query = Source.query
+
+    def timed(self: Source, text: str, *, timeout_s: float | None = None, **options: Any) -> Any:
+        given.append(timeout_s)
+        return query(self, text, timeout_s=timeout_s, **options)
+
+    monkeypatch.setattr(Source, "query", timed)
+    tools(call[0], **call[1])
+    assert {each for each in given if each not in (None, 30)} == {allowed_s}
