@@ -191,11 +191,9 @@ class _Derived:
             (info for info in self._schema.classes if info.instances), key=lambda info: -(info.instances or 0)
         )
         named = ", ".join(f"{self._name(info.iri)}×{short_count(info.instances or 0)}" for info in filled[:EXAMPLES])
-        rest = ", …" if len(filled) > EXAMPLES else ""
-        have = "has" if len(filled) == 1 else "have"
-        return [
-            f"Only {len(filled):,} of {len(counts):,} classes {have} instances: {named}{rest}; the others have none."
-        ]
+        rest = ", …" if len(filled) > EXAMPLES else "."
+        have, own = ("has", "its") if len(filled) == 1 else ("have", "their")
+        return [f"Only {len(filled):,} of {len(counts):,} classes {have} instances of {own} own: {named}{rest}"]
 
     def _hidden(self) -> list[str]:
         found = hidden_instances(self._schema)

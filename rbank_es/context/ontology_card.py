@@ -133,7 +133,9 @@ def _instances(ranked: RankedTerms, size: Mapping[str, int]) -> list[str]:
     classes = size.get("classes with instances", 0)
     of = f" of {counted(classes, 'class', 'classes')}" if classes else ""
     if "instances" in size:
-        return [f"{counted(size['instances'], 'instance')}{of}"]
+        some = size["instances"] != size.get("instances of classes", size["instances"])
+        part = f", {short_count(size['instances of classes'])}" if some else ""
+        return [f"{counted(size['instances'], 'instance')}{part}{of}"]
     return [f"instances{of} at the endpoint"] if ranked.has_instances else ["no instances"]
 
 
@@ -178,15 +180,18 @@ def _counted(ranked: RankedTerms, info: PropertyInfo) -> str:
 def _steps(ranked: RankedTerms, info: PropertyInfo) -> str:
     """Return the steps of a property between classes: in the data if few, else as declared, else the commonest.
 
-    Without a declared domain, the classes whose instances have the property take its place.
+    Without a declared domain, the classes whose instances have the property take its place. `…` stands for further
+    steps, and for triples from or to what has no class.
     """
     naming = ranked.naming
     links = ranked.links_of(info.iri)
     domains, ranges = ranked.domains(info), ranked.ranges(info)
     if links and (len(links) <= LINKS or not (domains or ranges)):
         steps = ", ".join(f"{naming.name(link.subject)}→{naming.name(link.object)}" for link in links[:LINKS])
-        return steps if len(links) <= LINKS else f"{steps}, …"
-    return ranked.steps(domains or ranked.users_of(info.iri), ranges, LINKS)
+        return f"{steps}, …" if len(links) > LINKS or info.unlinked else steps
+    if domains:
+        return ranked.steps(domains, ranges, LINKS)
+    return ranked.steps(ranked.users_of(info.iri), ranges, LINKS, others=info.untyped)
 
 
 def _names(ranked: RankedTerms, properties: Iterable[str]) -> list[str]:

@@ -22,7 +22,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from rbank_es import limits
-from rbank_es.context.layer import plain
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import Prefixes, local_name
@@ -59,9 +58,19 @@ class RankedNames:
     def name(self, iri: str) -> str:
         """Return a term on one line: `Room`, `soda:vav_C180`, `<http://…>`."""
         if iri not in self._names:
-            short = plain(self._prefixes.shorten(iri))
+            short = _spelled(self._prefixes.shorten(iri))
             self._names[iri] = short.removeprefix(f"{self.prefix}:") if self.prefix else short
         return self._names[iri]
+
+
+def _spelled(name: str) -> str:
+    """Return a name with characters that nobody sees as SPARQL's escapes, so that a query with it means this term."""
+    if name.isprintable():
+        return name
+    return "".join(
+        char if char.isprintable() else f"\\u{ord(char):04X}" if ord(char) < 0x10000 else f"\\U{ord(char):08X}"
+        for char in name
+    )
 
 
 class RankedTerms:
@@ -123,23 +132,27 @@ class RankedTerms:
     def in_data(self, info: ClassInfo | PropertyInfo) -> int:
         """Return the instances of a class, or the triples with a property, that aren't about parts of the vocabulary.
 
-        Shapes and rules in SHACL are parts of it where the graph declares classes of its own.
+        Shapes and rules in SHACL are parts of it where the graph declares classes of its own; reports of a validation
+        are data.
         """
-        if self._declares and info.iri.startswith(rdf_names.SH):
+        if self._declares and info.iri.startswith(rdf_names.SH) and info.iri not in rdf_names.SHACL_REPORTS:
             return 0
         number = info.instances if isinstance(info, ClassInfo) else info.triples
         return (number or 0) - info.listed
 
-    def steps(self, domains: Sequence[str], ranges: Sequence[str], shown: int) -> str:
-        """Return `A|B→C` with at most `shown` classes on either side; empty if neither is known."""
-        starts, ends = self._side(domains, shown), self._side(ranges, shown)
+    def steps(self, domains: Sequence[str], ranges: Sequence[str], shown: int, *, others: bool = False) -> str:
+        """Return `A|B→C` with at most `shown` classes on either side; empty if neither is known.
+
+        `others` says that it starts from things without a class, too: `A|…→C`.
+        """
+        starts, ends = self._side(domains, shown, more=others), self._side(ranges, shown)
         if starts == ends and len(domains) > 1:
             ends = "same"
         return f"{starts or 'any'}→{ends or 'any'}" if starts or ends else ""
 
-    def _side(self, classes: Sequence[str], shown: int) -> str:
+    def _side(self, classes: Sequence[str], shown: int, *, more: bool = False) -> str:
         names = "|".join(map(self.naming.name, classes[:shown]))
-        return f"{names}|…" if len(classes) > shown else names
+        return f"{names}|…" if names and (more or len(classes) > shown) else names
 
     def in_core_order(self, iris: Collection[str]) -> list[str]:
         """Return the IRIs of classes, core ones first, then by name."""
@@ -305,7 +318,8 @@ def hidden_instances(schema: Schema) -> list[Hidden]:
     Nothing is hidden in data that type each thing with all superclasses too. A class of nearly everything is left out,
     because it helps nobody to find anything.
     """
-    everything = sum((info.instances or 0) - info.listed for info in schema.classes)
+    data = sum((info.instances or 0) - info.listed for info in schema.classes)
+    everything = data or sum(info.instances or 0 for info in schema.classes)
     useful = (
         Hidden(info, info.below)
         for info in schema.classes

@@ -70,6 +70,7 @@ _OF_GRAPH = {
     "classes": _count("DISTINCT ?x", f"{{ {_DECLARED} }} UNION {{ ?s {_TYPE} ?x }} UNION {_NAMED} {_IS_CLASS}"),
     "classes declared": _count("DISTINCT ?x", f"{_DECLARED} {_IS_CLASS}"),
     "classes with instances": _count("DISTINCT ?x", f"?s {_TYPE} ?x {_IS_CLASS}"),
+    "instances of classes": _count("DISTINCT ?s", f"?s {_TYPE} ?x {_IS_CLASS}"),
     "properties": _count(
         "DISTINCT ?x",
         f"{{ {_DECLARED_PROPERTY} }} UNION {{ ?s ?x ?o }} UNION {{ ?x {_path(rdf_names.BY_PROPERTIES)} ?y }} "
@@ -102,6 +103,7 @@ def sizes(schema: Schema) -> dict[str, int | None]:
         "classes": len(schema.classes),
         "classes declared": sum(info.declared for info in schema.classes),
         "classes with instances": sum(map(bool, known)) if known or not schema.classes else None,
+        "instances of classes": schema.classed,
         "properties": len(schema.properties),
         "properties declared": sum(info.declared for info in schema.properties),
         "properties in use": sum(map(bool, used)) if used or not schema.properties else None,

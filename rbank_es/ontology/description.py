@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations, islice
 
+from msgspec.structs import replace
+
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.instance_counts import InstanceCounts
@@ -79,7 +81,8 @@ class _Description:
         properties = self._properties()
         classes = self._classes(properties)
         iri, title = self._header()
-        typed_uses, links = self._counts.uses_by_class({info.iri for info in classes})
+        names = {info.iri for info in classes}
+        uses = self._counts.uses_by_class(names)
         return Schema(
             iri=iri,
             title=title,
@@ -87,15 +90,19 @@ class _Description:
             prefixes=self._prefixes({found.iri for found in classes} | {found.iri for found in properties}),
             formalisms=self._formalisms(),
             classes=classes,
-            properties=properties,
+            properties=tuple(
+                replace(info, untyped=info.iri in uses.untyped, unlinked=info.iri in uses.unlinked)
+                for info in properties
+            ),
             disjoint=_disjoint(self._statements),
             cardinalities=self._constraints.cardinalities(),
-            typed_uses=typed_uses,
-            links=links,
+            typed_uses=uses.typed,
+            links=uses.links,
             label_properties=self._wording.count(self._wording.label_properties),
             definition_properties=self._wording.count(self._wording.definition_properties),
             modelling=self._counts.modelling(),
             individuals=self._counts.individuals,
+            classed=self._counts.classed(names),
             graphs=tuple(sorted(graphs)),
             shapes=len(self._shapes.node_shapes),
             concepts=self._counts.instances[rdf_names.SKOS + "Concept"],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
@@ -14,6 +15,17 @@ from rbank_es.ontology.prefixes import namespace_of
 from rbank_es.ontology.schema_level import Levels, Types
 from rbank_es.ontology.schema_model import Link, TypedUse
 from rbank_es.ontology.statements import Statements, is_iri
+
+
+class ClassUses(NamedTuple):
+    """How properties are used, by class: their triples on instances, and their steps from class to class."""
+
+    typed: tuple[TypedUse, ...]
+    links: tuple[Link, ...]
+    untyped: frozenset[str]
+    """Properties with a triple of something that is no instance of any of the classes."""
+    unlinked: frozenset[str]
+    """Properties with a triple that is no step from one of the classes to another."""
 
 
 class InstanceCounts:
@@ -66,7 +78,11 @@ class InstanceCounts:
                 echoed.update(dict.fromkeys(types - own, len(nodes)))
         return {cls for cls in set(classes) - own if echoed[cls] and echoed[cls] == self.instances[cls]}
 
-    def uses_by_class(self, classes: Collection[str]) -> tuple[tuple[TypedUse, ...], tuple[Link, ...]]:
+    def classed(self, classes: Collection[str]) -> int:
+        """Return the number of things that are instances of any of these classes."""
+        return sum(len(nodes) for types, nodes in self._levels.groups.items() if not types.isdisjoint(classes))
+
+    def uses_by_class(self, classes: Collection[str]) -> ClassUses:
         """Return the properties of each class's instances, and the links between classes, without rdf:type."""
         known = frozenset(classes)
         classes_of = {
@@ -77,18 +93,27 @@ class InstanceCounts:
         }
         uses: Counter[tuple[str, str]] = Counter()
         links: Counter[tuple[str, str, str]] = Counter()
+        untyped, unlinked = set[str](), set[str]()
         for name, pairs in self._statements.by_predicate.items():
             # rdf:type would link every instance to every class, and is no step of a path in the data.
             for subject, value in pairs if name != rdf_names.TYPE else ():
-                for cls in classes_of.get(subject, ()):
+                starts = classes_of.get(subject, ())
+                ends = classes_of.get(value, ()) if type(value) is str else ()
+                if not starts:
+                    untyped.add(name)
+                if not starts or not ends:
+                    unlinked.add(name)
+                for cls in starts:
                     uses[cls, name] += 1
-                    for other in classes_of.get(value, ()) if type(value) is str else ():
+                    for other in ends:
                         links[cls, name, other] += 1
         kept = slice(limits.TYPED_USES)
         most_used, most_linked = sorted(uses.items(), key=_most)[kept], sorted(links.items(), key=_most)[kept]
-        return (
+        return ClassUses(
             tuple(TypedUse(cls=cls, property=name, uses=count) for (cls, name), count in most_used),
             tuple(Link(subject=cls, property=name, object=to, uses=count) for (cls, name, to), count in most_linked),
+            frozenset(untyped),
+            frozenset(unlinked),
         )
 
 

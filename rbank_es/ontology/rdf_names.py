@@ -78,6 +78,13 @@ PROPERTY_TYPES = (
 )
 SHAPE_TYPES = frozenset({SH + "NodeShape", SH + "PropertyShape", SH + "Shape"})
 
+SHACL_REPORTS = within(
+    SH,
+    "AbstractResult ValidationReport ValidationResult conforms result detail focusNode resultMessage resultPath "
+    "resultSeverity sourceConstraint sourceConstraintComponent sourceShape value",
+)
+"""Terms of SHACL for what a validation found."""
+
 MODELLING = (
     CLASS_TYPES
     | DATATYPE_TYPES

@@ -77,6 +77,10 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Properties that are declared to be its inverse, in either direction."""
     triples: int | None = 0
     """Triples with it as predicate; None if unknown."""
+    untyped: bool = False
+    """Whether one of the triples is of something that is no instance of the schema's classes."""
+    unlinked: bool = False
+    """Whether one of the triples is no step from an instance of such a class to another."""
     listed: int = 0
     """Of the triples, those about parts of the vocabulary (see `schema_level`): they count less in rankings."""
     steps: int = 0
@@ -147,6 +151,8 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Types of the parts of an ontology (owl:Class, rdf:Property, …) with their numbers of things, most first."""
     individuals: int | None = 0
     """Instances: things with a type that isn't one of those; None if unknown."""
+    classed: int | None = None
+    """Of these, the instances of the classes above: others are typed owl:Thing alone, or as a datatype."""
     graphs: tuple[str, ...] = ()
     """IRIs of the named graphs."""
     shapes: int = 0

@@ -12,7 +12,7 @@ from tests.ontology.graphs import PREFIXES, ZOO, classes, described, domains, pr
 
 
 def test_nothing_makes_an_empty_schema() -> None:
-    assert describe([]) == Schema()
+    assert describe([]) == Schema(classed=0)
 
 
 def test_a_statement_that_comes_twice_counts_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyoxigraph as ox
 import pytest
 
 from rbank_es.context.constraints import constraints
@@ -41,7 +42,9 @@ def test_a_schema_shows_the_properties_between_its_terms_and_no_editors_notes_fi
     assert line_of(text, "Schema (×triples): ").startswith("rdfs:subClassOf×10")
     assert line_of(text, "Properties: ").startswith("domainIncludes (Thing→Thing)")
     assert "source" not in text, "an editor's note"
-    assert "Only 1 of 11 classes has instances: DayOfWeek×2" in constraints(shape.schema, shape.prefixes).text
+    assert (
+        "Only 1 of 11 classes has instances of its own: DayOfWeek×2" in constraints(shape.schema, shape.prefixes).text
+    )
     whole = sense_card(shape.schema, shape.prefixes, 2_000).text
     assert "domainIncludes×9, rangeIncludes×9" in line_of(whole, "Schema (×triples): ")
 
@@ -70,9 +73,49 @@ def test_a_foreign_taxonomy_comes_after_the_graphs_own_classes_and_is_no_step(sh
     assert "yago:" not in line_of(text, "Properties: ")
 
 
+@shape_of("punning")
+def test_classes_without_instances_of_their_own_are_not_said_to_have_none(shape: Ontology) -> None:
+    """A bird's class had none of its own, and was said to have none, beside an eagle and a hawk."""
+    text = constraints(shape.schema, shape.prefixes).text
+    assert "Only 5 of 6 classes have instances of their own: Species×2, Status×2, Eagle×1, …\n" in text
+    assert line_of(text, "- Typed with subclasses").endswith("Bird 0+2")
+
+
+@shape_of("shacl_report")
+def test_what_a_validation_found_is_data(shape: Ontology) -> None:
+    text = card(shape)
+    assert line_of(text, "Classes (×instances): ") == (
+        "e:Rectangle×4, ValidationResult×2, ValidationReport×1, e:Square×1"
+    )
+    assert "focusNode (ValidationResult→e:Rectangle)" in line_of(text, "Properties: ")
+
+
+@shape_of("reified")
+def test_steps_that_are_not_all_steps_of_a_property_say_so(shape: Ontology) -> None:
+    """One of six who like something has a type: it isn't persons alone who do."""
+    assert line_of(card(shape), "Properties: ") == (
+        "likes (Person|…→any); confidence (rdf:Statement→any); source (rdf:Statement→Source, …)"
+    )
+
+
+@shape_of("odd_names")
+def test_a_name_on_a_card_means_its_term_in_a_query(shape: Ontology, tmp_path: Path) -> None:
+    """A name with characters that nobody sees was shown without them, and then named nothing."""
+    shown = line_of(card(shape), "Classes (×instances): ")
+    assert "<http://odd.example/Turned\\u202Egnp>×1" in shown
+    assert "No\\u00A0Break>×1" in shown
+    store = ox.Store()
+    store.load(path=str(SHAPES["odd_names"]))
+    for entry in shown.split(", "):
+        name, count = entry.split("×")
+        full = name if name.startswith("<") else f"<http://odd.example/{name}>"
+        assert len(list(store.query(f"SELECT ?x {{ ?x a {full} }}"))) == int(count)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("shape", "facts"),
     [
+        ("punning", "44 triples, RDFS, OWL, 6 classes, 2 properties declared, 9 instances, 7 of 5 classes"),
         ("blank_nodes", "25 triples, 4 properties in use, 10 instances of 2 classes"),
         ("named_graphs", "6 triples, 3 properties in use, 3 instances of 2 classes, 2 named graphs"),
         ("all_schema", "15 triples, RDFS, OWL, 4 classes, 2 properties declared, no instances"),

@@ -184,6 +184,19 @@ def test_what_is_said_beside_many_instances_finds_room(bank: Bank, tmp_path: Pat
     crowded.close()
 
 
+def test_instances_that_have_nothing_but_a_type_are_shown(bank: Bank, tmp_path: Path) -> None:
+    """A peek once counted them, and beside the count said that there are none."""
+    source = open_library(tmp_path, TURTLE + "t:attic a lib:Shelf . t:cellar a lib:Shelf ; lib:title 'Cellar' .\n")
+    body = LibraryTools(bank, source)("sparql_peek", resource="lib:Shelf")
+    assert body["count"] == 2
+    assert body["instances"] == [
+        {"uri": "t:attic", "properties": {}},
+        {"uri": "t:cellar", "properties": {"lib:title": "Cellar"}},
+    ]
+    assert "note" not in body
+    source.close()
+
+
 def test_a_class_that_nothing_has_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:Map")
     assert body["instances"] == []

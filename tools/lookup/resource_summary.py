@@ -225,7 +225,7 @@ class ResourceQueries:
             )
         except QueryRefused:  # the endpoint is known to be slow at that
             return [{"uri": self.shown(row[0]), "properties": {}} for row in self._rows(some, n)]
-        return self._grouped([row for row in rows if subclasses or row[1] is None or row[1].value != TYPE])
+        return self._grouped(rows, types=subclasses)
 
     def examples(self, prop: str, n: int) -> list[dict[str, Any]]:
         """Return triples with a property: rows of `subject` and `object`."""
@@ -286,12 +286,15 @@ class ResourceQueries:
         rows = [found[prop] for prop in sorted(found, key=self._place)]
         return [{"uri": self.shown(row[0]), "n": _number(row[1]), example: self.shown(row[2])} for row in rows]
 
-    def _grouped(self, rows: list[Row]) -> list[dict[str, Any]]:
+    def _grouped(self, rows: list[Row], *, types: bool) -> list[dict[str, Any]]:
+        """Return a row for each thing, also for one that has nothing but a type; `types` says whether to show types."""
         found: dict[Cell, dict[str, Any]] = {}
         for subject, prop, value, number in sorted(rows, key=lambda row: self._place(row[1].value if row[1] else "")):
             if subject is None or prop is None:
                 continue
             row = found.setdefault(subject, {"uri": self.shown(subject), "properties": {}})
+            if prop.value == TYPE and not types:
+                continue
             name = self.names.shorten(prop.value)
             row["properties"][name] = self.shown(value)
             if _number(number) > 1:
