@@ -29,12 +29,11 @@ SEGMENT_BYTES = 64 * MIB
 INLINE_TEXT_BYTES = 2 * KIB
 # Characters of its text that a `Ref` shows (source: the handle pattern).
 REF_PREVIEW_CHARS = 80
-# Seconds for which a writer waits for another before it raises `LogBusy`.
+# Seconds for which a writer waits for another before `LogBusy`; and after which a follower looks without being told.
 LOCK_WAIT_S = 60.0
+POLL_S = 0.25
 # Bytes of a segment that are read at a time: their events should fit into a processor's second cache.
 READ_BLOCK_BYTES = 256 * KIB
-# Seconds after which a follower checks the log by itself, where no file notification arrives.
-POLL_S = 0.25
 # Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's.
 NEEDLE_CHARS = 8
 # Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit.
@@ -83,9 +82,8 @@ HEALTH_POINTS = 200
 WIN_RATE_USES = 20
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
 PROJECTION_BUSY_S = 60.0
-# Distinct words of a query that are searched for: the time of a search grows with each.
+# Distinct words of a search that are looked up, because time grows with each; and characters of it that are read.
 QUERY_WORDS = 64
-# Characters of a query that are read; an agent may send a whole page.
 QUERY_CHARS = 10_000
 # Postings of a search's words from which numpy is quicker than plain Python, once it is loaded: to call it for each
 # word takes 10 us, and Python takes 100 ns for a posting.
@@ -140,13 +138,11 @@ CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
 # Events and bytes that an absorption appends at once: they, their decisions and what is due before fit into one group.
 ABSORBED_GROUP_EVENTS = 4_000
 ABSORBED_GROUP_BYTES = GROUP_BYTES // 4
-# Events that an absorption names because another one has their id; all are counted.
+# What is listed, while all are counted: events that an absorption refuses for their ids, and slips of writers.
 REFUSALS_LISTED = 100
-# Slips of writers that `verify --strict` lists; all are counted.
 SLIPS_LISTED = 1_000
-# Rows of each table of `whatif`: more would hide the next one, and programs get all of them.
+# Rows of each table of `whatif` (programs get all), and ids that an error names: more would hide what follows.
 WHAT_IF_ROWS = 20
-# Ids that an error names: more would scroll its advice away.
 IDS_NAMED = 6
 # A tree of causes or effects: an item, a run that it misled, what this taught, and its uses; nobody reads 200 lines.
 LINEAGE_TREE_DEPTH = 6
@@ -156,9 +152,8 @@ LINEAGE_NODES = 200
 # Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.
 IDS_COMPARED = 10_000
 # -------------------- ontology
-# Files of one ontology.
+# Files of one ontology, and bytes of all of them: larger ones belong behind an endpoint.
 ONTOLOGY_FILES = 1_000
-# Bytes of all files of one ontology: larger ones belong behind an endpoint.
 ONTOLOGY_BYTES = 256 * MIB
 # Characters of one literal in an ontology that a description reads.
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
@@ -198,17 +193,15 @@ QUERY_NESTING = 100
 QUERY_NUMBER_DIGITS = 1_000
 # Digits of a LIMIT or an OFFSET: they fit into the integers of every engine, and of JSON.
 QUERY_COUNT_DIGITS = 15
-# Rows that a query gives: unless asked otherwise, and at most.
+# Rows that a query gives, and how long it may run: unless asked otherwise, and at most.
 QUERY_ROWS_DEFAULT = 100
 QUERY_ROWS = 10_000
-# How long a query may run: unless asked otherwise, and at most.
 QUERY_TIME_S = 30.0
 QUERY_TIME_MOST_S = 300.0
 # Memory that a query may take in the local engine, beside the graph itself.
 QUERY_MEMORY_BYTES = 1024 * MIB
-# Bytes of one result: with the escapes of JSON, it still fits into a text line.
+# Bytes of one result, which still fit into a text line as escaped JSON; characters of one value that are kept.
 RESULT_BYTES = 4 * MIB
-# Characters of one value that are kept of a result.
 RESULT_CELL_CHARS = 100_000
 # How long the local engine may take to load its graph.
 ENGINE_START_S = 60.0
@@ -220,38 +213,29 @@ ENDPOINT_RETRIES = 2
 ENDPOINT_WAIT_S = 30.0
 # Redirects within the same host that are followed.
 ENDPOINT_REDIRECTS = 3
-# What the agent sees of an endpoint's own error message.
+# Characters of an endpoint's own error message that an agent sees, and bytes of an error's body that are read.
 ENDPOINT_MESSAGE_CHARS = 300
-# Bytes of an error's body that are read.
 ENDPOINT_ERROR_BYTES = 16 * KIB
 # One TOML file of an endpoint's profile.
 ENDPOINT_PROFILE_BYTES = 1 * MIB
 # Terms of which an engine's data are remembered to have them or not: some ten megabytes, more than a suite names.
 TERMS_REMEMBERED = 100_000
-# Statements of a group in a row that rdflib is given: it recurses for every one of them, and gives up at 85.
-QUERY_STATEMENTS_IN_A_ROW = 40
 # The largest query that rdflib confirms, in at most 0.5 s that nothing can stop; 5,000 tokens took it 10 s.
 QUERY_CONFIRMED_WEIGHT = 1_500
-# Faults of a query after which a lenient parser goes on behind the next dot; after more, behind the group.
-QUERY_FAULTS = 20
 # How long after its time limit a query in a worker ends by itself, should nobody have ended it.
 QUERY_GRACE_S = 5.0
-# Queries up to this length go to an endpoint by GET, which caches well; longer ones by POST.
-QUERY_GET_CHARS = 1_800
 # -------------------- tools
 # A tool's return as JSON. More in one return is a red flag of leakage.
 TOOL_RETURN_CHARS = 1_000
-# The return of `sparql_slice` and `ctx_slice`: rows and excerpts that the agent asked for.
+# The return of `sparql_slice` and `ctx_slice`: rows and excerpts; and of `mem_get`: three items of an extractor.
 SLICE_RETURN_CHARS = 4_000
-# The return of `mem_get`: three items of an extractor in full, and little more.
 ITEMS_RETURN_CHARS = 4_500
 # Characters of one call's arguments as JSON; a longer query or note is refused.
 TOOL_ARGUMENT_CHARS = 20_000
 # Bytes of one payload as JSON: with its envelope, it fits into a text line.
 PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
-# Characters of payloads that a run keeps in memory; later ones are read from the bank.
+# Characters of payloads that a run keeps in memory (the bank has the others), and that a store without a bank takes.
 PAYLOADS_KEPT_CHARS = 32 * MIB
-# Characters of all payloads of a store without a bank.
 STORE_CHARS = 256 * MIB
 # Retries of a tool that reads the bank because other writers were faster.
 TOOL_TRIES = 20
@@ -261,13 +245,11 @@ READ_ITEMS = 3
 # (source: the tool design).
 FOUND_ITEMS = 20
 FOUND_ITEMS_DEFAULT = 6
-# The largest `k` of `ctx_find`.
+# The largest `k` of `ctx_find`, and its time limit: a pattern can backtrack for ever.
 FIND_HITS = 100
-# Time limit of `ctx_find`: a pattern can backtrack for ever.
 FIND_TIME_S = 1.0
-# Characters of one value that a slice shows; the whole stays behind the handle.
+# Characters of one value that a slice shows, while the whole stays behind the handle; and rows of one slice.
 CELL_CHARS = 300
-# Rows of one slice.
 SLICE_ROWS = 100
 # Default size of a page: rows of a slice, classes, properties (source: the tool design).
 PAGE_ROWS = 50
@@ -280,12 +262,11 @@ EXAMPLES_DEFAULT = 5
 # The largest `k` of `g_search`, and the default.
 FOUND_TERMS = 50
 FOUND_TERMS_DEFAULT = 10
-# How long one query that a tool makes by itself may take: an agent waits for several of them.
+# How long one query that a tool makes by itself may take, because an agent waits for several; and one for a hint.
 LOOK_TIME_S = 10.0
+HINT_QUERY_S = 2.0
 # Events that are checked for changes to items; after more of them, projections are brought up to date instead.
 LOOK_BACK_EVENTS = 64
-# How long one look at the data may take for a hint: a hint is worth no more.
-HINT_QUERY_S = 2.0
 # Triples of one thing that are counted on an endpoint: popular things have millions of them there.
 PEEK_TRIPLES = 1_000
 # -------------------- context
@@ -300,9 +281,8 @@ CONTEXT_LEAN_L1_CHARS = 400
 CONTEXT_LEAN_L3_CHARS = 200
 # A guide or a file of constraints that is given to a context.
 CONTEXT_FILE_BYTES = 4 * MIB
-# One entry of a list in a layer; a longer one is left out, because it would cost more room than it tells.
+# One entry of a list in a layer (a longer one costs more room than it tells), and the report of what was left out.
 CONTEXT_ENTRY_CHARS = 160
-# The report of what a layer left out.
 CONTEXT_LEFT_OUT_CHARS = 200
 # One curated line: at a third of the layer's budget, two of them leave room for derived ones.
 CURATED_TEXT_CHARS = 240
@@ -348,26 +328,22 @@ RUN_PAYLOAD_BYTES = 64 * MIB
 # Bytes that one step and one run write to the log: the payloads, and as much for arguments, prompts and answers.
 STEP_LOG_BYTES = 32 * MIB
 RUN_LOG_BYTES = 128 * MIB
-# How long the code of one step may run, without the time of the tools that it calls.
+# How long the code of a step may run, without the time of its tools; a step with its tools, ten queries that each use
+# up `QUERY_TIME_S`; and a run, twelve such steps. The slowest recorded run took 170 s.
 STEP_TIME_S = 60.0
-# How long a step may take with its tools: ten queries in a row that each use up `QUERY_TIME_S`.
 STEP_WALL_S = 300.0
-# How long a run may take: twelve steps of five minutes each. The slowest recorded run took 170 s.
 RUN_WALL_S = 3_600.0
-# How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine.
+# How long a sandbox may start from a warm cache (1.6 s on an idle machine), and how long the cache (13 MB) may fill.
 SANDBOX_START_S = 60.0
-# How long filling the cache (13 MB) may take.
 SANDBOX_WARM_S = 300.0
 # Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript.
 SANDBOX_MEMORY_BYTES = 512 * MIB
 SANDBOX_HEAP_BYTES = 256 * MIB
-# Characters of one step's output that are kept, head and tail; a model is shown less.
+# Characters of a step's output that are kept, head and tail, and that it may print: loops print gigabytes.
 SANDBOX_OUTPUT_CHARS = 20_000
-# Characters that one step may print before printing is refused: a loop prints a gigabyte in seconds.
 SANDBOX_PRINTED_CHARS = 10_000_000
-# Characters of a submission as JSON: room for a long answer, not for a result set.
+# Characters as JSON of a submission (a long answer, no result set), and of one call's arguments (a batch of prompts).
 SANDBOX_SUBMIT_CHARS = 1_000_000
-# Arguments of one call out of the sandbox, as JSON: room for a batch of prompts.
 SANDBOX_ARGUMENT_CHARS = 1_000_000
 # Bits of an integer that is sent out of the sandbox as a number: Python writes no longer one as decimal text.
 SANDBOX_INTEGER_BITS = 14_000
@@ -381,30 +357,25 @@ SANDBOX_VALUES = 500_000
 SANDBOX_COUNTED_ELEMENTS = 10_000
 # Memory that is freed when a step has used up all, because the error message needs some.
 SANDBOX_RESERVE_BYTES = 4 * MIB
-# One line between a sandbox and this side, either way: a whole payload fits.
+# One line to or from a sandbox: a whole payload fits. Lines in a step that are no messages: more end the session.
 SANDBOX_MESSAGE_BYTES = 16 * MIB
-# Lines from a sandbox in one step that are no messages; a session that sends more is ended.
 SANDBOX_NOISE_LINES = 1_000
 # The end of a sandbox's standard error, kept for the error message when it dies.
 SANDBOX_STDERR_BYTES = 2_000
-# New sessions of a run after its first was lost.
+# New sessions of a run after its first was lost; and those that a pool keeps ready, one a rollout, of 160 MB each.
 SANDBOX_RESTARTS = 3
-# Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB.
 SANDBOX_POOL = 16
-# How long a process that exits may take to be reaped before it is killed.
+# How long a process that exits may take to be reaped before it is killed, and Deno to print its release.
 SANDBOX_EXIT_S = 2.0
-# How long Deno may take to print its release.
 DENO_PROBE_S = 10.0
 # -------------------- executors
-# Steps of an agent, and calls of models by its code, before it is forced to submit.
+# Steps of an agent and calls of models by its code, before it is forced to submit; and the most that settings accept.
 RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
-# The maximum that settings accept: a run of so many steps is a mistake.
 RUN_ITERATIONS_MOST = 1_000
 RUN_SUBCALLS_MOST = 10_000
-# Characters of each earlier step's output that an agent is shown again, head and tail (source: dspy.RLM).
+# Characters of each earlier step's output that an agent is shown again (source: dspy.RLM), and steps shown whole.
 STEP_OUTPUT_CHARS = 10_000
-# Latest steps that the scratchpad shows whole.
 HISTORY_ENTRIES = 4
 # What an agent is shown of a reply of its own that could not be parsed, and of the reason.
 REPLY_SHOWN_CHARS = 1_000
@@ -416,8 +387,9 @@ SUB_CALLS_AT_ONCE = 8
 # -------------------- judging
 # Rows or columns that are shown of one way in which two answers differ.
 DIFFERENCE_EXAMPLES = 3
-# Characters of an error, or of the right words, that a judge quotes in its reason.
+# Characters that a judge quotes of an error or of the right words, and of one value: three rows of three still fit.
 JUDGE_QUOTE_CHARS = 200
+JUDGE_VALUE_CHARS = 60
 # Ways to match the columns of two answers that are all tried; beyond, each column takes its most similar one.
 JUDGE_COLUMN_CHOICES = 5_000
 # Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out.
@@ -428,8 +400,6 @@ JUDGE_ANSWER_CHARS = 8_000
 JUDGE_QUERY_CHARS = 8_000
 # Characters of a text that a model rates by a rubric: a whole guide, of which the longest seen had 20,000.
 RUBRIC_TEXT_CHARS = 24_000
-# Characters of one value of a result that a judge quotes: three rows of three still fit into a reason.
-JUDGE_VALUE_CHARS = 60
 # Rows of the query's result, and characters of them, that a judging model is shown: some of a list, all of a number.
 JUDGE_ROWS = 10
 JUDGE_ROWS_CHARS = 2_000
@@ -442,9 +412,8 @@ JUDGE_MEMORY_CHARS = 3_000
 # Characters of a judging model's reply that is read; replies before it is given up, each asked for with the last fault.
 JUDGE_REPLY_CHARS = 50_000
 JUDGE_TRIES = 3
-# Terms of a query or an answer that are looked up in the data, in one query.
+# Terms of a query or an answer that are looked up in the data, in one query; and a file of labelled cases.
 JUDGE_TERMS = 200
-# A file of labelled cases.
 JUDGE_CASES_BYTES = 16 * MIB
 # -------------------- extraction
 # Items learned from a run: drawn by a model (source: ReasoningBank, arXiv:2509.25140), or proposed by its agent.
@@ -504,13 +473,11 @@ STUDY_REPETITIONS = 1_000
 # How long a trial waits for a model that fails before it stops: by default, and at most.
 EXPERIMENT_PATIENCE_S = 600.0
 EXPERIMENT_PATIENCE_MOST_S = 24 * 3_600.0
-# Points of one curve of a report: more can't be told apart in a column of the page.
+# What a report's page shows: points of a curve, in the width of a column; and runs and tasks: 20,000 have 12 MB.
 REPORT_POINTS = 200
-# Runs and tasks that the page of a report lists: 20,000 runs have 12 MB, which a browser still opens.
 REPORT_RUNS = 20_000
-# Events of the banks whose pages a report writes, together: about a minute's work.
+# Events of the banks whose pages a report writes, a minute's work; and banks without a page that it names.
 REPORT_PAGE_EVENTS = 200_000
-# Banks without a page that a report names, each with the command that writes it.
 REPORT_UNPAGED = 10
 # A file of a report that is checked: 100,000 runs have 150 MiB of rows.
 REPORT_FILE_BYTES = 512 * MIB
@@ -525,11 +492,9 @@ FLAG_CONTEXT_CHARS = 4_000
 # -------------------- cli
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000
-# Verdicts that `review` lists at most: more than a person checks in weeks.
+# Verdicts that `review` lists at most, weeks of a person's work; and its largest `--minutes`, a day.
 REVIEW_VERDICTS = 1_000
-# The largest `--minutes`: a day. A number beyond it is a slip of the pen.
 REVIEW_MINUTES = 1_440
-# The largest `--tail`.
+# The largest `--tail`, and names that a shell is offered at a Tab.
 LOG_TAIL = 1_000_000
-# Names that a shell is offered at a Tab.
 COMPLETIONS = 1_000

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Bytes that are decompressed at a time: a small body can stand for an endless one.
 _PIECE_BYTES = 64 * limits.KIB
+# Queries up to this length go to an endpoint by GET, which caches well; longer ones by POST.
+_GET_CHARS = 1_800
 
 
 class _TurnedAway(Exception):
@@ -149,7 +151,7 @@ class RemoteEngine(QueryEngine):
 
     def _request(self, query: str, form: Form, deadline: Deadline) -> httpx.Request:
         accept = {"Accept": accepted(form)}
-        if len(quote_plus(query, errors="replace")) <= limits.QUERY_GET_CHARS:
+        if len(quote_plus(query, errors="replace")) <= _GET_CHARS:
             url = self.address.url.copy_merge_params({"query": query})
             return self._built("GET", url, deadline, accept)
         form_body = b"query=" + quote_plus(query, errors="replace").encode()

@@ -31,6 +31,9 @@ from rbank_es.sparql.results import TRIPLE, Form
 # Verdicts of rdflib that are kept: an agent often sends the same query again.
 _QUERIES_CONFIRMED = 256
 
+# Statements of a group in a row that rdflib is given: it recurses for every one of them, and gives up at 85.
+_STATEMENTS_IN_A_ROW = 40
+
 OPERAND_WEIGHT = 12
 """An operand costs rdflib 2,300 calls, because it tries every function; any other token costs it 200."""
 
@@ -299,7 +302,7 @@ def edits_for_rdflib(parsed: ParsedQuery) -> Iterator[Edit]:
     if where is None or (parsed.tree.form == "construct" and parsed.tree.template is None):
         return
     breaks = sorted(offset for offset in parsed.notes.breaks if offset > where.offset)
-    for offset in breaks[limits.QUERY_STATEMENTS_IN_A_ROW :: limits.QUERY_STATEMENTS_IN_A_ROW]:
+    for offset in breaks[_STATEMENTS_IN_A_ROW::_STATEMENTS_IN_A_ROW]:
         yield Edit(offset, offset, "{} ")
 
 

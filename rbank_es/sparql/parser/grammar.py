@@ -15,6 +15,9 @@ from rbank_es.sparql.parser.expressions import FORMS, PREDICATE, ExpressionParse
 from rbank_es.sparql.parser.tokens import Token, refuse_at
 from rbank_es.sparql.results import Form
 
+# Faults of a query after which a lenient parser goes on behind the next dot; after more, behind the group.
+_FAULTS = 20
+
 
 class _Head(NamedTuple):
     """The columns of a SELECT or DESCRIBE."""
@@ -146,9 +149,7 @@ class PatternParser(TripleParser):
         for index, token in enumerate(self._tokens[start:], start):
             depth += token.is_symbol("{") - token.is_symbol("}")
             ends = depth == 0 or token.kind == "end"
-            if ends or (
-                depth == 1 and index >= self._index and token.text == "." and self._faults <= limits.QUERY_FAULTS
-            ):
+            if ends or (depth == 1 and index >= self._index and token.text == "." and self._faults <= _FAULTS):
                 self._index = index
                 self.accept("}", ".")
                 return not ends
