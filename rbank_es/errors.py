@@ -25,7 +25,7 @@ RBankError                       exit code of the command line
 │   ├── PositionConflict         4   the log is not where the writer expected it
 │   ├── DuplicateEvent           4   an event's id is in the log already, with other content
 │   ├── LogCorruption            3   bytes of the log are damaged
-│   ├── UnknownEvent             3   the log holds a type or version that this release doesn't know
+│   ├── UnknownEvent             3   the log holds a type, version or field that this release doesn't know
 │   ├── LogFailed                3   a sync failed earlier; writers stop until `verify`
 │   ├── LogUnavailable           2   the system refused access: read-only, disk full, I/O error
 │   ├── ErasureUnfinished        2   (a LogUnavailable) the same during an erasure; the next writer completes it
@@ -261,14 +261,18 @@ class LogCorruption(LogError):
 
 
 class UnknownEvent(LogError):
-    """The log holds a type, or a version of a type, that this release doesn't know."""
+    """The log holds a type, a version of a type, or a field, that this release doesn't know."""
 
     exit_code = 3
 
-    def __init__(self, type: str, version: int | None, known: int | None, seq: int | None = None) -> None:
+    def __init__(
+        self, type: str, version: int | None, known: int | None, seq: int | None = None, *, misfit: str = ""
+    ) -> None:
         self.type, self.version, self.known, self.seq = type, version, known, seq
         where = f"position {seq:,}: " if seq is not None else ""
-        if known is None:
+        if misfit:
+            what = f"{type} is not as this release knows it ({misfit}), though its checksum is right"
+        elif known is None:
             what = f"event type {type!r} (version {version}) is not known to this release"
         else:
             what = f"{type} has version {version}, this release knows up to {known}"

@@ -15,8 +15,9 @@ from zlib import crc32
 
 import msgspec
 
-from rbank_es.events.codec import encode_json
-from rbank_es.events.event import Erased
+from rbank_es.errors import UnknownEvent
+from rbank_es.events.codec import TYPES, decode_event, encode_json, version_of
+from rbank_es.events.event import Erased, Event
 
 GENESIS = bytes(32)
 """The digest of an empty log."""
@@ -215,6 +216,20 @@ def counters_of(line: bytes) -> tuple[int, int]:
     """Return `more` and `dur` of a numbered line. Raises ValueError where there are none."""
     more, _, dur = line[line.rindex(MORE) + len(MORE) : -CRC_TAIL].partition(b',"dur":')
     return int(more), int(dur)
+
+
+def event_of(line: bytes) -> Event:
+    """Return the event of a numbered line whose checksum is right.
+
+    Raises `UnknownEvent` for a type, a version or fields that this release doesn't know: another one wrote them,
+    because an interrupted append leaves no right checksum. Raises `msgspec.DecodeError` for what is no JSON object.
+    """
+    try:
+        return decode_event(line)
+    except msgspec.ValidationError as error:
+        key = key_of(line)
+        version = version_of(TYPES[key.type])
+        raise UnknownEvent(key.type, version, version, key.seq, misfit=str(error)) from None
 
 
 def shorten_group(complete: list[bytes], more: int, seed: int) -> list[bytes]:

@@ -8,7 +8,6 @@ import msgspec
 
 from rbank_es.errors import CheckFailed, LogCorruption
 from rbank_es.events import BankForked, ContentErased
-from rbank_es.events.codec import decode_event
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.protocol import Head
@@ -75,7 +74,7 @@ class LogCheck:
 
     def _event(self, line: bytes) -> None:
         try:
-            event = decode_event(line)
+            event = lines.event_of(line)
         except msgspec.DecodeError as error:
             raise self.damage(f"not an event of this log: {error}") from None
         if event.seq != self.seq + 1:

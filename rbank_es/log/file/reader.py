@@ -26,7 +26,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
-from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
+from rbank_es.events.codec import TYPES, decode_events, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.log import lines, system_calls
 from rbank_es.log.file.segments import (
@@ -222,8 +222,8 @@ class Reader:
         if not lines.is_intact(line, self.seed):
             return self.damage(fd, segment, offset, "checksum is wrong: bytes were changed or lost")
         try:
-            event = decode_event(line)
-        except UnknownEvent as error:  # with a right checksum: a newer release wrote it, nothing is damaged
+            event = lines.event_of(line)
+        except UnknownEvent as error:  # a newer release wrote it, nothing is damaged
             return error
         except (msgspec.DecodeError, RecursionError) as error:
             return self.damage(fd, segment, offset, f"not an event of this log: {error}")

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, LogBusy, LogCorruption, UnknownEvent
-from rbank_es.events.codec import decode_event, event_types, unknown_types
+from rbank_es.events.codec import event_types, unknown_types
 from rbank_es.events.event import Event, Ref, type_of
 from rbank_es.log import ancestry, erasure, groups, lines
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
@@ -138,7 +138,7 @@ class MemoryLog:
         line = self.store.events[seq - 1]
         if not lines.is_intact(line, self.store.seed):
             raise LogCorruption(f"position {seq:,}", "checksum is wrong")
-        return decode_event(line)
+        return lines.event_of(line)
 
     def _numbered(
         self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
