@@ -25,7 +25,7 @@ from rbank_es.bank.foreign_events import (
     words_of,
 )
 from rbank_es.errors import BadEvent, BadInput
-from rbank_es.events import Erased, Event, MemoriesExtracted, RunStarted, type_of
+from rbank_es.events import Erased, Event, MemoriesConsolidated, MemoriesExtracted, RunStarted, type_of
 from rbank_es.events.codec import event_types
 from rbank_es.events.items import ItemText
 from rbank_es.events.json_input import check_identity
@@ -44,6 +44,7 @@ _GAP = 64
 """Known positions are read in one piece where no more events than this are between two of them."""
 
 _NAMING = ("run_started", "memories_extracted")
+_BIRTHS = ("add", "merge", "supersede")
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -92,14 +93,15 @@ def plan_absorption(log: EventLog, other: EventLog, upto: int, reached: Reached)
     Raises what reading raises; `BadInput` for an event that can't be stored: without an id, or in the future.
     """
     held = _Held(log)
-    plan = AbsorptionPlan(upto, _renaming(held, other, upto))
+    names = _names(held, other, upto)
+    plan = AbsorptionPlan(upto, names.brought)
     plan.erased_items = held.erased_items()
-    _Comparison(log, held, plan).run(other, upto, reached)
+    _Comparison(log, held, names, plan).run(other, upto, reached)
     return plan
 
 
 class _Held:
-    """What a log has: positions by id, runs by their start and starts by run, the words of items."""
+    """What a log has: positions by id, runs by their start and starts by run, the words of items, the items born."""
 
     def __init__(self, log: EventLog) -> None:
         self.ids: dict[str, int] = {}
@@ -107,6 +109,7 @@ class _Held:
         self.run_of: dict[str, str] = {}
         self.heads: dict[str, tuple[str, ...]] = {}
         self.words: dict[str, str] = {}
+        self.born: set[str] = set()
         self._erased: set[str] = set()
         for event in log.read(upto=log.position(), resolve=("memories_extracted",)):
             self.ids[event.id] = event.seq
@@ -115,6 +118,8 @@ class _Held:
                 self.starts.setdefault(event.run, event.id)
             elif isinstance(event, MemoriesExtracted):
                 self._take(event)
+            elif isinstance(event, MemoriesConsolidated):
+                self.born.update(each.item for each in event.decisions if each.action in _BIRTHS)
 
     def _take(self, event: MemoriesExtracted) -> None:
         self.heads[event.id] = tuple(head.id for head in event.heads)
@@ -133,18 +138,57 @@ class _Held:
 # ---------------------------------------------------------------- names
 
 
-def _renaming(held: _Held, other: EventLog, upto: int) -> Renaming:
+class _Names(NamedTuple):
+    """Names of runs and items: `brought` are those under which the other bank's events come in.
+
+    `alike` names one of all ids that both banks give to the same candidates. By these, events that both have are
+    compared, because two items here may be one there: one whose id was taken there, so that it got the id of its words,
+    and another one with the same words.
+    """
+
+    brought: Renaming
+    alike: Renaming
+
+
+def _names(held: _Held, other: EventLog, upto: int) -> _Names:
     """Return the names here of the other bank's runs and items that are taken by others, or were when they came in."""
-    runs, items = dict[str, str](), dict[str, str]()
+    runs, items, alike = dict[str, str](), dict[str, str](), dict[str, str]()
     for event in other.read(upto=upto, types=_NAMING, resolve=("memories_extracted",)):
         if isinstance(event, RunStarted):
             runs.setdefault(event.run, _run_name(held, event))
         elif isinstance(event, MemoriesExtracted):
-            here = held.heads.get(event.id)
+            known = held.heads.get(event.id, ())
             for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
-                known = here[index] if here is not None and index < len(here) else None
-                items.setdefault(head.id, _item_name(held, head.id, content_id(words), known))
-    return Renaming(_changed(runs), _changed(items))
+                if index >= len(known):
+                    items.setdefault(head.id, _new_name(held, head.id, content_id(words)))
+                elif known[index] == head.id and head.id in held.born:
+                    items[head.id] = head.id
+                elif known[index] != head.id and _is_same(held, head.id, content_id(words), known[index]):
+                    items.setdefault(head.id, known[index])
+                    _unite(alike, head.id, known[index])
+    brought = Renaming(_changed(runs), _changed(items))
+    return _Names(brought, Renaming({}, {name: _root(alike, name) for name in alike}))
+
+
+def _is_same(held: _Held, there: str, content: str | None, here: str) -> bool:
+    """Return whether two ids of one candidate name the same item: only the id of its words takes the place of another.
+
+    `content` is the id of its words there. Where they are erased, those here count; where these are too, nothing speaks
+    against it.
+    """
+    return (content or held.words.get(here, here)) in (here, there)
+
+
+def _root(alike: Mapping[str, str], name: str) -> str:
+    while name in alike:
+        name = alike[name]
+    return name
+
+
+def _unite(alike: dict[str, str], one: str, other: str) -> None:
+    roots = {_root(alike, one), _root(alike, other)}
+    if len(roots) == 2:
+        alike[max(roots)] = min(roots)
 
 
 def _changed(names: Mapping[str, str]) -> dict[str, str]:
@@ -159,13 +203,10 @@ def _run_name(held: _Held, event: RunStarted) -> str:
     return free_run_name(there, event.id) if there in held.starts else there
 
 
-def _item_name(held: _Held, there: str, content: str | None, known: str | None) -> str:
-    """Return the id here of an item there; `known` is the id that the same candidate has here."""
-    if known is not None and known != there:
-        # Only the id of the words themselves takes the place of another one.
-        return known if content in (known, there) else there
+def _new_name(held: _Held, there: str, content: str | None) -> str:
+    """Return the id here of an item there, from a candidate that is new here."""
     mine = held.words.get(there)
-    return content if known is None and content is not None and mine is not None and mine != content else there
+    return content if content is not None and mine is not None and mine != content else there
 
 
 # ---------------------------------------------------------------- comparison
@@ -174,8 +215,8 @@ def _item_name(held: _Held, there: str, content: str | None, known: str | None) 
 class _Comparison:
     """The comparison of another log with what a log has."""
 
-    def __init__(self, log: EventLog, held: _Held, plan: AbsorptionPlan) -> None:
-        self._log, self._held, self._plan = log, held, plan
+    def __init__(self, log: EventLog, held: _Held, names: _Names, plan: AbsorptionPlan) -> None:
+        self._log, self._held, self._names, self._plan = log, held, names, plan
         self._now = utc_text(system_clock())
         self._erased_here: set[str] = set()
 
@@ -233,7 +274,8 @@ class _Comparison:
         mine = dict(_stored(self._log, [self._held.ids[event.id] for event in known]))
         for event in known:
             seq = self._held.ids[event.id]
-            stored, given = mine[seq], self._plan.renaming.applied(event)
+            given = self._plan.renaming.applied(event)
+            stored, given = (self._names.alike.applied(each) for each in (mine[seq], given))
             if not same_event(stored, given):
                 self._plan.refuse(event, seq)
                 continue

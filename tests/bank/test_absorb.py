@@ -31,6 +31,7 @@ from rbank_es.events.items import Item, make_id
 from rbank_es.log import Appended
 from rbank_es.log.lines import CRC_TAIL, close_line, seed_of
 from rbank_es.log.wrapper import LogWrapper
+from rbank_es.policies import Append, Dedup
 from rbank_es.state import active, usage
 from rbank_es.state.digests import state_digests
 from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, drawn, judged, learned, misled_bank, ran
@@ -339,6 +340,26 @@ def test_an_imported_id_with_other_words_gets_the_id_of_its_words(mine: Bank) ->
             third.absorb(mine)
             assert third.absorb(other).refused == 0
         assert other.absorb(mine).refused == 0
+
+
+@pytest.mark.parametrize("policy", [Append(), Dedup()], ids=["append", "dedup"])
+def test_of_two_items_with_the_same_words_the_one_that_is_named_there_is_acted_on(policy: Any) -> None:
+    """The other bank has other words under the imported id, so there both are one item, with the id of its words."""
+    choices = (policy.choice,)
+    with Bank.create("memory:", policies=choices) as mine, Bank.create("memory:", policies=choices) as other:
+        item = imported(mine, "ports")
+        named = make_id(item.title, item.content)
+        mine.remember(item.title, item.content, src="success")
+        assert active(mine.state()).keys() == ({"m1", named} if isinstance(policy, Append) else {"m1"})
+        imported(other, "locks")
+        assert other.absorb(mine).renamed_items == {"m1": named}
+        other.retract(named, because="untidy")
+        assert mine.absorb(other).refused == 0
+        assert active(mine.state()).keys() - {make_id("About locks", "Words of locks.")} == (
+            {"m1"} if isinstance(policy, Append) else set()
+        )
+        made = other.absorb(mine)
+        assert (made.brought, made.refused) == (0, 0)
 
 
 def test_the_same_file_imported_into_both_banks_is_one_item(mine: Bank) -> None:

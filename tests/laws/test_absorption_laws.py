@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import permutations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -86,6 +87,43 @@ def test_a_copy_that_did_nothing_adds_nothing_whatever_happened_here(before: lis
         head = mine.bank.head()
         made = mine.bank.absorb(fork.bank)
         assert (made.brought, made.refused, mine.bank.head()) == (0, 0, head)
+
+
+ROUNDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), lives(PEOPLE)), min_size=2, max_size=5)
+
+
+@pytest.mark.slow
+@lawful
+@given(ROUNDS, st.integers(2, 3), st.booleans())
+def test_banks_that_go_on_and_absorb_each_other_in_turn_hold_the_same_in_the_end(
+    rounds: list[tuple[int, int, list[Op]]], count: int, begun: bool
+) -> None:
+    """Nothing is lost or refused, also where runs and items have other names in each bank (`begun`: runs, too)."""
+    banks = [Life() for _ in range(count)]
+    for life in banks if begun else ():
+        life.bank.append([RunStarted(run=run) for run in RUNS])
+
+    def absorbed(into: Life, other: Life) -> int:
+        made = into.bank.absorb(other.bank)
+        assert made.refused == 0
+        return made.brought
+
+    for one, other, ops in rounds:
+        lived(ops, banks[one % count])
+        lived([], banks[other % count])
+        if one % count != other % count:
+            absorbed(banks[one % count], banks[other % count])
+    for life in banks:
+        lived([], life)
+    for _ in range(2):
+        for into, other in permutations(banks, 2):
+            absorbed(into, other)
+    assert [absorbed(into, other) for into, other in permutations(banks, 2)] == [0] * count * (count - 1)
+    assert len({frozenset(event.id for event in life.log if not stays(event)) for life in banks}) == 1
+    for life in banks:
+        found = {row[0]: row[1] for row in rows(canonical(life.log))}
+        states = {id: entry.state for id, entry in life.bank.state().items.items() if entry.state != "unsupported"}
+        assert states == found and life.bank.verify(decisions=True).canonical.canonical
 
 
 def appending(ops: list[Op]) -> Bank:
