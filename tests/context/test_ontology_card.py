@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 import pytest
+from msgspec.structs import replace
 
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.ontology.prefixes import Prefixes
