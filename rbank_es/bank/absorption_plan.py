@@ -32,7 +32,7 @@ from rbank_es.events.json_input import check_identity
 from rbank_es.events.vector_text import text_digest, text_of_item
 from rbank_es.log import EventLog
 from rbank_es.log.groups import system_clock, utc_text
-from rbank_es.log.readings import SoughtWords
+from rbank_es.log.sought_words import SoughtWords
 
 Reached = Callable[[int], None]
 """Called with a position of the other log that was reached."""

@@ -426,7 +426,7 @@ class Bank(BankActs, BankBranches, BankInquiry):
     ) -> Erasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
-        The words are found in any form: as `rbank_es.log.readings` reads them. A text that is also the whole of a text
+        Words are found in any form, as `rbank_es.log.sought_words` reads them. A text that is also the whole of a text
         of another run stays there, and so does a tag that other items have. Ids, numbers, times and lengths stay; heads
         noted before still verify. Read models are rebuilt, then all files are searched again: see `residue`.
         Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist.

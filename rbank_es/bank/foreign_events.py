@@ -41,7 +41,7 @@ from rbank_es.events import (
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import NO_WORDS, ItemText, make_id
 from rbank_es.log.groups import has_plain_texts
-from rbank_es.log.readings import SoughtWords
+from rbank_es.log.sought_words import SoughtWords
 
 _STAYING = (BankCreated, PolicySet, BankForked, BankAbsorbed, ContentErased, MemoriesConsolidated, CorrectionCompleted)
 _ERASED = Erased("0" * 64)

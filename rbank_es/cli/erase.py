@@ -121,7 +121,7 @@ def print_places(found: Erasure) -> None:
 
 
 def _why(place: Place) -> str:
-    from rbank_es.log.readings import PLAIN
+    from rbank_es.log.sought_words import PLAIN
 
     if place.named:
         return "named"

@@ -152,7 +152,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 class Place(msgspec.Struct, frozen=True):
     """The place of a text: an event's position and a path in it. `run` is the run that the event belongs to.
 
-    A text that was not `named` holds words of a named one, in a `form` of `rbank_es.log.readings`.
+    A text that was not `named` holds words of a named one, in a `form` of `rbank_es.log.sought_words`.
     """
 
     seq: int

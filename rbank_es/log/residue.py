@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.log.protocol import Residue, Searched
-from rbank_es.log.readings import SoughtWords
+from rbank_es.log.sought_words import SoughtWords
 from rbank_es.system.files import opened
 
 _SQLITE = b"SQLite format 3\0"

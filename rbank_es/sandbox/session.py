@@ -21,7 +21,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.conversation import (
+from rbank_es.sandbox.deno import Deno, ready_runtime
+from rbank_es.sandbox.guest_protocol import (
     FORGED_MESSAGE,
     Answer,
     Conversation,
@@ -30,7 +31,6 @@ from rbank_es.sandbox.conversation import (
     decode_outcome,
     no_tools,
 )
-from rbank_es.sandbox.deno import Deno, ready_runtime
 from rbank_es.sandbox.process import Channel, SandboxProcess, confine
 from rbank_es.sandbox.step_outcome import LossCode, Outcome
 

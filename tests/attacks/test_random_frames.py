@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rbank_es.sandbox import conversation
-from rbank_es.sandbox.conversation import (
+from rbank_es.sandbox import guest_protocol
+from rbank_es.sandbox.guest_protocol import (
     CallFrame,
     ForgedFrame,
     Frame,
@@ -180,7 +180,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         kinds[type(frame).__name__] += 1
         return frame
 
-    monkeypatch.setattr(conversation, "decode_frame", decode)
+    monkeypatch.setattr(guest_protocol, "decode_frame", decode)
     return kinds
 
 

@@ -345,7 +345,7 @@ START = """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background
     from pathlib import Path
     from rbank_es.sandbox import deno, session
-    from rbank_es.sandbox.conversation import TimeLimits
+    from rbank_es.sandbox.guest_protocol import TimeLimits
     from rbank_es.sandbox.session import Session
     from tests.sandbox.fake_deno import fake
     runtime = deno.find() if {real} else fake(Path({place!r}))

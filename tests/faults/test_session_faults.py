@@ -19,7 +19,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import session as session_module
-from rbank_es.sandbox.conversation import Lost, TimeLimits
+from rbank_es.sandbox.guest_protocol import Lost, TimeLimits
 from rbank_es.sandbox.session import Session
 from tests.effort import one_in
 from tests.sandbox.fake_deno import fake

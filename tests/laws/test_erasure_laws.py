@@ -34,7 +34,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.exchange.exporters import FORMS, export_files
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.readings import SoughtWords
+from rbank_es.log.sought_words import SoughtWords
 from rbank_es.system.files import caches_of
 from rbank_es.testing import extraction
 from tests.effort import examples

@@ -17,7 +17,7 @@ import pytest
 
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.conversation import Lost, TimeLimits
+from rbank_es.sandbox.guest_protocol import Lost, TimeLimits
 from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS, SandboxSettings, Session, warm
 
 if TYPE_CHECKING:

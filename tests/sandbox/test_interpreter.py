@@ -539,9 +539,9 @@ def test_deno_is_told_to_use_its_cache_alone() -> None:
 def test_a_session_starts_without_a_network() -> None:
     """In a network namespace of its own where the system allows that."""
     script = (
-        "from rbank_es.sandbox import conversation, deno, session\n"
+        "from rbank_es.sandbox import deno, guest_protocol, session\n"
         "s = session.Session(deno.find())\n"
-        "print(s.run('40 + 2', {}, None, conversation.TimeLimits.alike(60)).value)\n"
+        "print(s.run('40 + 2', {}, None, guest_protocol.TimeLimits.alike(60)).value)\n"
         "s.end()"
     )
     alone = ["unshare", "--map-root-user", "--net"]

@@ -57,7 +57,7 @@ from rbank_es.log.system_calls import System, locked
 from rbank_es.system.files import BankCache, NotRegular, caches_of, opened, remove_temporary, temporary_folder
 
 if TYPE_CHECKING:
-    from rbank_es.log.readings import SoughtWords
+    from rbank_es.log.sought_words import SoughtWords
 
 
 class FileLog:

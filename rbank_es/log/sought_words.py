@@ -1,4 +1,4 @@
-"""The readings of a text: its bytes, and what they say once escapes are undone, level by level.
+"""Words that an erasure seeks, in every reading of a text: its bytes, and these with escapes undone, level by level.
 
 The escapes are those of strings in JSON, Python (`repr` of text, bytes and containers, `ascii`), JavaScript, SPARQL and
 Turtle; of HTML; and of URLs. A text holds some words if any reading of the text holds any reading of the words.
