@@ -82,9 +82,8 @@ def print_diff(found: Diff) -> None:
         echo_table(["run", "change"], [[run.run, _changes(run.changes)] for run in found.runs], flexible=["change"])
     if found.policies:
         echo_heading(f"policies: {len(found.policies):,}")
-        echo_table(
-            ["policy", "change"], [[change.what, _arrow(change)] for change in found.policies], flexible=["change"]
-        )
+        rows = [[change.what, _arrow(change)] for change in found.policies]
+        echo_table(["policy or setting", "change"], rows, flexible=["change"])
 
 
 def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:
@@ -117,4 +116,4 @@ def _arrow(change: Change) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "none" if value is None else str(value).removesuffix("()")
+    return "none" if value is None else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -65,7 +66,7 @@ def diff_states(before: State, after: State) -> Diff:
             if old[id_] != new[id_]
         ),
         runs=_runs(before, after),
-        policies=_changes(_policies(before), _policies(after)),
+        policies=tuple(_policies(before, after)),
     )
 
 
@@ -108,10 +109,19 @@ def _run(state: State, run: str) -> dict[str, Any]:
     return facts
 
 
-def _policies(state: State) -> dict[str, str]:
-    return {kind: _policy(choice) for kind, choice in state.policies.items()}
+def _policies(before: State, after: State) -> Iterator[Change]:
+    """Yield another policy by its kind; of the same policy, each setting that differs."""
+    for kind in dict.fromkeys([*before.policies, *after.policies]):
+        old, new = before.policies.get(kind), after.policies.get(kind)
+        if (label := _label(old)) != _label(new):
+            yield Change(kind, label, _label(new))
+        elif old is not None and new is not None:
+            yield from _changes(_settings(old), _settings(new))
 
 
-def _policy(choice: PolicyChoice) -> str:
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(choice.settings.items()))
-    return f"{choice.name}-{choice.version}({settings})"
+def _label(choice: PolicyChoice | None) -> str | None:
+    return None if choice is None else f"{choice.name}-{choice.version}"
+
+
+def _settings(choice: PolicyChoice) -> dict[str, Any]:
+    return {f"{choice.kind}.{name}": value for name, value in choice.settings.items()}

@@ -130,3 +130,19 @@ def test_diff_tells_what_changed(sample: Path) -> None:
     run("init", "other", cwd=sample)
     assert run("diff", "other", "sample", "--json", cwd=sample).json["added"]
     assert "Missing argument 'BANK@B'" in fails("diff", "sample@3", cwd=sample)
+
+
+def test_diff_names_the_setting_of_a_policy_that_differs_and_another_policy_by_its_name(sample: Path) -> None:
+    run("fork", "sample", "trial", cwd=sample)
+    changes = ("--set", "retrieval.k_success=2", "--set", "consolidation=append")
+    run("policy", "trial", *changes, cwd=sample)
+    found = run("diff", "sample", "trial", "--json", cwd=sample).json["policies"]
+    assert {each["what"]: (each["before"], each["after"]) for each in found} == {
+        "retrieval.k_success": (1, 2),
+        "consolidation": ("dedup-1", "append-1"),
+    }
+    said = run("diff", "sample", "trial", cwd=sample).out.splitlines()
+    assert [line.split() for line in said[-2:]] == [
+        ["retrieval.k_success", "1", "→", "2"],
+        ["consolidation", "dedup-1", "→", "append-1"],
+    ]
