@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es.bank.error_model import Doubt, JudgeRecord
-from rbank_es.bank.event_texts import text_of
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, minutes_to_check
 from rbank_es.events import JudgmentOverruled, RunJudged
+from rbank_es.events.event import text_of
 from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:

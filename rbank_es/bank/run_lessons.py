@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es.bank.bank import Bank
-from rbank_es.bank.event_texts import titled
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, MemoriesRead
+from rbank_es.events.event import titled
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View

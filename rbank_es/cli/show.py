@@ -9,7 +9,6 @@ import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.event_texts import text_of
 from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
 from rbank_es.bank.run_lessons import LearnedItem, given_to, learned_from
@@ -37,6 +36,7 @@ from rbank_es.cli.shared.stored_bank import show_stored, stored_bank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
+from rbank_es.events.event import text_of
 from rbank_es.events.visible_text import without_hidden
 from rbank_es.state.proportion import Share
 

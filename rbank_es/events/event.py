@@ -98,3 +98,21 @@ class Event(
 def type_of(event: Event | type[Event]) -> str:
     """Return the event's type as the log has it, such as `run_started`."""
     return str(event.__struct_config__.tag)
+
+
+ERASED = "[erased]"
+"""The mark that people see in the place of an erased text."""
+
+
+def text_of(value: Text | None) -> str:
+    """Return a text as far as its event holds it: the preview of a stored one, a mark for an erased one."""
+    if value is None:
+        return ""
+    if isinstance(value, Ref):
+        return value.prev + ("…" if value.sz > len(value.prev) else "")
+    return ERASED if isinstance(value, Erased) else value
+
+
+def titled(candidate: Candidate) -> str:
+    """Return the title of a candidate, as far as the event holds it."""
+    return candidate.title if isinstance(candidate, ItemText) else text_of(candidate)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rbank_es import events as ev
-from rbank_es.bank.event_texts import text_of, titled
 from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, safe_line
 from rbank_es.events.codec import facts_of, texts_of
+from rbank_es.events.event import text_of, titled
 
 NAMED = 3
 

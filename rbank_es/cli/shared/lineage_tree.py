@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rbank_es.bank.event_texts import ERASED
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.named_things import Moment
 from rbank_es.cli.shared.output import count, safe_line, styled, truncate
+from rbank_es.events.event import ERASED
 
 if TYPE_CHECKING:
     from rbank_es.bank.lineage_graph import Branch
