@@ -69,10 +69,11 @@ class PromptDifference(Struct, frozen=True, kw_only=True):
 class ModelNeeds(Struct, frozen=True, kw_only=True):
     """What only a model could tell, counted.
 
-    runs         that would be given another prompt, or find other items, and so might behave otherwise
+    runs         that would be given another prompt, find other items, or not read one that they read, and so might
+                 behave otherwise
     items        that would be there and were drawn from such runs
     extractions  runs from which another lesson would be drawn, because their verdict would be another one
-    judgments    of checks and models under another judging policy
+    judgments    of checks and models under another judging policy, or of a model that was shown what would be otherwise
     drawn        extractions from runs under another policy of extraction or selection
     proposals    candidates about which a policy would have asked a model
     """
@@ -86,7 +87,7 @@ class ModelNeeds(Struct, frozen=True, kw_only=True):
 
 
 class Unknowable(Struct, frozen=True, kw_only=True):
-    """What can't be told because texts were erased, or settings aren't recorded, counted."""
+    """What can't be told because texts were erased, or settings or searches aren't recorded, counted."""
 
     retrievals: int = 0
     prompts: int = 0

@@ -37,6 +37,7 @@ from rbank_es.events import (
     Erased,
     Event,
     MemoriesExtracted,
+    MemoriesRead,
     MemoriesRetrieved,
     Ref,
     RunJudged,
@@ -128,6 +129,7 @@ class _Comparison:
         self.searched = self.lost_retrievals = self.lost_prompts = self.judgments = self.drawn = 0
         self._unindexed: dict[str, None] | None = None
         self._differing, self._wordless = set[str](), set[str]()
+        self._given_otherwise: dict[str, int] = {}
         self._chosen: dict[str, dict[Polarity | None, tuple[MemoriesRetrieved, tuple[str, ...] | None]]] = {}
         self._tasks: dict[str, RunStarted] = {}
         self._policies: dict[int, tuple[object, RetrievalPolicy]] = {}
@@ -196,9 +198,12 @@ class _Comparison:
             self._tasks[event.run] = event
         elif isinstance(event, ContextBuilt):
             self._inject(event)
+        elif isinstance(event, MemoriesRead):
+            if not self._differing.isdisjoint(event.ids):
+                self._given_otherwise.setdefault(event.run, event.seq)
         elif isinstance(event, RunJudged):
             judges = event.purpose == "learning" and event.kind in ("check", "lm")
-            self.judgments += judges and self._is_other("judging")
+            self.judgments += judges and (self._is_other("judging") or not self._differing.isdisjoint(event.precedents))
         elif isinstance(event, MemoriesExtracted):
             other = self._is_other("extraction") or (origin_of(event) == "rollouts" and self._is_other("selection"))
             self.drawn += other and origin_of(event) in ("run", "rollouts")
@@ -277,9 +282,14 @@ class _Comparison:
         layer = next(((number, use) for number, use in enumerate(event.layers) if use.layer == "L2"), None)
         chosen = self._chosen.pop(event.run, {})
         started = self._tasks.pop(event.run, None)
+        recorded = [id for retrieved, _ in chosen.values() for id in (hit.id for hit in retrieved.hits)]
+        if not self._differing.isdisjoint(set(event.items).difference(recorded)):
+            # By a search that is not recorded: what it would have found instead, nobody can tell.
+            self._given_otherwise.setdefault(event.run, event.seq)
+            self.lost_prompts += 1
+            return
         if layer is None:
             return
-        recorded = [id for retrieved, _ in chosen.values() for id in (hit.id for hit in retrieved.hits)]
         some = next((retrieved for retrieved, _ in chosen.values()), None)
         query: Text = some.query if some is not None else started.task if started is not None else ""
         found = self._procedures(chosen, some, started, query)
@@ -374,7 +384,7 @@ class _Comparison:
         )
 
     def _needs(self, before: State, after: State) -> ModelNeeds:
-        since: dict[str, int] = {}
+        since = dict(self._given_otherwise)
         given = [(each.run, each.seq) for each in self.retrievals] + [(each.run, each.seq) for each in self.prompts]
         for run, seq in given:
             if run is not None:

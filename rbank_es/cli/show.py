@@ -55,6 +55,9 @@ WORDS = {
 }
 """Labels of columns whose names are not plain."""
 
+_BANK_CHARS = 12
+"""Characters of a bank's id that are shown: as many as an item's id has."""
+
 
 @command(
     "show",
@@ -252,14 +255,24 @@ def _readable(values: dict[str, Any]) -> dict[str, Any]:
     return {WORDS.get(name, name).replace("_", " "): value for name, value in values.items()}
 
 
-def _print_timeline(title: str, events: Iterable[Event], *, with_run: bool) -> None:
+def _print_timeline(title: str, events: Sequence[Event], *, with_run: bool) -> None:
     echo_heading(title)
     rows: list[list[Cell]] = []
+    banks = _banks_of(events)
     for event in events:
         run = [getattr(event, "run", None)] if with_run else []
-        rows.append([event.seq, format_time(event.occurred_at or event.at), type_of(event), *run, summary(event)])
-    headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), "summary"]
+        when = format_time(event.occurred_at or event.at)
+        rows.append([event.seq, when, type_of(event), *run, *banks.get(event.seq, ()), summary(event)])
+    headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), *(["bank"] if banks else []), "summary"]
     echo_table(headers, rows, flexible=["summary", "run"] if with_run else ["summary"])
+
+
+def _banks_of(events: Iterable[Event]) -> dict[int, list[Cell]]:
+    """Return a cell for each event: the bank that recorded it first; nothing where all were recorded first here."""
+    origins = {event.seq: event.origin for event in events}
+    if not any(origins.values()):
+        return {}
+    return {seq: [origin[:_BANK_CHARS] if origin else "this one"] for seq, origin in origins.items()}
 
 
 # ---------------------------------------------------------------- a run
@@ -361,10 +374,12 @@ def print_judgments(judged: Sequence[RankedJudgment]) -> None:
     """Print all judgments of a run, in order, each with its authority and whether it stands."""
     echo_heading("verdicts")
     rows: list[list[Cell]] = []
+    banks = _banks_of(event for event, _, _ in judged)
     for event, rank, stands in judged:
         by, why = f"{event.judge}-{event.judge_version}", event.reason
         if isinstance(event, JudgmentOverruled):
             by, why = event.by, event.why or event.reason
-        rows.append([event.seq, event.purpose, event.verdict, by, AUTHORITIES[rank], stands, text_of(why)])
-    headers = ["seq", "purpose", "verdict", "judge", "authority", "stands", "reason"]
+        bank = banks.get(event.seq, ())
+        rows.append([event.seq, event.purpose, event.verdict, by, AUTHORITIES[rank], stands, *bank, text_of(why)])
+    headers = ["seq", "purpose", "verdict", "judge", "authority", "stands", *(["bank"] if banks else []), "reason"]
     echo_table(headers, rows, flexible=["reason", "judge"], none="not judged")

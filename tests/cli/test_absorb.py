@@ -49,6 +49,19 @@ def test_programs_get_every_number(place: Path) -> None:
     assert "recorded first in bank" in shown and made["bank"] in shown
 
 
+def test_show_names_the_bank_in_which_an_event_or_a_verdict_was_recorded_first(place: Path) -> None:
+    """Of what came in with another bank; what began here has no such column."""
+    ann = run("absorb", "notes", "ann", "--json", cwd=place).json["bank"][:12]
+    run("overrule", "notes", "misled", "--success", "--reason", "It was right.", cwd=place)
+    said = run("show", "notes", "misled", cwd=place).out
+    verdicts = said[said.index("verdicts") : said.index("given to it")].splitlines()
+    assert ["bank" in verdicts[1], ann in verdicts[2], "this one" in verdicts[3]] == [True, True, True]
+    assert all(ann in line for line in said[said.index("timeline") :].splitlines()[2:-1] if "run_" in line)
+    history = run("show", "notes", HEIGHT.id, cwd=place).out.partition("history")[2]
+    assert ann in history and "this one" in history  # that bank drew it, this one decided about it
+    assert "bank" not in run("show", "notes", "well", cwd=place).out
+
+
 def test_a_dry_run_records_nothing(place: Path) -> None:
     head = run("head", "notes", cwd=place).out.split()[1]
     assert "nothing was recorded" in run("absorb", "notes", "ann", "--dry-run", cwd=place).out

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.canonical import counts
 from rbank_es.bank.supposed_differences import WhatIf
-from rbank_es.events import DecisionUndone, Hit, MemoriesRetrieved, RunStarted
+from rbank_es.events import DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.policies import Append, Bounded, Never
 from rbank_es.projections.read_models import ReadModels
@@ -236,5 +237,19 @@ def test_lessons_of_a_run_that_would_have_found_other_items_are_counted_and_not_
         bank.append(judged("asks", "success"))
         learned(bank, LESSON, ("asks", "success"))
         needs = bank.what_if(verdicts={"wrong": "failure"}).needs
-        assert (needs.runs, needs.items) == (1, 1)
-        assert bank.what_if(verdicts={"wrong": "failure"}, without=[f"item:{LESSON.id}"]).needs.items == 0
+        # Two other runs were given the item by searches that aren't recorded.
+        assert (needs.runs, needs.items) == (3, 3)
+        assert bank.what_if(verdicts={"wrong": "failure"}, without=[f"item:{LESSON.id}"]).needs.items == 2
+
+
+def test_runs_and_judges_that_were_shown_an_item_by_no_recorded_search_are_counted_and_not_guessed() -> None:
+    """In their context, by a look at its id, or as a case: what they would have done without it, only a model knows."""
+    with Bank.create("memory:") as bank:
+        bank.append([*ran("first"), judged("first", "success")])
+        learned(bank, HEIGHT, ("first", "success"))
+        bank.append([*ran("given", HEIGHT.id), *ran("looks")])
+        bank.append(MemoriesRead(run="looks", ids=(HEIGHT.id,), how="get", chars=100))
+        bank.append([replace(judged("looks", "success"), precedents=(HEIGHT.id,)), *ran("neither")])
+        found = bank.what_if(verdicts={"first": "failure"})
+        assert (found.needs.runs, found.needs.judgments, found.unknowable.prompts) == (2, 1, 1)
+        assert not bank.what_if(without=["run:neither"]).needs.runs

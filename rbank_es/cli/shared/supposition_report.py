@@ -28,7 +28,9 @@ def print_what_if(found: WhatIf) -> None:
     _print_retrievals(found)
     _print_prompts(found.prompts)
     _print_counted("a model would have to say", _needs(found))
-    _print_counted("can't be told, because texts were erased or settings aren't recorded", _unknowable(found))
+    _print_counted(
+        "can't be told, because texts were erased, or settings or searches aren't recorded", _unknowable(found)
+    )
     _warn(found)
 
 
@@ -57,7 +59,7 @@ def _needs(found: WhatIf) -> list[tuple[str, int]]:
         ("runs that might behave otherwise", needs.runs),
         ("items drawn from such runs", needs.items),
         ("runs to extract from under another verdict", needs.extractions),
-        ("judgments under another policy", needs.judgments),
+        ("judgments that might be others", needs.judgments),
         ("extractions under another policy", needs.drawn),
         ("proposals for decisions", needs.proposals),
     ]
