@@ -20,8 +20,8 @@ from contextlib import closing
 from itertools import chain, groupby
 from typing import NamedTuple
 
+from rbank_es.policies.bit_slices import documents_of
 from rbank_es.policies.words import compound_parts
-from rbank_es.projections.bit_slices import documents_of
 from rbank_es.projections.tokenizer import Tokenizer
 
 _BLOCK = 4096
@@ -285,7 +285,7 @@ class _Writer:
 
 def _set_of(texts: Iterable[int], first: int) -> bytes:
     """Return the texts of a block as a set."""
-    return documents_of((text - first for text in texts), _BLOCK - 1).to_bytes(_SET_BYTES, "little")
+    return documents_of([text - first for text in texts], _BLOCK - 1).to_bytes(_SET_BYTES, "little")
 
 
 def counted_texts(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterator[CountedText]:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.projections.bit_slices import numbers_in
+from rbank_es.policies.bit_slices import numbers_in
 
 _COUNTED = 512
 """Bytes of a set whose bits are counted once: to find a text's place, those of one such part are counted again."""

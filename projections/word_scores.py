@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from math import ceil
 from typing import NamedTuple
 
+from rbank_es.policies.bit_slices import Documents, documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.bit_slices import Documents, documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.projections.posting_tables import CountedText, counts_of
 
 _SLACK = 1e-9

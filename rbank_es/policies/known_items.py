@@ -7,176 +7,17 @@ change is held in a layer above it, so a decision that is not recorded leaves no
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from heapq import merge
-from itertools import chain, compress
-from operator import eq
 
 from msgspec.structs import replace
 
 from rbank_es.events.items import JUDGE_SOURCES, Item
-from rbank_es.policies.words import words_of
+from rbank_es.policies.rare_words import Peer, Place, RareWords
 from rbank_es.state import ItemState, State
-from rbank_es.state.bank_state import Order
-
-_WORD_SETS_KEPT = 2_000
-"""Contents whose sets of words are kept in memory, at some 4 kB each: extractions are compared with them again."""
-
-Place = tuple[Order, str]
-"""The place of an item among others: the order of its birth, then its id."""
 
 _FEW = 16
 """Items that are all compared with: looking up which of so few may fit costs more."""
-
-_SKETCH_BITS = 512
-
-_SHARED = 3
-"""Rare words that similar contents share: with 2, so do ten times as many that aren't similar."""
-
-_SAMPLE = 4_000
-"""Items from which the frequency of words is estimated: more of them rank rare words no better."""
-
-_SCANS = 3
-"""Scans of all items before they are indexed: a scan takes a tenth of the time, and most extractions need no more."""
-
-_GROWTH = 8
-"""Words are ranked again when there are so many times as many items: all rankings together cost 1.15 times the last."""
-
-
-@lru_cache(maxsize=_WORD_SETS_KEPT)
-def distinct_words(content: str) -> frozenset[str]:
-    """Return the set of the words of a text."""
-    # Cached, because the same items are compared with at each extraction, and items never change.
-    return frozenset(words_of(content))
-
-
-class Peer:
-    """A live item to compare with, prepared once."""
-
-    __slots__ = ("item", "order", "live")
-
-    def __init__(self, item: Item, order: Place) -> None:
-        self.item, self.order = item, order
-        self.live = True
-
-    @property
-    def title_chars(self) -> int:
-        """The length of the title as it is compared."""
-        return len(self.item.title.lower())
-
-    @property
-    def words(self) -> frozenset[str]:
-        """The distinct words of the content."""
-        return distinct_words(self.item.content)
-
-
-class _Ranks(dict[str, int]):
-    """Words by rank, the rarest first. A word that comes later is rarer than all before, and keeps its rank."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = rank = -len(self) - 1
-        return rank
-
-
-class RareWords:
-    """Items by the rarest of their words, so that those with similar contents are found without comparing all.
-
-    Two contents that are similar enough have at least `needed` words in common, by the size of either. So the three
-    rarest of the common words are among the `size - needed + 3` rarest of each (prefix filtering; Chaudhuri, Ganti,
-    Kaushik: A primitive operator for similarity joins in data cleaning, 2006). Any order of words will do that doesn't
-    change; by frequency, few items share three such words.
-
-    The first few times the words themselves are looked for in all contents, without an index.
-    """
-
-    def __init__(self, content_min: tuple[int, int]) -> None:
-        self._content_min = content_min
-        self._holding: defaultdict[str, list[int]] = defaultdict(list)
-        self._ranks = _Ranks()
-        self._done = self._ranked = self._scanned = 0
-        self._sketches: dict[int, int] = {}
-
-    def near(self, peers: list[Peer], words: frozenset[str]) -> Iterator[int]:
-        """Yield the indexes of the items whose contents may be similar enough to these words."""
-        # Sets of words that differ in n words differ in n bits of their sketches at most, which is quickly counted.
-        numerator, denominator = self._content_min
-        apart, sketch = len(words) * (denominator - numerator) // numerator, None
-        for number in self._sharing(peers, words):
-            # Not earlier, because most words share too few with any item.
-            sketch = _sketch(words) if sketch is None else sketch
-            known = self._sketches.get(number)
-            if known is None:
-                known = self._sketches[number] = _sketch(peers[number].words)
-            if (known ^ sketch).bit_count() <= apart:
-                yield number
-
-    def _sharing(self, peers: list[Peer], words: frozenset[str]) -> Iterable[int]:
-        missing = len(peers) - self._done
-        found: list[int] = []
-        if missing <= _FEW or self._scanned >= _SCANS * missing:
-            self.index(peers)
-        else:
-            self._scanned += missing
-            found = self._scan(peers, words)
-        # Sorting merges the lists, which are in order, in two thirds of the time of sets.
-        rarest = self._rarest(words) if self._done else ()
-        numbers = sorted(chain.from_iterable(self._holding.get(word, ()) for word in rarest))
-        shared = min(max(self._needed(words), 1), _SHARED)
-        return chain(found, set(compress(numbers, map(eq, numbers, numbers[shared - 1 :]))))
-
-    def _scan(self, peers: list[Peer], words: frozenset[str]) -> list[int]:
-        """Return those that aren't indexed and hold enough of some words, be it as parts of longer words."""
-        missing = ((number, peers[number].item.content) for number in range(self._done, len(peers)))
-        if not words:
-            return [number for number, content in missing if not words_of(content)]
-        needed = self._needed(words)
-        shared = min(needed, 2)
-        # Any words of so many will do. The longest, because they are rare.
-        some = sorted(words, key=len, reverse=True)[: len(words) - needed + shared]
-        found = []
-        for number, content in missing:
-            text = content.lower() if content.isascii() else " ".join(words_of(content))
-            left = shared
-            for word in some:
-                if word in text:
-                    left -= 1
-                    if not left:
-                        found.append(number)
-                        break
-        return found
-
-    def index(self, peers: list[Peer]) -> None:
-        """Index the items that aren't yet; worth it at once where more than a few are looked for."""
-        self._scanned = 0
-        if len(peers) >= _GROWTH * self._ranked:
-            self._rank(peers)
-        missing = peers[self._done :]
-        # Many would only drive the words in use out of the cache of `Peer.words`; few are in it, as candidates were.
-        few = len(missing) <= _WORD_SETS_KEPT // 2
-        for number, peer in enumerate(missing, self._done):
-            for word in self._rarest(peer.words if few else frozenset(words_of(peer.item.content))):
-                self._holding[word].append(number)
-        self._done = len(peers)
-
-    def _rank(self, peers: list[Peer]) -> None:
-        counted = Counter[str]()
-        for peer in peers[:: len(peers) // _SAMPLE + 1]:
-            counted.update(peer.words)
-        common = sorted(counted, key=lambda word: (counted[word], word))
-        self._ranks = _Ranks({word: rank for rank, word in enumerate(common)})
-        self._holding.clear()
-        self._done, self._ranked = 0, len(peers)
-
-    def _rarest(self, words: frozenset[str]) -> Sequence[str]:
-        if not words:  # two contents without a word are alike
-            return ("",)
-        return sorted(words, key=self._ranks.__getitem__)[: len(words) - self._needed(words) + _SHARED]
-
-    def _needed(self, words: frozenset[str]) -> int:
-        numerator, denominator = self._content_min
-        return -(-numerator * len(words) // denominator)
 
 
 class Peers:
@@ -242,16 +83,9 @@ class Peers:
             return iter(self._all)
         rare = self._rare.get(content_min)
         if rare is None:
-            rare = self._rare[content_min] = RareWords(content_min)
+            below = None if self._below is None else self._below._rare.get(content_min)
+            rare = self._rare[content_min] = RareWords(content_min, below)
         return (self._all[number] for number in rare.near(self._all, words))
-
-
-def _sketch(words: Iterable[str]) -> int:
-    """Return a number with a bit for each word."""
-    sketch = 0
-    for word in words:
-        sketch |= 1 << hash(word) % _SKETCH_BITS
-    return sketch
 
 
 def _order(peer: Peer) -> Place:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rbank_es.policies.bit_slices import documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.bit_slices import documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.projections.posting_tables import CountedText
 from rbank_es.projections.word_scores import WordScores
 from tests.effort import examples
@@ -30,7 +30,7 @@ def test_sums_in_slices_are_those_of_each_document(addends: list[tuple[int, int]
     last = sorted(sums.values(), reverse=True)[:count][-1]
     assert [*numbers_in(highest(slices, count))] == [number for number in sums if sums[number] >= max(1, last)]
     for documents, _ in addends:
-        assert documents_of(numbers_in(documents), 69) == documents
+        assert documents_of([*numbers_in(documents)], 69) == documents
 
 
 @pytest.mark.parametrize("formula", [Formula(idf="sqlite"), Formula(k1=0.8, b=1.0, columns=(3.0, 2.0, 0.5, 1.0))])

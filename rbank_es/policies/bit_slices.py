@@ -7,7 +7,7 @@ with variant indexes, 1997).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import zip_longest
 from operator import or_
@@ -15,13 +15,39 @@ from operator import or_
 Documents = int
 """A set of documents: bit d is set where document d is in it."""
 
+_FEW = 32
+"""Documents that are put into a set one by one: a table of bits takes as long for any number."""
 
-def documents_of(numbers: Iterable[int], last: int) -> Documents:
+
+def documents_of(numbers: Collection[int], last: int) -> Documents:
     """Return the set of documents with these numbers, none of which is above `last`."""
+    if len(numbers) <= _FEW:
+        return reduce(or_, (1 << number for number in numbers), 0)
     bits = bytearray(last // 8 + 1)
     for number in numbers:
         bits[number >> 3] |= 1 << (number & 7)
     return int.from_bytes(bits, "little")
+
+
+def each_in(documents: Documents) -> Iterator[int]:
+    """Yield the numbers of the documents in a set, in order: quicker than `numbers_in` where these are few."""
+    number = -1
+    while documents:
+        further = (documents & -documents).bit_length()
+        number += further
+        yield number
+        documents >>= further
+
+
+def in_several(sets: Iterable[Documents], counted: Sequence[Documents]) -> Documents:
+    """Return the documents that are in so many sets as `counted` has elements: those that are in one already, in two
+    and so on."""
+    reached = list(counted)
+    for documents in sets:
+        for more in reversed(range(1, len(reached))):
+            reached[more] |= reached[more - 1] & documents
+        reached[0] |= documents
+    return reached[-1]
 
 
 def numbers_in(documents: Documents) -> Iterator[int]:
