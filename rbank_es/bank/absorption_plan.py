@@ -151,8 +151,12 @@ class _Names(NamedTuple):
 
 
 def _names(held: _Held, other: EventLog, upto: int) -> _Names:
-    """Return the names here of the other bank's runs and items that are taken by others, or were when they came in."""
-    runs, items, alike = dict[str, str](), dict[str, str](), dict[str, str]()
+    """Return the names here of the other bank's runs and items that are taken by others, or were when they came in.
+
+    An item that has its name here too keeps it; else it goes by that under which a candidate of it came in.
+    """
+    runs, alike = dict[str, str](), dict[str, str]()
+    new, same, came, born = (dict[str, str]() for _ in range(4))
     for event in other.read(upto=upto, types=_NAMING, resolve=("memories_extracted",)):
         if isinstance(event, RunStarted):
             runs.setdefault(event.run, _run_name(held, event))
@@ -160,13 +164,13 @@ def _names(held: _Held, other: EventLog, upto: int) -> _Names:
             known = held.heads.get(event.id, ())
             for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
                 if index >= len(known):
-                    items.setdefault(head.id, _new_name(held, head.id, content_id(words)))
-                elif known[index] == head.id and head.id in held.born:
-                    items[head.id] = head.id
-                elif known[index] != head.id and _is_same(held, head.id, content_id(words), known[index]):
-                    items.setdefault(head.id, known[index])
+                    new.setdefault(head.id, _new_name(held, head.id, content_id(words)))
+                elif known[index] == head.id:
+                    (born if head.id in held.born else same)[head.id] = head.id
+                elif _is_same(held, head.id, content_id(words), known[index]):
+                    came.setdefault(head.id, known[index])
                     _unite(alike, head.id, known[index])
-    brought = Renaming(_changed(runs), _changed(items))
+    brought = Renaming(_changed(runs), _changed(new | same | came | born))
     return _Names(brought, Renaming({}, {name: _root(alike, name) for name in alike}))
 
 

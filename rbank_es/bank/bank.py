@@ -29,7 +29,7 @@ from rbank_es.bank.acts import BankActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
 from rbank_es.bank.inquiry import BankInquiry
-from rbank_es.bank.locator import locate, resolve_point
+from rbank_es.bank.locator import locate, path_advice, resolve_point
 from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded, LogError, NotInBank
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item, truncate
@@ -128,9 +128,10 @@ class Bank(BankActs, BankBranches, BankInquiry):
         engine, locator, name = locate(place)
         try:
             return cls(engine.open(locator, **options), name)
-        except BankNotFound:
+        except BankNotFound as missing:
             if not create:
-                raise
+                advice = path_advice(place)
+                raise missing if advice is None else BankNotFound(missing.place, advice) from None
         try:
             return cls.create(place, **options)
         except BankExists as taken:

@@ -73,6 +73,12 @@ def locate(bank: str | Path) -> Located:
     return _in_directory(Path(os.environ.get("RBANK_HOME") or "logs") / bank)
 
 
+def path_advice(bank: str | Path) -> str | None:
+    """Return what to write where a bare name is that of something here, which only a path names; else None."""
+    bare = isinstance(bank, str) and _BARE.fullmatch(bank) is not None and Path(bank).exists()
+    return f"Make one with: rbank-es init {bank}; what is called {bank} in this directory is ./{bank}" if bare else None
+
+
 def _in_directory(path: Path) -> Located:
     # A path is marked as one, because it may look like a URL of another engine.
     return _located(ENGINE_OF_PATHS, str(path) if path.is_absolute() else f"./{path}")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es import limits
+from rbank_es import Bank, limits
 from rbank_es.bank.locator import locate, resolve_point, split_point
-from rbank_es.errors import BadBankName, BadPoint
+from rbank_es.errors import BadBankName, BadPoint, BankNotFound
 from rbank_es.events import RunFinished, RunStarted
 from rbank_es.log.file.bank_directory import directory_of
 from rbank_es.log.file.file_log import FileLog
@@ -198,6 +198,17 @@ class TestPlaces:
         """Neither side may be empty."""
         with pytest.raises(BadBankName):
             split_point(text)
+
+    def test_a_bare_name_of_something_here_is_answered_with_the_path_that_names_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A bank or a file beside the reader is taken for one at home easily."""
+        monkeypatch.chdir(tmp_path)
+        Bank.create("./notes").close()
+        for name, here in (("notes", True), ("others", False)):
+            with pytest.raises(BankNotFound) as caught:
+                Bank.open(name)
+            assert (f"./{name}" in str(caught.value)) == here and "rbank-es init" in str(caught.value)
 
     def test_directories(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A bare name is kept at home; a path is a path; a file URL is the path in it."""
