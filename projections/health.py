@@ -86,16 +86,24 @@ def record_moment(event: Event) -> tuple[Insert, ...]:
     return (moment, Insert("learning_judgments", (event.run, event.judge, event.verdict, event.seq)))
 
 
+# One row a run, made before it is joined: joined itself, the table is searched through all verdicts that a run ever
+# had, which took minutes where one run had 34,000.
+_LATEST = """
+latest AS MATERIALIZED (
+    SELECT run, verdict, overruled, judged_seq FROM verdicts WHERE purpose = 'learning' AND to_seq IS NULL
+)
+"""
+
 _JUDGED_USES = """
     SELECT u.from_seq AS seq, u.item, u.run, v.verdict = 'success' AS won
-    FROM counted_uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
-        AND v.verdict <> 'undecided'
+    FROM counted_uses u LEFT JOIN latest v ON v.run = u.run AND v.verdict <> 'undecided'
 """
 
 # One pass over all parts in order, with running sums, because joining the parts by position would look each moment up
 # in a list without an index. `last` and `before` belong to the latest use, and so to all rows up to the next.
 _HEALTH_OVER_TIME = f"""
-WITH judged AS ({_JUDGED_USES}),
+WITH {_LATEST.strip()},
+judged AS ({_JUDGED_USES}),
 rated AS (
     SELECT seq, row_number() OVER (ORDER BY seq, item, run) AS nth,
         avg(won) OVER (ORDER BY seq, item, run ROWS {WIN_RATE_USES - 1} PRECEDING) AS last,
@@ -165,7 +173,7 @@ named AS (
 held AS (
     SELECT n.item, n.text, n.kind, n.landings, n.run, coalesce(v.verdict <> 'undecided', 0) AS judged,
         sum(n.verdict = 'success') AS won, sum(n.verdict = 'failure') AS lost
-    FROM named n LEFT JOIN verdicts v ON v.run = n.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+    FROM named n LEFT JOIN latest v ON v.run = n.run
     WHERE v.run IS NULL OR v.verdict = n.verdict
     GROUP BY n.item, n.text, n.run
 ),
@@ -184,7 +192,8 @@ fragile AS (SELECT count(DISTINCT item) AS on_one_verdict FROM alone)
 """
 
 _BANK_HEALTH = f"""
-WITH aged AS (
+WITH {_LATEST.strip()},
+aged AS (
     SELECT won, row_number() OVER (ORDER BY seq DESC, item DESC, run DESC) AS nth FROM ({_JUDGED_USES})
 ),
 won AS (
@@ -213,12 +222,11 @@ spread AS (
     FROM ranked
 ),
 standing AS (
-    SELECT count(*) AS judged, total(verdict = 'undecided') AS undecided
-    FROM verdicts WHERE purpose = 'learning' AND to_seq IS NULL
+    SELECT count(*) AS judged, total(verdict = 'undecided') AS undecided FROM latest
 ),
 corrected AS (
     SELECT count(DISTINCT j.run) AS overruled FROM learning_judgments j
-    JOIN verdicts v ON v.run = j.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+    JOIN latest v ON v.run = j.run
     WHERE v.overruled AND j.verdict <> v.verdict AND j.from_seq < v.judged_seq
 ),
 opinions AS (

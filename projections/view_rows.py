@@ -178,6 +178,8 @@ class ViewRows:
             shown = keys[:limit]
             (total,) = connection.execute(paged.count(conditions), given).fetchone()
             rows = self._listed(connection, paged, shown)
+        # SQLite's JSON ends a text at U+0000, so a row with such a key isn't among those listed.
+        rows |= {key: row for key in shown if "\0" in key for row in self.rows(view, **{paged.key: key})}
         return RowPage([rows[key] for key in shown], total, shown[-1] if len(shown) < len(keys) else None)
 
     def _with_keys(

@@ -185,7 +185,7 @@ class ErrorModel(Struct, frozen=True, kw_only=True):
 
     def _others_in_family(self, given: Opinion, others: Iterable[Opinion]) -> FamilyChecks | None:
         found = self.families.get((given.by, given.family or ""))
-        above = _above(given, others)
+        above = _checking(given, max(others, key=_weight, default=None))
         if found is None or above is None:
             return found
         rest, wrong = found.checked - 1, found.wrong - (above.verdict != given.verdict)
@@ -234,8 +234,9 @@ def fitted(opinions: Mapping[str, Mapping[Judge, Opinion]]) -> ErrorModel:
     cases: defaultdict[tuple[Judge, VerdictValue], list[_Case]] = defaultdict(list)
     checked, wrong = Counter[tuple[Judge, str]](), Counter[tuple[Judge, str]]()
     for of_run in opinions.values():
+        best = max(of_run.values(), key=_weight, default=None)
         for each in of_run.values():
-            above = _above(each, of_run.values())
+            above = _checking(each, best)
             cases[each.by, each.verdict].append((each, above))
             if above is not None and each.family is not None:
                 checked[each.by, each.family] += 1
@@ -287,10 +288,14 @@ def _record(cases: list[_Case], leniency: float = 0.0) -> JudgeRecord:
     )
 
 
-def _above(given: Opinion, others: Iterable[Opinion]) -> Opinion | None:
-    """Return the verdict of the highest authority, of equals the latest, if that authority is above a verdict's own."""
-    best = max(others, key=lambda each: (_authority(each), each.seq), default=given)
-    return best if _authority(best) > _authority(given) else None
+def _weight(opinion: Opinion) -> tuple[int, int]:
+    """Return the place of a verdict among those on its run: the highest authority comes first, of equals the latest."""
+    return _authority(opinion), opinion.seq
+
+
+def _checking(given: Opinion, best: Opinion | None) -> Opinion | None:
+    """Return the best verdict on a run, if its authority is above that of the one given."""
+    return best if best is not None and _authority(best) > _authority(given) else None
 
 
 def _authority(opinion: Opinion) -> int:

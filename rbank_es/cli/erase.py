@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,6 +58,7 @@ def erase(
     if sum(value is not None for value in named.values()) != 1:
         raise click.UsageError("name exactly one thing to erase: --event, --item, --run or --text.")
     with open_whole(bank) as opened:
+        folder = _experiment(opened)
         # Search first in any case, because people must see the places before they confirm.
         try:
             found = opened.erase(**named, reason=reason, dry_run=True)
@@ -65,12 +67,13 @@ def erase(
             raise
         if not as_json:
             print_places(found)
+            _print_experiment(folder)
         if dry_run or not (found.places or found.texts or found.remains):
-            _finish(opened.name, found, as_json)
+            _finish(opened.name, found, as_json, folder)
             return
         _confirm(yes, as_json)
         done = opened.erase(**named, reason=reason)
-        _finish(opened.name, done, as_json)
+        _finish(opened.name, done, as_json, folder)
         if done.residue is not None and done.residue.found:
             click.get_current_context().exit(CheckFailed.exit_code)
 
@@ -155,6 +158,24 @@ def _print_relatives(found: Erasure) -> None:
         echo(f"may still hold it: a bank that is not known here, and that shares {shared} with such texts on this disk")
 
 
+def _experiment(bank: Bank) -> str | None:
+    """Return the folder of the experiment that a bank is a part of, if it is."""
+    if bank.place.startswith("memory:"):
+        return None
+    from rbank_es.experiments.trial_place import experiment_of
+
+    folder = experiment_of(Path(bank.place))
+    return None if folder is None else str(folder)
+
+
+def _print_experiment(folder: str | None) -> None:
+    if folder is not None:
+        echo(
+            f"may still hold it: the experiment in {safe_line(folder)}: its suite, its other banks, results and pages; "
+            "erase in those banks too, and make its report again"
+        )
+
+
 def _confirm(yes: bool, as_json: bool) -> None:
     if yes:
         return
@@ -176,13 +197,14 @@ def _print_residue(residue: Residue) -> None:
         echo("ids and names are never erased; if another process wrote the words meanwhile, erase again")
 
 
-def _finish(bank: str, found: Erasure, as_json: bool) -> None:
+def _finish(bank: str, found: Erasure, as_json: bool, experiment: str | None) -> None:
     if as_json:
         facts: dict[str, Any] = msgspec.to_builtins(found)
         appended = found.appended
         echo_json(
             {"bank": bank}
             | facts
+            | {"experiment": experiment}
             | {"appended": {"first": appended.first, "last": appended.last} if appended else None}
         )
         return

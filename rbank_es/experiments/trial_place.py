@@ -70,6 +70,12 @@ def base_place(folder: Path) -> Path:
     return folder / BANKS / BASE
 
 
+def experiment_of(bank: Path) -> Path | None:
+    """Return the folder of the experiment in which a bank lies, by its place alone; None for any other bank."""
+    inside = (place.parent for place in bank.absolute().parents[:2] if place.name in (BANKS, CUT))
+    return next((folder for folder in inside if kind_of(folder / DEFINITION) == "a file"), None)
+
+
 def require_own_places(folder: Path, trials: Iterable[Trial]) -> None:
     """Raise `BadInput` where a link or a file is in the place of a folder that an experiment writes into."""
     directory(folder / BANKS, base_place(folder))

@@ -37,7 +37,10 @@ ANY: Final = Expected.ANY
 EMPTY: Final = Expected.EMPTY
 
 
-NOT_REACHED: Final = "backups, forks, exports, other users' caches, freed disk blocks, open files"
+NOT_REACHED: Final = (
+    "backups, forks, what was made of the bank (exports, pages, databases, guides, reports), "
+    "other users' caches, freed disk blocks, open files"
+)
 """Where erasure can't search."""
 
 

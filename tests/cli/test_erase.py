@@ -66,6 +66,25 @@ def test_erase_a_text_wherever_it_stands(place: Path) -> None:
     assert "8" in fails("erase", "notes", "--text", "-", "--yes", cwd=place, stdin="yes")
 
 
+def test_erase_in_a_bank_of_an_experiment_names_the_folder_around_it(place: Path) -> None:
+    """Suite, other banks, results and pages have the words too, and it reaches none of them."""
+    folder = place / "trials" / "E1"
+    for bank in ("banks/base", "banks/with/o0-r0", "cut/with/o0-r0-cut1", "elsewhere/with/o0-r0"):
+        run("init", f"./{folder.relative_to(place)}/{bank}", cwd=place)
+        run(
+            "append", str(folder / bank), "-", cwd=place, stdin=json.dumps({"type": "note_logged", "note": "[1, 2, 3]"})
+        )
+    erased = ("--event", "3", "--yes")
+    assert "the experiment in" not in run("erase", str(folder / "banks/base"), *erased, cwd=place).out
+    (folder / "experiment.toml").write_text("")
+    for bank in ("banks/with/o0-r0", "cut/with/o0-r0-cut1"):
+        assert f"the experiment in {folder}" in " ".join(
+            run("erase", str(folder / bank), *erased, cwd=place).out.split()
+        )
+    said = run("erase", str(folder / "elsewhere/with/o0-r0"), *erased, "--json", cwd=place).json
+    assert said["experiment"] is None and "pages" in said["not_reached"]
+
+
 def test_erase_needs_exactly_one_thing(place: Path) -> None:
     """None, or two, is a usage error."""
     assert "exactly one" in fails("erase", "notes", cwd=place)
