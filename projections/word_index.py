@@ -51,7 +51,7 @@ class WordIndex(ActiveWords[Postings]):
         self._weighted: dict[Formula, array[float]] = {}
         self._norms: dict[Formula, Any] = {}
         self._kept, self._version = 0, -1
-        self._recent: list[tuple[int, str, int, bytes]] | None = None
+        self._recent: list[tuple[int, str, int, array[int]]] | None = None
         self.refresh()
         self._documents = self._active.count(1)
         self._average = sum(compress(self._lengths, self._active)) / max(1, self._documents)
@@ -116,9 +116,10 @@ class WordIndex(ActiveWords[Postings]):
         if known is None:
             row = self._run.execute(_NUMBER, (term,)).fetchone()
             number = None if row is None else row[0]
-            known = self._read(term, number, parts=False)
+            own, among = self._recently(term)
+            known = self._read(number, own, parts=False)
             if parts:
-                known = _joined(known, self._read(term, number, parts=True))
+                known = _joined(known, self._read(number, among, parts=True))
             self._keep(key, known)
         return known
 
@@ -129,11 +130,11 @@ class WordIndex(ActiveWords[Postings]):
             self._kept = len(postings)
         self._known[key] = postings
 
-    def _read(self, term: str, number: int | None, *, parts: bool) -> Postings:
+    def _read(self, number: int | None, recent: list[tuple[int, int]], *, parts: bool) -> Postings:
         # No later text has ever been active.
         last = len(self._facts)
         marks, listed, codes = _NO_ROWS if number is None else posting_rows(self._run, number, last, parts=parts)
-        if recent := self._recently(term, parts):
+        if recent:
             numbers, new = zip(*recent, strict=True)
             # Widened only where it must be: a common term has many codes.
             wide = max(new) >= 1 << 16 and codes.typecode == "H"
@@ -142,17 +143,21 @@ class WordIndex(ActiveWords[Postings]):
         having = marked_among(listed, self._active) + (int.from_bytes(marks, "little") & self._active_set).bit_count()
         return Postings(marks, listed, codes, having)
 
-    def _recently(self, term: str, parts: bool) -> list[tuple[int, int]]:
-        """Return text and code of the postings of a term among the texts that are in no block yet."""
+    def _recently(self, term: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return text and code of the postings of a term among the texts that are in no block yet.
+
+        First of those that have it in columns, then of those that have it among parts of names alone.
+        """
         if self._recent is None:
-            self._recent = self._run.execute(_RECENT).fetchall()
+            rows = self._run.execute(_RECENT).fetchall()
+            self._recent = [(text, terms, own, numbers_of(codes)) for text, terms, own, codes in rows]
         # Sought in the lines, because splitting those of 127 texts takes as long as 80 terms.
-        line, found = f"\n{term}\n", []
+        line = f"\n{term}\n"
+        found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = [], []
         for text, terms, own, codes in self._recent:
             if line in terms:
                 place = terms.count("\n", 0, terms.index(line))
-                if (place >= own) == parts:
-                    found.append((text, numbers_of(codes)[place]))
+                found[place >= own].append((text, codes[place]))
         return found
 
 

@@ -120,7 +120,8 @@ def small_blocks(batch: int = 3) -> Iterator[None]:
 def by_numpy(always: bool) -> Iterator[None]:
     """Search by numpy, or by plain Python alone."""
     numbers = {"NUMPY_POSTINGS": 0, "PYTHON_POSTINGS": 0} if always else {"NUMPY_POSTINGS": 2**62}
-    with patch.multiple(limits, **numbers), patch("rbank_es.projections.word_kernel._FEW", 1):
+    few = (patch(f"rbank_es.projections.{module}.FEW", 1) for module in ("word_kernel", "word_arrays"))
+    with patch.multiple(limits, **numbers), next(few), next(few):
         yield
 
 
