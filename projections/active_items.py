@@ -65,6 +65,10 @@ class ActiveItems:
         self._tokenizer.close()
         self._connection.close()
 
+    def expect(self, texts: Iterable[str]) -> None:
+        """Learn the words of items and queries to come, for which the tokenizer would be asked one by one."""
+        self._tokenizer.learn(texts)
+
     def update(self, entries: Iterable[tuple[str, ItemState | None]]) -> None:
         """Take items as they are now; one that isn't active, or None, is dropped."""
         for id, entry in entries:

@@ -6,7 +6,8 @@ be needed to say more, that is counted. Nothing is written to the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.correction import verdict_on
+from rbank_es.bank.foreign_events import words_of
 from rbank_es.bank.supposed_differences import (
     HitsDifference,
     ModelNeeds,
@@ -63,6 +65,9 @@ PackItems = Callable[[Sequence[Item], int, str], str]
 
 _BY_WORDS = (Bm25V1, Bm25V2)
 """Policies that rank by words alone where no setting weighs outcomes; others may also by what uses have proven."""
+
+_EXPECTED = 1_000
+"""Events whose words are read at once, some time before they are searched for."""
 
 _VECTORS = frozenset({"words_embedded"})
 _READ = LIFE_TYPES | _VECTORS | {"memories_retrieved"}
@@ -147,23 +152,28 @@ class _Comparison:
         self._watch()
         self._take_vectors()
         events = self.log.read(after=self.since, upto=self.until, types=_READ, resolve=_RESOLVED)
-        for number, event in enumerate(events):
-            if progress is not None and number % 1000 == 0:
-                progress(event.seq, self.until)
-            was_otherwise = life.is_otherwise
-            if isinstance(event, WordsEmbedded):
-                self.index.vectors.take(event)
-                continue
-            if isinstance(event, MemoriesRetrieved):
-                if was_otherwise and not self.supposition.is_without(event):
-                    self._retrieve(event)
-                continue
-            life.take(event)
+        while batch := list(islice(events, _EXPECTED)):
+            if progress is not None:
+                progress(batch[0].seq, self.until)
             if life.is_otherwise:
-                self._watch()
-                self._look_at(event)
+                self.index.expect(text for event in batch for text in _searched_texts(event))
+            for event in batch:
+                self._take(event)
         life.end(self.until)
         self._watch()
+
+    def _take(self, event: Event) -> None:
+        """Go on with the next event of both lives."""
+        if isinstance(event, WordsEmbedded):
+            self.index.vectors.take(event)
+        elif isinstance(event, MemoriesRetrieved):
+            if self.life.is_otherwise and not self.supposition.is_without(event):
+                self._retrieve(event)
+        else:
+            self.life.take(event)
+            if self.life.is_otherwise:
+                self._watch()
+                self._look_at(event)
 
     def _take_vectors(self) -> None:
         """Take the vectors known when the supposition begins, or all of them where it brings another retrieval policy.
@@ -411,6 +421,15 @@ def _usual(policy: RetrievalPolicy, event: MemoriesRetrieved) -> int:
 
 def _given(policy: RetrievalPolicy, polarity: Polarity) -> int:
     return policy.k_success if polarity == "success" else policy.k_failure
+
+
+def _searched_texts(event: Event) -> Iterator[str]:
+    """Yield the texts of an event whose words a search reads: those of candidates, and a query."""
+    if isinstance(event, MemoriesExtracted):
+        for candidate in event.candidates:
+            yield from words_of(candidate)
+    elif isinstance(event, MemoriesRetrieved):
+        yield from words_of(event.query)
 
 
 def _searched(state: State, id: str) -> tuple[object, ...] | None:

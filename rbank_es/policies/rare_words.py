@@ -43,6 +43,9 @@ _SPARSE = 1024
 """The items of a word that fewer than one in so many have are kept as a list: a set takes 16 times as much memory. Of
 100,000 items of 40 words, the sets take 40 MB; of 11 words that are looked up, 1.6 are listed, for 90 items."""
 
+_LISTED = 8
+"""Items that any word may have in a list: to put each into a set by itself takes longer than to look them up."""
+
 Place = tuple[Order, str]
 """The place of an item among others: the order of its birth, then its id."""
 
@@ -110,7 +113,7 @@ class WordOrder:
 
 
 class _Holding:
-    """The items that have a word, by their indexes: a set, or a list while they are few."""
+    """The items that have a word, by their indexes: a set, and a list of the latest, or of all while they are few."""
 
     __slots__ = ("dense", "listed")
 
@@ -168,7 +171,9 @@ class RareWords:
         # Sorting merges the lists, which are in order. What is listed n times is as far from n equal ones.
         listed = sorted(chain.from_iterable(held.listed for held in holding))
         several = [listed, *(list(compress(listed, map(eq, listed, listed[more:]))) for more in range(1, shared))]
-        return in_several((held.dense for held in holding), [documents_of(some, self._done) for some in several])
+        return in_several(
+            (held.dense for held in holding if held.dense), [documents_of(some, self._done) for some in several]
+        )
 
     def _scan(self, peers: list[Peer], words: frozenset[str]) -> list[int]:
         """Return those that aren't indexed and hold enough of some words, be it as parts of longer words."""
@@ -201,15 +206,17 @@ class RareWords:
         missing = peers[self._done :]
         # Many would only drive the words in use out of what is kept; few are in it, as candidates were.
         few = len(missing) <= _WORD_SETS_KEPT // 2
-        grown = set[str]()
+        long = set[str]()
         for number, peer in enumerate(missing, self._done):
             words = peer.words if few else frozenset(words_of(peer.item.content))
             rarest = self._rarest(words, self._order.kept if few else self._order.sorted)
-            grown.update(rarest)
             for word in rarest:
-                self._holding[word].listed.append(number)
+                listed = self._holding[word].listed
+                listed.append(number)
+                if len(listed) >= _LISTED:
+                    long.add(word)
         self._done = len(peers)
-        for word in grown:
+        for word in long:
             self._holding[word].settle(self._done)
 
     def _rarest(self, words: frozenset[str], ordered: Callable[[frozenset[str]], list[str]]) -> Sequence[str]:

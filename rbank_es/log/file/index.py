@@ -303,10 +303,13 @@ class IdIndex:
     def find(self, key: bytes) -> int | None:
         """Return the position of the event whose id has these 16 bytes, if it is in the segment."""
         beginning = int.from_bytes(key[:8], "big")
-        for index in range(bisect_left(self._beginnings, beginning), self._count):
+        beginnings = self._beginnings
+        index = bisect_left(beginnings, beginning)
+        while index < self._count and beginnings[index] == beginning:
             record = self._record(index)
-            if record[:16] >= key:
-                return int.from_bytes(record[16:], "big") if record[:16] == key else None
+            if record[:16] == key:
+                return int.from_bytes(record[16:], "big")
+            index += 1
         return None
 
 
