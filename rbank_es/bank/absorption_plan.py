@@ -167,20 +167,19 @@ def _names(held: _Held, other: EventLog, upto: int) -> _Names:
                     new.setdefault(head.id, _new_name(held, head.id, content_id(words)))
                 elif known[index] == head.id:
                     (born if head.id in held.born else same)[head.id] = head.id
-                elif _is_same(held, head.id, content_id(words), known[index]):
+                elif _is_same(head.id, content_id(words), known[index]):
                     came.setdefault(head.id, known[index])
                     _unite(alike, head.id, known[index])
     brought = Renaming(_changed(runs), _changed(new | same | came | born))
     return _Names(brought, Renaming({}, {name: _root(alike, name) for name in alike}))
 
 
-def _is_same(held: _Held, there: str, content: str | None, here: str) -> bool:
+def _is_same(there: str, content: str | None, here: str) -> bool:
     """Return whether two ids of one candidate name the same item: only the id of its words takes the place of another.
 
-    `content` is the id of its words there. Where they are erased, those here count; where these are too, nothing speaks
-    against it.
+    `content` is the id of its words there. Where these were erased, nothing speaks against it.
     """
-    return (content or held.words.get(here, here)) in (here, there)
+    return content is None or content in (here, there)
 
 
 def _root(alike: Mapping[str, str], name: str) -> str:

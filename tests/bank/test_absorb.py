@@ -362,6 +362,21 @@ def test_of_two_items_with_the_same_words_the_one_that_is_named_there_is_acted_o
         assert (made.brought, made.refused) == (0, 0)
 
 
+def test_an_item_is_known_by_both_names_where_the_words_that_gave_it_one_were_erased(mine: Bank) -> None:
+    """Two candidates had its imported id here; the words of the first one gave it its name there."""
+    first = imported(mine, "ports")
+    imported(mine, "piers")
+    named = make_id(first.title, first.content)
+    with Bank.create("memory:") as other:
+        imported(other, "locks")
+        assert other.absorb(mine).renamed_items == {"m1": named}
+        mine.erase(event=[event.seq for event in mine.events(types={"memories_extracted"})][-2])
+        other.erase(event=[event.seq for event in other.events(types={"memories_extracted"})][-2])
+        other.retract(named, because="untidy")
+        assert mine.absorb(other).refused == 0
+        assert mine.state().items["m1"].state == "withdrawn"
+
+
 def test_the_same_file_imported_into_both_banks_is_one_item(mine: Bank) -> None:
     with Bank.create("memory:") as other:
         imported(mine, "ports")
