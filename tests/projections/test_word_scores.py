@@ -64,9 +64,10 @@ def every_score(formula: Formula, documents: dict[int, CountedText], query: list
     average = sum(each.length for each in documents.values()) / len(documents)
     found: dict[int, float] = {}
     for token in query:
+        rare = rarity(formula, documents, token)
         for number, text in documents.items():
             if token in text.own:
                 frequency = formula.columns[2] * text.own[token]
-                weight = rarity(formula, documents, token) * formula.saturated(frequency, text.length, average)
+                weight = rare * formula.saturated(frequency, text.length, average)
                 found[number] = found.get(number, 0.0) + weight
     return found
