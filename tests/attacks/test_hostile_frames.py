@@ -212,6 +212,16 @@ def test_arguments_without_end_cost_the_step(monkeypatch: pytest.MonkeyPatch, sa
     assert lost(sandbox, *(line(call_frame(number, packed=large)) for number in range(1, 99))) == "flood"
 
 
+def test_lines_that_are_no_messages_are_passed_over_up_to_a_number_and_cost_the_step_beyond(
+    monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox
+) -> None:
+    monkeypatch.setattr(limits, "SANDBOX_NOISE_LINES", 50)
+    reply = line(reply_frame(outcome(value="heard")))
+    ScriptedProcess.script = iter([b"noise\n" * 50 + reply])
+    assert sandbox.execute("pass") == "heard"
+    assert lost(sandbox, b"noise\n" * 51 + reply) == "flood"
+
+
 def test_calls_written_ahead_of_their_answers_do_not_outlast_the_step(sandbox: Sandbox, seen: list[Any]) -> None:
     """They are there before the host looks, so that it never has to wait, which is when a time limit is easily seen."""
     sandbox.settings = sandboxes.SandboxSettings(step_code_s=30, step_wall_s=0.2)

@@ -319,6 +319,19 @@ def test_precedents_keep_to_their_budget(bank: Bank) -> None:
     assert len(precedents_for(RUN, bank).cases) == limits.JUDGE_MEMORY_CHARS
 
 
+@pytest.mark.parametrize(("chars", "given"), [(3_000, 2), (3_001, 1)])
+def test_precedents_of_3000_characters_are_all_given_and_of_one_more_the_first(
+    bank: Bank, chars: int, given: int
+) -> None:
+    titles = "Which owls have a type", "Owls by type"
+    # Each has a line of its own: "- title: content".
+    words = chars - len("\n") - sum(len(f"- {title}: ") for title in titles) - len("owls")
+    add(bank, *(Item.make(title, text, "principle") for title, text in zip(titles, ("owls", "x" * words), strict=True)))
+    found = precedents_for(RUN, bank)
+    assert len(found.items) == given
+    assert (len(found.principles) == chars) == (given == 2)
+
+
 # ---------------------------------------------------------------- by a policy
 
 

@@ -154,6 +154,11 @@ def test_of_several_columns_those_count_that_make_most_rows_agree() -> None:
     assert kinds(given, table((A,), (A,), (B,))) == [("extra_columns", 1)]
 
 
+def test_of_columns_that_make_as_many_rows_agree_the_first_count() -> None:
+    comparison = compare_results(table((A, A, A), (B, B, B), names="xyz"), table((A, B), (B, A)))
+    assert comparison.differences[0] == ResultDifference(kind="extra_columns", count=1, examples=("?z",))
+
+
 def test_columns_match_by_their_rows_and_not_by_their_values_alone() -> None:
     """All three columns hold the same values; only the third agrees with the first row by row."""
     given = table((A, B, A), (B, C, B), (C, A, C))

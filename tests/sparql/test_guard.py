@@ -486,6 +486,24 @@ def test_more_tokens_than_a_parser_should_read_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "most", "said"),
+    [
+        (lambda n: "ASK { VALUES ?x {" + " 1" * (n - 7) + "} }", 5_000, "more than 5,000 names, words and marks"),
+        (lambda n: "SELECT * " + "{" * n + "}" * n, 100, "more than 100 deep"),
+        (lambda n: f"ASK {{ ?s ?p {'9' * n} }}", 1_000, "a number of 1,001 digits"),
+        (lambda n: f"SELECT * {{}} LIMIT 00{'9' * n}", 15, "at most 15 digits after LIMIT"),
+        (lambda n: "ASK {}".ljust(n, "#"), 20_000, "20,001 characters, more than 20,000"),
+    ],
+    ids=["tokens", "brackets", "digits", "digits of a limit", "characters"],
+)
+def test_a_query_at_its_limit_is_accepted_and_one_beyond_refused(
+    query: Callable[[int], str], most: int, said: str
+) -> None:
+    assert checked(query(most))
+    assert said in str(refusal(query(most + 1)))
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "SELECT * { ?s ex:p LONG }",

@@ -38,7 +38,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Item
-from rbank_es.state import RELEVANT, RESOLVED, State, active, evolve, fold, usage, wins
+from rbank_es.state import RELEVANT, RESOLVED, LiveState, State, active, evolve, fold, usage, wins
 from tests.strategies import extraction_id, stamped
 
 OWL = Item.make("Owls see", "Look at night.", id="owl", desc="On owls.", tags=("birds",))
@@ -480,3 +480,14 @@ def test_evolving_leaves_the_earlier_state_alone() -> None:
     after = evolve(evolve(before, use), step)
     assert (len(before.uses["owl"]), before.runs["r1"].iterations) == (1, 1)
     assert (len(after.uses["owl"]), after.runs["r1"].iterations) == (2, 2)
+
+
+def test_a_live_state_copies_what_it_begins_with_only_if_asked_and_leaves_it_as_it_is() -> None:
+    """To copy takes the time of the whole bank."""
+    begun = fold(stamped([extracted(1, OWL), consolidated(1, Decision(candidate=0, action="add", item="owl"))]))
+    apart, copied = LiveState(begun), LiveState(begun, copied=True)
+    assert apart.state is begun
+    assert copied.state is not begun and copied.state == begun
+    for live in (apart, copied):
+        live.advance(stamped([MemoriesRetracted(ids=("owl",))], start=3))
+        assert (active(live.state), [*active(begun)]) == ({}, ["owl"])

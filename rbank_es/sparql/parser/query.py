@@ -107,7 +107,7 @@ def refuse_by_token(tokens: tuple[Token, ...]) -> None:
 
     Only words count: the same letters in a string, a comment, an IRI, a variable or a prefixed name do not.
     """
-    if len(tokens) > limits.QUERY_TOKENS:
+    if len(tokens) - 1 > limits.QUERY_TOKENS:  # the last token is the end
         most = f"{limits.QUERY_TOKENS:,}"
         hint = "ask for less at a time, or replace long lists by a pattern"
         refuse_at(
