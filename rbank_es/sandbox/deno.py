@@ -199,8 +199,8 @@ def check_release(executable: Path) -> str:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Return the first three numbers of a release."""
-    return tuple(int(part) for part in re.findall(r"\d+", release.split("+")[0])[:3])
+    """Return the numbers of a release."""
+    return tuple(map(int, re.findall(r"\d+", release.split("+")[0])))
 
 
 def _dotted(parts: tuple[int, ...]) -> str:

@@ -222,3 +222,4 @@ def test_words_of_a_line_are_parted_by_single_blanks() -> None:
 
 def test_an_empty_fence_holds_nothing() -> None:
     assert many_lines("```\n```") == one_line("```text\n```") == ""
+    assert many_lines("```") == one_line("```") == "```", "a mark alone is around nothing"

@@ -96,6 +96,12 @@ def test_an_answer_that_cant_be_used_is_asked_for_again_with_the_reason(tmp_path
     assert "could not be read" in engine.prompts[1] or "No item could be made" in engine.prompts[1]
 
 
+def test_a_model_is_told_what_is_wrong_with_each_entry_by_its_number_from_1(tmp_path: Path) -> None:
+    with extractor(tmp_path, answer([3, {"title": "only"}]), GOOD) as (_, lms, engine):
+        extract(past(), TASK, WON, lms)
+    assert "(entry 1: not_an_object, entry 2: no_content)" in engine.prompts[1]
+
+
 @pytest.mark.parametrize(
     ("bad", "code"),
     [("Sorry.", "malformed"), (answer([3, {}]), "no_usable_item"), ("[[ ## memory_items ## ]]\n[[[[", "malformed")],

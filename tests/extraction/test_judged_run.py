@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.extraction import PastStep, format_trajectory, past_run, trajectory_of
+from rbank_es.extraction import Judgment, PastStep, format_trajectory, past_run, trajectory_of
 from rbank_es.extraction.judged_run import clip
 
 
@@ -167,3 +168,25 @@ def test_an_erased_run_can_still_be_told(bank: Bank) -> None:
     bank.append([RunStarted(run="r", task="why"), StepTaken(run="r", index=1, code="secret words here")])
     bank.erase(run="r")
     assert past_run(bank, "r").steps == (PastStep(index=1),)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"verdict": "undecided"}, ("undecided", "nobody decided whether the run succeeded")),
+        ({"verdict": "undecided", "reason": "Two of three."}, ("undecided", "Two of three.")),
+        ({"verdict": "failure", "unsure": "at 51%"}, ("unsure", "at 51%")),
+        ({"verdict": "success", "learnable": False}, ("ungrounded", "it names what the ontology doesn't have")),
+        ({"verdict": "success", "learnable": False, "reason": "No lt:Moon."}, ("ungrounded", "No lt:Moon.")),
+        ({"verdict": "failure", "learnable": False, "reason": "No rows."}, None),
+        ({"verdict": "success", "reason": "All rows."}, None),
+    ],
+)
+def test_why_nothing_may_be_learned_is_told_in_the_words_of_the_judgment(
+    facts: dict[str, Any], why: tuple[str, str] | None
+) -> None:
+    assert Judgment(**facts).bar(grounded=True) == why
+
+
+def test_what_names_unknown_terms_may_be_learned_where_the_policy_says_so() -> None:
+    assert Judgment(verdict="success", learnable=False).bar(grounded=False) is None

@@ -68,6 +68,31 @@ def test_prose_alone_is_no_answer_unless_the_run_looked_at_the_data() -> None:
     assert codes(run_of("", answer="It does.", queries=(ran(THINGS, table((iri("a"),))),))) == ["no_query"]
 
 
+@pytest.mark.parametrize(
+    ("seen", "by"),
+    [
+        ({"looked": ("g_describe", "g_stats")}, "g_describe, g_stats"),
+        ({"queries": (ran(THINGS, table((iri("a"),))),)}, "queries that it did not submit"),
+    ],
+)
+def test_of_a_run_without_a_query_it_is_told_how_it_saw_the_data(seen: dict[str, Any], by: str) -> None:
+    [finding] = check(run_of("", answer="It does.", **seen)).findings
+    assert finding.message == f"no query was submitted; the run saw the data by {by}"
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (LIGHTS, "; the one term that it names exists"),
+        (LIGHTS.replace("}", "; lt:name ?n }"), "; all 2 terms that it names exist"),
+    ],
+)
+def test_where_nothing_is_found_the_terms_that_were_looked_up_are_counted(
+    query: str, said: str, lights_source: Source
+) -> None:
+    assert judge_by_checks(run_of(query, answer="Some."), lights_source).reason.endswith(said)
+
+
 def test_what_is_no_sparql_is_told() -> None:
     assert codes(run_of("SELECT ?x WHERE {", answer="x")) == ["unreadable_query!"]
     assert codes(run_of("I searched for things")) == ["unreadable_query!"]

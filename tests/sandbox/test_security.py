@@ -244,6 +244,14 @@ def test_a_worker_gets_no_more_than_the_session_has(host: Host) -> None:
     assert attempt(host, f"import js\nawait js.eval({listening!r})") == "NotCapable" or host.sandbox.session is None
 
 
+def test_only_what_fetches_gets_the_hosts_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Proxies and certificates may have any name, and only the fetching process runs no code of an agent."""
+    monkeypatch.setenv("SECRET_OF_THE_HOST", "secret")
+    runtime = deno.Deno(tmp_path, tmp_path, tmp_path)
+    assert "SECRET_OF_THE_HOST" not in runtime.environment(offline=True)
+    assert runtime.environment(offline=False)["SECRET_OF_THE_HOST"] == "secret"
+
+
 @pytest.mark.slow
 def test_the_process_gets_nothing_of_the_hosts_environment(host: Host) -> None:
     host.sandbox.start()

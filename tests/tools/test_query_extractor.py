@@ -136,6 +136,19 @@ def test_another_structure_makes_another_item(other: str) -> None:
     assert procedure(other).id != procedure().id
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a/rdfs:subClassOf*",
+        "^sea:callsAt|sea:hasName",
+        "(sea:callsAt|^sea:hasName)+/rdf:rest?",
+        "!(a|^rdf:rest)",
+    ],
+)
+def test_a_path_is_written_without_blanks(path: str) -> None:
+    assert f" {path} ?" in procedure(f"SELECT * {{ ?boat {path} ?other . ?boat a sea:Boat }}").content
+
+
 def test_the_task_and_the_number_of_rows_are_not_in_the_item() -> None:
     assert procedure(task="Which ferries call at Gull Bay?", reason="the rows say so", rows=77) == procedure()
 

@@ -26,6 +26,7 @@ from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
 from rbank_es.tools.memory.proposal import query_of
+from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from tests.effort import examples
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
@@ -509,6 +510,15 @@ def test_values_that_were_cut_when_the_query_ran_are_told_there_and_in_every_sli
     assert calls(bank)[-1].truncated is True
     body = tools("sparql_slice", result=handle)
     assert (body["clipped"], body["lost"]) == (1, 1)
+
+
+@pytest.mark.parametrize("chars", [50, 113, 299])
+def test_a_slice_of_long_rows_is_filled_with_whole_ones(tools: LibraryTools, chars: int) -> None:
+    rows = " ".join(f"'{number:02}{'x' * chars}'" for number in range(90))
+    handle = tools("sparql_query", query=f"SELECT ?v WHERE {{ VALUES ?v {{ {rows} }} }}", store_pattern=False)
+    body = tools("sparql_slice", result=handle, limit=90)
+    assert body["returned"] == len(body["rows"]) == body["next_offset"] < 90
+    assert 4_000 - 200 - 2 * chars < size(body) <= 4_000
 
 
 def test_how_to_read_what_is_shown_short_is_said_with_the_handle(tools: LibraryTools) -> None:
