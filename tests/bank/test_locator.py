@@ -250,3 +250,9 @@ class TestPlaces:
         """What can't be a bank's name is refused with what can."""
         with pytest.raises(BadBankName, match="can't name a bank"):
             locate(name)
+
+    @pytest.mark.parametrize("name", ["", "\0", "./b\0", "/a\0/b", "memory:\0"])
+    def test_nothing_and_what_holds_a_nul(self, name: str) -> None:
+        """As no system has such a file."""
+        with pytest.raises(BadBankName, match="it is empty or holds a NUL"):
+            locate(name)

@@ -94,6 +94,17 @@ def test_several_extractions_are_decided_one_after_the_other(bank: Bank) -> None
     assert len(made.extractions) == 2 and made.last - made.first == 3
 
 
+def test_decisions_of_one_call_know_what_the_calls_before_ended_with(bank: Bank) -> None:
+    """A verdict behind the last extraction of a call counts for the next: it may take an item's support away."""
+    decider = Decider(bank.state())
+    learned = replace(extraction(NEAR), relied=(Reliance(run="r", verdict="success"),))
+    verdict = RunJudged(run="r", verdict="failure", judge="j", judge_version="1", purpose="learning", kind="lm")
+    made = [*decider.decided([learned.event(event_id(1))]), *decider.decided([verdict])]
+    made += decider.decided([extraction(NEAR).event(event_id(2))])
+    decisions = [each.decisions[0].action for each in made if isinstance(each, MemoriesConsolidated)]
+    assert decisions == ["add", "add"]
+
+
 def test_append_takes_what_dedup_skips(tmp_path: Path) -> None:
     policies = load_policies('[consolidation]\nname = "append"')
     with Bank.create(tmp_path / "bank", policies=policies, unsafe_no_sync=True) as bank:

@@ -447,6 +447,26 @@ def test_policies_are_those_of_the_latest_event_whole() -> None:
     assert folded(PolicySet(policies=(bm25,)), PolicySet(policies=(never,))).policies == {"forgetting": never}
 
 
+@pytest.mark.parametrize(
+    ("again", "due"),
+    [
+        (judged("r1", "success"), {"r1"}),
+        (overruled("r1", "success"), {"r1"}),
+        (judged("r1", "failure"), set()),
+        (judged("r1", "success", "scoring"), set()),
+        (judged("r2", "success"), set()),
+    ],
+    ids=["other", "overruled", "same", "score", "first"],
+)
+def test_where_a_policy_forgets_only_another_verdict_for_learning_makes_a_correction_due(
+    again: Event, due: set[str]
+) -> None:
+    """It chose by wins: the same verdict again, or a score, leaves them as they were."""
+    forgetting = PolicySet(policies=(PolicyChoice(kind="forgetting", name="bounded", version=1),))
+    state = folded(forgetting, judged("r1", "failure"), judged("r1", "failure", "scoring"), again)
+    assert state.due.runs == due
+
+
 def test_an_ontology_is_known_as_last_registered() -> None:
     """By id."""
     first, second = (OntologyRegistered(ontology="prov", sha256=digest * 64) for digest in "ab")

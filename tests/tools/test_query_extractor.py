@@ -221,6 +221,14 @@ def test_the_title_says_what_the_query_does(query: str, title: str) -> None:
     assert procedure(query).title == title
 
 
+def test_a_computed_group_is_named_by_its_function() -> None:
+    query = "SELECT ?y (COUNT(*) AS ?n) { ?x sea:lengthM ?m } GROUP BY (FLOOR(?m) AS ?y)"
+    written = (
+        "SELECT ?floor (COUNT(*) AS ?count) { ?thing sea:lengthM ?lengthM }\nGROUP BY (FLOOR(?lengthM) AS ?floor)\n"
+    )
+    assert procedure(query, variables=("y", "n")).content.startswith(written)
+
+
 def test_of_long_names_the_title_gives_one_and_counts_the_others() -> None:
     """A title is truncated only where not even one name of each kind fits."""
     names = (
