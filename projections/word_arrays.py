@@ -1,8 +1,8 @@
 """The selection of a search by words, by numpy: see `word_kernel`, whose plain Python it replaces where texts are many.
 
-A term that is taken touches the texts that have it, not all texts of the bank: what `k` texts reach is known from those
-whose sums were among the highest before, and those whose sums it raised. What a text can gain by the terms that were not
-taken is known from which of them it has, before any code of their counts is looked up.
+A term that is taken touches the texts that have it, not all texts of the bank: what `k` texts reach is known from
+those whose sums were among the highest before, and those whose sums it raised. What a text can gain by the terms that
+were not taken is known from which of them it has, before any code of their counts is looked up.
 """
 
 from __future__ import annotations
