@@ -9,19 +9,15 @@ from rbank_es import limits
 from rbank_es.tools.lookup.resource_summary import ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, search, tables_of
 from rbank_es.tools.runtime.answer_budget import AnswerBudget, Thing, from_zero, within
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
+from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 
-class GraphTools:
+class GraphTools(SessionTools):
     """Tools over the classes, properties and individuals of a local graph."""
-
-    def __init__(self, session: ToolSession) -> None:
-        self._session = session
-        self._room = AnswerBudget(session)
 
     @property
     def _source(self) -> Source:
@@ -30,6 +26,10 @@ class GraphTools:
         if source is None or source.kind != "local":
             raise ToolError("not_local", "there is no local graph", "use sparql_schema, sparql_peek and sparql_query")
         return source
+
+    @property
+    def _room(self) -> AnswerBudget:
+        return AnswerBudget(self._session)
 
     @property
     def _look(self) -> ResourceQueries:
