@@ -233,13 +233,18 @@ class View(ViewRows):
     def search_for_judge(self, query: str, k: int, source: str, *, domain: str | None = None) -> list[FoundItem]:
         """Return the active items of a source that only judges are given (`principle`, `episode`), found as `search`
         does. Agents get none of them, by no tool and in no context. Raises `BadSearch`, also for any other source.
+
+        No principle is withheld: a person wrote it for every case, so it shares few words with any one of them.
         """
         from rbank_es.policies import Filters
 
         filters = Filters(judges_source=source, ontology=domain)
         if not k:
             return []
-        found, choice = self._chosen(query, k, filters, self.retrieval_policy())
+        policy = self.retrieval_policy()
+        if source == "principle":
+            policy = policy.without_floor()
+        found, choice = self._chosen(query, k, filters, policy)
         return found[: len(choice.hits)]
 
     def known(self, fact: Literal["domain", "role"]) -> list[str]:

@@ -257,8 +257,8 @@ def precedents_for(
     """Return the active principles and past cases that best match a run's task, then its query, as of a point.
 
     They are items with the sources `principle` and `episode`, ranked by the bank's retrieval policy, which may prefer
-    those of the run's ontology, and may withhold those that have too little of a question; agents never see them. Each
-    kind takes at most `JUDGE_MEMORY_CHARS`: whole items, or the beginning of the first if it is longer.
+    those of the run's ontology, and may withhold past cases that have too little of a question; agents never see them.
+    Each kind takes at most `JUDGE_MEMORY_CHARS`: whole items, or the beginning of the first if it is longer.
     """
     # Two questions, because a precedent about the one has too little of both to be given.
     questions = (outcome.task, outcome.sparql)

@@ -287,6 +287,15 @@ def test_precedents_are_as_of_a_point_and_of_active_items(bank: Bank) -> None:
     assert precedents_for(RUN, bank, principles=0) == Precedents()
 
 
+def test_no_principle_is_withheld_that_shares_one_word_with_the_question_and_a_past_case_is(bank: Bank) -> None:
+    """A person wrote a principle for every case; a past case that is about something else would mislead."""
+    words = ("An answer names its unit", "Metres or feet: a height of owls without either is a failure.")
+    principle, case = (Item.make(*words, src) for src in ("principle", "episode"))
+    add(bank, principle, case, *(Item.make(f"Seen {place}", "Owls.", "success") for place in ["north", "south"]))
+    asked = msgspec.structs.replace(RUN, task="Which forest shelters most owls every winter?", sparql="")
+    assert precedents_for(asked, bank).items == (principle.id,)
+
+
 def test_precedents_of_the_runs_own_ontology_come_first(bank: Bank) -> None:
     """By the bank's retrieval policy, as for agents; without an ontology the better match does."""
     own = Item.make("Rule of birds", "Owls, among all that fly, need a type.", "principle", domain="birds")
@@ -298,15 +307,15 @@ def test_precedents_of_the_runs_own_ontology_come_first(bank: Bank) -> None:
     assert precedents_for(msgspec.structs.replace(RUN, ontology="birds"), bank, principles=1).items == (other.id,)
 
 
-def test_precedents_of_the_task_come_before_those_of_the_query_and_neither_question_hides_those_of_the_other(
+def test_past_cases_of_the_task_come_before_those_of_the_query_and_neither_question_hides_those_of_the_other(
     bank: Bank,
 ) -> None:
-    """Of task and query together, a precedent about one of them has too little to be given."""
-    of_query = Item.make("SELECT by example", "SELECT ?x WHERE { ?x a <http://example.org/Thing> }", "principle")
-    of_task = Item.make("Owls need a type", "Owls.", "principle")
+    """Of task and query together, a case about one of them has too little to be given."""
+    of_query = Item.make("SELECT by example", "SELECT ?x WHERE { ?x a <http://example.org/Thing> }", "episode")
+    of_task = Item.make("Owls need a type", "Owls.", "episode")
     add(bank, of_query, of_task)
     assert precedents_for(RUN, bank).items == (of_task.id, of_query.id)
-    assert precedents_for(RUN, bank, principles=1).items == (of_task.id,)
+    assert precedents_for(RUN, bank, cases=1).items == (of_task.id,)
     assert precedents_for(msgspec.structs.replace(RUN, sparql=""), bank).items == (of_task.id,)
 
 
