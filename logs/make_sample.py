@@ -244,7 +244,7 @@ def make(place: Path, **parts: Any) -> Path:
 
 def _policies() -> list[PolicyChoice]:
     """Return the policies of a new bank, with a lower floor: its script names lessons that the default withholds."""
-    retrieval = Bm25V2(coverage=0.2).choice
+    retrieval = Bm25V2(coverage=0.25).choice
     return [retrieval if choice.kind == "retrieval" else choice for choice in default_policies()]
 
 

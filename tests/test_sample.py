@@ -230,12 +230,12 @@ def test_it_raises_the_red_flags_that_the_loop_leaves_room_for(bank: Bank) -> No
     assert any((event.chars or 0) > 1000 for event in of(bank, ToolCalled))
 
 
-def test_the_bank_gets_better_with_time(bank: Bank) -> None:
-    """The win rate of the last twenty uses is above that of the twenty before."""
-    with bank.as_of() as view:
-        last = view.rows("health_over_time")[-1]
-    assert last["uses"] >= 40
-    assert last["win_rate_drift"] > 0
+def test_the_bank_gets_better_with_time(bank: Bank, state: State) -> None:
+    """Of the later half of the runs more are judged a success than of the earlier."""
+    verdicts = [state.verdicts.get((started.run, "learning")) for started in of(bank, RunStarted)]
+    won = [verdict.verdict == "success" for verdict in verdicts if verdict]
+    half = len(won) // 2
+    assert sum(won[half:]) > sum(won[:half]) and half >= 14
 
 
 def test_time_passes_as_it_would(bank: Bank) -> None:
@@ -297,4 +297,4 @@ def test_no_run_began_before_the_run_or_the_item_that_it_is_downstream_of(bank: 
         runs = [node.name for node in graph.effects(start).nodes if node.kind == "run"]
         assert all(began[run] > position for run in runs), start
         walked += len(runs)
-    assert walked > 200 and {"ended", "superseded"} <= {edge.relation for edge in edges}
+    assert walked > 100 and {"ended", "superseded"} <= {edge.relation for edge in edges}

@@ -26,9 +26,12 @@ def shown_event(event: Event, *, prompts: bool = True, chars: int = page_limits.
 
     A text is {text, chars, more}: its beginning, its whole length, and the path of the whole, None where this is all.
     `text` is None for one that was erased, or is left out. Prompts and answers of models are lists of {role, text}.
+    Scores and shares have three digits.
     """
     facts = {name: getattr(event, name) for name in facts_of(type(event)) if name not in _UNSEEN}
-    known = {name: msgspec.to_builtins(value) for name, value in facts.items() if value not in (None, "", (), {})}
+    known = {
+        name: shortened(msgspec.to_builtins(value)) for name, value in facts.items() if value not in (None, "", (), {})
+    }
     texts = {}
     for name in texts_of(type(event)):
         value = getattr(event, name)
@@ -36,6 +39,15 @@ def shown_event(event: Event, *, prompts: bool = True, chars: int = page_limits.
             hidden = not prompts and (type(event), name) in PROMPT_FIELDS
             texts[name] = _shown(event, name, value, 0 if hidden else chars, hidden=hidden)
     return {"seq": event.seq, "time": event.occurred_at or event.at, "type": type_of(event), **known, **texts}
+
+
+def shortened(value: Any) -> Any:
+    """Return figures with three digits: the others are noise to a reader, and don't compress."""
+    if isinstance(value, dict):
+        return {name: shortened(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(each) for each in value]
+    return float(f"{value:.3g}") if isinstance(value, float) and abs(value) < 1_000 else value
 
 
 def text_at(event: Event, path: str) -> str | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
 from rbank_es.dashboard import page_limits
-from rbank_es.dashboard.answers.event_answer import beginning, shown_event
+from rbank_es.dashboard.answers.event_answer import beginning, shortened, shown_event
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_row
 from rbank_es.errors import NotInBank
@@ -116,7 +116,8 @@ def _gift(asked: PageQuestion, item: str, seq: int, way: str, hit: Hit | None) -
     then = next((each["state"] for each in reversed(asked.view.item_history(item)) if each["from"] <= seq), None)
     return {
         **{"id": item, "title": row.get("title"), "polarity": row.get("polarity"), "way": way, "seq": seq},
-        **{"rank": hit and hit.rank, "score": hit and hit.score, "state_then": then, "state": row.get("state")},
+        **{"rank": hit and hit.rank, "score": hit and shortened(hit.score)},
+        **{"state_then": then, "state": row.get("state")},
     }
 
 
