@@ -172,7 +172,7 @@ def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, e
             if gift["way"] == "injected":
                 before = [hit for event in searches if event.seq < gift["seq"] for hit in event.hits]
                 hit = [hit for hit in before if hit.id == gift["id"]][-1]
-                assert (gift["rank"], gift["score"]) == (hit.rank, hit.score)
+                assert (gift["rank"], gift["score"]) == (hit.rank, float(f"{hit.score:.3g}"))
         assert {each["extraction"] for each in found["learnt"]} <= state.extractions.keys()
         standing = [each for each in found["verdicts"] if each["stands"] and each["purpose"] == "learning"]
         assert [each["verdict"] for each in standing] == ([row["verdict"]] if row["verdict"] else [])
