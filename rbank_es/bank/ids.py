@@ -12,7 +12,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import AmbiguousId, NotInBank
 from rbank_es.log import Erasing
-from rbank_es.log.erasure import paths_of_item
 
 if TYPE_CHECKING:
     from rbank_es.bank.bank import Bank
@@ -138,6 +137,8 @@ def erasing_of(bank: Bank, event: int | None, item: str | None, run: str | None)
             raise NotInBank(str(event), bank.position)
         return Erasing(events=frozenset({event}))
     if item is not None:
+        from rbank_es.log.erasure import paths_of_item
+
         paths = tuple(paths_of_item(bank.log.read(types=("memories_extracted", "memory_proposed")), item))
         if not paths:
             raise NotInBank(item, bank.position)

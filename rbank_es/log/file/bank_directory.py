@@ -18,8 +18,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rbank_es.errors import BadBankName, BankExists, LogUnavailable
+from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.remains import is_remains
-from rbank_es.log.file.segment_rewrite import MARKER, Job
 from rbank_es.log.file.segments import FAILED, LOCK, is_segment
 from rbank_es.log.protocol import ForeignFile
 from rbank_es.log.system_calls import System

@@ -16,9 +16,10 @@ import msgspec
 
 from rbank_es.errors import BadInput, BankExists, LogCorruption, LogUnavailable
 from rbank_es.events.event import Event, Ref
-from rbank_es.log import ancestry, erasure, lines
-from rbank_es.log.file import relations, run_index, segment_copy, segment_rewrite
+from rbank_es.log import ancestry, lines
+from rbank_es.log.file import relations, run_index
 from rbank_es.log.file.bank_directory import directory_of, drafted, foreign_files, make_directory
+from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import LineBatch, Reader, Tail
 from rbank_es.log.file.remains import kept_remains
@@ -57,6 +58,7 @@ from rbank_es.log.system_calls import System, locked
 from rbank_es.system.files import BankCache, NotRegular, caches_of, opened, remove_temporary, temporary_folder
 
 if TYPE_CHECKING:
+    from rbank_es.log.file.segment_rewrite import SegmentLines
     from rbank_es.log.sought_words import SoughtWords
 
 
@@ -135,6 +137,8 @@ class FileLog:
         return cls(directory, bank_id, lineage, **options)
 
     def copy(self, upto: int, into: str | None = None) -> FileLog:
+        from rbank_es.log.file import segment_copy
+
         place = directory_of(into) if into is not None else temporary_folder("copy") / "bank"
         with self._reading():
             if place.exists() and any(place.iterdir()):
@@ -150,6 +154,8 @@ class FileLog:
         return made
 
     def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> FileLog:
+        from rbank_es.log.file import segment_copy
+
         ancestry.check_fork_point(self, upto)
         place = directory_of(into) if into is not None else temporary_folder("fork") / "bank"
         if self.owns(place.parent):
@@ -316,6 +322,8 @@ class FileLog:
         dry_run: bool = False,
         rebuild: Callable[[], object] | None = None,
     ) -> Erasure:
+        from rbank_es.log import erasure
+
         with self._reading():
             links = [(segment, segment.path.lstat().st_nlink) for segment in all_segments(self.directory)]
         if dry_run:
@@ -350,8 +358,10 @@ class FileLog:
         torn = self._torn(last, tail) if tail.sealed is None else None
         return kept_remains(self.directory) | ({torn.where: torn.size_bytes} if torn else {})
 
-    def _lines(self) -> segment_rewrite.SegmentLines:
-        return segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
+    def _lines(self) -> SegmentLines:
+        from rbank_es.log.file.segment_rewrite import SegmentLines
+
+        return SegmentLines(self.directory, self._reader, self._texts)
 
     def _residue(self, sought: SoughtWords) -> Residue:
         from rbank_es.log.residue import ResidueSearch
@@ -401,7 +411,7 @@ class FileLog:
         if tail.seq < vouched:
             raise self._reader.dropped(tail, vouched)
         check.segment(last, tail.offset if tail.sealed is None else None)
-        erasing = segment_rewrite.Job.read(self.directory / segment_rewrite.MARKER) is not None
+        erasing = Job.read(self.directory / MARKER) is not None
         check.finish(erasing=erasing)
         return Verification(
             head=Head(check.seq, check.digest.hex()),

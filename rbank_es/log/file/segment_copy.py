@@ -19,9 +19,9 @@ from rbank_es.errors import BadInput
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event
 from rbank_es.log import groups, lines
+from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import Reader
-from rbank_es.log.file.segment_rewrite import MARKER, Job
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,

@@ -10,50 +10,22 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from rbank_es import limits
-from rbank_es.errors import LimitExceeded, LogCorruption
-from rbank_es.events import ContentErased
-from rbank_es.events.event import Event, Ref
+from rbank_es.errors import LogCorruption
+from rbank_es.events.event import Ref
 from rbank_es.log import lines
 from rbank_es.log.erasure import Targets
 from rbank_es.log.file import sync_records
+from rbank_es.log.file.erasure_job import Job
 from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.remains import remove_remains
 from rbank_es.log.file.segments import Segment, all_segments, blocks, read_opened, read_sealed, segment_of
 from rbank_es.log.system_calls import System
-from rbank_es.system.files import NotRegular, opened, read_regular, sweep_scratch
-
-MARKER = "ERASING"
-
-
-class Job(msgspec.Struct, frozen=True):
-    """The durable marker of an erasure under way: the events that record it. It holds commitments, no text."""
-
-    records: tuple[msgspec.Raw, ...]
-
-    @classmethod
-    def of(cls, events: Iterable[Event]) -> Job:
-        """Return the job that these events record."""
-        return cls(tuple(msgspec.Raw(msgspec.json.encode(event)) for event in events))
-
-    @classmethod
-    def read(cls, path: Path) -> Job | None:
-        """Return the job that a marker holds; None if the marker was removed, or is damaged and so not believed."""
-        with suppress(FileNotFoundError, NotRegular, LimitExceeded, msgspec.MsgspecError, ValueError, RecursionError):
-            job = msgspec.json.decode(read_regular(path, limits.MARKER_BYTES), type=cls)
-            if job.events():
-                return job
-        return None
-
-    def events(self) -> list[ContentErased]:
-        """Return the events that record the erasure."""
-        return [msgspec.json.decode(record, type=ContentErased) for record in self.records]
+from rbank_es.system.files import opened, sweep_scratch
 
 
 class SegmentLines:
