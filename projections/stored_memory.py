@@ -167,7 +167,9 @@ class StoredMemory(MemoryFacts):
         self._images: list[tuple[Facts[Any, Any], Callable[[Any, Any], Iterable[TableRow]]]] = []
         self.verdicts = self._facts(self._verdict, _verdict_rows)
         self.extractions = self._facts(self._extraction, _extraction_rows)
-        self.relying = self._facts(self._relying, _relying_rows)
+        self.relying: Facts[str, tuple[str, ...]] = Facts(  # pyright: ignore[reportIncompatibleVariableOverride]
+            self._relying if connection else None
+        )
         # Narrower than in the base, whose containers are set once, here.
         any_decision = "SELECT EXISTS (SELECT 1 FROM decisions)"
         self.pairs = self._facts(  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -221,6 +223,8 @@ class StoredMemory(MemoryFacts):
             if facts.before:
                 for key, old, new in facts.drain():
                     changed += _difference(rows(key, old) if old is not None else (), rows(key, new), event.seq)
+        for run, some, more in self.relying.drain():
+            changed += _relying_changes(run, some or (), more, event.seq)
         records, self.records.before = self.records.before, {}
         for id, record in records.items():
             changed += _record_changes(id, record, self.records[id], event.seq)
@@ -253,9 +257,11 @@ class StoredMemory(MemoryFacts):
         text = self._text(pair)
         facts = (state.action, json_of(state.targets), state.order[0], state.policy, int(state.undone))
         yield DECISIONS, (text, *facts)
-        # Once each: a decision may name a target twice, and of two equal rows a batch would close only one.
+        # Once each: a decision may name a target twice, and of two equal rows a batch would close only one. A set,
+        # because it may name thousands.
+        targets = frozenset(state.targets)
         for item in dict.fromkeys(item for _, items in links(state) for item in items):
-            if item in state.targets:
+            if item in targets:
                 yield DECISION_TARGETS, (item, text)
 
     def _item_rows(self, id: str, item: ItemVersion | None) -> Iterator[TableRow]:
@@ -438,9 +444,10 @@ def _extraction_rows(id: str, extraction: ExtractionState) -> Iterator[TableRow]
     yield EXTRACTIONS, (id, *facts, *map(json_of, lists), int(extraction.stands))
 
 
-def _relying_rows(run: str, extractions: tuple[str, ...]) -> Iterator[TableRow]:
-    for number, extraction in enumerate(extractions):
-        yield RELYING, (run, number, extraction)
+def _relying_changes(run: str, old: tuple[str, ...], new: tuple[str, ...], seq: int) -> Iterator[Change]:
+    # They only become more, and thousands may rely on one run.
+    for number in range(len(old), len(new)):
+        yield Insert(RELYING.name, (run, number, new[number], seq))
 
 
 def _record_changes(id: str, old: ItemRecord | None, new: ItemRecord, seq: int) -> Iterator[Change]:
