@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
+from rbank_es.policies import rare_words
 from rbank_es.policies.bit_slices import documents_of, each_in, in_several
 from rbank_es.policies.rare_words import Peer, RareWords
 from tests.effort import examples
@@ -45,9 +47,25 @@ def test_among_thousands_of_items_those_with_similar_contents_are_found() -> Non
         assert similar(own, peer) <= set(above.near(own, peer.words))
 
 
-def similar(peers: list[Peer], to: Peer) -> set[int]:
+def test_items_are_found_that_share_the_fewest_words_listed_or_in_sets_or_both() -> None:
+    """A word has so few items that they stay listed, or its items went into a set at once or little by little."""
+    with patch.multiple(rare_words, _LISTED=2, _SPARSE=4):
+        for seed in range(60):
+            chance, some = Random(seed), 30
+            vocabulary = [f"w{number}" for number in range(40)]
+            weights = [1 / (number + 1) for number in range(40)]
+            contents = [chance.choices(vocabulary, weights, k=chance.randint(1, 9)) for _ in range(some)]
+            peers = [Peer(Item.make("a title", " ".join(words), "success"), ((0, 0), "")) for words in contents]
+            rare = RareWords((1, 2))
+            for upto in range(5, some + 1, 5):
+                rare.index(peers[:upto])
+            for peer in peers:
+                assert similar(peers, peer, (1, 2)) <= set(rare.near(peers, peer.words))
+
+
+def similar(peers: list[Peer], to: Peer, content_min: tuple[int, int] = CONTENT_MIN) -> set[int]:
     """The numbers of the items whose contents are similar enough, by the definition."""
-    least, of = CONTENT_MIN
+    least, of = content_min
     return {
         number
         for number, peer in enumerate(peers)

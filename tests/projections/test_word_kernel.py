@@ -1,0 +1,62 @@
+"""The best texts for weighted terms, beside the scores of all texts by the definition."""
+
+from __future__ import annotations
+
+from array import array
+from random import Random
+
+import pytest
+
+from rbank_es.policies.word_relevance import Formula
+from rbank_es.projections.postings import Postings
+from rbank_es.projections.word_kernel import RankedTexts, WeightedTerm, best_texts
+from tests.laws.test_word_index_laws import by_numpy
+
+TEXTS = 60
+FORMULAS = [
+    Formula(k1=k1, b=b, columns=(1.0, 1.0, 1.0, 1.0)) for k1, b in ((1.2, 0.75), (1.0, 0.25), (0.6, 1.0), (2.0, 0.0))
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: f"{formula.k1} {formula.b}")
+@pytest.mark.parametrize("numpy", [False, True], ids=["python", "numpy"])
+def test_no_text_is_left_out_that_is_among_the_best(formula: Formula, numpy: bool) -> None:
+    """Lengths differ a hundredfold, and all but a few terms weigh little: what is added without them selects."""
+    if numpy:
+        pytest.importorskip("numpy")
+    with by_numpy(numpy):
+        for seed in range(150):
+            chance = Random(seed)
+            terms = [term(chance, weight) for weight in chance.choices((0.0, 0.2, 0.5, 1.0, 4.0), k=4)]
+            texts = searched(chance)
+            k = chance.randint(1, 4)
+            scores = {
+                text: score
+                for text in range(1, TEXTS)
+                if texts.wanted[text] and (score := score_of(terms, formula, texts, text)) > 0
+            }
+            least = min(sorted(scores.values())[-k:], default=0.0)
+            assert dict(best_texts(terms, formula, texts, k)) == {
+                text: score for text, score in scores.items() if score >= least
+            }
+
+
+def term(chance: Random, weight: float) -> WeightedTerm:
+    having = sorted(chance.sample(range(1, TEXTS), chance.choice((0, 5, 20, 50))))
+    codes = array("H", (chance.randrange(4) for _ in having))
+    return WeightedTerm(weight, Postings(b"", array("I", having), codes, len(having)))
+
+
+def searched(chance: Random) -> RankedTexts:
+    lengths = array("I", (chance.choice((1, 3, 10, 100)) for _ in range(TEXTS)))
+    wanted = bytes(chance.random() < 0.8 for _ in range(TEXTS))
+    return RankedTexts(lengths, sum(lengths) / TEXTS, array("d", (0.0, 1.0, 2.0, 5.0)), wanted, {})
+
+
+def score_of(terms: list[WeightedTerm], formula: Formula, texts: RankedTexts, text: int) -> float:
+    score = 0.0
+    for weight, postings in terms:
+        frequency = texts.frequencies[dict(postings.pairs())[text]] if text in dict(postings.pairs()) else 0.0
+        if frequency and weight:
+            score += weight * formula.saturated(frequency, texts.lengths[text], texts.average)
+    return score
