@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
@@ -35,6 +36,8 @@ Entropy = Callable[[int], bytes]
 _HEADS = ByClass(lambda cls: f'{{"type":"{type_of(cls)}","seq":')
 _TAILS = ByClass(lambda cls: f'","v":{version_of(cls)}')
 _PLAIN = frozenset({str, type(None)})
+_ZERO = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""U+0000 in JSON: no backslash before it escapes its own."""
 _SALT_BYTES, _UUID_BYTES = 18, 10
 """Random bytes of a salt, and of a UUIDv7 (of which 74 bits are used)."""
 
@@ -139,8 +142,11 @@ def prepare(events: Sequence[Event], ids: Sequence[str], salts: Sequence[str]) -
         marker = body.find(lines.SALT)
         if marker >= 0 and not body.startswith(salt.encode(), marker + len(lines.SALT) + 1):
             raise BadEvent(f"{type_of(event)}: no setting may be named 'salt'", path="$")
-        if body.find(b":null", 0, marker if marker >= 0 else None) >= 0:
+        facts_end = marker if marker >= 0 else len(body)
+        if body.find(b":null", 0, facts_end) >= 0:
             _refuse_non_finite(event)
+        if body.find(b"\\u0000", 0, facts_end) >= 0:
+            _refuse_zero(event)
         # Asking the texts for their type is quicker than searching what may be a long line for marks.
         plain = has_plain_texts(event)
         if not plain and lines.ERASED in body:
@@ -163,6 +169,13 @@ def _refuse_non_finite(event: Event) -> None:
         value = getattr(event, name)
         if isinstance(value, float) and not math.isfinite(value):
             raise BadEvent(f"{value} is not a number that JSON can hold", path=f"$.{name}")
+
+
+def _refuse_zero(event: Event) -> None:
+    # Because SQLite's JSON ends a text at it, so two names would be one there.
+    for name in facts_of(type(event)):
+        if _ZERO.search(encode_json(getattr(event, name))):
+            raise BadEvent("a name can't have the character U+0000; leave it out", path=f"$.{name}")
 
 
 def _without_handles(item: Prepared, holds: Callable[[Ref], bool], read: Callable[[Ref], str | None]) -> Prepared:

@@ -10,7 +10,17 @@ from unittest.mock import patch
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, PositionConflict
-from rbank_es.events import ContentErased, Erased, Event, LmCalled, NoteLogged, Ref, RunFinished, RunStarted
+from rbank_es.events import (
+    ContentErased,
+    Erased,
+    Event,
+    LmCalled,
+    MemoriesForgotten,
+    NoteLogged,
+    Ref,
+    RunFinished,
+    RunStarted,
+)
 from rbank_es.events.event import Settings
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Head
 from rbank_es.testing.contract_base import ContractBase, at_once, event_id, note, run
@@ -95,6 +105,8 @@ class AppendingContract(ContractBase):
             NoteLogged(note="a lone surrogate \ud800"),
             NoteLogged(note=Ref("f" * 64, "text", 3, "abc")),
             RunStarted(run="n" * (limits.NAME_CHARS + 1)),
+            RunStarted(run="n\0"),
+            MemoriesForgotten(ids=("a", "b\\\0"), policy="hand-1"),
             RunStarted(run="r", iterations_max=-1),
             RunFinished(run="r", outcome="submitted", cost_usd=float("nan")),
             LmCalled(role="agent", model="m", parameters={"temperature": 1.0, "salt": 1}),
@@ -105,7 +117,7 @@ class AppendingContract(ContractBase):
                 log.append([note("good", 100), event])
         with self.refused(log, BadEvent):
             log.append([])
-        assert log.append([note("good", 100)]).last == 3
+        assert log.append([note("good", 100), run("\\u0000", "\0")]).last == 4
 
     def test_the_bank_that_recorded_first_is_kept(self) -> None:
         """The origin of an event is read back as it was given; a retry with another one is the same event."""

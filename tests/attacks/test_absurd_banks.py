@@ -5,21 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
+
+import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.error_model import fitted, opinions_of
+from rbank_es.errors import BadEvent
 from rbank_es.events import (
     Decision,
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
+    PolicyChoice,
+    PolicySet,
     Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
 )
 from rbank_es.events.items import Item
+from rbank_es.log.lines import seed_of
 from tests.cli_runner import run
 
 JUDGES = 8_000
@@ -97,11 +104,38 @@ def test_extractions_that_rely_on_one_run_are_indexed_without_a_square_of_them(t
             assert len(view.rows("drawn_candidates", run="same")) == 4_000
 
 
-def test_names_with_the_character_0_are_listed_whole(tmp_path: Path) -> None:
+NUL = "-NUL--"
+"""A mark in names, as long as `\\u0000`."""
+
+
+def written_elsewhere(place: Path, bank_id: str) -> None:
+    """Put U+0000 in the place of each mark in a bank's log, as another writer could have done."""
+    [segment] = place.glob("*.jsonl")
+    lines = segment.read_bytes().replace(NUL.encode(), b"\\u0000").splitlines()
+    bodies = [line[: line.rindex(b',"crc":"')] for line in lines]
+    segment.write_bytes(b"".join(b'%s,"crc":"%08x"}\n' % (body, crc32(body, seed_of(bank_id))) for body in bodies))
+
+
+def test_names_with_the_character_0_in_a_log_from_elsewhere_are_listed_whole(tmp_path: Path) -> None:
     """SQLite's JSON ends a text at it: `runs` of such a bank ended as a defect."""
-    names = ["\0first", "sec\0ond", "sec", "third\0"]
+    names = [f"{NUL}first", f"sec{NUL}ond", "sec", f"third{NUL}"]
     with Bank.create(tmp_path / "zero", unsafe_no_sync=True) as bank:
-        bank.append([RunStarted(run=name, task=f"of {name!r}") for name in names])
+        bank.append([RunStarted(run=name, task=f"of {name}") for name in names])
+    written_elsewhere(tmp_path / "zero", bank.id)
     listed = run("runs", "./zero", "--json", cwd=tmp_path).json
-    assert {row["run"]: row["task"] for row in listed["runs"]} == {name: f"of {name!r}" for name in names}
+    wanted = [name.replace(NUL, "\0") for name in names]
+    assert {row["run"]: row["task"] for row in listed["runs"]} == {name: f"of {name}" for name in wanted}
     assert "\\x00first" in run("runs", "./zero", cwd=tmp_path).out
+
+
+def test_names_with_the_character_0_are_refused_and_texts_with_it_are_kept(tmp_path: Path) -> None:
+    """In lineage, and among items that a search leaves out, two names with the same beginning were one."""
+    item = Item.make("title", "content", id="it\0em")
+    made = MemoriesExtracted(kind="seed", heads=(item.head,), candidates=(item.text,))
+    named = PolicySet(policies=(PolicyChoice(kind="retrieval", name="bm25", version=2, settings={"\0": 1}),))
+    with Bank.create(tmp_path / "zero", unsafe_no_sync=True) as bank:
+        for event, place in ((RunStarted(run="r\0"), "run"), (made, "heads"), (named, "policies")):
+            with pytest.raises(BadEvent, match=rf"U\+0000.*\$\.{place}"):
+                bank.append([event])
+        bank.append([RunStarted(run="\\u0000", task="\0")])
+        assert [event.run for event in bank.events(types=["run_started"])] == ["\\u0000"]
