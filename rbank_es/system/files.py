@@ -222,8 +222,9 @@ def temporary_folder(purpose: str) -> Path:
         with suppress(BlockingIOError):  # a sweep was quicker: it removes the folder
             # The descriptor stays open: the lock shows that the process, or a fork of it, still lives.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _LOCKS[folder] = fd
-            return folder
+            if (folder / _HELD).exists():  # else a sweep has removed it already
+                _LOCKS[folder] = fd
+                return folder
         os.close(fd)
 
 

@@ -21,6 +21,7 @@ from rbank_es.errors import BadInput, CannotWrite, Notice
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.log import Erasing
 from rbank_es.projections import builder
+from rbank_es.system import files
 from rbank_es.system.files import BankCache, open_scratch, sweep_scratch, temporary_folder, write_replacing
 from rbank_es.testing import note
 from tests.cli_runner import run as run_command
@@ -347,6 +348,25 @@ def test_temporary_folders_of_killed_processes_are_removed_by_the_next(
     assert not killed.exists() and held.exists()
     temporary_folder("memory")
     assert held.exists() and all(place.exists() for place in strangers)
+
+
+def test_a_temporary_folder_that_another_process_swept_while_it_was_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its making and its locking it looks like one that a killed process left."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    create, swept = files.create_new, []
+
+    def create_and_sweep(path: Path) -> int:
+        made = create(path)
+        if not swept:
+            swept.append(path.parent)
+            shutil.rmtree(path.parent)
+        return made
+
+    monkeypatch.setattr(files, "create_new", create_and_sweep)
+    folder = temporary_folder("check")
+    assert folder.exists() and [folder] != swept
 
 
 def test_the_folder_of_a_bank_is_kept_when_its_directory_gets_its_name(tmp_path: Path) -> None:
