@@ -166,9 +166,22 @@ def _refuse_marks(event: Event) -> None:
 def _refuse_non_finite(event: Event) -> None:
     # Because JSON has no NaN and no infinity: the number would be written as null, and read as not known.
     for name in facts_of(type(event)):
-        value = getattr(event, name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise BadEvent(f"{value} is not a number that JSON can hold", path=f"$.{name}")
+        found = next(_non_finite(msgspec.to_builtins(getattr(event, name)), f"$.{name}"), None)
+        if found is not None:
+            path, value = found
+            raise BadEvent(f"{value} is not a number that JSON can hold", path=path)
+
+
+def _non_finite(value: object, path: str) -> Iterator[tuple[str, float]]:
+    """Yield the NaN and infinite numbers in a plain value, each with its path."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from _non_finite(part, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from _non_finite(part, f"{path}[{index}]")
 
 
 def _refuse_zero(event: Event) -> None:

@@ -14,8 +14,10 @@ from rbank_es.events import (
     ContentErased,
     Erased,
     Event,
+    Hit,
     LmCalled,
     MemoriesForgotten,
+    MemoriesRetrieved,
     NoteLogged,
     Ref,
     RunFinished,
@@ -118,6 +120,21 @@ class AppendingContract(ContractBase):
         with self.refused(log, BadEvent):
             log.append([])
         assert log.append([note("good", 100), run("\\u0000", "\0")]).last == 4
+
+    def test_a_number_that_json_cannot_hold_is_refused_and_not_stored_as_unknown(self) -> None:
+        """At whatever depth; words that look like a missing number are no such thing."""
+        log = self.make_log()
+        hits = (Hit(id="i", rank=1, score=1.0, coverage=0.5), Hit(id="j", rank=2, score=1.0, coverage=float("inf")))
+        bad: dict[str, Event] = {
+            "$.cost_usd": RunFinished(run="r:null", outcome="submitted", cost_usd=float("nan")),
+            "$.hits[1].coverage": MemoriesRetrieved(k=1, policy="p-1", hits=hits),
+        }
+        for path, event in bad.items():
+            with self.refused(log, BadEvent) as caught:
+                log.append([event])
+            assert caught[0].path == path
+        log.append([RunFinished(run="r:null", outcome="submitted")])
+        assert log.position() == 1
 
     def test_the_bank_that_recorded_first_is_kept(self) -> None:
         """The origin of an event is read back as it was given; a retry with another one is the same event."""

@@ -82,6 +82,17 @@ def test_no_threshold_is_given_that_the_cases_do_not_show(cases: list[Graded]) -
     assert threshold_for(cases, 0.1, resamples=10).confidence is None
 
 
+def test_cases_that_all_differ_in_confidence_give_a_threshold_once_there_are_enough() -> None:
+    """22 without an error show a share of at most 10 %; of 38 one may be wrong (exact binomial)."""
+    right = [Graded(1 - number / 100, False) for number in range(37)]
+    assert threshold_for(right, 0.1, resamples=0).confidence == right[-1].confidence
+    assert threshold_for(right[:22], 0.1, resamples=0).confidence == right[21].confidence
+    assert threshold_for(right[:21], 0.1, resamples=0).confidence is None
+    wrong = Graded(0.5, True)
+    assert threshold_for([*right, wrong], 0.1, resamples=0).confidence == wrong.confidence
+    assert threshold_for([*right[:36], wrong], 0.1, resamples=0).confidence == right[35].confidence
+
+
 def test_thresholds_promise_what_they_hold() -> None:
     """Of judges that are wrong as often as allowed and a little more, few get a threshold: at most 1 in 10."""
     given = [threshold_for(graded(60, lambda _: 0.11, seed), 0.1, resamples=0).confidence for seed in range(300)]

@@ -93,6 +93,20 @@ def test_where_nothing_is_found_the_terms_that_were_looked_up_are_counted(
     assert judge_by_checks(run_of(query, answer="Some."), lights_source).reason.endswith(said)
 
 
+def test_only_a_failure_that_a_check_is_sure_of_is_recorded_as_sure() -> None:
+    """No model's verdict outweighs it then."""
+    sure = judge_by_checks(run_of("I searched for things"))
+    assert sure.verdict == "failure" and sure.event("r").sure and sure.as_dict()["sure"]
+    unsure = judge_by_checks(run_of(THINGS))
+    others = (
+        unsure,
+        msgspec.structs.replace(sure, kind="lm"),
+        msgspec.structs.replace(sure, verdict="undecided"),
+        msgspec.structs.replace(sure, findings=unsure.findings),
+    )
+    assert not any(other.event("r").sure or other.as_dict()["sure"] for other in others)
+
+
 def test_what_is_no_sparql_is_told() -> None:
     assert codes(run_of("SELECT ?x WHERE {", answer="x")) == ["unreadable_query!"]
     assert codes(run_of("I searched for things")) == ["unreadable_query!"]

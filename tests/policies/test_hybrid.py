@@ -72,6 +72,11 @@ def test_a_vector_is_read_back_as_float32_from_its_text(numbers: list[float]) ->
     assert loaded(stored(rounded(numbers))) == rounded(numbers)
 
 
+def test_read_models_keep_a_vector_as_little_endian_integers() -> None:
+    """Whatever the machine, because a file of read models may be copied to another."""
+    assert stored(rounded([1.0, -0.5, 0.0, 1e-9])) == b64encode(struct.pack("<4h", 32_767, -16_384, 0, 0)).decode()
+
+
 @given(st.text(max_size=30) | st.binary(max_size=30).map(lambda data: f"{'0' * 64} {b64encode(data).decode()}"))
 def test_any_text_is_a_vector_with_a_direction_or_refused(text: str) -> None:
     try:

@@ -30,6 +30,7 @@ from rbank_es.events import (
     MemoriesForgotten,
     MemoriesRead,
     MemoriesRetrieved,
+    NoteLogged,
     Ref,
     Reliance,
     RunFinished,
@@ -403,6 +404,13 @@ def test_checkpoints_reach_the_end_of_the_log_even_where_nothing_is_relevant(tmp
     reached = {(name, point.position, point.line, point.version) for name, point in points.items()}
     assert reached == {(each.name, 25, line, each.version) for each in all_projections()}
     assert log.synced > 0
+
+
+def test_events_that_no_projection_reads_are_passed_and_not_counted(tmp_path: Path) -> None:
+    models, log = ReadModels.open(tmp_path / "p.sqlite"), FakeLog(stamped([NoteLogged(note="x") for _ in range(4)]))
+    first = models.catch_up(log, upto=3, only=["leakage"])
+    second = models.catch_up(log, only=["leakage"])
+    assert [(each.position, each.events) for each in (first, second)] == [(3, 0), (4, 0)]
 
 
 def test_only_moves_the_projections_that_are_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import sys
+import tracemalloc
 from collections import namedtuple
 from collections.abc import Iterator
 from typing import Any
@@ -176,6 +177,22 @@ def test_code_that_is_nested_too_deep_is_a_syntax_error(
     monkeypatch.setattr(guest.ast, "parse", parse)
     outcome = step(workspace, "-" * 9 + "1")
     assert outcome["kind"] == "syntax" and "nested too deep to be parsed" in outcome["message"]
+
+
+def test_memory_is_kept_back_for_the_message_that_none_is_left(workspace: guest.Workspace) -> None:
+    """It is let go where a step used up all, and kept back again for the next."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in (1, 2):
+            step(workspace, "1", number)
+            kept, _ = tracemalloc.get_traced_memory()
+            assert kept - before >= guest.LIMITS["reserve_bytes"]
+            assert "is used up" in step(workspace, "raise MemoryError", number)["message"]
+            left, _ = tracemalloc.get_traced_memory()
+            assert left - before < guest.LIMITS["reserve_bytes"] / 2
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.lists(st.text(max_size=300), max_size=60))
