@@ -103,11 +103,6 @@ class SupposedLife:
         """Whether anything was otherwise so far."""
         return self._supposed is not None
 
-    @property
-    def position(self) -> int:
-        """The position in the supposed log of the last event."""
-        return self._next - 1
-
     # ---------------------------------------------------------------- from event to event
 
     def begin(self, *, unborn: bool) -> None:

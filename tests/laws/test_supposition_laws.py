@@ -14,11 +14,15 @@ from msgspec.structs import replace
 from rbank_es import Bank
 from rbank_es.bank.canonical import counts
 from rbank_es.bank.supposed_differences import WhatIf
-from rbank_es.events import DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
+from rbank_es.bank.supposed_life import LIFE_TYPES, SupposedLife
+from rbank_es.bank.supposed_log import SupposedLog
+from rbank_es.bank.supposition import supposition_of
+from rbank_es.bank.timeline import Timeline
+from rbank_es.events import CorrectionCompleted, DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.policies import Append, Bounded, Never
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.state import State, usage
+from rbank_es.state import State, fold, usage
 from tests.cli.misled import HEIGHT, TWIN, WARNING, judged, learned, misled_bank, ran
 from tests.effort import examples
 from tests.laws.bank_lives import (
@@ -218,7 +222,7 @@ def test_what_writers_would_have_corrected_before_a_lesson_is_found_behind_it() 
         assert TWIN.id in hits.after and HEIGHT.id not in hits.after
 
 
-def test_the_written_bank_has_each_event_at_its_position_and_gaps_where_some_are_left_out(tmp_path: Path) -> None:
+def test_the_written_bank_has_each_eachat_its_position_and_gaps_where_some_are_left_out(tmp_path: Path) -> None:
     """So a point of the one means the same in the other."""
     with misled_bank("memory:") as bank, bank.as_of() as recorded:
         into = tmp_path / "supposed.sqlite"
@@ -228,6 +232,36 @@ def test_the_written_bank_has_each_event_at_its_position_and_gaps_where_some_are
             began = {row["run"]: row["started_seq"] for row in recorded.rows("runs")}
             del began["misled"]
             assert {row["run"]: row["started_seq"] for row in view.rows("runs")} == began
+
+
+@pytest.mark.parametrize(
+    ("again", "without", "late"),
+    [((), (), False), (("second",), (), False), (("second",), ("run:second",), False), ((), (), True)],
+    ids=["other at the last event", "other before", "the last event left out", "supposed behind the last event"],
+)
+def test_the_supposed_state_is_the_fold_of_the_supposed_log(
+    again: tuple[str, ...], without: tuple[str, ...], late: bool
+) -> None:
+    """Positions included, also of what is completed behind the last recorded event."""
+    with Bank.create("memory:") as bank:
+        bank.append([*ran("first"), *ran("second"), judged("second", "success")])
+        learned(bank, HEIGHT, ("first", "success"))
+        learned(bank, TWIN, ("second", "success"))
+        bank.append([judged("first", "success"), *(judged(run, "success") for run in again)])
+        recorded = list(bank.log.read(types=LIFE_TYPES, resolve={"memories_extracted"}))
+        supposition, since = supposition_of(fold(recorded), {}, {"first": "failure"}, without), bank.position * late
+        past, timeline = [each for each in recorded if each.seq <= since], Timeline()
+        timeline.take(past, since)
+        life = SupposedLife(fold(past, position=since), timeline, supposition)
+        life.begin(unborn=not late)
+        for each in recorded[len(past) :]:
+            life.take(each)
+        life.end(bank.position)
+        log = SupposedLog(bank.log, since, bank.position, life.made, supposition)
+        supposed = list(log.read(types=LIFE_TYPES, resolve={"memories_extracted"}))
+        assert isinstance(supposed[-1], CorrectionCompleted | DecisionUndone)
+        assert life.supposed == fold(supposed)
+        assert log.position() == supposed[-1].seq
 
 
 def test_lessons_of_a_run_that_would_have_found_other_items_are_counted_and_not_guessed() -> None:
