@@ -173,7 +173,7 @@ class _Writer:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._run = connection
         self._codes = _Codes(connection)
-        self._numbers: dict[str, int] = {}
+        self._numbers = _Numbers(connection)
         self._first = _last_text(connection, "text_lengths", "first")
         rows = connection.execute("SELECT lengths FROM text_lengths WHERE first = ?", (self._first,)).fetchall()
         # There is no text 0.
@@ -254,21 +254,11 @@ class _Writer:
                 known[1](code)
         for key, (_, _, numbers, codes) in found.items():
             parts = key.startswith(_AMONG_PARTS)
-            kept = lists.setdefault(self._number(key.removeprefix(_AMONG_PARTS)) * 2 + parts, (array("I"), array("I")))
+            kept = lists.setdefault(self._numbers[key.removeprefix(_AMONG_PARTS)] * 2 + parts, (array("I"), array("I")))
             kept[0].extend(numbers)
             kept[1].extend(codes)
+        self._numbers.write()
         return lists
-
-    def _number(self, term: str) -> int:
-        number = self._numbers.get(term)
-        if number is None:
-            rows = self._run.execute("SELECT number FROM word_terms WHERE term = ?", (term,)).fetchall()
-            if not rows:
-                rows = self._run.execute(
-                    "INSERT INTO word_terms (term) VALUES (?) RETURNING number", (term,)
-                ).fetchall()
-            number = self._numbers[term] = rows[0][0]
-        return number
 
     def _write(self, table: str, first: int, lists: Mapping[int, tuple[array[int], array[int]]]) -> None:
         sets = table == "postings"
@@ -315,6 +305,33 @@ def _counted(columns: tuple[Iterable[str], ...]) -> CountedText:
         counts = own if token in own else among
         counts[token] = counts.get(token, 0) + _PART
     return CountedText(own, among, length)
+
+
+class _Numbers(dict[str, int]):
+    """Numbers of terms, which are looked up, or given, once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._run = connection
+        self._last = _last_text(connection, "word_terms", "number")
+        # In a new file there is nothing to look up, and a bank may have a million terms.
+        self._any = self._last > 0
+        self._new: list[tuple[int, str]] = []
+
+    def __missing__(self, term: str) -> int:
+        rows = (
+            self._run.execute("SELECT number FROM word_terms WHERE term = ?", (term,)).fetchall() if self._any else []
+        )
+        if not rows:
+            self._last += 1
+            self._new.append((self._last, term))
+        self[term] = int(rows[0][0]) if rows else self._last
+        return self[term]
+
+    def write(self) -> None:
+        """Record the numbers that were given."""
+        self._run.executemany("INSERT INTO word_terms VALUES (?, ?)", self._new)
+        self._new.clear()
 
 
 class _Codes(dict[int, int]):
