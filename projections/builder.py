@@ -15,7 +15,6 @@ tick of the file system's clock (at most 4 ms) can't be told apart.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import shutil
 import sqlite3
@@ -179,7 +178,7 @@ def views_in(connection: sqlite3.Connection) -> dict[str, str]:
 
 _CHECKPOINTS = """
 CREATE TABLE checkpoints (
-    projection TEXT PRIMARY KEY, position INTEGER NOT NULL, line TEXT NOT NULL, erasures INTEGER NOT NULL,
+    projection TEXT PRIMARY KEY, position INTEGER NOT NULL, mark TEXT NOT NULL, erasures INTEGER NOT NULL,
     version INTEGER NOT NULL, digest TEXT NOT NULL, objects TEXT NOT NULL
 )
 """
@@ -188,12 +187,11 @@ CREATE TABLE checkpoints (
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """The position that a projection has reached, and on which log.
 
-    `line` is the SHA-256 of the log's line at `position` ('' at 0), `erasures` the erasure epoch, `digest` names the
-    declaration that made the rows.
+    `mark` is the log's at `position`, `erasures` the erasure epoch, `digest` names the declaration that made the rows.
     """
 
     position: int
-    line: str
+    mark: str
     erasures: int
     version: int
     digest: str
@@ -208,14 +206,14 @@ def checkpoints_in(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
     """Return all checkpoints in the file, by projection. Raises `sqlite3.Error` if it is no file of read models."""
     # The first statement reads the schema. Of a damaged one, Python may fail to decode what SQLite says.
     try:
-        rows = connection.execute("SELECT projection, position, line, erasures, version, digest FROM checkpoints")
+        rows = connection.execute("SELECT projection, position, mark, erasures, version, digest FROM checkpoints")
     except UnicodeDecodeError as error:
         damaged = sqlite3.DatabaseError("the schema of the file is damaged")
         damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise damaged from error
     return {
-        name: Checkpoint(position=position, line=line, erasures=erasures, version=version, digest=digest)
-        for name, position, line, erasures, version, digest in rows
+        name: Checkpoint(position=position, mark=mark, erasures=erasures, version=version, digest=digest)
+        for name, position, mark, erasures, version, digest in rows
     }
 
 
@@ -223,22 +221,13 @@ def check_in(
     connection: sqlite3.Connection, log: EventLog, projections: Iterable[Projection], position: int, epoch: int
 ) -> None:
     """Set the projections' checkpoints to `position`. Raises `ProjectionError` if the log no longer reaches there."""
-    line = line_at(log, position)
-    if line is None:
+    mark = log.mark(position)
+    if mark is None:
         raise ProjectionError(f"the log has no line at position {position:,} any more; nothing of that batch was kept")
     connection.executemany(
-        "UPDATE checkpoints SET position = ?, line = ?, erasures = ? WHERE projection = ?",
-        [(position, line, epoch, projection.name) for projection in projections],
+        "UPDATE checkpoints SET position = ?, mark = ?, erasures = ? WHERE projection = ?",
+        [(position, mark, epoch, projection.name) for projection in projections],
     )
-
-
-def line_at(log: EventLog, position: int) -> str | None:
-    """Return the SHA-256 of the log's line at a position: '' at 0, None where there is no line."""
-    if not position:
-        return ""
-    stored = next(iter(log.lines(after=position - 1, upto=position)), None)
-    # A strong digest, because whoever sends the next version of a bank can give a line any CRC-32.
-    return None if stored is None else hashlib.sha256(stored).hexdigest()
 
 
 def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog | None) -> dict[str, str]:
@@ -268,10 +257,10 @@ def _doubt(
         return f"it was built by version {point.version}, this is version {projection.version}"
     if point.digest != projection.digest or any(there.get(name) != ddl for name, ddl in projection.schema.items()):
         return "its tables are not those of this release"
-    return of_log(point.position, point.line, point.erasures) if of_log is not None else None
+    return of_log(point.position, point.mark, point.erasures) if of_log is not None else None
 
 
-def _doubt_of_log(position: int, line: str, erasures: int, log: EventLog) -> str | None:
+def _doubt_of_log(position: int, mark: str, erasures: int, log: EventLog) -> str | None:
     # Erased words would stay in rows that were made before.
     if erasures != (now := log.erasures()):
         return f"texts were erased since (erasure epoch {erasures}, now {now})"
@@ -282,8 +271,8 @@ def _doubt_of_log(position: int, line: str, erasures: int, log: EventLog) -> str
             f"the read models hold events up to {position:,}, which were on disk, but the log ends at {end:,}",
             f"Restore the log from a backup. {older_copy_advice(log.derived_directory)}",
         )
-    if line_at(log, position) != line:
-        return f"its checkpoint {position:,} is not on this log: another event is there"
+    if log.mark(position) != mark:
+        return f"its checkpoint {position:,} is not on this log: another event is there, or others before it"
     return None
 
 

@@ -33,7 +33,7 @@ VIEWS_KEPT = 2
 
 
 _Key = tuple[int, str | None, int, int, bool]
-"""A position, the digest of its line, the erasure epoch, the inode of the file, and whether the file is believed."""
+"""A position, its mark, the erasure epoch, the inode of the file, and whether the file is believed."""
 
 _INHERITED: list[ViewConnection] = []
 """Connections of a parent process. SQLite forbids to use or close them in a forked child."""
@@ -197,13 +197,13 @@ class ReadModels(ProcessCache):
         """Return by what a kept view of a position is found; None without a log to compare with."""
         if log is None:
             return None
-        # The line, because a log that was restored may have another event there.
-        line, epoch = builder.line_at(log, seq), log.erasures()
+        # The mark, because a log that was restored may have another event there.
+        mark, epoch = log.mark(seq), log.erasures()
         # A file that somebody changed is not read any more, also where it is open.
         believed = not self.sealed or builder.is_sealed(self.path)
         with suppress(OSError):
-            return seq, line, epoch, self.path.stat().st_ino, believed
-        return seq, line, epoch, 0, believed
+            return seq, mark, epoch, self.path.stat().st_ino, believed
+        return seq, mark, epoch, 0, believed
 
     def _kept_view(self, key: _Key | None) -> View | None:
         from rbank_es.projections.view import View

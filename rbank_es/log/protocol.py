@@ -312,6 +312,14 @@ class EventLog(Protocol):
         """Return the head at a position, or now."""
         ...
 
+    def mark(self, position: int) -> str | None:
+        """Return what tells this log from another that took its place: "" at 0, None where there is no event.
+
+        Two histories of one bank may end with the same event. So a mark holds more than its digest: its place in the
+        file, or the head. Cheap, because each search asks for it; a head is not. Other after an erasure, perhaps.
+        """
+        ...
+
     def seq_of_id(self, event_id: str) -> int | None:
         """Return the position of the event with this id, if there is one."""
         ...

@@ -79,6 +79,9 @@ class LogWrapper:
     def head(self, at: int | None = None) -> Head:
         return self._log.head(at)
 
+    def mark(self, position: int) -> str | None:
+        return self._log.mark(position)
+
     def seq_of_id(self, event_id: str) -> int | None:
         return self._log.seq_of_id(event_id)
 

@@ -35,6 +35,16 @@ class ReadingContract(ContractBase):
                 assert list(log.read(after=after, upto=upto)) == wanted
                 assert [decode_event(line) for line in log.lines(after=after, upto=upto)] == wanted
 
+    def test_marks(self) -> None:
+        """A mark is another for each position, stays what it is while events are appended, and is None past the end."""
+        log = self.filled(7)
+        marks = [log.mark(position) for position in range(log.position() + 1)]
+        assert marks[0] == "" and None not in marks and len(set(marks)) == len(marks)
+        assert log.mark(log.position() + 1) is None
+        log.append([note("x" * 3_000), note("y")])
+        for handle in (log, self.reopen(log)):
+            assert [handle.mark(position) for position in range(len(marks))] == marks
+
     def test_types(self) -> None:
         """`types` gives only events of these types; a type that doesn't exist is an error, not an empty answer."""
         log = self.make_log()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 import threading
 import warnings
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -49,8 +53,8 @@ def test_searching_again_opens_no_file_and_reads_one_line_at_most(
     found(bank)
     opened.clear()
     lines: list[int] = []
-    read = bank.log.lines
-    monkeypatch.setattr(bank.log, "lines", lambda **given: (lines.append(given["after"]), read(**given))[1])
+    mark = bank.log.mark
+    monkeypatch.setattr(bank.log, "mark", lambda position: (lines.append(position), mark(position))[1])
     for _ in range(5):
         assert found(bank) == [OWL.id]
     assert opened == []
@@ -62,6 +66,26 @@ def test_what_another_process_appends_is_found(bank: Bank) -> None:
     with Bank.open(bank.place, calls=Quick()) as other:
         consolidate(other, [ELK])
     assert set(found(bank)) == {OWL.id, ELK.id}
+
+
+@pytest.mark.parametrize("task", ["an elephant", "a cow"])
+def test_a_log_that_took_the_place_of_another_and_ends_alike_is_read_anew(tmp_path: Path, task: str) -> None:
+    """As when a bank that is kept with its code is made again: same id, same length, same last event."""
+    place = tmp_path / "bank"
+
+    def shown(task: str) -> tuple[int, bytes, list[str]]:
+        dice, clock = random.Random("same"), partial(next, count(1_767_225_600_000_000, 1_000))
+        with Bank.create(tmp_path / task, calls=Quick(), clock=clock, entropy=dice.randbytes) as made:
+            made.append(RunStarted(run="r", task=task))
+            made.append(NoteLogged(note="the end"))
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(tmp_path / task, place)
+        with Bank.open(place) as bank, bank.live() as view:
+            return bank.position, [*bank.log.lines()][-1], [row["task"] for row in view.rows("runs")]
+
+    position, last, tasks = shown("an owl")
+    assert tasks == ["an owl"]
+    assert shown(task) == (position, last, [task])
 
 
 def test_what_is_erased_is_not_found_in_a_kept_view(bank: Bank) -> None:

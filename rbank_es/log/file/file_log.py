@@ -266,6 +266,12 @@ class FileLog:
         with self._reading():
             return self._heads.look().seq
 
+    def mark(self, position: int) -> str | None:
+        if not position:
+            return ""
+        with self._reading():
+            return self._reader.mark(position)
+
     def head(self, at: int | None = None) -> Head:
         with self._reading():
             return self._heads.head(self.position() if at is None else at)

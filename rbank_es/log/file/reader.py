@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
@@ -132,6 +133,21 @@ class Reader:
         """Return the event at a position with its segment and line; None where there is none."""
         for batch in self.batches(seq - 1, seq):
             return batch.segment, batch.events[0], batch.lines[0]
+        return None
+
+    def mark(self, seq: int) -> str | None:
+        """Return the offset of the line at a position and its digest; None where there is none. Reads no event."""
+        segments = all_segments(self.directory)
+        index = segment_of(segments, seq)
+        with opened(segments[index].path) as fd:
+            offset, before = self._start(fd, segments[index], seq - 1, closed=index + 1 < len(segments))
+            for base, complete in blocks(fd, offset):
+                for line in complete:
+                    before += not line.startswith(lines.UNNUMBERED)
+                    if before == seq:
+                        # A strong digest, because who sends the next version of a bank can give a line any CRC-32.
+                        return f"{base} {sha256(line).hexdigest()}"
+                    base += len(line) + 1
         return None
 
     def beginning(self, fd: int, segment: Segment) -> Mark:

@@ -188,6 +188,11 @@ class MemoryLog:
     def position(self) -> int:
         return len(self.store.events)
 
+    def mark(self, position: int) -> str | None:
+        if not position:
+            return ""
+        return self.store.digests[position].hex() if position <= self.position() else None
+
     def head(self, at: int | None = None) -> Head:
         seq = self.position() if at is None else at
         if not 0 <= seq < len(self.store.digests):
