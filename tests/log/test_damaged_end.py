@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
-from rbank_es.errors import LogCorruption
+from rbank_es.errors import InterruptedAppend, LogCorruption
+from rbank_es.log.file.file_log import FileLog
+from rbank_es.testing import note
 from tests.places import damage, filled
 
 
@@ -34,3 +36,30 @@ def test_read_models_are_not_brought_past_it(damaged: Path) -> None:
             bank.as_of()
         assert bank.read_models().checkpoints() == {}
         assert [event.seq for event in bank.log.read(upto=2)] == [1, 2]
+
+
+def test_witnesses_are_asked_only_before_bytes_are_cut_off_and_then_keep_them(tmp_path: Path) -> None:
+    """To ask takes milliseconds; whoever knows of a later position says that the remains were events."""
+    place, asked = filled(tmp_path / "b", 3), list[str]()
+
+    def append(text: str, knows: int) -> int:
+        def witness() -> int:
+            asked.append(text)
+            return knows
+
+        with FileLog.open(place) as log:
+            log.add_witness(witness)
+            return log.append([note(text)]).last
+
+    last = append("whole", 99)
+    assert append("whole again", 99) == last + 1 and not asked
+    [segment] = place.glob("*.jsonl")
+    with segment.open("ab") as file:
+        file.write(b'{"seq":')
+    torn = segment.read_bytes()
+    with pytest.raises(LogCorruption):
+        append("refused", 99)
+    assert segment.read_bytes() == torn and set(asked) == {"refused"}
+    with pytest.warns(InterruptedAppend):
+        assert append("cut off", last + 1) > last + 1
+    assert "cut off" in asked
