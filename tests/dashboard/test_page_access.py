@@ -51,7 +51,7 @@ HOSTILE = (
     "</script><script>window.broken=1</script><img src=x onerror=window.broken=1>"
     "\u202egnp.exe\u0000\u2028\u0627\u0644\u0639\u0631\u0628\u064a\u0629" + "W" * 2000
 )
-NAME = HOSTILE[:250]
+NAME = HOSTILE.replace("\0", "")[:250]
 LONG = HOSTILE + "x" * 10_000_000
 
 
