@@ -148,6 +148,8 @@ def _end(bank: Bank, finished: RunFinished | None) -> dict[str, Any]:
 
 def _is_recorded(bank: Bank, finished: RunFinished) -> bool:
     """Return whether the submission is in the bank. An empty one is, if the event says that it was empty."""
+    if finished.outcome != "submitted":
+        return True
     words = [bank.text(text) for text in (finished.answer, finished.sparql) if text is not None]
     # An import may know that there was an answer, or its size, without its text.
     silent = bool(finished.answer_chars) or finished.occurred_at is not None or finished.extra is not None

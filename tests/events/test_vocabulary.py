@@ -143,7 +143,9 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     bare, limits = parts_of(annotation)
     if bare is str:
         longest = min(limits.get("max_length", 60), 60)
-        text = st.text(st.characters(exclude_categories=["Cs"]), max_size=longest)
+        # Names are limited in length, and refused with U+0000.
+        refused = "\0" if "max_length" in limits else ""
+        text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=refused), max_size=longest)
         shortest = limits.get("min_length", 0)
         return text.map(lambda value: value.ljust(shortest, "x")) if shortest < 60 else st.just("f" * shortest)
     if bare is int:
