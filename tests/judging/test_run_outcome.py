@@ -136,7 +136,8 @@ def test_a_run_whose_submission_is_not_known_gets_no_verdict(bank: Bank, end: di
 def test_an_imported_run_that_submitted_nothing_failed(bank: Bank) -> None:
     """Its words aren't known, but there was no submission that they could be part of."""
     end = finished(outcome="failed", answer=None, sparql=None, occurred_at="2026-01-01T00:00:00.000000Z")
-    assert judge_by_checks(outcome(bank, end)).verdict == "failure"
+    seen = outcome(bank, end)
+    assert seen.recorded and judge_by_checks(seen).verdict == "failure"
 
 
 def test_a_run_whose_submission_was_erased_gets_no_verdict(bank: Bank) -> None:
