@@ -26,7 +26,7 @@ def shown_event(event: Event, *, prompts: bool = True, chars: int = page_limits.
 
     A text is {text, chars, more}: its beginning, its whole length, and the path of the whole, None where this is all.
     `text` is None for one that was erased, or is left out. Prompts and answers of models are lists of {role, text}.
-    Scores and shares have three digits.
+    Scores, shares, seconds and costs have three digits.
     """
     facts = {name: getattr(event, name) for name in facts_of(type(event)) if name not in _UNSEEN}
     known = {

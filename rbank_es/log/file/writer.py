@@ -374,7 +374,7 @@ class Writer:
 
     def erase(self, what: Erasing, reason: str, by: str | None) -> Plan:
         """Erase as planned; return the plan, with the outcome in its report."""
-        # Here, because erasing reads every form of a text: its modules take a tenth of the time of opening a bank.
+        # Here, because few processes erase, and its modules take 4 ms of the 120 of a first search.
         from rbank_es.log import erasure
         from rbank_es.log.file.segment_rewrite import SegmentLines
 
