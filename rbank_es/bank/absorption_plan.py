@@ -26,9 +26,8 @@ from rbank_es.bank.foreign_events import (
 )
 from rbank_es.errors import BadEvent, BadInput
 from rbank_es.events import Erased, Event, MemoriesConsolidated, MemoriesExtracted, RunStarted, type_of
-from rbank_es.events.codec import event_types
+from rbank_es.events.codec import check_identity, event_types
 from rbank_es.events.items import ItemText
-from rbank_es.events.json_input import check_identity
 from rbank_es.events.vector_text import text_digest, text_of_item
 from rbank_es.log import EventLog
 from rbank_es.log.groups import system_clock, utc_text

@@ -32,8 +32,9 @@ from rbank_es.bank.inquiry import BankInquiry
 from rbank_es.bank.locator import locate, path_advice, resolve_point
 from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded, LogError, NotInBank
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
+from rbank_es.events.codec import with_json_texts
 from rbank_es.events.items import Item, truncate
-from rbank_es.events.json_input import new_event, with_json_texts
+from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
 from rbank_es.system.files import replaceable
 

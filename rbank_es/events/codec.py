@@ -1,4 +1,4 @@
-"""The codec of events: encoding and decoding, the registry of event types, and upcasts of older versions.
+"""The codec of events: encoding, decoding, and the checks before; the registry of types, upcasts of older versions.
 
 One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds the reason:
 an older version is upcast, a newer one or an unknown type raises `UnknownEvent`, anything else is not an event.
@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 import msgspec
 
-from rbank_es.errors import BadInput, UnknownEvent
+from rbank_es.errors import BadEvent, BadInput, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
 from rbank_es.events.event import Event, type_of
 from rbank_es.system.registry import load_plugins
@@ -65,6 +66,9 @@ TYPES: dict[str, type[Event]] = {type_of(cls): cls for cls in CLASSES}
 ENVELOPE: frozenset[str] = frozenset(Event.__struct_fields__)
 """Names of the fields that every event has."""
 
+JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
+"""Names of the text fields that hold JSON."""
+
 Fields = dict[str, Any]
 Made = TypeVar("Made")
 
@@ -72,6 +76,9 @@ _ENCODER = msgspec.json.Encoder()
 _EMPTY = dict(zip(Event.__struct_fields__, Event.__struct_defaults__, strict=True))
 # Lines that begin so belong to the log itself, which knows them from events by their first bytes.
 _NAME = re.compile(r"(?!segment_|text)[a-z][a-z0-9_]*", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_BANK_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _force = msgspec.structs.force_setattr
 
 
@@ -211,6 +218,47 @@ def encode_body(event: Event, salt: str) -> bytes:
     if salted:
         _force(bare, "salt", salt)
     return _ENCODER.encode(bare)[prefix:-1]
+
+
+def with_json_texts(event: Event) -> Event:
+    """Return the event with JSON that was given as a value (`note={…}`) in the form in which it is stored, as text."""
+    given = {
+        name: value
+        for name in JSON_FIELDS.intersection(event.__struct_fields__)
+        if isinstance(value := getattr(event, name), dict | list)
+    }
+    if not given:
+        return event
+    return msgspec.structs.replace(event, **{name: json_as_text(name, value) for name, value in given.items()})
+
+
+def json_as_text(name: str, value: Any) -> Any:
+    """Return the value of a field as it is stored: JSON in a field that holds JSON becomes a text."""
+    if name in JSON_FIELDS and value is not None and not isinstance(value, str):
+        return encode_json(value).decode()
+    return value
+
+
+def check_identity(event: Event, line: int | None = None) -> None:
+    """Raise `BadEvent` unless `id` is empty or a UUID in canonical form, `occurred_at` empty or UTC, and `origin` empty
+    or the id of a bank."""
+    if event.id and not _UUID.fullmatch(event.id):
+        raise BadEvent(f"{event.id!r} is not a UUID in lower-case form", line=line, path="$.id")
+    if event.occurred_at is not None and not _is_time(event.occurred_at):
+        raise BadEvent(
+            f"{event.occurred_at!r} is not a UTC time such as 2026-01-31T12:00:00.000000Z",
+            line=line,
+            path="$.occurred_at",
+        )
+    if event.origin is not None and not _BANK_ID.fullmatch(event.origin):
+        raise BadEvent(f"{event.origin!r} is not the id of a bank: 32 hex digits", line=line, path="$.origin")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return _TIME.fullmatch(text) is not None and datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
 
 
 _TYPE = len('{"type":"')

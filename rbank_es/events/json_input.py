@@ -11,26 +11,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent, BadInput, LimitExceeded
-from rbank_es.events.codec import TYPES, encode_json, event_types, unknown_types
+from rbank_es.events.codec import TYPES, check_identity, event_types, json_as_text, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.events.items import make_id, polarity_of
 from rbank_es.system.files import read_regular
 
-JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
 WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
 TEXT_OF_ITEM = ("title", "desc", "content", "tags")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_BANK_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
 
 
@@ -95,38 +89,6 @@ def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
     return event
 
 
-def with_json_texts(event: Event) -> Event:
-    """Return the event with JSON that was given as a value (`note={…}`) in the form in which it is stored, as text."""
-    given = {
-        name: value
-        for name in JSON_FIELDS.intersection(event.__struct_fields__)
-        if isinstance(value := getattr(event, name), dict | list)
-    }
-    return replace(event, **{name: _as_text(name, value) for name, value in given.items()}) if given else event
-
-
-def check_identity(event: Event, line: int | None = None) -> None:
-    """Raise `BadEvent` unless `id` is empty or a UUID in canonical form, `occurred_at` empty or UTC, and `origin` empty
-    or the id of a bank."""
-    if event.id and not _UUID.fullmatch(event.id):
-        raise BadEvent(f"{event.id!r} is not a UUID in lower-case form", line=line, path="$.id")
-    if event.occurred_at is not None and not _is_time(event.occurred_at):
-        raise BadEvent(
-            f"{event.occurred_at!r} is not a UTC time such as 2026-01-31T12:00:00.000000Z",
-            line=line,
-            path="$.occurred_at",
-        )
-    if event.origin is not None and not _BANK_ID.fullmatch(event.origin):
-        raise BadEvent(f"{event.origin!r} is not the id of a bank: 32 hex digits", line=line, path="$.origin")
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return _TIME.fullmatch(text) is not None and datetime.fromisoformat(text) is not None
-    except ValueError:
-        return False
-
-
 def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
     type_ = fields.get("type")
     if type_ is None:
@@ -173,18 +135,12 @@ def _parts_of(kinds: Iterable[Any], step: str) -> Iterator[Any]:
 
 
 def _unfold(fields: dict[str, Any]) -> dict[str, Any]:
-    unfolded = {name: _as_text(name, value) for name, value in fields.items()}
+    unfolded = {name: json_as_text(name, value) for name, value in fields.items()}
     if unfolded.get("type") == "memories_extracted" and "heads" not in unfolded:
         _split_candidates(unfolded)
     if unfolded.get("type") == "memory_proposed" and "head" not in unfolded:
         _split_candidate(unfolded)
     return unfolded
-
-
-def _as_text(name: str, value: Any) -> Any:
-    if name in JSON_FIELDS and value is not None and not isinstance(value, str):
-        return encode_json(value).decode()
-    return value
 
 
 def _split_candidates(fields: dict[str, Any]) -> None:

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from rbank_es.bank.foreign_events import fresh
 from rbank_es.errors import BadEvent, BadImport, UnknownEvent
 from rbank_es.events import ContentErased, Event, Ref
-from rbank_es.events.codec import decode_event, texts_of
-from rbank_es.events.json_input import check_identity
+from rbank_es.events.codec import check_identity, decode_event, texts_of
 from rbank_es.exchange.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines
 
 

@@ -20,10 +20,18 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, LogCorruption, PositionConflict
 from rbank_es.events import ContentErased
-from rbank_es.events.codec import ByClass, decoder_of, encode_body, encode_json, facts_of, texts_of, version_of
+from rbank_es.events.codec import (
+    ByClass,
+    check_identity,
+    decoder_of,
+    encode_body,
+    encode_json,
+    facts_of,
+    texts_of,
+    version_of,
+)
 from rbank_es.events.event import Erased, Event, Ref, type_of
 from rbank_es.events.items import ItemText
-from rbank_es.events.json_input import check_identity
 from rbank_es.log import lines
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Expected
 
