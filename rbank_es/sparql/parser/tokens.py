@@ -1,4 +1,4 @@
-r"""SPARQL 1.1 text as tokens, each with its place, and edits of a query's text by place.
+r"""SPARQL 1.1 text as tokens, each with its place, the tokens that no query may hold, and edits of a text by place.
 
 Terminals are those of the recommendation (https://www.w3.org/TR/sparql11-query/#sparqlGrammar, productions 139 to
 173), the longest match first. A keyword in a string, a comment, an IRI, a variable or a prefixed name is no keyword.
@@ -20,6 +20,12 @@ from rbank_es.errors import QueryRefused
 
 Kind = Literal["iri", "name", "variable", "blank", "string", "language", "number", "word", "symbol", "end"]
 """`name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
+
+FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
+"""The words with which a query begins."""
+
+UPDATES = frozenset({"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD", "WITH"})
+"""The words with which an update begins."""
 
 SHOWN_CHARS = 80
 """Characters of one name in a message."""
@@ -190,6 +196,58 @@ def _complaint(text: str, offset: int) -> tuple[str, str]:
     if char.isprintable() and not char.isspace():
         return f"{char!r} ({code}) means nothing here", "put text in quotes, and IRIs in <…>"
     return f"the character {code} can't stand in a query", "write a plain blank or a line break, or leave it out"
+
+
+# ---------------------------------------------------------------- what no query may hold
+
+
+def refuse_by_token(tokens: tuple[Token, ...]) -> None:
+    """Raise `QueryRefused` for updates, several statements, SERVICE, and queries that are too large or too deep.
+
+    Only words count: the same letters in a string, a comment, an IRI, a variable or a prefixed name do not.
+    """
+    if len(tokens) - 1 > limits.QUERY_TOKENS:  # the last token is the end
+        most = f"{limits.QUERY_TOKENS:,}"
+        hint = "ask for less at a time, or replace long lists by a pattern"
+        refuse_at(
+            tokens[limits.QUERY_TOKENS], "too_long", f"the query has more than {most} names, words and marks", hint
+        )
+    form = _first_keyword(tokens)
+    if form.keyword in UPDATES:
+        refuse_at(form, "not_read_only", f"{form.keyword} changes data", "ask with SELECT, ASK, CONSTRUCT or DESCRIBE")
+    depth, second = 0, None
+    for token, after in zip(tokens, (*tokens[1:], tokens[-1]), strict=True):
+        if token.keyword == "SERVICE":
+            _refuse_service(token, after)
+        depth += token.is_symbol("{", "(", "[") - token.is_symbol("}", ")", "]")
+        if depth > limits.QUERY_NESTING:
+            hint = "take out brackets that aren't needed, or ask in several steps"
+            refuse_at(token, "syntax", f"brackets are more than {limits.QUERY_NESTING} deep", hint)
+        if token.kind == "number" and len(token.text) > limits.QUERY_NUMBER_DIGITS:
+            refuse_at(token, "syntax", f"a number of {len(token.text):,} digits", "write a shorter number")
+        if depth <= 0 and token.is_symbol(";") and _begins_statement(after) and token.offset > form.offset:
+            second = second or token
+    if second is not None:
+        refuse_at(second, "not_read_only", "several statements in one query", "send one query at a time, without ';'")
+
+
+def _first_keyword(tokens: tuple[Token, ...]) -> Token:
+    """Return the first word that is no part of the prologue, or the `end` token."""
+    return next(t for t in tokens if t.kind == "end" or (t.kind == "word" and t.keyword not in ("PREFIX", "BASE")))
+
+
+def _begins_statement(token: Token) -> bool:
+    return token.keyword in UPDATES or token.keyword in (*FORMS, "PREFIX", "BASE")
+
+
+def _refuse_service(token: Token, after: Token) -> NoReturn:
+    hint = "split it into two queries: ask here first, then ask the other endpoint with what came back"
+    if after.text in ("wikibase:label", "<http://wikiba.se/ontology#label>"):
+        hint = 'for labels add OPTIONAL { ?x rdfs:label ?label FILTER(LANG(?label) = "en") } instead'
+    refuse_at(token, "service_refused", "SERVICE would send a request to another endpoint", hint)
+
+
+# ---------------------------------------------------------------- edits
 
 
 class Edit(NamedTuple):
