@@ -32,7 +32,7 @@ from rbank_es.loop.history import (
     task_key,
 )
 from rbank_es.loop.resources import LoopResources, check_source
-from rbank_es.loop.rollouts import Spread, best_of, side_by_side, spread_of
+from rbank_es.loop.rollouts import Spread, side_by_side, spread_of
 from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, execute
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
@@ -341,7 +341,7 @@ class ClosedLoop:
         telling = [one for one in rollouts if runs[one.run].is_usable]
         # Failures from outside the agent count only if there is nothing else.
         policy = selection_policy(self.resources.bank.policy_choice("selection"))
-        best = best_of(telling or rollouts, policy)
+        best = policy.best(telling or rollouts)
         ran, text = runs[best.run], self.resources.bank.text
         end = ran.finished
         assert end is not None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
@@ -23,32 +23,10 @@ from rbank_es.bank import Bank
 from rbank_es.errors import message_of
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
-from rbank_es.loop.settings import Perturbation
 from rbank_es.policies import BestOf
 
 if TYPE_CHECKING:
     from rbank_es.events import Event
-
-
-PUT: dict[Perturbation, tuple[str, ...]] = {
-    "none": ("{question}",),
-    "prefix": (
-        "{question}",
-        "Another attempt at the same question; take another way than the obvious one. {question}",
-        "One more attempt at the same question; check every term before you use it. {question}",
-    ),
-    "rephrase": (
-        "{question}",
-        "Find out from the data what is asked here: {question}",
-        "Somebody wants to know the following. Give what the graph says about it, and nothing else: {question}",
-    ),
-    "thinking": (
-        "{question}",
-        "{question}\nBefore each step, think about what could be wrong with the one before.",
-        "{question}\nBefore the first step, think of two ways to the answer; take the one that is easier to check.",
-    ),
-}
-"""The wordings of a question by perturbation, for the rollouts in turn. The first is the task's own."""
 
 JOIN_WAIT_S = 0.2
 """The longest wait of the calling thread before it can be interrupted."""
@@ -82,14 +60,12 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     diversity_of: Literal["sparql", "answer"] | None = None
 
 
-def best_of(rollouts: Iterable[Rollout], policy: BestOf | None = None) -> Rollout:
-    """Return the best rollout by a selection policy, the default one unless given. Raises ValueError for none."""
-    return (policy or BestOf()).best(rollouts)
-
-
 def spread_of(rollouts: Sequence[Rollout], policy: BestOf | None = None) -> Spread:
-    """Return the statistics of the rollouts of one task, with the best as `best_of`. Raises ValueError for none."""
-    best = best_of(rollouts, policy)
+    """Return the statistics of the rollouts of one task, with the best by a selection policy, the default unless given.
+
+    Raises ValueError for none.
+    """
+    best = (policy or BestOf()).best(rollouts)
     judged = [won for one in rollouts if (won := _won(one.verdict)) is not None]
     scored = [won for one in rollouts if (won := _won(one.scored)) is not None]
     diversity, of = diversity_of(rollouts)
@@ -128,12 +104,6 @@ def diversity_of(rollouts: Sequence[Rollout]) -> tuple[float | None, Literal["sp
     # Sort, because difflib's ratio depends on the order of two texts, and that in which rollouts ended is chance.
     pairs = [*combinations(sorted(text[: limits.ROLLOUT_COMPARED_CHARS] for text in texts), 2)]
     return sum(1 - SequenceMatcher(None, *pair, autojunk=False).ratio() for pair in pairs) / len(pairs), of
-
-
-def question_of(question: str, perturbation: Perturbation, index: int) -> str:
-    """Return the question as worded for the rollout with this index, from 0."""
-    forms = PUT[perturbation]
-    return forms[index % len(forms)].replace("{question}", question)
 
 
 # ---------------------------------------------------------------- side by side

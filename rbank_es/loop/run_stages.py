@@ -36,8 +36,8 @@ from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
 from rbank_es.loop.resources import LoopResources, registered_digest, registration
-from rbank_es.loop.rollouts import Rollout, best_of, question_of
-from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of
+from rbank_es.loop.rollouts import Rollout
+from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.model_call import FATAL, STOPPING
 from rbank_es.policies import LmJudging, selection_policy
@@ -286,7 +286,7 @@ class PostRun:
         # Nothing is recorded as learned before somebody decided: a resumed loop learns from the run then.
         if not decided:
             return
-        best = best_of(decided, selection_policy(bank.policy_choice("selection")))
+        best = selection_policy(bank.policy_choice("selection")).best(decided)
         rollouts, judgments = [one for one, _ in judged], [judgment for _, judgment in judged]
         past = [past_run(bank, one.run) for one in rollouts]
         policy = extraction_policy(bank, self._resources.settings)

@@ -33,6 +33,26 @@ if TYPE_CHECKING:
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 ExtractFrom = Literal["best", "contrastive"]
 
+_WORDINGS: dict[Perturbation, tuple[str, ...]] = {
+    "none": ("{question}",),
+    "prefix": (
+        "{question}",
+        "Another attempt at the same question; take another way than the obvious one. {question}",
+        "One more attempt at the same question; check every term before you use it. {question}",
+    ),
+    "rephrase": (
+        "{question}",
+        "Find out from the data what is asked here: {question}",
+        "Somebody wants to know the following. Give what the graph says about it, and nothing else: {question}",
+    ),
+    "thinking": (
+        "{question}",
+        "{question}\nBefore each step, think about what could be wrong with the one before.",
+        "{question}\nBefore the first step, think of two ways to the answer; take the one that is easier to check.",
+    ),
+}
+"""The wordings of a question, for the rollouts in turn. The first is the task's own."""
+
 # Deterministic, because equal settings must have equal digests whatever the order of their keys.
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -160,6 +180,12 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def digest(self) -> str:
         """The SHA-256 of `facts` as canonical JSON, in hex."""
         return _digest(_ENCODER.encode(self.facts()))
+
+
+def question_of(question: str, perturbation: Perturbation, index: int) -> str:
+    """Return the question as worded for the rollout with this index, from 0."""
+    forms = _WORDINGS[perturbation]
+    return forms[index % len(forms)].replace("{question}", question)
 
 
 def _model(choice: LmChoice | None) -> dict[str, Any] | None:

@@ -20,7 +20,6 @@ from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunStarted, 
 from rbank_es.events.vector_text import text_digest
 from rbank_es.loop.history import History, task_key
 from rbank_es.loop.resources import LoopResources, origin
-from rbank_es.loop.rollouts import best_of
 from rbank_es.loop.run_stages import NewRun, begin_runs, execute
 from rbank_es.loop.tasks import Task
 from rbank_es.policies import selection_policy
@@ -245,7 +244,7 @@ def _elsewhere(scratch: Bank, recording: RecordedRun, stage: Stage) -> str:
     if stage.what != "lesson" or len(stage.runs) == 1:
         return ""
     policy = selection_policy(scratch.policy_choice("selection"))
-    best = best_of(rollouts_of(scratch, History(scratch).catch_up(), stage.runs), policy).run
+    best = policy.best(rollouts_of(scratch, History(scratch).catch_up(), stage.runs)).run
     if best != recording.run:
         return f"what its rollouts taught together is compared with the best of them, {best}"
     for run in stage.runs:

@@ -18,12 +18,11 @@ from rbank_es.loop.rollouts import (
     Rollout,
     RolloutStopped,
     StoppableLog,
-    best_of,
     diversity_of,
-    question_of,
     side_by_side,
     spread_of,
 )
+from rbank_es.policies import BestOf
 
 
 def rollout(index: int, **facts: object) -> Rollout:
@@ -50,11 +49,11 @@ rollouts = st.lists(
 def test_the_best_is_a_success_then_the_shortest_then_the_first() -> None:
     failed_fast = rollout(0, verdict="failure", iterations=1)
     slow, fast, also_fast = (rollout(n, verdict="success", iterations=i) for n, i in ((1, 5), (2, 3), (3, 3)))
-    assert best_of([failed_fast, slow, also_fast, fast]) == fast
+    assert BestOf().best([failed_fast, slow, also_fast, fast]) == fast
     undecided, unjudged = rollout(5, verdict="undecided", iterations=9), rollout(6, iterations=9)
-    assert best_of([failed_fast, undecided, slow]) == slow
-    assert best_of([failed_fast, undecided]) == undecided and best_of([failed_fast, unjudged]) == unjudged
-    assert best_of([failed_fast, rollout(4, outcome="forced_at_limit", verdict="failure")]) == failed_fast
+    assert BestOf().best([failed_fast, undecided, slow]) == slow
+    assert BestOf().best([failed_fast, undecided]) == undecided and BestOf().best([failed_fast, unjudged]) == unjudged
+    assert BestOf().best([failed_fast, rollout(4, outcome="forced_at_limit", verdict="failure")]) == failed_fast
 
 
 @given(rollouts)
@@ -85,14 +84,6 @@ def test_diversity_is_that_of_the_queries_or_else_of_the_answers() -> None:
     assert diversity_of([*same, rollout(2, answer="z")])[1] == "answer"
     assert diversity_of([rollout(0, answer="abc"), rollout(1, answer="xyz")]) == (1.0, "answer")
     assert diversity_of(same[:1]) == (None, None)
-
-
-def test_the_first_rollout_gets_the_question_as_it_is_and_the_others_hold_it() -> None:
-    question = "Which {lights}?"
-    for way in ("none", "prefix", "rephrase", "thinking"):
-        put = [question_of(question, way, index) for index in range(4)]  # type: ignore[arg-type]
-        assert put[0] == question and all(question in each for each in put)
-        assert len(set(put[:3])) == (1 if way == "none" else 3)
 
 
 def test_works_run_at_once_with_the_callers_context(tmp_path: Path) -> None:

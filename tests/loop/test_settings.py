@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import RunBounds
-from rbank_es.loop.settings import LoopSettings
+from rbank_es.loop.settings import LoopSettings, question_of
 from rbank_es.models.choice import LmChoice
 
 LM = LmChoice(model="openai/gpt-4.1-mini")
@@ -115,3 +115,11 @@ def test_what_no_run_can_have_is_refused_when_it_is_chosen(choice: dict[str, obj
     """Not when the first run begins, for then there is a bank already."""
     with pytest.raises(BadInput, match="give|budgets"):
         LoopSettings(lm=LM, **choice)  # type: ignore[arg-type]
+
+
+def test_the_first_rollout_gets_the_question_as_it_is_and_the_others_hold_it() -> None:
+    question = "Which {lights}?"
+    for way in ("none", "prefix", "rephrase", "thinking"):
+        put = [question_of(question, way, index) for index in range(4)]  # type: ignore[arg-type]
+        assert put[0] == question and all(question in each for each in put)
+        assert len(set(put[:3])) == (1 if way == "none" else 3)
