@@ -20,9 +20,10 @@ from typing import NamedTuple
 from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events.items import Item
-from rbank_es.policies.known_items import KnownItems
-from rbank_es.policies.rare_words import Peer, RareWords, distinct_words
+from rbank_es.policies.known_items import KnownItems, Peer
+from rbank_es.policies.rare_words import RareWords
 from rbank_es.policies.similarity_join import join_similar
+from rbank_es.policies.words import distinct_words
 from rbank_es.state import Pair, State
 from rbank_es.state.bank_state import Order
 from rbank_es.state.memory import ENDS

@@ -36,9 +36,9 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item
-from rbank_es.policies.known_items import KnownItems, Peers, kind_of
+from rbank_es.policies.known_items import KnownItems, Peer, Peers, kind_of
 from rbank_es.policies.policy import Policy
-from rbank_es.policies.rare_words import Peer, distinct_words
+from rbank_es.policies.words import distinct_words
 from rbank_es.state.bank_state import Proposal
 
 SAME_ID = "same-id"

@@ -13,11 +13,37 @@ from heapq import merge
 from msgspec.structs import replace
 
 from rbank_es.events.items import JUDGE_SOURCES, Item
-from rbank_es.policies.rare_words import Peer, Place, RareWords
+from rbank_es.policies.rare_words import RareWords
+from rbank_es.policies.words import distinct_words
 from rbank_es.state import ItemState, State
+from rbank_es.state.bank_state import Order
 
 _FEW = 16
 """Items that are all compared with: looking up which of so few may fit costs more."""
+
+
+Place = tuple[Order, str]
+"""The place of an item among others: the order of its birth, then its id."""
+
+
+class Peer:
+    """A live item to compare with, prepared once."""
+
+    __slots__ = ("item", "order", "live")
+
+    def __init__(self, item: Item, order: Place) -> None:
+        self.item, self.order = item, order
+        self.live = True
+
+    @property
+    def title_chars(self) -> int:
+        """The length of the title as it is compared."""
+        return len(self.item.title.lower())
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The distinct words of the content."""
+        return distinct_words(self.item.content)
 
 
 class Peers:

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import chain, compress
 from operator import eq
+from typing import Protocol
 
 from rbank_es.events.items import Item
 from rbank_es.policies.bit_slices import Documents, documents_of, each_in, in_several
-from rbank_es.policies.words import words_of
-from rbank_es.state.bank_state import Order
-
-_WORD_SETS_KEPT = 2_000
-"""Contents whose sets of words are kept in memory, at some 4 kB each: extractions are compared with them again."""
+from rbank_es.policies.words import WORD_SETS_KEPT, words_of
 
 _FEW = 16
 """Items that are indexed at once: to scan so few costs more."""
@@ -46,35 +42,19 @@ _SPARSE = 1024
 _LISTED = 8
 """Items that any word may have in a list: to put each into a set by itself takes longer than to look them up."""
 
-Place = tuple[Order, str]
-"""The place of an item among others: the order of its birth, then its id."""
 
-
-@lru_cache(maxsize=_WORD_SETS_KEPT)
-def distinct_words(content: str) -> frozenset[str]:
-    """Return the set of the words of a text."""
-    # Cached, because the same items are compared with at each extraction, and items never change.
-    return frozenset(words_of(content))
-
-
-class Peer:
-    """A live item to compare with, prepared once."""
-
-    __slots__ = ("item", "order", "live")
-
-    def __init__(self, item: Item, order: Place) -> None:
-        self.item, self.order = item, order
-        self.live = True
+class WordedItem(Protocol):
+    """An item, and the distinct words of its content."""
 
     @property
-    def title_chars(self) -> int:
-        """The length of the title as it is compared."""
-        return len(self.item.title.lower())
+    def item(self) -> Item:
+        """The item."""
+        ...
 
     @property
     def words(self) -> frozenset[str]:
-        """The distinct words of the content."""
-        return distinct_words(self.item.content)
+        """The words."""
+        ...
 
 
 class _Ranks(dict[str, int]):
@@ -88,7 +68,7 @@ class _Ranks(dict[str, int]):
 class WordOrder:
     """An order of all words, the rarest first, by how many of some items have them; `size` is the number of these."""
 
-    def __init__(self, peers: Sequence[Peer] = ()) -> None:
+    def __init__(self, peers: Sequence[WordedItem] = ()) -> None:
         counted = Counter[str]()
         for peer in peers[:: len(peers) // _SAMPLE + 1]:
             counted.update(peer.words)
@@ -106,7 +86,7 @@ class WordOrder:
         indexed in both."""
         known = self._kept.get(words)
         if known is None:
-            if len(self._kept) >= _WORD_SETS_KEPT:
+            if len(self._kept) >= WORD_SETS_KEPT:
                 self._kept.clear()
             known = self._kept[words] = self.sorted(words)
         return known
@@ -139,7 +119,7 @@ class RareWords:
         self._done = self._scanned = 0
         self._sketches: dict[int, int] = {}
 
-    def near(self, peers: list[Peer], words: frozenset[str]) -> Iterator[int]:
+    def near(self, peers: Sequence[WordedItem], words: frozenset[str]) -> Iterator[int]:
         """Yield the indexes of the items whose contents may be similar enough to these words."""
         # Sets of words that differ in n words differ in n bits of their sketches at most, which is quickly counted.
         numerator, denominator = self._content_min
@@ -153,7 +133,7 @@ class RareWords:
             if (known ^ sketch).bit_count() <= apart:
                 yield number
 
-    def _sharing(self, peers: list[Peer], words: frozenset[str]) -> Iterable[int]:
+    def _sharing(self, peers: Sequence[WordedItem], words: frozenset[str]) -> Iterable[int]:
         missing = len(peers) - self._done
         found: list[int] = []
         if missing <= _FEW or self._scanned >= _SCANS * missing:
@@ -175,7 +155,7 @@ class RareWords:
             (held.dense for held in holding if held.dense), [documents_of(some, self._done) for some in several]
         )
 
-    def _scan(self, peers: list[Peer], words: frozenset[str]) -> list[int]:
+    def _scan(self, peers: Sequence[WordedItem], words: frozenset[str]) -> list[int]:
         """Return those that aren't indexed and hold enough of some words, be it as parts of longer words."""
         missing = ((number, peers[number].item.content) for number in range(self._done, len(peers)))
         if not words:
@@ -196,7 +176,7 @@ class RareWords:
                         break
         return found
 
-    def index(self, peers: list[Peer]) -> None:
+    def index(self, peers: Sequence[WordedItem]) -> None:
         """Index the items that aren't yet; worth it at once where more than a few are looked for."""
         self._scanned = 0
         if len(peers) >= _GROWTH * self._order.size:
@@ -205,7 +185,7 @@ class RareWords:
             self._done = 0
         missing = peers[self._done :]
         # Many would only drive the words in use out of what is kept; few are in it, as candidates were.
-        few = len(missing) <= _WORD_SETS_KEPT // 2
+        few = len(missing) <= WORD_SETS_KEPT // 2
         long = set[str]()
         for number, peer in enumerate(missing, self._done):
             words = peer.words if few else frozenset(words_of(peer.item.content))

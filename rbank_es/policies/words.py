@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
@@ -42,12 +43,23 @@ STOP_WORDS: dict[str, frozenset[str]] = {
 """Lists of words that a search leaves out, by name and version. A list never changes: a better one gets a new name."""
 
 
+WORD_SETS_KEPT = 2_000
+"""Contents whose sets of words are kept in memory, at some 4 kB each: extractions are compared with them again."""
+
+
 def words_of(text: str) -> list[str]:
     """Return the words of a text in order, with repetitions; none for a text without letters or digits."""
     if text.isascii():  # most are: the same words, at a sixth of the cost
         return text.translate(_ASCII_WORDS).split()
     # Composed, because é typed as one code point and as two must be the same word.
     return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFC", text))]
+
+
+@lru_cache(maxsize=WORD_SETS_KEPT)
+def distinct_words(content: str) -> frozenset[str]:
+    """Return the set of the words of a text."""
+    # Cached, because the same items are compared with at each extraction, and items never change.
+    return frozenset(words_of(content))
 
 
 def names_of(text: str) -> frozenset[str]:

@@ -15,14 +15,23 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import status_in_words
+from rbank_es.events.event import Count
 from rbank_es.sandbox.process import Channel, DeadlinePassed, GuestCrashed, LineTooLong, ProcessEnded
-from rbank_es.sandbox.step_outcome import LossCode, Outcome
+from rbank_es.sandbox.step_outcome import LossCode, Measures
+
+_COMMON_TYPES = frozenset(
+    {"bool", "int", "float", "complex", "str", "bytes", "bytearray", "list", "tuple", "dict", "set", "frozenset",
+     "range", "NoneType", "Counter", "OrderedDict", "defaultdict", "deque", "date", "datetime", "time", "timedelta",
+     "Decimal", "Fraction", "UUID", "Match", "DataFrame", "Series", "ndarray"}
+)  # fmt: skip
+"""Types of variables that are recorded by name. Others are `other`: an agent may name a class with words that it read,
+and facts outlive erasure."""
 
 
 class CallFrame(NamedTuple):
@@ -59,6 +68,42 @@ Frame = CallFrame | ReplyFrame | NoiseFrame | ForgedFrame
 
 NOISE: Final = NoiseFrame()
 FORGED: Final = ForgedFrame()
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The guest's report of a step. An agent's code may have forged any field, within these types."""
+
+    kind: Literal["output", "final", "error", "syntax"]
+    calls: int
+    stdout: str = ""
+    stdout_chars: Count = 0
+    value: str = ""
+    value_chars: Count = 0
+    final: str = ""
+    message: str = ""
+    variables_n: Count = 0
+    variables_chars: Count = 0
+    variable_types: dict[str, Count] = {}
+
+    @property
+    def measures(self) -> Measures:
+        """The sizes of the step, with common types by name."""
+        return Measures(
+            stdout_chars=min(self.stdout_chars + self.value_chars, limits.COUNT_MOST),
+            variables_n=self.variables_n,
+            variables_chars=self.variables_chars,
+            variable_types=_by_name(self.variable_types),
+        )
+
+
+def _by_name(types: dict[str, int]) -> dict[str, int]:
+    """Return numbers of variables by type, with uncommon types as `other`."""
+    counts: dict[str, int] = {}
+    for name, number in sorted(types.items()):
+        known = name if name in _COMMON_TYPES else "other"
+        # Clamped, because the guest's counts may be forged, and events bound theirs.
+        counts[known] = min(counts.get(known, 0) + number, limits.COUNT_MOST)
+    return counts
 
 
 class _Wire(msgspec.Struct):

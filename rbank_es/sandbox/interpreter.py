@@ -18,7 +18,7 @@ from dspy.utils.callback import BaseCallback, with_callbacks
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox.guest_protocol import Lost, TimeLimits
+from rbank_es.sandbox.guest_protocol import Lost, Outcome, TimeLimits
 from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
     EXECUTION_INSTRUCTIONS,
@@ -32,7 +32,6 @@ from rbank_es.sandbox.session import (
 from rbank_es.sandbox.step_outcome import (
     Kind,
     LossCode,
-    Outcome,
     RecordedCall,
     RecordedStep,
     StepReport,

@@ -27,12 +27,13 @@ from rbank_es.sandbox.guest_protocol import (
     Answer,
     Conversation,
     Lost,
+    Outcome,
     TimeLimits,
     decode_outcome,
     no_tools,
 )
 from rbank_es.sandbox.process import Channel, SandboxProcess, confine
-from rbank_es.sandbox.step_outcome import LossCode, Outcome
+from rbank_es.sandbox.step_outcome import LossCode
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox

@@ -1,4 +1,4 @@
-"""The outcome of a step as plain data, live or recorded, and the errors of a step that are not the sandbox's own."""
+"""A step of code as plain data, live or recorded, and the errors of a step that are not the sandbox's own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.errors import CheckFailed
-from rbank_es.events.event import Count
 
 Kind = Literal["output", "final", "refused", "error", "syntax", "lost", "exhausted"]
 """The step ran to its end; submitted; submitted and was refused; raised; can't be parsed; lost its session with all
@@ -24,14 +22,6 @@ LOSSES: dict[str, LossCode] = {code: code for code in get_args(LossCode)}
 
 ERROR = "[Error] "
 """The prefix of the output of a step that failed."""
-
-COMMON_TYPES = frozenset(
-    {"bool", "int", "float", "complex", "str", "bytes", "bytearray", "list", "tuple", "dict", "set", "frozenset",
-     "range", "NoneType", "Counter", "OrderedDict", "defaultdict", "deque", "date", "datetime", "time", "timedelta",
-     "Decimal", "Fraction", "UUID", "Match", "DataFrame", "Series", "ndarray"}
-)  # fmt: skip
-"""Types of variables that are recorded by name. Others are `other`: an agent may name a class with words that it read,
-and facts outlive erasure."""
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,42 +70,6 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     step: RecordedStep
     duration_s: float = 0.0
     tools_s: float = 0.0
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The guest's report of a step. An agent's code may have forged any field, within these types."""
-
-    kind: Literal["output", "final", "error", "syntax"]
-    calls: int
-    stdout: str = ""
-    stdout_chars: Count = 0
-    value: str = ""
-    value_chars: Count = 0
-    final: str = ""
-    message: str = ""
-    variables_n: Count = 0
-    variables_chars: Count = 0
-    variable_types: dict[str, Count] = {}
-
-    @property
-    def measures(self) -> Measures:
-        """The sizes of the step, with common types by name."""
-        return Measures(
-            stdout_chars=min(self.stdout_chars + self.value_chars, limits.COUNT_MOST),
-            variables_n=self.variables_n,
-            variables_chars=self.variables_chars,
-            variable_types=by_name(self.variable_types),
-        )
-
-
-def by_name(types: dict[str, int]) -> dict[str, int]:
-    """Return numbers of variables by type, with uncommon types as `other`."""
-    counts: dict[str, int] = {}
-    for name, number in sorted(types.items()):
-        known = name if name in COMMON_TYPES else "other"
-        # Clamped, because the guest's counts may be forged, and events bound theirs.
-        counts[known] = min(counts.get(known, 0) + number, limits.COUNT_MOST)
-    return counts
 
 
 class SubmissionRefused(ValueError):

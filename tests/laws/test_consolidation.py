@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.policies import Append, ConsolidationPolicy, Dedup, Merge
-from rbank_es.policies.known_items import KnownItems
-from rbank_es.policies.rare_words import Peer, RareWords, distinct_words
+from rbank_es.policies.known_items import KnownItems, Peer
+from rbank_es.policies.rare_words import RareWords
 from rbank_es.policies.similarity_join import join_similar
-from rbank_es.policies.words import words_of
+from rbank_es.policies.words import distinct_words, words_of
 from rbank_es.state import ItemState, LiveState, State, active, evolve, fold
 from tests.consolidations import decisions
 from tests.strategies import ITEMS, histories, stamped, uuid_of

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rbank_es.events.items import Item
 from rbank_es.policies import rare_words
 from rbank_es.policies.bit_slices import documents_of, each_in, in_several
-from rbank_es.policies.rare_words import Peer, RareWords
+from rbank_es.policies.known_items import Peer
+from rbank_es.policies.rare_words import RareWords
 from tests.effort import examples
 
 CONTENT_MIN = (3, 4)
