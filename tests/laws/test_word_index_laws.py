@@ -109,7 +109,7 @@ def small_blocks(batch: int = 3) -> Iterator[None]:
     """Blocks of few texts and changes, so that a short history completes several of each kind."""
     with (
         patch.multiple(posting_tables, _BLOCK=8, _SET_BYTES=1, _SET_FROM=3, _SMALL=4, _LENGTHS=3, _READ_AT_ONCE=2),
-        patch("rbank_es.projections.postings._COUNTED", 1),
+        patch("rbank_es.projections.posting_search._COUNTED", 1),
         patch.multiple(active_texts, _CHUNK=3, _SNAPSHOT=2),
         patch.object(projection, "BATCH_EVENTS", batch),
     ):
@@ -120,7 +120,7 @@ def small_blocks(batch: int = 3) -> Iterator[None]:
 def by_numpy(always: bool) -> Iterator[None]:
     """Search by numpy, or by plain Python alone."""
     numbers = {"NUMPY_POSTINGS": 0, "PYTHON_POSTINGS": 0} if always else {"NUMPY_POSTINGS": 2**62}
-    few = (patch(f"rbank_es.projections.{module}.FEW", 1) for module in ("word_kernel", "word_arrays"))
+    few = (patch(f"rbank_es.projections.{module}.FEW", 1) for module in ("posting_search", "posting_arrays"))
     with patch.multiple(limits, **numbers), next(few), next(few):
         yield
 

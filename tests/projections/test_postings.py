@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from rbank_es.policies.bit_slices import documents_of
-from rbank_es.projections.postings import Postings
+from rbank_es.projections.posting_search import Postings
 
 MARKED, LAST = 16_384, 18_000
 """Texts of a set: four of the parts whose marks are counted once; and the last text of all."""

@@ -1,4 +1,4 @@
-"""The selection of a search by words, by numpy: see `word_kernel`, whose plain Python it replaces where texts are many.
+"""The selection of a search by postings, by numpy: in the place of plain Python where texts are many.
 
 A term that is taken touches the texts that have it, not all texts of the bank: what `k` texts reach is known from
 those whose sums were among the highest before, and those whose sums it raised. What a text can gain by the terms that
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.word_kernel import FEW, SLACK, RankedTexts, WeightedTerm
+from rbank_es.projections.posting_search import FEW, SLACK, RankedTexts, WeightedTerm
 
 
 def selected_by_numpy(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[int]:

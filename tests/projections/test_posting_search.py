@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.postings import Postings
-from rbank_es.projections.word_kernel import RankedTexts, WeightedTerm, best_texts
+from rbank_es.projections.posting_search import Postings, RankedTexts, WeightedTerm, best_texts
 from tests.laws.test_word_index_laws import by_numpy
 
 TEXTS = 60
