@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.tools.runtime.answer_budget import leading
-from rbank_es.tools.runtime.encoder import largest, size
+from rbank_es.tools.runtime.tool_answers import largest, leading, size
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 _PEEK_CHARS, _HITS = 200, 20

@@ -12,14 +12,14 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events import MemoriesRead, NoteLogged, Ref
+from rbank_es.events.codec import encodable
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
 from rbank_es.events.run_events import VerdictValue, verdict_value
 from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies.words import query_words
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
-from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
-from rbank_es.tools.runtime.encoder import ELLIPSIS, encode, size, text_of
+from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, UNBOUNDED, encode, size, within
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 if TYPE_CHECKING:
@@ -150,11 +150,11 @@ class MemoryTools(SessionTools):
         if polarity not in get_args(Polarity):
             raise ToolError("bad_item", f"{polarity[:40]!r} is no polarity", "give 'success' or 'failure'")
         item = Item.make(
-            text_of(title.strip()),
-            text_of(content.strip()),
+            encodable(title.strip()),
+            encodable(content.strip()),
             "failure" if polarity == "failure" else "success",
-            desc=text_of(desc.strip()),
-            tags=tuple(text_of(tag) for tag in tags or ()),
+            desc=encodable(desc.strip()),
+            tags=tuple(encodable(tag) for tag in tags or ()),
             domain=self._session.domain,
         )
         return Proposer(self._session).propose(item, "mem_add", "")
@@ -181,7 +181,7 @@ class MemoryTools(SessionTools):
                 "call mem_learn_from_failure(result, task, error)",
             )
         making = Proposer(self._session)
-        evidence = msgspec.structs.replace(making.evidence(result, text_of(task)), reason=reason)
+        evidence = msgspec.structs.replace(making.evidence(result, encodable(task)), reason=reason)
         item = self._session.extractor.from_success(evidence)
         if item is None:
             raise _nothing(evidence, "call mem_learn_from_failure if that is not what you wanted")
@@ -199,9 +199,9 @@ class MemoryTools(SessionTools):
         code, reason = _went_wrong(error)
         # Neither a key nor an alias has a brace or a blank: this is the text of a query.
         if isinstance(result, str) and ("{" in result or " " in result.strip()):
-            evidence = making.evidence_of_text(result, text_of(task))
+            evidence = making.evidence_of_text(result, encodable(task))
         else:
-            evidence = making.evidence(result, text_of(task))
+            evidence = making.evidence(result, encodable(task))
         evidence = msgspec.structs.replace(evidence, reason=reason, error_code=code)
         item = self._session.extractor.from_failure(evidence)
         if item is None:
@@ -290,7 +290,7 @@ def _id_of(given: Any) -> str:
     id = given.get("id", given.get("key")) if isinstance(given, dict) else given
     if not isinstance(id, str) or not id.strip():
         raise ToolError("bad_arguments", "an id is missing", "give ids, or hits, that mem_search returned")
-    return text_of(id.strip())
+    return encodable(id.strip())
 
 
 def _item_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -331,17 +331,17 @@ def _judged(judgment: dict[str, Any]) -> tuple[VerdictValue, str]:
         raise ToolError(
             "bad_arguments", "judgment says neither success nor failure", "give {'success': True, 'reason': 'why'}"
         )
-    return verdict, text_of(reason)
+    return verdict, encodable(reason)
 
 
 def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
     """Return the code and the message of a failure, given in words or as the error that a tool returned."""
     if isinstance(error, str):
-        return "", text_of(error)
+        return "", encodable(error)
     inner = error.get("error")
     failure = inner if isinstance(inner, dict) else error
     code, message = failure.get("code", ""), failure.get("message", "")
-    return text_of(code) if isinstance(code, str) else "", text_of(message) if isinstance(message, str) else ""
+    return encodable(code) if isinstance(code, str) else "", encodable(message) if isinstance(message, str) else ""
 
 
 def _nothing(evidence: ProposalEvidence, hint: str) -> ToolError:

@@ -17,18 +17,17 @@ from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, know
 from rbank_es.tools.lookup.term_names import TermNames
 from rbank_es.tools.memory.item_search import related_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
-from rbank_es.tools.runtime.answer_budget import (
+from rbank_es.tools.runtime.result_page import slice_answer, value_of
+from rbank_es.tools.runtime.tool_answers import (
     UNBOUNDED,
     AnswerBudget,
     clip,
     from_zero,
     leading,
     shown_names,
-    slice_answer,
-    value_of,
+    size,
     within,
 )
-from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 
 if TYPE_CHECKING:

@@ -220,6 +220,11 @@ def encode_body(event: Event, salt: str) -> bytes:
     return _ENCODER.encode(bare)[prefix:-1]
 
 
+def encodable(text: str) -> str:
+    """Return the text with lone surrogates, which no UTF-8 can hold, replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def with_json_texts(event: Event) -> Event:
     """Return the event with JSON that was given as a value (`note={…}`) in the form in which it is stored, as text."""
     given = {

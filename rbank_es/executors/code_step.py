@@ -11,6 +11,7 @@ from dspy.predict.rlm import _strip_code_fences
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 
 from rbank_es import limits
+from rbank_es.events.codec import encodable
 from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.agent_calls import Unreadable
 from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
@@ -18,7 +19,6 @@ from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
-from rbank_es.tools.runtime.encoder import text_of
 
 _OUTPUT_CHARS = 4 * limits.SANDBOX_OUTPUT_CHARS
 """Characters kept of a step's output by an interpreter that has no limit of its own."""
@@ -111,11 +111,11 @@ def _outcome_of(result: Any) -> CodeOutcome:
         submission = Submission.of(result.output)
         return CodeOutcome(submission.output, Measures(), submission=submission)
     printed = "\n".join(map(str, result)) if isinstance(result, list) else str(result or "")
-    return CodeOutcome(_truncate(text_of(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
+    return CodeOutcome(_truncate(encodable(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
 
 
 def _failure(message: str, fault: Fault) -> CodeOutcome:
-    return CodeOutcome(_truncate(text_of(ERROR + message)), Measures(), fault=fault)
+    return CodeOutcome(_truncate(encodable(ERROR + message)), Measures(), fault=fault)
 
 
 def _truncate(output: str) -> str:

@@ -11,10 +11,10 @@ import msgspec
 
 from rbank_es import limits as lim
 from rbank_es.errors import BadInput, MissingExtra
+from rbank_es.events.codec import encodable
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, SubmissionRefused
 from rbank_es.system.registry import Registry
-from rbank_es.tools.runtime.encoder import text_of
 from rbank_es.tools.runtime.run_meter import check_bounds
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def submitted_fields(output: str) -> str | None:
 def _words(value: Any) -> str:
     if value is None:
         return ""
-    return text_of(value if isinstance(value, str) else _json(value))
+    return encodable(value if isinstance(value, str) else _json(value))
 
 
 def _evidence(value: Any) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _evidence(value: Any) -> dict[str, Any]:
     if value is None or value in ("", [], ()):
         return {}
     # Through JSON and back, because an event holds plain data only.
-    kept: dict[str, Any] = json.loads(text_of(_json(value if isinstance(value, Mapping) else {"keys": _list(value)})))
+    kept: dict[str, Any] = json.loads(encodable(_json(value if isinstance(value, Mapping) else {"keys": _list(value)})))
     return kept
 
 
@@ -226,7 +226,7 @@ class Executor(ABC):
         recorder.begin(lms)
         try:
             with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
-                ending = self.work(text_of(task), text_of(context), tools, recorder, lms, limits)
+                ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
         except Exception as error:
             from rbank_es.executors.agent_calls import failure_of
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import dspy
 
 from rbank_es import limits as lim
+from rbank_es.events.codec import encodable
 from rbank_es.executors.agent_calls import (
     AgentTask,
     SubCalls,
@@ -34,7 +35,6 @@ from rbank_es.executors.agent_calls import (
 from rbank_es.executors.executor import Ending, Executor, Fault, RunLimits, RunStep, Submission
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
-from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
@@ -165,7 +165,7 @@ def _clean(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    return text_of(json.dumps(value, ensure_ascii=False, default=str))
+    return encodable(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def _signature(tools: Toolbox, limits: RunLimits) -> Any:

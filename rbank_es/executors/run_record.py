@@ -21,10 +21,10 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, RBankError
 from rbank_es.events import Event, LmCalled, RunFinished, StepTaken, ToolCalled
+from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.executors.executor import RunResult, RunStep, submitted_fields
 from rbank_es.sandbox.step_outcome import ERROR, LOSSES, Kind, Measures, RecordedCall, RecordedStep
-from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -110,9 +110,9 @@ class Recorder:
             variables_chars=step.measures.variables_chars,
             variable_types=step.measures.variable_types,
             error_code=step.fault,
-            reasoning=text_of(step.reasoning) or None,
-            code=text_of(step.code) or None,
-            output=text_of(step.output),
+            reasoning=encodable(step.reasoning) or None,
+            code=encodable(step.code) or None,
+            output=encodable(step.output),
         )
         try:
             # Redacted, because code can print a key of the environment that a tool returned.
@@ -150,7 +150,7 @@ class Recorder:
             answer=result.answer if answered else None,
             sparql=result.sparql if answered else None,
             evidence=_json(result.evidence) if answered else None,
-            error=text_of(result.error)[: limits.ERROR_CHARS] if result.error is not None else None,
+            error=encodable(result.error)[: limits.ERROR_CHARS] if result.error is not None else None,
         )
 
     def _set_step(self, index: int | None) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rbank_es.events import Ref
 from rbank_es.events.items import Item
-from rbank_es.tools.runtime.encoder import EXACT, LEAST_CAP_CHARS, encode, size
+from rbank_es.tools.runtime.tool_answers import EXACT, LEAST_CAP_CHARS, encode, size
 
 AWKWARD_KEYS = (
     "0",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.events.items import Item
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, quoted
-from rbank_es.tools.runtime.encoder import NEXT, encode, size
+from rbank_es.tools.runtime.tool_answers import NEXT, encode, size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import LONG, lamps, remember

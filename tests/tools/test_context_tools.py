@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
-from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.effort import examples

@@ -15,8 +15,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted, ToolCalled
-from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolPolicy
 from rbank_es.tools.runtime.toolbox import build_tools
 from tests.tools.tool_sessions import RUN, calls, session_for, toolbox_for, types

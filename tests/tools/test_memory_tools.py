@@ -31,7 +31,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Bm25V2
-from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import LONG, lamps, remember

@@ -19,7 +19,7 @@ from rbank_es.policies import find_similar
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.memory.query_extractor import Extractor, ProposalEvidence, QueryPattern
-from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import remember
 from tests.tools.tool_sessions import RUN

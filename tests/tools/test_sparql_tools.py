@@ -26,7 +26,7 @@ from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
 from rbank_es.tools.memory.proposal import query_of
-from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from tests.effort import examples
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es.sparql.source import Source
-from rbank_es.tools.runtime.encoder import encode, size
+from rbank_es.tools.runtime.tool_answers import encode, size
 from rbank_es.tools.runtime.tool_family import offered_tools
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.tools.library import TURTLE, LibraryTools, open_library

@@ -16,7 +16,8 @@ from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import reference
-from rbank_es.tools.runtime.answer_budget import clip, value_of
+from rbank_es.tools.runtime.result_page import value_of
+from rbank_es.tools.runtime.tool_answers import clip
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:

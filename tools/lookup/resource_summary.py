@@ -14,7 +14,8 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
-from rbank_es.tools.runtime.answer_budget import VALUE_CHARS, AnswerBudget, clip, value_of
+from rbank_es.tools.runtime.result_page import value_of
+from rbank_es.tools.runtime.tool_answers import VALUE_CHARS, AnswerBudget, clip
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import ContextBuilt, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
+from rbank_es.events.codec import encodable
 from rbank_es.events.items import truncate
 from rbank_es.policies.excerpt import MARK, excerpt
 from rbank_es.state.memory import MEMORY_HANDLERS
-from rbank_es.tools.runtime.encoder import largest, size, text_of
+from rbank_es.tools.runtime.tool_answers import largest, size
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def search_items(
     """
     facts = {"polarity": polarity or None, "role": _name("role", role), "domain": _name("domain", domain)}
     if session.embed is not None:
-        session.embed(text_of(query))
+        session.embed(encodable(query))
     with items_view(session) as (view, position):
         _refuse_unknown(view, session, facts["domain"], facts["role"])
         policy = view.retrieval_policy()
         wanted = min(max(1, policy.k if k is None else k), limits.FOUND_ITEMS)
-        hits, event = _searched(session, view, policy, text_of(query), wanted, facts)
+        hits, event = _searched(session, view, policy, encodable(query), wanted, facts)
     return Retrieval(hits, (event,), position)
 
 
@@ -83,7 +84,9 @@ def related_items(session: ToolSession, query: str) -> Retrieval:
         policy = view.retrieval_policy()
         for polarity, k in (("success", policy.k_success), ("failure", policy.k_failure)):
             if k:
-                hits, event = _searched(session, view, policy, text_of(query), k, {"polarity": polarity}, unasked=True)
+                hits, event = _searched(
+                    session, view, policy, encodable(query), k, {"polarity": polarity}, unasked=True
+                )
                 found += hits
                 events.append(event)
     return Retrieval(tuple(found), tuple(events), position)
@@ -140,7 +143,7 @@ def _refuse_unknown(view: View, session: ToolSession, domain: str | None, role: 
 def _name(name: str, value: str | None) -> str | None:
     if value is not None and len(value) > limits.NAME_CHARS:
         raise ToolError("bad_arguments", f"{name} has {len(value):,} characters", "give an id, or leave it out")
-    return text_of(value) if value else None
+    return encodable(value) if value else None
 
 
 TITLE_CHARS = 20

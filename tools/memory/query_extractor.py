@@ -15,6 +15,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.events import MemoryProposed
+from rbank_es.events.codec import encodable
 from rbank_es.events.items import Item, truncate
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.rdf_names import LABELS
@@ -23,7 +24,6 @@ from rbank_es.ontology.vocabulary import clip
 from rbank_es.sparql.parser.query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms, generalise
-from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
     from rbank_es.tools.runtime.tool_family import ToolSession
@@ -117,7 +117,7 @@ def proposal(session: ToolSession, item: Item, by: str, why: str = "") -> Memory
     """
     if (item.id, by) in session.proposed:
         return None
-    reason = text_of(why)[: limits.ERROR_CHARS]
+    reason = encodable(why)[: limits.ERROR_CHARS]
     return MemoryProposed(run=session.run, by=by, call=session.call, head=item.head, candidate=item.text, why=reason)
 
 

@@ -17,7 +17,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import Ref, ToolCalled
-from rbank_es.tools.runtime.encoder import text_of
+from rbank_es.events.codec import encodable
 
 Handle = str | Mapping[str, Any] | Ref
 """A name of a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""
@@ -44,7 +44,7 @@ class Store:
 
         Raises `LimitExceeded` if the payload, or all that is held in memory, exceeds the limits.
         """
-        content = text_of(content)
+        content = encodable(content)
         # An escape takes up to six bytes: shorter texts need no counting.
         if len(content) > limits.PAYLOAD_BYTES // 6:
             size_bytes = len(msgspec.json.encode(content))

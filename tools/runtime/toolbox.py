@@ -25,9 +25,9 @@ from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
-from rbank_es.tools.runtime.encoder import encode, handle_of, size
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_answers import encode, handle_of, size
 from rbank_es.tools.runtime.tool_family import (
     TOOL_FAMILIES,
     RawTool,

@@ -1,47 +1,211 @@
-"""The budget of an answer, in characters: pages of rows, texts and names that fit into it.
+"""The answers of tools: small JSON objects that survive the sandbox's boundary, within their budget of characters.
+
+At the boundary (dspy 3.4 with Pyodide, measured) None becomes '' or JsNull, integers beyond 2^53 become floats, 1.0
+becomes 1, and keys of digits change their order. A NaN, a Struct, any other object or a key named `constructor` turns
+the whole answer into text. So no encoded answer holds any of these: its keys are texts, none of them of digits only;
+its values are texts, booleans, integers within 2^53, finite floats that are no integers within 2^53, and lists and
+dicts of these. It passes JSON and the sandbox unchanged.
 
 A page holds at least one row if there is one, because following `next_offset` must reach the end, whatever the rows
-hold. A text that is too long is truncated with `ELLIPSIS`, and counted. An IRI in a result stays whole if a page can
-hold it, because a part of an IRI can't be looked up.
+hold. A text that is too long is truncated with `ELLIPSIS`, and counted.
 """
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from datetime import date
+from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from rbank_es import limits
-from rbank_es.ontology.rdf_names import RDF, XSD
-from rbank_es.sparql.results import Answer, Cell, Row
-from rbank_es.tools.runtime.encoder import ELLIPSIS, EXACT, size
+from rbank_es.events import Ref
+from rbank_es.events.codec import encodable
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
 Thing = TypeVar("Thing")
 
-Json = str | int | float | bool
-"""The value of a cell in an answer."""
+EXACT = 2**53 - 1
+"""The largest integer that JavaScript holds exactly (ECMA-262, Number.MAX_SAFE_INTEGER)."""
+
+ELLIPSIS = "…"
+"""The mark of a truncated text."""
+
+LEAST_CAP_CHARS = 150
+"""Characters that the note about a truncation takes."""
+
+NEXT = "ask for less: a narrower question, a smaller limit, or a slice"
+_RESERVED = frozenset({"__dspy_tool_bridge_error__", "__proto__", "constructor"})
+"""Keys with a meaning at the boundary: a dict with `constructor` was seen to arrive as `[object Object]`."""
 
 OK_CHARS = 11
 """Characters of an answer beside its body: `"ok":true,`."""
 
-KIND_CHARS = 40
-"""Characters that are shown of one kind, because names of datatypes can be long."""
-
 WIDTHS = (150, 75, 40, 20, 10, 4)
 """Characters to which the texts of a row without room are truncated, step by step, before columns are dropped."""
 
-_WHOLE = (
-    "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
-    "unsignedLong unsignedInt unsignedShort unsignedByte"
-)
-_INTEGERS = frozenset(XSD + name for name in _WHOLE.split())
-_FRACTIONS = frozenset(XSD + name for name in ("decimal", "double", "float"))
-_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_INTEGER = re.compile(r"[+-]?0*(\d{1,16})", re.ASCII)  # 16 digits are enough for EXACT
-_FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_PLAIN = frozenset(("", XSD + "string", RDF + "langString"))
+
+def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
+    """Return the value as a result of at most `cap_chars` characters of JSON, which are at least `LEAST_CAP_CHARS`.
+
+    A larger result is truncated (lists and texts at their ends), and its `truncated` and `next` say so.
+    """
+    plain = _dict(value, 0)
+    if size(plain) <= cap_chars:
+        return plain
+    # A tool's own advice is better than the general one.
+    own = plain.get("next")
+    note = {"truncated": True, "next": own if isinstance(own, str) and size(own) <= cap_chars // 4 else NEXT}
+    rest = {name: part for name, part in plain.items() if name not in note}
+    return {**_shrunk_dict(rest, cap_chars - size(note) + 1), **note}
+
+
+def size(value: Any) -> int:
+    """Return the characters of the value as compact JSON."""
+    return len(msgspec.json.encode(value).decode())
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` that fits, or 0. Every number below one that fits must fit, too."""
+    # By bisection, because escapes make the JSON of a text up to six times as long, which only measuring tells.
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def handle_of(ref: Ref) -> dict[str, Any]:
+    """Return a handle as the agent gets it."""
+    return {"key": ref.key, "dtype": ref.dtype, "size": ref.sz, "preview": ref.prev}
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, Enum):
+        return _plain(value.value, depth)
+    if isinstance(value, str):
+        return encodable(str(value))
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -EXACT <= value <= EXACT else _digits(value)
+    if isinstance(value, float):
+        return _number(float(value))
+    return _compound(value, depth)
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python refuses to spell out integers of thousands of digits
+        return hex(value)
+
+
+def _number(value: float) -> int | float | str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return int(value) if value.is_integer() and abs(value) <= EXACT else value
+
+
+def _compound(value: Any, depth: int) -> Any:
+    if depth >= limits.TOOL_RESULT_DEPTH:
+        return ELLIPSIS
+    if isinstance(value, Ref):
+        return _dict(handle_of(value), depth)
+    if isinstance(value, msgspec.Struct):
+        return _dict(msgspec.structs.asdict(value), depth)
+    if isinstance(value, Mapping):
+        return _dict(value, depth)
+    if isinstance(value, (list, tuple)):
+        return [_plain(part, depth + 1) for part in value]
+    if isinstance(value, (set, frozenset)):
+        # Sorted, because the order of a set differs between processes, and a rerun compares answers.
+        return sorted((_plain(part, depth + 1) for part in value), key=repr)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "replace")
+    return value.isoformat() if isinstance(value, date) else f"<{type(value).__name__}>"
+
+
+def _dict(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    done: dict[str, Any] = {}
+    for key, part in value.items():
+        if part is not None:
+            done[_key(key, done)] = _plain(part, depth + 1)
+    return done
+
+
+def _key(key: Any, taken: Mapping[str, Any]) -> str:
+    """Return a key that keeps its place and its meaning at the boundary."""
+    name = encodable(key) if isinstance(key, str) else str(_plain(key, limits.TOOL_RESULT_DEPTH))
+    if name.isdigit() or name in _RESERVED:
+        name = f"_{name}"
+    while name in taken:
+        name = f"_{name}"
+    return name
+
+
+def _shrunk(value: Any, room: int) -> Any:
+    """Return the value in at most `room` characters of JSON; None if nothing of it fits."""
+    if size(value) <= room:
+        return value
+    if isinstance(value, str):
+        return _shrunk_text(value, room)
+    if isinstance(value, list):
+        return _shrunk_list(value, room)
+    return _shrunk_dict(value, room) if isinstance(value, dict) and room >= 2 else None
+
+
+def _shrunk_text(text: str, room: int) -> str | None:
+    if room < 3:
+        return None
+    return text[: largest(min(len(text), room), lambda chars: size(text[:chars] + ELLIPSIS) <= room)] + ELLIPSIS
+
+
+def _shrunk_list(values: list[Any], room: int) -> list[Any] | None:
+    if room < 2:
+        return None
+    kept: list[Any] = []
+    left = room - 2
+    for value in values:
+        needed = size(value) + bool(kept)
+        if needed > left:
+            part = _shrunk(value, left) if not kept else None
+            return [part] if part is not None else kept
+        kept.append(value)
+        left -= needed
+    return kept
+
+
+def _shrunk_dict(value: dict[str, Any], room: int) -> dict[str, Any]:
+    """Keep small values whole, truncate large ones to an equal share of the rest, drop keys that don't fit."""
+    left = max(0, room - 2)
+    shares: dict[str, int] = {}
+    # Smallest first: the room that they don't need goes to the larger ones.
+    waiting = sorted(value, key=lambda name: size(value[name]) + size(name))
+    for index, name in enumerate(waiting):
+        fixed = size(name) + 2
+        shares[name] = max(0, min(size(value[name]), left // (len(waiting) - index) - fixed))
+        left -= shares[name] + fixed if shares[name] else 0
+    cut = {name: _shrunk(part, shares[name]) for name, part in value.items() if shares[name]}
+    return {name: part for name, part in cut.items() if part is not None}
+
+
+def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
+    """Return the names under which variables are shown: the sandbox's boundary would reorder mere digits."""
+    names: dict[str, None] = {}
+    for variable in variables:
+        name = f"_{variable}" if variable.isdigit() else variable
+        while name in names:
+            name = f"_{name}"
+        names[name] = None
+    return tuple(names)
+
+
+# ---------------------------------------------------------------- pages of rows
 
 
 class Fit(NamedTuple):
@@ -68,9 +232,9 @@ def page(
     is at most `cap_chars` characters of JSON with it.
     """
     # Measured in its longest form, so that no later field exceeds the cap.
-    frame = {name: [], **(beside or {}), **_whereabouts(offset, len(rows), total)}
+    frame = {name: [], **(beside or {}), **whereabouts(offset, len(rows), total)}
     found = fit(rows, cap_chars - size(frame) - OK_CHARS)
-    return _body(name, found, {**(beside or {})}, offset, total)
+    return body_of(name, found, {**(beside or {})}, offset, total)
 
 
 def fit(rows: Sequence[dict[str, Any]], room_chars: int) -> Fit:
@@ -124,166 +288,18 @@ def clip_all(value: Any, width: int) -> tuple[Any, int]:
     return value, 0
 
 
-def slice_answer(
-    answer: Answer,
-    offset: int,
-    limit: int,
-    cap_chars: int = limits.SLICE_RETURN_CHARS,
-    *,
-    shorten: Callable[[str], str] | None = None,
-    hint: str = "",
-) -> dict[str, Any]:
-    """Return the body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, each column's kind.
-
-    A row maps variables to plain JSON; an unbound variable is absent. `truncated` means that the query itself was cut,
-    so that there are more rows than `total`. `clipped` counts the values that are truncated here, `lost` those that
-    were when the query ran. `shorten` abbreviates datatypes; `hint` names the way to read truncated values.
-    """
-    body = _slice(answer, offset, limit, cap_chars, shorten)
-    if hint and "clipped" in body:
-        body = _slice(answer, offset, limit, cap_chars - size({"hint": hint}), shorten)
-        body |= {"hint": hint} if "clipped" in body else {}
-    if answer.clipped:
-        body["lost"] = answer.clipped
-    return {**body, "truncated": True} if answer.truncated else body
-
-
-def _slice(
-    answer: Answer, offset: int, limit: int, cap_chars: int, shorten: Callable[[str], str] | None
-) -> dict[str, Any]:
-    names = shown_names(answer.variables)
-    frame = {"rows": [], "kinds": {}, "truncated": True, **_whereabouts(offset, limit, len(answer.rows))}
-    frame |= {"lost": answer.clipped} if answer.clipped else {}
-    room = cap_chars - size(frame) - OK_CHARS
-    kinds: dict[str, str] = {}
-    kept: list[dict[str, Any]] = []
-    shown_kinds, clipped, truncated_iris, left = kinds, 0, False, room
-    for row in answer.rows[offset : offset + limit]:
-        merged = _merged(kinds, names, row, shorten)
-        # At most a third for kinds: those of many columns would leave no room for rows.
-        shown_so_far = some(merged, room // 3)
-        shown, cut, cut_iri = _shown(names, row, limits.CELL_CHARS)
-        needed = size(shown) + 1
-        if needed + size(shown_so_far) > left:
-            if kept:
-                break
-            first = _narrowed(names, row, room - size(shown_so_far) - 1)
-            return _body("rows", first, {"kinds": shown_so_far}, offset, len(answer.rows))
-        kept.append(shown)
-        kinds, shown_kinds, left = merged, shown_so_far, left - needed
-        clipped, truncated_iris = clipped + cut, truncated_iris or cut_iri
-    return _body("rows", Fit(kept, clipped, 0, truncated_iris), {"kinds": shown_kinds}, offset, len(answer.rows))
-
-
-def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], int, bool]:
-    """Return a row with its texts truncated, also overlong IRIs; how many were, and whether an IRI was."""
-    shown, clipped, cut_iri = {}, 0, False
-    for name, cell in zip(names, row, strict=True):
-        if cell is None:
-            continue
-        is_iri = cell.kind == "iri"
-        shown[name], cut = clip_all(value_of(cell), limits.ONTOLOGY_IRI_CHARS if is_iri else width)
-        clipped, cut_iri = clipped + cut, cut_iri or (is_iri and cut > 0)
-    return shown, clipped, cut_iri
-
-
-def _narrowed(names: Sequence[str], row: Row, room_chars: int) -> Fit:
-    """Return one row in `room_chars` of JSON: texts truncated, then IRIs too, then last columns dropped."""
-    for width in WIDTHS:
-        shown, clipped, cut_iri = _shown(names, row, width)
-        if size(shown) <= room_chars:
-            return Fit([shown], clipped, 0, cut_iri)
-    found = narrowed(_shown(names, row, limits.CELL_CHARS)[0], room_chars)
-    kept = found.rows[0]
-    iris = (
-        (name, cell.value) for name, cell in zip(names, row, strict=True) if cell is not None and cell.kind == "iri"
-    )
-    return found._replace(truncated_iris=any(kept.get(name, iri) != iri for name, iri in iris))
-
-
-def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
-    """Return the names under which variables are shown: the sandbox's boundary would reorder mere digits."""
-    names: dict[str, None] = {}
-    for variable in variables:
-        name = f"_{variable}" if variable.isdigit() else variable
-        while name in names:
-            name = f"_{name}"
-        names[name] = None
-    return tuple(names)
-
-
-def value_of(cell: Cell) -> Json:
-    """Return a cell as JSON: a number or boolean that JSON holds exactly, else its text; blank nodes as `_:label`."""
-    if cell.kind == "bnode":
-        return cell.value if cell.value.startswith("_:") else f"_:{cell.value}"
-    if cell.kind == "iri" or cell.datatype in _PLAIN:
-        return cell.value
-    if cell.datatype == XSD + "boolean":
-        return _BOOLEANS.get(cell.value, cell.value)
-    if cell.datatype in _INTEGERS:
-        return _integer(cell.value)
-    return _fraction(cell.value) if cell.datatype in _FRACTIONS else cell.value
-
-
-def kind_of(cell: Cell, shorten: Callable[[str], str] | None = None) -> str:
-    """Return the kind of a cell: iri, bnode, number, boolean, text, text@LANGUAGE, or its datatype if shown as text."""
-    if cell.kind != "literal":
-        return cell.kind
-    if cell.lang:
-        return clip(f"text@{cell.lang}", KIND_CHARS)
-    if cell.datatype in _PLAIN:
-        return "text"
-    value = value_of(cell)
-    if isinstance(value, bool):
-        return "boolean"
-    return clip(_datatype(cell.datatype, shorten), KIND_CHARS) if isinstance(value, str) else "number"
-
-
-def _datatype(iri: str, shorten: Callable[[str], str] | None) -> str:
-    if iri.startswith(XSD):
-        return "xsd:" + iri.removeprefix(XSD)
-    return shorten(iri) if shorten is not None else f"<{iri}>"
-
-
-def _integer(text: str) -> int | str:
-    digits = _INTEGER.fullmatch(text)
-    if digits is None or int(digits[1]) > EXACT:
-        return text
-    return -int(digits[1]) if text.startswith("-") else int(digits[1])
-
-
-def _fraction(text: str) -> int | float | str:
-    if not _FRACTION.fullmatch(text):
-        return text
-    number = float(text)
-    if not number.is_integer():
-        return number if abs(number) != float("inf") else text
-    # A float that became an integer by rounding is not the number that was written.
-    return int(number) if abs(number) <= EXACT and Decimal(text) == int(number) else text
-
-
-def _merged(
-    kinds: Mapping[str, str], names: Sequence[str], row: Row, shorten: Callable[[str], str] | None
-) -> dict[str, str]:
-    merged = dict(kinds)
-    for name, cell in zip(names, row, strict=True):
-        if cell is not None:
-            kind = kind_of(cell, shorten)
-            merged[name] = kind if merged.get(name, kind) == kind else "mixed"
-    return merged
-
-
 _NOTE = "some columns have no room: select fewer"
 _TRUNCATED_IRIS = "an IRI that ends in … is cut, and no name of anything"
 
 
-def _whereabouts(offset: int, limit: int, total: int) -> dict[str, Any]:
+def whereabouts(offset: int, limit: int, total: int) -> dict[str, Any]:
     """Return the longest form of the fields that say where a page is."""
     numbers = {"returned": limit, "total": total, "offset": offset, "next_offset": offset + limit, "clipped": 10**6}
     return {**numbers, "has_more": False, "note": f"{_NOTE}; {_TRUNCATED_IRIS}"}
 
 
-def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: int) -> dict[str, Any]:
+def body_of(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: int) -> dict[str, Any]:
+    """Return the body of a page: its rows under `name`, what stands beside them, and where the next page begins."""
     after = offset + len(found.rows)
     body: dict[str, Any] = {name: found.rows, **beside, "returned": len(found.rows), "total": total, "offset": offset}
     body["has_more"] = after < total
@@ -298,6 +314,8 @@ def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: 
         body["note"] = "; ".join(notes)
     return body
 
+
+# ---------------------------------------------------------------- the budget of a run
 
 HANDLE_CHARS = 300
 """Characters of a handle: alias, key of 36, kind, size, and a preview of 80 with its escapes."""

@@ -1,4 +1,4 @@
-"""Paging rows into a budget of characters: never over it, nothing lost, every value exact or shown as text."""
+"""Pages of a result: never over their budget of characters, nothing lost, every value exact or shown as text."""
 
 from __future__ import annotations
 
@@ -11,23 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.bank import Bank
+from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.results import Answer, Cell
-from rbank_es.tools.runtime import answer_budget
-from rbank_es.tools.runtime.answer_budget import (
-    KIND_CHARS,
-    OK_CHARS,
-    XSD,
-    AnswerBudget,
-    clip,
-    kind_of,
-    page,
-    shown_names,
-    slice_answer,
-    value_of,
-)
-from rbank_es.tools.runtime.encoder import ELLIPSIS, encode, size
-from tests.tools.tool_sessions import session_for
+from rbank_es.tools.runtime.result_page import KIND_CHARS, kind_of, slice_answer, value_of
+from rbank_es.tools.runtime.tool_answers import ELLIPSIS, encode, shown_names, size
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
@@ -192,10 +179,6 @@ def test_an_unbound_variable_is_absent_from_its_row() -> None:
     assert slice_answer(answer, 0, 10)["rows"] == [{"b": "urn:b"}]
 
 
-def test_variables_of_digits_get_a_letter_that_keeps_their_place() -> None:
-    assert shown_names(("1", "a", "_1")) == ("_1", "a", "__1")
-
-
 def test_a_long_value_is_clipped_marked_and_counted() -> None:
     answer = Answer(form="select", variables=("t",), rows=((literal("x" * 5_000),), (literal("y"),)))
     body = slice_answer(answer, 0, 10)
@@ -266,44 +249,5 @@ def test_an_offset_behind_the_end_says_so() -> None:
     assert (body["rows"], body["total"], body["has_more"]) == ([], 1, False)
 
 
-JSON_ROWS = st.lists(
-    st.dictionaries(st.sampled_from(["uri", "label", "count"]), st.one_of(TEXTS, st.integers(0, 10**9)), max_size=3),
-    max_size=30,
-)
-
-
-@given(JSON_ROWS, st.integers(1, 50))
-def test_pages_of_tables_stay_within_the_budget_and_skip_nothing(rows: list[dict[str, Any]], limit: int) -> None:
-    seen, offset = 0, 0
-    while True:
-        wanted = rows[offset : offset + limit]
-        body = page(wanted, offset, len(rows), limits.TOOL_RETURN_CHARS, name="classes", beside={"cached": True})
-        assert size(body) + OK_CHARS <= limits.TOOL_RETURN_CHARS
-        seen += body["returned"]
-        if not body["has_more"]:
-            break
-        assert body["next_offset"] > offset
-        offset = body["next_offset"]
-    assert seen == len(rows)
-
-
-@given(TEXTS, st.integers(1, 50))
-def test_a_clipped_text_has_at_most_the_width_and_ends_with_the_mark(text: str, width: int) -> None:
-    shown = clip(text, width)
-    assert len(shown) <= width
-    assert shown == text or shown.endswith(ELLIPSIS)
-
-
 def test_the_name_of_a_kind_is_bounded() -> None:
     assert len(kind_of(Cell("literal", "x", "a" * 500))) == KIND_CHARS
-
-
-def test_a_text_leaves_room_for_the_lists_behind_it_to_the_character(bank: Bank) -> None:
-    budget = AnswerBudget(session_for(bank))
-    budget.cap_chars = 300
-    left = []
-    for chars in range(100, 300):
-        body: dict[str, Any] = {}
-        budget.say(body, "comment", "x" * chars)
-        left.append(budget.left(body))
-    assert min(left) == left[left.index(min(left)) - 1] - 1 == answer_budget.EMPTY_CHARS

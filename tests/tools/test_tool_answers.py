@@ -1,4 +1,4 @@
-"""The encoder of tool results: what each kind of value becomes, and what is cut first."""
+"""The answers of tools: what each kind of value becomes, what is cut first, and what fits into their budget."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rbank_es import limits
+from rbank_es.bank import Bank
 from rbank_es.events import Ref
 from rbank_es.events.items import Item
-from rbank_es.tools.runtime.encoder import encode, size
+from rbank_es.tools.runtime import tool_answers
+from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, AnswerBudget, clip, encode, page, shown_names, size
+from tests.tools.tool_sessions import session_for
 
 
 class Colour(Enum):
@@ -85,3 +91,50 @@ def test_a_list_loses_its_end() -> None:
 
 def test_the_next_step_that_a_tool_names_is_kept() -> None:
     assert encode({"next": "sparql_slice(handle, 50)", "text": "x" * 2_000}, 300)["next"] == "sparql_slice(handle, 50)"
+
+
+def test_variables_of_digits_get_a_letter_that_keeps_their_place() -> None:
+    assert shown_names(("1", "a", "_1")) == ("_1", "a", "__1")
+
+
+TEXTS = st.one_of(
+    st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
+    st.sampled_from(["", "x" * 1_000, "\x00" * 400, '"\\' * 300, "🦉" * 500, "ß\u0301" * 200]),
+)
+JSON_ROWS = st.lists(
+    st.dictionaries(st.sampled_from(["uri", "label", "count"]), st.one_of(TEXTS, st.integers(0, 10**9)), max_size=3),
+    max_size=30,
+)
+
+
+@given(JSON_ROWS, st.integers(1, 50))
+def test_pages_of_tables_stay_within_the_budget_and_skip_nothing(rows: list[dict[str, Any]], limit: int) -> None:
+    seen, offset = 0, 0
+    while True:
+        wanted = rows[offset : offset + limit]
+        body = page(wanted, offset, len(rows), limits.TOOL_RETURN_CHARS, name="classes", beside={"cached": True})
+        assert size(body) + OK_CHARS <= limits.TOOL_RETURN_CHARS
+        seen += body["returned"]
+        if not body["has_more"]:
+            break
+        assert body["next_offset"] > offset
+        offset = body["next_offset"]
+    assert seen == len(rows)
+
+
+@given(TEXTS, st.integers(1, 50))
+def test_a_clipped_text_has_at_most_the_width_and_ends_with_the_mark(text: str, width: int) -> None:
+    shown = clip(text, width)
+    assert len(shown) <= width
+    assert shown == text or shown.endswith(ELLIPSIS)
+
+
+def test_a_text_leaves_room_for_the_lists_behind_it_to_the_character(bank: Bank) -> None:
+    budget = AnswerBudget(session_for(bank))
+    budget.cap_chars = 300
+    left = []
+    for chars in range(100, 300):
+        body: dict[str, Any] = {}
+        budget.say(body, "comment", "x" * chars)
+        left.append(budget.left(body))
+    assert min(left) == left[left.index(min(left)) - 1] - 1 == tool_answers.EMPTY_CHARS
