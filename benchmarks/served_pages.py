@@ -19,8 +19,8 @@ from rbank_es import Bank
 from rbank_es.dashboard.answers.items_answer import SORTS as ITEM_SORTS
 from rbank_es.dashboard.answers.leakage_answer import RUN_SORTS as LEAKAGE_SORTS
 from rbank_es.dashboard.answers.runs_answer import SORTS as RUN_SORTS
+from rbank_es.dashboard.page_handler import PageHandler
 from rbank_es.dashboard.page_server import PageServer, listen
-from rbank_es.dashboard.page_site import PageSite
 from rbank_es.events import RunStarted
 
 ROUNDS = 5
@@ -32,9 +32,9 @@ GOAL = Goal("≤", 0.1, "s")
 class Client:
     """A browser that was let in, and asks one question after the other."""
 
-    def __init__(self, site: PageSite) -> None:
-        self._port = site.port
-        self._cookie = f"rbank-es-{site.port}={site.address.partition('token=')[2]}"
+    def __init__(self, handler: PageHandler) -> None:
+        self._port = handler.port
+        self._cookie = f"rbank-es-{handler.port}={handler.address.partition('token=')[2]}"
 
     def ask(self, name: str, **given: Any) -> tuple[Any, float]:
         """Return an answer, and the seconds until it was read."""
@@ -102,12 +102,12 @@ def _shown(client: Client, bank: Bank) -> float:
 @contextmanager
 def _served(bank: Bank) -> Iterator[Client]:
     listening = listen(0)
-    site = PageSite(bank, listening.getsockname()[1])
-    server = PageServer(site, listening)
+    handler = PageHandler(bank, listening.getsockname()[1])
+    server = PageServer(handler, listening)
     thread = Thread(target=server.serve, daemon=True)
     thread.start()
     try:
-        yield Client(site)
+        yield Client(handler)
     finally:
         server.stop()
         thread.join()

@@ -1,8 +1,8 @@
 """The texts that are active at each position, with the facts that filters ask for.
 
 A text is active while its words are those of an active item. Each change is a position, a text and a number: of its
-facts from then on, or 0 where it is active no longer. Changes are in rows of `_CHUNK`, in order. Before every
-`_SNAPSHOT`th row, the numbers of all texts are kept as they were, so that the past is read as fast as the present.
+facts from then on, or 0 where it is active no longer. Changes are in rows of `CHUNK_CHANGES`, in order. Before every
+`SNAPSHOT_ROWS`th row, the numbers of all texts are kept as they were, so that the past is read as fast as the present.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import msgspec
 from rbank_es.policies.retrieval import ItemFacts
 from rbank_es.projections.projection import json_of
 
-_CHUNK = 512
+CHUNK_CHANGES = 512
 """Changes of a row: 8 kB, which an append writes again."""
-_SNAPSHOT = 16
+SNAPSHOT_ROWS = 16
 """Rows of changes from one snapshot to the next: to apply so many takes half a millisecond."""
 
 ACTIVE_TEXT_TABLES = {
@@ -66,10 +66,10 @@ def index_active_texts(connection: sqlite3.Connection, after: int, upto: int) ->
     chunk, columns = (0, [array(code) for code in "QII"]) if last is None else (last[0], _columns(last[1:]))
     known: dict[str, int] = {}
     for change in _changes(connection, after, upto, known):
-        if len(columns[0]) == _CHUNK:
+        if len(columns[0]) == CHUNK_CHANGES:
             _write(connection, chunk, columns)
             chunk, columns = chunk + 1, [array(code) for code in "QII"]
-            if chunk % _SNAPSHOT == 0:
+            if chunk % SNAPSHOT_ROWS == 0:
                 state = zlib.compress(facts_at(connection, _NO_END, chunk).tobytes(), 1)
                 connection.execute("INSERT INTO active_text_snapshots VALUES (?, ?)", (chunk, state))
         for column, value in zip(columns, change, strict=True):

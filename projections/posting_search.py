@@ -25,7 +25,7 @@ from rbank_es import limits
 from rbank_es.policies.bit_slices import numbers_in
 from rbank_es.policies.word_relevance import Formula
 
-_COUNTED = 512
+COUNTED_BYTES = 512
 """Bytes of a set whose bits are counted once: to find a text's place, those of one such part are counted again."""
 _GATHERED = 8
 """Marks are counted by numpy from so many times fewer texts on than those from which a search is made by it."""
@@ -105,14 +105,14 @@ class Postings:
         return sorted((*marked, *self._listed)) if self._listed else [*marked]
 
     def _marked_before(self, byte: int, bit: int) -> int:
-        part = byte // _COUNTED
-        bits = int.from_bytes(self._marks[part * _COUNTED : byte + 1], "little")
-        return self._counts[part] + (bits & (1 << (byte % _COUNTED * 8 + bit)) - 1).bit_count()
+        part = byte // COUNTED_BYTES
+        bits = int.from_bytes(self._marks[part * COUNTED_BYTES : byte + 1], "little")
+        return self._counts[part] + (bits & (1 << (byte % COUNTED_BYTES * 8 + bit)) - 1).bit_count()
 
     @cached_property
     def _counts(self) -> list[int]:
         """The number of texts that are marked before each part of the set."""
-        parts = (self._marks[first : first + _COUNTED] for first in range(0, len(self._marks), _COUNTED))
+        parts = (self._marks[first : first + COUNTED_BYTES] for first in range(0, len(self._marks), COUNTED_BYTES))
         return [0, *accumulate(int.from_bytes(part, "little").bit_count() for part in parts)]
 
     # ---------------------------------------------------------------- by numpy

@@ -4,10 +4,10 @@ They hold the words of every candidate. `projections/active_texts.py` says which
 of any position reads the same rows. FTS5 stays the tokenizer. Every row follows from the texts in order of their
 numbers, so it doesn't depend on where batches end, and a rebuild makes the same rows.
 
-The postings of a token are in blocks of texts. A new text is one row (`recent_texts`). `_SMALL` texts become a row for
-each token (`recent_postings`), and `_BLOCK` texts the final rows (`postings`): an append writes one small row, and a
-search reads few rows for each word. In a final row, the texts of a common word are a set, a bit for each: half of what
-a list would take, and those that are active at a position are counted without going through them.
+The postings of a token are in blocks of texts. A new text is one row (`recent_texts`). `SMALL_BLOCK_TEXTS` texts become
+a row for each token (`recent_postings`), and `BLOCK_TEXTS` texts the final rows (`postings`): an append writes one
+small row, and a search reads few rows for each word. In a final row, the texts of a common word are a set, a bit for
+each: half of what a list would take, and those that are active at a position are counted without going through them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rbank_es.policies.bit_slices import documents_of
 from rbank_es.policies.words import compound_parts
 from rbank_es.projections.tokenizer import Tokenizer
 
-_BLOCK = 4096
+BLOCK_TEXTS = 4096
 """Texts of a block: of 1e5 texts, a search reads 25 rows for each word."""
-_SMALL = 128
+SMALL_BLOCK_TEXTS = 128
 """Texts of a small block. A search looks for each word in each of the recent texts, which takes 20 µs in 127."""
-_LENGTHS = 512
+LENGTHS_TEXTS = 512
 """Texts of a row of lengths: 2 kB, which an append writes again."""
 
 # How often a column has a token, in so many bits: more than a text of 16 MiB can have words.
@@ -38,7 +38,7 @@ _COUNT = (1 << _COUNT_BITS) - 1
 _TAGS, _DESC, _TITLE, _PART = (1 << place * _COUNT_BITS for place in (1, 2, 3, 4))
 _PLACE_BITS = 32
 
-_SET_BYTES, _SET_FROM = _BLOCK // 8, _BLOCK // 32
+SET_BYTES, SET_TEXTS = BLOCK_TEXTS // 8, BLOCK_TEXTS // 32
 """Texts of a block that have a term are a set of so many bytes, a bit for each, from so many on: a list is longer."""
 
 _BLOCKS = "CREATE TABLE {} (place INTEGER PRIMARY KEY, texts BLOB NOT NULL, codes BLOB NOT NULL)"
@@ -70,7 +70,7 @@ UNION ALL SELECT place, texts, codes, 0 FROM recent_postings WHERE place BETWEEN
 """
 _AMONG_PARTS = "\n"
 """The mark of a term that a text has among parts alone: no term has a line break."""
-_READ_AT_ONCE = 256
+BATCH_TEXTS = 256
 """Texts whose tokens are in memory together."""
 
 
@@ -113,7 +113,7 @@ def posting_rows(connection: sqlite3.Connection, number: int, texts: int, *, par
     Apart, because a policy that leaves parts out must not count those texts.
     """
     first = (number * 2 + parts) << _PLACE_BITS
-    bounds = {"first": first, "last": first + texts, "bytes": _SET_BYTES}
+    bounds = {"first": first, "last": first + texts, "bytes": SET_BYTES}
     rows = connection.execute(_ROWS, bounds).fetchall()
     marks, listed = bytearray(), []
     for place, blob, _, is_set in rows:
@@ -155,7 +155,7 @@ def index_words(connection: sqlite3.Connection, after: int, upto: int) -> None:
     if last > writer.last:
         with closing(Tokenizer()) as tokenizer:
             while writer.last < last:
-                writer.extend(min(last, (writer.last + 1) // _BLOCK * _BLOCK + _BLOCK - 1), tokenizer)
+                writer.extend(min(last, (writer.last + 1) // BLOCK_TEXTS * BLOCK_TEXTS + BLOCK_TEXTS - 1), tokenizer)
 
 
 def _last_text(connection: sqlite3.Connection, table: str, column: str) -> int:
@@ -189,16 +189,16 @@ class _Writer:
         first = self.last + 1
         new = list(self._read(end, tokenizer))
         # What a new block completes is no longer recent.
-        complete = (end + 1) // _SMALL * _SMALL
+        complete = (end + 1) // SMALL_BLOCK_TEXTS * SMALL_BLOCK_TEXTS
         waiting = recent_texts(self._run) if first < complete else []
-        if (end + 1) % _BLOCK == 0:
-            self._write("postings", end + 1 - _BLOCK, self._lists([*waiting, *new], self._small_blocks()))
+        if (end + 1) % BLOCK_TEXTS == 0:
+            self._write("postings", end + 1 - BLOCK_TEXTS, self._lists([*waiting, *new], self._small_blocks()))
             self._run.execute("DELETE FROM recent_postings")
             self._run.execute("DELETE FROM recent_texts")
             return
-        for block, texts in groupby([*waiting, *new], key=lambda one: one.text // _SMALL):
-            if block * _SMALL < complete:
-                self._write("recent_postings", block * _SMALL, self._lists(texts, {}))
+        for block, texts in groupby([*waiting, *new], key=lambda one: one.text // SMALL_BLOCK_TEXTS):
+            if block * SMALL_BLOCK_TEXTS < complete:
+                self._write("recent_postings", block * SMALL_BLOCK_TEXTS, self._lists(texts, {}))
         self._run.execute("DELETE FROM recent_texts WHERE text < ?", (complete,))
         rows = ((one.text, "\n".join(one.terms), one.own, one.codes.tobytes()) for one in new if one.text >= complete)
         self._run.executemany("INSERT INTO recent_texts VALUES (?, ?, ?, ?)", rows)
@@ -208,7 +208,7 @@ class _Writer:
     def _read(self, end: int, tokenizer: Tokenizer) -> Iterator[ReadText]:
         """Yield the new texts up to number `end`, and record their lengths."""
         rows = self._run.execute(_TEXTS, (self.last, end))
-        while some := rows.fetchmany(_READ_AT_ONCE):
+        while some := rows.fetchmany(BATCH_TEXTS):
             texts = counted_texts(tokenizer, [row for _, *row in some])
             for (number, *_), (own, parts, length) in zip(some, texts, strict=True):
                 self._note_length(length)
@@ -217,9 +217,9 @@ class _Writer:
         self._write_lengths()
 
     def _note_length(self, length: int) -> None:
-        if len(self._lengths) == _LENGTHS:
+        if len(self._lengths) == LENGTHS_TEXTS:
             self._write_lengths()
-            self._first, self._lengths = self._first + _LENGTHS, array("I")
+            self._first, self._lengths = self._first + LENGTHS_TEXTS, array("I")
         self._lengths.append(length)
 
     def _write_lengths(self) -> None:
@@ -265,7 +265,7 @@ class _Writer:
         rows = (
             (
                 key << _PLACE_BITS | first,
-                _set_of(texts, first) if sets and len(texts) >= _SET_FROM else texts.tobytes(),
+                _set_of(texts, first) if sets and len(texts) >= SET_TEXTS else texts.tobytes(),
                 array("H" if max(codes) < 1 << 16 else "I", codes).tobytes(),
             )
             for key, (texts, codes) in sorted(lists.items())
@@ -275,7 +275,7 @@ class _Writer:
 
 def _set_of(texts: Iterable[int], first: int) -> bytes:
     """Return the texts of a block as a set."""
-    return documents_of([text - first for text in texts], _BLOCK - 1).to_bytes(_SET_BYTES, "little")
+    return documents_of([text - first for text in texts], BLOCK_TEXTS - 1).to_bytes(SET_BYTES, "little")
 
 
 def counted_texts(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterator[CountedText]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rbank_es.projections.word_index import WordIndex
 
 # Steps of SQLite's machine between two looks at the clock: about a millisecond.
-_STEPS = 10_000
+PROGRESS_STEPS = 10_000
 
 _STATE_ROWS = """
 SELECT state, from_seq, CASE WHEN to_seq <= :seq THEN to_seq END FROM main.item_states
@@ -282,7 +282,7 @@ class ViewRows:
             yield connection
             return
         end = monotonic() + self.statement_s
-        connection.set_progress_handler(lambda: monotonic() > end, _STEPS)
+        connection.set_progress_handler(lambda: monotonic() > end, PROGRESS_STEPS)
         try:
             yield connection
         finally:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rbank_es.bank.decisions import Latest
     from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
     from rbank_es.bank.retrieval_check import RetrievalCheck
-    from rbank_es.bank.writer_slips import SlipCheck
+    from rbank_es.bank.strict_check import SlipCheck
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.projections.read_models import Applied, ReadModels
     from rbank_es.projections.search_result import FoundItem
@@ -405,7 +405,7 @@ class Bank(BankActs, BankBranches, BankInquiry):
         Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval does not hold.
         """
         from rbank_es.bank.retrieval_check import check_retrievals
-        from rbank_es.bank.writer_slips import check_slips
+        from rbank_es.bank.strict_check import check_slips
 
         seen = self.log.verify(noted)
         canonical = self.check_canonical(decisions=decisions, progress=progress)

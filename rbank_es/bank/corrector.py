@@ -26,8 +26,8 @@ from rbank_es.bank.correction import (
     usage_changes,
 )
 from rbank_es.bank.decisions import Basis, Latest, optimistically
+from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.reconciler import completed, fits, groups
-from rbank_es.bank.undrawn import undrawn
 from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, EventLog
@@ -134,7 +134,7 @@ class Corrector:
             tainted=tainted_items(after.state, tainted),
             aside=tuple(id for each in acts if isinstance(each, MemoriesRetracted) for id in each.extractions),
             stays=stays(after.state, trial.state.due.pairs),
-            to_extract=tuple(dict.fromkeys(run for each in undrawn(after.state, runs) for run in each.runs)),
+            to_extract=tuple(dict.fromkeys(run for each in lessons_to_draw(after.state, runs) for run in each.runs)),
             decided=len(canon.decisions),
         )
         return _Plan(correction, canon, acts, parts, completed(correction, trial.state, counted), report)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.bank.correction import verdict_on
 from rbank_es.bank.foreign_events import words_of
+from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.supposed_differences import (
     HitsDifference,
     ModelNeeds,
@@ -32,7 +33,6 @@ from rbank_es.bank.supposed_life import LIFE_TYPES, SupposedLife, is_same_policy
 from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import Supposition, supposition_of
 from rbank_es.bank.timeline import TIMELINE_TYPES, Timeline
-from rbank_es.bank.undrawn import undrawn
 from rbank_es.errors import BadInput
 from rbank_es.events import (
     ContextBuilt,
@@ -407,7 +407,7 @@ class _Comparison:
         return ModelNeeds(
             runs=len(since),
             items=len(drawn_from(after, since)),
-            extractions=len({run for each in undrawn(after, turned) for run in each.runs}),
+            extractions=len({run for each in lessons_to_draw(after, turned) for run in each.runs}),
             judgments=self.judgments,
             drawn=self.drawn,
             proposals=self.life.unproposed,

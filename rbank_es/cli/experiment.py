@@ -24,7 +24,9 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.experiment_rate import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
+from rbank_es.cli.shared.experiment_simulate import simulate
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -41,8 +43,6 @@ from rbank_es.cli.shared.output import (
     styled,
     warn,
 )
-from rbank_es.cli.shared.rubric_ratings import rate
-from rbank_es.cli.shared.simulation import simulate
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 

@@ -17,7 +17,7 @@ from rbank_es.errors import BadInput, CheckFailed
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.bank.undrawn import Undrawn
+    from rbank_es.bank.lessons_to_draw import LessonToDraw
     from rbank_es.loop.late_extraction import LateLessons
     from rbank_es.models.choice import LmChoice
 
@@ -48,7 +48,7 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
     draw other candidates from the recorded steps. The agent doesn't run again. Rollouts of one task are compared again,
     if the extraction policy compares them. A run from which something that stands was drawn is left out.
     """
-    from rbank_es.loop.late_extraction import undrawn_lessons
+    from rbank_es.loop.late_extraction import all_lessons_to_draw
 
     if due == bool(runs):
         raise click.UsageError("name one or more RUNs, or give --due for all that there are.")
@@ -58,7 +58,7 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
         raise BadInput("learning from a run needs a model: --lm MODEL; --dry-run lists the runs without one")
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
-        lessons = undrawn_lessons(opened)
+        lessons = all_lessons_to_draw(opened)
         todo = lessons if due else _todo(opened, [begun_run(opened, run) for run in runs], lessons)
         if dry_run or choice is None:
             _print_plan(todo, as_json)
@@ -66,7 +66,7 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
         _learn(opened, todo, choice, given, stack, as_json)
 
 
-def _todo(bank: Bank, wanted: Sequence[str], lessons: Sequence[Undrawn]) -> list[Undrawn]:
+def _todo(bank: Bank, wanted: Sequence[str], lessons: Sequence[LessonToDraw]) -> list[LessonToDraw]:
     """Return the lessons in which a wanted run takes part. Raises `BadInput` for a run that has no verdict."""
     from rbank_es.loop.late_extraction import check_decided
 
@@ -78,7 +78,7 @@ def _todo(bank: Bank, wanted: Sequence[str], lessons: Sequence[Undrawn]) -> list
 
 
 def _learn(
-    bank: Bank, lessons: Sequence[Undrawn], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
+    bank: Bank, lessons: Sequence[LessonToDraw], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
 ) -> None:
     from rbank_es.loop.late_extraction import NO_ANSWER, draw_late
     from rbank_es.models.router import Lms
@@ -100,7 +100,7 @@ def _learn(
         click.get_current_context().exit(CheckFailed.exit_code)
 
 
-def _print_plan(lessons: Sequence[Undrawn], as_json: bool) -> None:
+def _print_plan(lessons: Sequence[LessonToDraw], as_json: bool) -> None:
     if as_json:
         echo_json({"lessons": [each._asdict() for each in lessons]})
         return

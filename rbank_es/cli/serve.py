@@ -18,8 +18,8 @@ from rbank_es.cli.shared.output import Progress, echo, echo_json, flush, warn
 from rbank_es.errors import ProjectionUnavailable
 
 if TYPE_CHECKING:
+    from rbank_es.dashboard.page_handler import PageHandler
     from rbank_es.dashboard.page_server import PageServer
-    from rbank_es.dashboard.page_site import PageSite
 
 PORT = 8642
 
@@ -39,8 +39,8 @@ def serve(bank: str, port: int, opens: bool, no_prompts: bool, no_path: bool, as
     Only this machine is answered, and only the browser that opened the printed address, which is a key: give it to
     nobody. Nothing can be changed from the page; it shows the commands that do.
     """
+    from rbank_es.dashboard.page_handler import PageHandler
     from rbank_es.dashboard.page_server import PageServer, listen
-    from rbank_es.dashboard.page_site import PageSite
 
     with open_whole(bank) as opened:
         _bring_up(opened)
@@ -48,10 +48,10 @@ def serve(bank: str, port: int, opens: bool, no_prompts: bool, no_path: bool, as
         # Typed in whatever folder: only a bank in a directory has a path.
         place = Path(opened.place)
         argument = str(place.absolute()) if place.is_dir() and not no_path else bank
-        site = PageSite(opened, listening.getsockname()[1], prompts=not no_prompts, argument=argument)
-        server = PageServer(site, listening)
+        handler = PageHandler(opened, listening.getsockname()[1], prompts=not no_prompts, argument=argument)
+        server = PageServer(handler, listening)
         with _stopped_by_signals(server):
-            _announce(site, opened, opens=opens, as_json=as_json)
+            _announce(handler, opened, opens=opens, as_json=as_json)
             server.serve()
     if not as_json:
         echo("stopped")
@@ -63,13 +63,13 @@ def _bring_up(bank: Bank) -> None:
         bank.project(progress=progress)
 
 
-def _announce(site: PageSite, bank: Bank, *, opens: bool, as_json: bool) -> None:
+def _announce(handler: PageHandler, bank: Bank, *, opens: bool, as_json: bool) -> None:
     if as_json:
-        echo_json({"bank": bank.name, "position": bank.position, "port": site.port, "address": site.address})
+        echo_json({"bank": bank.name, "position": bank.position, "port": handler.port, "address": handler.address})
     else:
-        echo(f"{bank.name} at position {bank.position:,}, live; Ctrl-C stops it\n{site.address}")
+        echo(f"{bank.name} at position {bank.position:,}, live; Ctrl-C stops it\n{handler.address}")
     flush()
-    if opens and not webbrowser.open(site.address_once()):
+    if opens and not webbrowser.open(handler.address_once()):
         warn("no browser could be started; open the address above in one")
 
 

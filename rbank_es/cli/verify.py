@@ -28,7 +28,7 @@ from rbank_es.log import Head
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank, Verified
-    from rbank_es.bank.writer_slips import SlipCheck
+    from rbank_es.bank.strict_check import SlipCheck
 
 _HEAD = re.compile(r"\d+:")
 """The beginning of a head; a file of such a name can be given as `./12:heads`."""

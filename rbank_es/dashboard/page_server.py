@@ -11,17 +11,17 @@ import socket
 import sys
 from contextlib import suppress
 from errno import EACCES, EADDRINUSE
-from threading import BoundedSemaphore, Thread
+from threading import BoundedSemaphore, Condition, Thread
 from threading import Event as Signal
 from time import monotonic
 
 from rbank_es import limits
+from rbank_es.bank import Bank
 from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.http_request import END, Refused, parse_request
 from rbank_es.dashboard.http_response import PageResponse, refusal
-from rbank_es.dashboard.page_site import PageSite
-from rbank_es.dashboard.position_watch import PositionWatch
-from rbank_es.errors import BadInput
+from rbank_es.dashboard.page_handler import PageHandler
+from rbank_es.errors import BadInput, RBankError
 
 LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 8 * limits.KIB
@@ -40,14 +40,14 @@ def listen(port: int) -> socket.socket:
 
 
 class PageServer:
-    """A server of one site at a listening socket, until it is stopped."""
+    """A server at a listening socket, until it is stopped."""
 
-    def __init__(self, site: PageSite, listening: socket.socket) -> None:
-        self._site, self._listening = site, listening
+    def __init__(self, handler: PageHandler, listening: socket.socket) -> None:
+        self._handler, self._listening = handler, listening
         self._threads = BoundedSemaphore(page_limits.SERVER_THREADS)
         self._viewers = BoundedSemaphore(page_limits.LIVE_VIEWERS)
         self._stop = Signal()
-        self._watch = PositionWatch(site.bank)
+        self._watch = PositionWatch(handler.bank)
         self._running: set[Thread] = set()
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class PageServer:
         method = "GET"
         try:
             request = parse_request(_received(client))
-            method, response = request.method, self._site.respond(request)
+            method, response = request.method, self._handler.respond(request)
         except Refused as refused:
             response = refusal(refused.status, str(refused))
         if response.live_after is None or method == "HEAD":
@@ -162,3 +162,40 @@ def _is_there(client: socket.socket) -> bool:
     """Return whether a client still waits: one that went away has sent its end."""
     readable, _, _ = select.select([client], [], [], 0)
     return not readable or bool(client.recv(1, socket.MSG_PEEK))
+
+
+class PositionWatch:
+    """The newest known position of a bank, for many who wait: the log is looked at once for all of them."""
+
+    def __init__(self, bank: Bank) -> None:
+        self._bank, self._stop = bank, Signal()
+        self._changed = Condition()
+        self._position = 0
+        self._thread: Thread | None = None
+
+    def beyond(self, seen: int, timeout_s: float) -> int | None:
+        """Return the position once it is another one than `seen`; None where it is not within the time.
+
+        It may be a lower one: a bank may be replaced by an older copy.
+        """
+        with self._changed:
+            if self._thread is None:
+                self._thread = Thread(target=self._look, daemon=True)
+                self._thread.start()
+            changed = self._changed.wait_for(lambda: self._position not in (0, seen), timeout_s)
+            return self._position if changed else None
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._stop.set()
+
+    def _look(self) -> None:
+        while not self._stop.is_set():
+            # A bank that is gone or damaged keeps its last position: whoever asks it is told why.
+            with suppress(RBankError, OSError):
+                position = self._bank.position
+                with self._changed:
+                    if position != self._position:
+                        self._position = position
+                        self._changed.notify_all()
+            self._stop.wait(limits.POLL_S)

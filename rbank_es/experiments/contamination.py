@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from rbank_es.errors import BadInput, QueryRefused
-from rbank_es.experiments.given_answer import plain_words, rows_said
+from rbank_es.experiments.leading_questions import plain_words, rows_said
 from rbank_es.state import State
 
 if TYPE_CHECKING:

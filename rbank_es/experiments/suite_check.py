@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
-from rbank_es.experiments.given_answer import given_away, named_properties
+from rbank_es.experiments.leading_questions import given_away, named_properties
 from rbank_es.experiments.query_mistakes import plausible_mistakes
 from rbank_es.experiments.suite import Suite
 from rbank_es.judging.gold import gold_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rbank_es.bank.undrawn import COMPARED, LessonKind, Undrawn, undrawn
+from rbank_es.bank.lessons_to_draw import COMPARED, LessonKind, LessonToDraw, lessons_to_draw
 from rbank_es.errors import BadInput
 from rbank_es.events import Decision
 from rbank_es.extraction.candidates import Extraction, consolidate
@@ -43,13 +43,13 @@ class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-def undrawn_lessons(bank: Bank) -> tuple[Undrawn, ...]:
+def all_lessons_to_draw(bank: Bank) -> tuple[LessonToDraw, ...]:
     """Return what no standing extraction gave yet, in the order in which the runs began."""
     state = bank.state()
-    return undrawn(state, state.runs)
+    return lessons_to_draw(state, state.runs)
 
 
-def draw_late(bank: Bank, lesson: Undrawn, lms: Lms, source: Source | None = None) -> LateLessons:
+def draw_late(bank: Bank, lesson: LessonToDraw, lms: Lms, source: Source | None = None) -> LateLessons:
     """Draw candidates from runs of the bank under their standing verdicts, and consolidate them as one group.
 
     The model in the role `extractor` is asked, with the bank's extraction policy. With a `source`, a success that names
@@ -73,7 +73,7 @@ def draw_late(bank: Bank, lesson: Undrawn, lms: Lms, source: Source | None = Non
     )
 
 
-def _drawn(bank: Bank, lesson: Undrawn, lms: Lms, source: Source | None) -> Extraction:
+def _drawn(bank: Bank, lesson: LessonToDraw, lms: Lms, source: Source | None) -> Extraction:
     judging, policy = policy_for(bank)[1], extraction_policy(bank)
     past = [past_run(bank, run) for run in lesson.runs]
     judgments = list[Judgment | None]()

@@ -35,11 +35,11 @@ _SCANS = 3
 _GROWTH = 8
 """Words are ranked again when there are so many times as many items: all rankings together cost 1.15 times the last."""
 
-_SPARSE = 1024
+SPARSE_SHARE = 1024
 """The items of a word that fewer than one in so many have are kept as a list: a set takes 16 times as much memory. Of
 100,000 items of 40 words, the sets take 40 MB; of 11 words that are looked up, 1.6 are listed, for 90 items."""
 
-_LISTED = 8
+LISTED_ITEMS = 8
 """Items that any word may have in a list: to put each into a set by itself takes longer than to look them up."""
 
 
@@ -103,7 +103,7 @@ class _Holding:
 
     def settle(self, last: int) -> None:
         """Put those that are listed into the set, where it is worth its memory."""
-        if self.dense or len(self.listed) * _SPARSE >= last:
+        if self.dense or len(self.listed) * SPARSE_SHARE >= last:
             self.dense |= documents_of(self.listed, last)
             self.listed.clear()
 
@@ -193,7 +193,7 @@ class RareWords:
             for word in rarest:
                 listed = self._holding[word].listed
                 listed.append(number)
-                if len(listed) >= _LISTED:
+                if len(listed) >= LISTED_ITEMS:
                     long.add(word)
         self._done = len(peers)
         for word in long:

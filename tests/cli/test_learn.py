@@ -10,7 +10,7 @@ from rbank_es import Bank
 from rbank_es.bank.acts import Ruling
 from rbank_es.events import MemoriesExtracted, RunFinished, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.loop.late_extraction import undrawn_lessons
+from rbank_es.loop.late_extraction import all_lessons_to_draw
 from tests.cli.misled import judged, learned, misled_bank
 from tests.cli_runner import fails, run
 
@@ -96,7 +96,7 @@ def test_rollouts_are_compared_again_once_an_overruled_verdict_ends_their_compar
             ended = RunFinished(run=f"g{index}", outcome="submitted", answer=str(index), iterations=index + 1)
             bank.append([started, ended, judged(f"g{index}", verdict)])
         learned(bank, CONTRAST, ("g0", "success"), ("g1", "failure"), ("g2", "failure"), kind="contrastive")
-        assert not [each for each in undrawn_lessons(bank) if "g0" in each.runs]
+        assert not [each for each in all_lessons_to_draw(bank) if "g0" in each.runs]
         made = bank.overrule_many([Ruling("g0", "failure", "Rows."), Ruling("g1", "success", "Lights.")])
         assert made.to_extract == ("g0", "g1", "g2") and made.left != ()
         bank.overrule("g2", "success", reason="Lights, too.")

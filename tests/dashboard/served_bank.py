@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from rbank_es import Bank
+from rbank_es.dashboard.page_handler import PageHandler
 from rbank_es.dashboard.page_server import PageServer, listen
-from rbank_es.dashboard.page_site import PageSite
 
 
 class Reply(NamedTuple):
@@ -29,9 +29,9 @@ class Reply(NamedTuple):
 class Served:
     """A server that runs, and a browser that was let in."""
 
-    def __init__(self, site: PageSite, server: PageServer) -> None:
-        self.site, self.server, self.port = site, server, site.port
-        self.token = site.address.partition("token=")[2]
+    def __init__(self, handler: PageHandler, server: PageServer) -> None:
+        self.handler, self.server, self.port = handler, server, handler.port
+        self.token = handler.address.partition("token=")[2]
 
     @property
     def cookie(self) -> str:
@@ -87,12 +87,12 @@ def read_reply(client: socket.socket) -> Reply:
 def served(bank: Bank, *, prompts: bool = True) -> Iterator[Served]:
     """Serve a bank at a free port until the context ends."""
     listening = listen(0)
-    site = PageSite(bank, listening.getsockname()[1], prompts=prompts)
-    server = PageServer(site, listening)
+    handler = PageHandler(bank, listening.getsockname()[1], prompts=prompts)
+    server = PageServer(handler, listening)
     thread = Thread(target=server.serve, daemon=True)
     thread.start()
     try:
-        yield Served(site, server)
+        yield Served(handler, server)
     finally:
         server.stop()
         thread.join(10)

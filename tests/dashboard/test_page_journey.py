@@ -114,7 +114,7 @@ def test_a_served_page_leads_there_while_an_agent_works(tab: Any, bank: Bank, ha
         bank.append([RunStarted(run=run, task="A task of now"), RunFinished(run=run, outcome="submitted")])
 
     with served(bank) as found:
-        tab.open(found.site.address, width=1400)
+        tab.open(found.handler.address, width=1400)
         journey(tab, bank, hand(tab), work)
         assert tab.shows("new events since")
         hand(tab).follow("Runs")

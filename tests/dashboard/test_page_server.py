@@ -45,7 +45,7 @@ def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
 
 
 def test_the_printed_address_is_exchanged_for_a_cookie_and_an_address_without_the_token(sample: Served) -> None:
-    reply = sample.get(path_of(sample.site.address), drop="cookie", sec_fetch_site="none")
+    reply = sample.get(path_of(sample.handler.address), drop="cookie", sec_fetch_site="none")
     assert (reply.status, reply.headers["location"]) == (303, "/")
     cookie = reply.headers["set-cookie"]
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie
@@ -55,8 +55,8 @@ def test_the_printed_address_is_exchanged_for_a_cookie_and_an_address_without_th
 
 
 def test_a_ticket_lets_in_once(sample: Served) -> None:
-    address = sample.site.address_once()
-    assert address != sample.site.address
+    address = sample.handler.address_once()
+    assert address != sample.handler.address
     statuses = [sample.get(path_of(address), drop="cookie").status for _ in range(2)]
     assert statuses == [303, 401]
 
@@ -202,7 +202,7 @@ def test_a_damaged_log_is_told_and_names_no_file(tmp_path: Path) -> None:
 def test_a_statement_that_takes_too_long_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
         monkeypatch.setattr(page_limits, "STATEMENT_S", 0.0)
-        monkeypatch.setattr("rbank_es.projections.view_rows._STEPS", 1)
+        monkeypatch.setattr("rbank_es.projections.view_rows.PROGRESS_STEPS", 1)
         reply = found.get("/api/v1/runs?q=light")
         assert reply.status == 503 and "may take 0 s" in reply.json()["error"]
         monkeypatch.undo()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 def test_the_printed_address_opens_the_page_and_is_not_kept(tab: Any) -> None:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
-        tab.open(found.site.address)
+        tab.open(found.handler.address)
         assert tab.shows("21 of 29")
         for page, words in (("#/runs", "Saltmark"), ("#/run/lights-08-6e9adf73-1", "failure"), ("#/items", "items")):
             tab.eval(f"location.hash = {page!r}")
@@ -30,7 +30,7 @@ def test_the_printed_address_opens_the_page_and_is_not_kept(tab: Any) -> None:
 
 def test_a_run_that_is_appended_shows_within_two_seconds(tab: Any, tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found:
-        tab.open(found.site.address)
+        tab.open(found.handler.address)
         tab.eval("location.hash = '#/runs'")
         tab.settle()
         begin = time.monotonic()
@@ -43,7 +43,7 @@ def test_a_run_that_is_appended_shows_within_two_seconds(tab: Any, tmp_path: Pat
 def test_a_page_in_the_past_stays_there_while_the_bank_grows(tab: Any, tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found:
         bank.append([RunStarted(run="old", task="An old task"), RunFinished(run="old", outcome="submitted")])
-        tab.open(found.site.address)
+        tab.open(found.handler.address)
         tab.eval("location.hash = '#/runs?at=3'")
         assert tab.shows("An old task")
         bank.append([RunStarted(run="new", task="A task of now")])
@@ -56,7 +56,7 @@ def test_back_to_the_newest_is_the_newest_though_the_log_grew_meanwhile(tab: Any
     """Also when the page has heard of new events and has not drawn them."""
     with Bank.create(tmp_path / "b") as bank, served(bank) as found:
         bank.append([RunStarted(run="old", task="An old task"), RunFinished(run="old", outcome="submitted")])
-        tab.open(found.site.address)
+        tab.open(found.handler.address)
         tab.eval("location.hash = '#/runs?at=2'")
         assert tab.shows("As of position 2")
         tab.eval("window.prompt_fetch = fetch")

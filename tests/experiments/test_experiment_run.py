@@ -66,16 +66,21 @@ def cut_after(monkeypatch: pytest.MonkeyPatch, groups: int) -> Iterator[None]:
 def failing(monkeypatch: pytest.MonkeyPatch, *, after: int, times: int, code: str) -> Iterator[list[int]]:
     """Models that answer so many calls, and then fail so many; yields the number of the calls."""
     calls = [0]
-    taken = ScriptedModel._taken
+    prepare = ScriptedModel.prepare
 
-    def counted(self: ScriptedModel, question: Any, words: str) -> Any:
-        calls[0] += 1
-        if after < calls[0] <= after + times:
-            raise failed(code, "the provider is down")
-        return taken(self, question, words)
+    def counted(self: ScriptedModel, question: Any) -> Any:
+        answer = prepare(self, question)
+
+        def attempt() -> Any:
+            calls[0] += 1
+            if after < calls[0] <= after + times:
+                raise failed(code, "the provider is down")
+            return answer()
+
+        return attempt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ScriptedModel, "_taken", counted)
+        patch.setattr(ScriptedModel, "prepare", counted)
         yield calls
 
 
@@ -300,18 +305,23 @@ def test_a_guide_is_written_once_and_seeds_are_there_before_the_first_task(tmp_p
 @pytest.mark.slow
 def test_so_many_jobs_wait_for_the_model_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, waiting, most = materials(tmp_path, pair(4)), [0], [0]
-    taken, mutex = ScriptedModel._taken, threading.Lock()
+    prepare, mutex = ScriptedModel.prepare, threading.Lock()
 
-    def slow(self: ScriptedModel, question: Any, words: str) -> Any:
-        with mutex:
-            waiting[0] += 1
-            most[0] = max(most[0], waiting[0])
-        time.sleep(0.05)
-        with mutex:
-            waiting[0] -= 1
-        return taken(self, question, words)
+    def slow(self: ScriptedModel, question: Any) -> Any:
+        answer = prepare(self, question)
 
-    monkeypatch.setattr(ScriptedModel, "_taken", slow)
+        def attempt() -> Any:
+            with mutex:
+                waiting[0] += 1
+                most[0] = max(most[0], waiting[0])
+            time.sleep(0.05)
+            with mutex:
+                waiting[0] -= 1
+            return answer()
+
+        return attempt
+
+    monkeypatch.setattr(ScriptedModel, "prepare", slow)
     outcomes = ran(given, tmp_path / "run", jobs=8)
     assert len(outcomes) == 8 and most[0] >= 5
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es.data import lights
-from rbank_es.experiments.given_answer import given_away
+from rbank_es.experiments.leading_questions import given_away
 from rbank_es.experiments.query_mistakes import plausible_mistakes
 from rbank_es.experiments.suite import Suite
 from rbank_es.experiments.suite_check import EnginePair, broken_ties, check_suite, check_task

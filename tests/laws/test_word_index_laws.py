@@ -108,9 +108,10 @@ def defined(state: State, question: tuple[Sequence[QueryWord], Formula, int, Fil
 def small_blocks(batch: int = 3) -> Iterator[None]:
     """Blocks of few texts and changes, so that a short history completes several of each kind."""
     with (
-        patch.multiple(posting_tables, _BLOCK=8, _SET_BYTES=1, _SET_FROM=3, _SMALL=4, _LENGTHS=3, _READ_AT_ONCE=2),
-        patch("rbank_es.projections.posting_search._COUNTED", 1),
-        patch.multiple(active_texts, _CHUNK=3, _SNAPSHOT=2),
+        patch.multiple(posting_tables, BLOCK_TEXTS=8, SMALL_BLOCK_TEXTS=4, LENGTHS_TEXTS=3, BATCH_TEXTS=2),
+        patch.multiple(posting_tables, SET_BYTES=1, SET_TEXTS=3),
+        patch("rbank_es.projections.posting_search.COUNTED_BYTES", 1),
+        patch.multiple(active_texts, CHUNK_CHANGES=3, SNAPSHOT_ROWS=2),
         patch.object(projection, "BATCH_EVENTS", batch),
     ):
         yield
@@ -228,7 +229,7 @@ def test_of_many_texts_few_are_scored_and_the_best_are_those_of_the_definition()
         for n in range(300)
     ]
     log = stamped([event for m in range(6) for event in born(items[m * 50 : m * 50 + 50], f"e{m}")])
-    with tempfile.TemporaryDirectory() as folder, patch.multiple(active_texts, _CHUNK=64):
+    with tempfile.TemporaryDirectory() as folder, patch.multiple(active_texts, CHUNK_CHANGES=64):
         models = ReadModels.open(Path(folder, "p.sqlite"))
         models.catch_up(FakeLog(log))
         state = fold(log)

@@ -13,7 +13,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, BankExists, LogCorruption
 from rbank_es.log import Ancestor, Erasing, lines
-from rbank_es.log.file import relations
+from rbank_es.log.file import relatives
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import segment_path
 from rbank_es.log.system_calls import System
@@ -125,7 +125,7 @@ def test_notes_of_banks_that_are_gone_are_removed(
     assert log.relatives() == () and len(list(notes.glob("*/*"))) == 1
     shutil.rmtree(log.directory)
     with FileLog.create(tmp_path / "other") as other:
-        relations.sweep_lineages.cache_clear()
+        relatives.sweep_lineages.cache_clear()
         other.fork(0, str(tmp_path / "fork")).close()
     assert len(list(notes.iterdir())) == 1 and len(list(notes.glob("*/*"))) == 2
 

@@ -61,7 +61,7 @@ def main() -> None:
         copies = [_copy(Path(scratch) / str(number)) for number in range(options.jobs)]
         reach = Path(options.reach or Path(scratch) / "kept.jsonl")
         if not reach.exists():
-            _observe(copies[0], reach, options.jobs)
+            observe(copies[0], reach, options.jobs)
         tests = _tests_by_function(reach)
         free: Queue[Path] = Queue()
         for copy in copies:
@@ -117,18 +117,18 @@ def _copy(into: Path) -> Path:
     return into
 
 
-def _run(copy: Path, arguments: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+def run_tests(copy: Path, arguments: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", **variables}
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=WHOLE_S)
 
 
-def _observe(copy: Path, reach: Path, jobs: int) -> None:
+def observe(copy: Path, reach: Path, jobs: int) -> None:
     """Run all tests once and keep which reach what, if they came to their end: half a record would be believed."""
     there = [tests for tests in TESTS if (copy / tests).is_dir()]
     made = copy / "reach.jsonl"
     arguments = ["-p", "tests.mutations.reach", "-n", str(jobs), "--dist", "loadgroup", *there]
-    observed = _run(copy, arguments, REACH_FILE=str(made))
+    observed = run_tests(copy, arguments, REACH_FILE=str(made))
     if observed.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         sys.exit(f"The tests did not run to their end, so which of them reach what is not known:\n{observed.stdout}")
     print(observed.stdout.strip().splitlines()[-1], file=sys.stderr)
@@ -202,7 +202,7 @@ def _failing(copy: Path, tests: list[str], without: Sequence[str] = ()) -> list[
     shutil.rmtree(noted, ignore_errors=True)
     arguments = ["-o", f"cache_dir={noted}", "-x", "--timeout", str(TIMEOUT_S), "-m", "slow or not slow"]
     left_out = [f"--deselect={test}" for test in without]
-    if _run(copy, [*arguments, *left_out, *tests]).returncode in (
+    if run_tests(copy, [*arguments, *left_out, *tests]).returncode in (
         pytest.ExitCode.OK,
         pytest.ExitCode.NO_TESTS_COLLECTED,
     ):

@@ -57,12 +57,12 @@ def _enter(frame: FrameType, event: str, _: object) -> None:
 
 def _write(test: str, took_s: float) -> None:
     seen = _seen.copy()  # at once: a thread of the test may still be entering functions
-    entered = sorted({f"{path}:{code.co_firstlineno}" for code in seen if (path := _path_of(code))})
+    entered = sorted({f"{path}:{code.co_firstlineno}" for code in seen if (path := path_of(code))})
     line = json.dumps({"test": test, "s": round(took_s, 3), "entered": entered}) + "\n"
     with Path(os.environ["REACH_FILE"]).open("a", encoding="utf-8") as file:
         file.write(line)  # one write a line: several workers append
 
 
-def _path_of(code: CodeType) -> str | None:
+def path_of(code: CodeType) -> str | None:
     path = os.path.realpath(code.co_filename)  # `rbank_es/tools` is a link to `tools`
     return path.removeprefix(f"{ROOT}/") if path.startswith(_PACKAGES) else None

@@ -32,7 +32,7 @@ def test_a_thread_that_outlives_its_test_does_not_stop_the_observation(
         return "some.py"
 
     monkeypatch.setenv("REACH_FILE", str(tmp_path / "reach.jsonl"))
-    monkeypatch.setattr(reach, "_path_of", path_of)
+    monkeypatch.setattr(reach, "path_of", path_of)
     server = threading.Thread(target=serve)
     watching = reach.pytest_runtest_protocol(
         SimpleNamespace(parent=SimpleNamespace(nodeid="some.py"), name="test_it", stash=pytest.Stash())
@@ -53,7 +53,7 @@ def test_half_an_observation_is_kept_nowhere(tmp_path: Path, monkeypatch: pytest
         Path(REACH_FILE).write_text("{}\n")
         return subprocess.CompletedProcess([], pytest.ExitCode.INTERNAL_ERROR, "INTERNALERROR> why", "")
 
-    monkeypatch.setattr(mutations, "_run", stopped)
+    monkeypatch.setattr(mutations, "run_tests", stopped)
     with pytest.raises(SystemExit, match="INTERNALERROR> why"):
-        mutations._observe(tmp_path, tmp_path / "kept.jsonl", 1)
+        mutations.observe(tmp_path, tmp_path / "kept.jsonl", 1)
     assert not (tmp_path / "kept.jsonl").exists()

@@ -50,7 +50,7 @@ def test_among_thousands_of_items_those_with_similar_contents_are_found() -> Non
 
 def test_items_are_found_that_share_the_fewest_words_listed_or_in_sets_or_both() -> None:
     """A word has so few items that they stay listed, or its items went into a set at once or little by little."""
-    with patch.multiple(rare_words, _LISTED=2, _SPARSE=4):
+    with patch.multiple(rare_words, LISTED_ITEMS=2, SPARSE_SHARE=4):
         for seed in range(60):
             chance, some = Random(seed), 30
             vocabulary = [f"w{number}" for number in range(40)]

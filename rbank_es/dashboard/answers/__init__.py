@@ -13,6 +13,7 @@ from rbank_es.bank import Bank
 from rbank_es.dashboard.answers.bank_answer import bank_answer
 from rbank_es.dashboard.answers.difference_answer import changes_answer, compare_answer
 from rbank_es.dashboard.answers.doubts_answer import doubts_answer
+from rbank_es.dashboard.answers.event_answer import text_answer
 from rbank_es.dashboard.answers.health_answer import health_answer
 from rbank_es.dashboard.answers.items_answer import item_answer, items_answer
 from rbank_es.dashboard.answers.leakage_answer import leakage_answer
@@ -22,7 +23,6 @@ from rbank_es.dashboard.answers.review_answer import review_answer
 from rbank_es.dashboard.answers.run_answer import run_answer
 from rbank_es.dashboard.answers.runs_answer import runs_answer
 from rbank_es.dashboard.answers.search_answer import search_answer
-from rbank_es.dashboard.answers.text_answer import text_answer
 
 Answer = Callable[[PageQuestion], dict[str, Any]]
 

@@ -17,7 +17,7 @@ import msgspec
 from rbank_es.errors import BadInput, BankExists, LogCorruption, LogUnavailable
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, lines
-from rbank_es.log.file import relations, run_index
+from rbank_es.log.file import relatives, run_index
 from rbank_es.log.file.bank_directory import directory_of, drafted, foreign_files, make_directory
 from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.index import Heads, Texts
@@ -172,7 +172,7 @@ class FileLog:
         made._is_scratch = into is None
         if into is not None:
             for log in (self, made):
-                relations.note_place(self._lineage, log.directory)
+                relatives.note_place(self._lineage, log.directory)
         return made
 
     def ancestors(self) -> tuple[Ancestor, ...]:
@@ -180,7 +180,7 @@ class FileLog:
             return ancestors_of(self.directory)
 
     def relatives(self) -> tuple[Relative, ...]:
-        return relations.known_relatives(self._lineage, self)
+        return relatives.known_relatives(self._lineage, self)
 
     def storage(self) -> Storage:
         with self._reading():

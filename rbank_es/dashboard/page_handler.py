@@ -1,4 +1,4 @@
-"""The pages of one served bank: who may ask, and what the response is. Without sockets and threads.
+"""The handler of requests to one served bank: who may ask, and what the response is. Without sockets and threads.
 
 A browser is let in by the address that the command prints: it holds a token of 192 random bits, which is exchanged for
 a cookie at once, so that the token is in no history, no bookmark and no picture of a screen. Every other site that the
@@ -40,8 +40,8 @@ API = "/api/v1/"
 LIVE = "live"
 
 
-class PageSite:
-    """What is served of a bank at a port of this machine."""
+class PageHandler:
+    """The responses about a bank that is served at a port of this machine, to those who may ask."""
 
     def __init__(self, bank: Bank, port: int, *, prompts: bool = True, argument: str = "") -> None:
         """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name."""

@@ -1,4 +1,4 @@
-"""Relations of banks: this user's notes of where the banks of a lineage are, one file each in the user's cache.
+"""Relatives of a bank, ancestors and forks: notes of where they are, one file each in this user's cache.
 
 A bank does not say where its forks are: these notes do, for the forks that this user made and as long as they stay in
 their places. A note is only a hint, so each is checked against the log at its place.

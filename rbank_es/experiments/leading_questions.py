@@ -1,4 +1,4 @@
-"""Questions that give their answer away, or the property by which it is found."""
+"""Leading questions: those that give their answer away, or the property by which it is found."""
 
 from __future__ import annotations
 

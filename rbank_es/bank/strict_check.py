@@ -1,4 +1,4 @@
-"""Slips of writers: facts in the log that have no subject. The fold passes them by; `verify --strict` lists them."""
+"""The check of `verify --strict`: facts in the log without a subject, slips of writers, which the fold ignores."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.bank.decisions import append_decided
-from rbank_es.bank.undrawn import Undrawn, undrawn
+from rbank_es.bank.lessons_to_draw import LessonToDraw, lessons_to_draw
 from rbank_es.events import MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.events.memory_events import ExtractionKind
@@ -32,9 +32,9 @@ def drew(bank: Bank, kind: ExtractionKind, *runs: str) -> None:
     append_decided(bank.log, bank.latest, [extracted])
 
 
-def due(bank: Bank, *runs: str) -> list[Undrawn]:
+def due(bank: Bank, *runs: str) -> list[LessonToDraw]:
     state = bank.state()
-    return list(undrawn(state, runs or state.runs))
+    return list(lessons_to_draw(state, runs or state.runs))
 
 
 @pytest.fixture
@@ -44,16 +44,16 @@ def bank() -> Bank:
 
 def test_a_run_alone_teaches_once_it_is_decided(bank: Bank) -> None:
     began(bank, "success", "undecided", "failure", group=None)
-    assert due(bank) == [Undrawn("success", ("a",)), Undrawn("failure", ("c",))]
+    assert due(bank) == [LessonToDraw("success", ("a",)), LessonToDraw("failure", ("c",))]
     drew(bank, "success", "a")
-    assert due(bank) == [Undrawn("failure", ("c",))] and due(bank, "unknown") == []
+    assert due(bank) == [LessonToDraw("failure", ("c",))] and due(bank, "unknown") == []
     bank.overrule("a", "failure", reason="wrong")
-    assert due(bank, "a") == [Undrawn("failure", ("a",))]
+    assert due(bank, "a") == [LessonToDraw("failure", ("a",))]
 
 
 def test_rollouts_teach_by_contrast_and_by_what_successes_share(bank: Bank) -> None:
     began(bank, "success", "failure", "success")
-    both = [Undrawn("contrastive", ALL), Undrawn("pattern", ("a", "c"))]
+    both = [LessonToDraw("contrastive", ALL), LessonToDraw("pattern", ("a", "c"))]
     assert due(bank) == both == due(bank, "c")
     drew(bank, "contrastive", *ALL)
     assert due(bank) == both[1:]
@@ -63,26 +63,26 @@ def test_rollouts_teach_by_contrast_and_by_what_successes_share(bank: Bank) -> N
     bank.overrule("c", "failure", reason="wrong")
     assert due(bank) == []
     bank.overrule("b", "success", reason="right after all")
-    assert due(bank) == [Undrawn("contrastive", ALL), Undrawn("pattern", ("a", "b"))]
+    assert due(bank) == [LessonToDraw("contrastive", ALL), LessonToDraw("pattern", ("a", "b"))]
 
 
 def test_without_a_contrast_and_with_one_success_at_most_the_best_alone_teaches(bank: Bank) -> None:
     """Failures alone are no contrast, however many there are."""
     began(bank, "failure", "undecided", "failure")
-    assert due(bank) == [Undrawn("failure", ("a",))]
+    assert due(bank) == [LessonToDraw("failure", ("a",))]
     bank.overrule("a", "undecided", reason="nobody knows")
     bank.overrule("c", "success", reason="right after all")
-    assert due(bank) == [Undrawn("success", ("c",))]
+    assert due(bank) == [LessonToDraw("success", ("c",))]
 
 
 def test_of_rollouts_that_are_not_compared_the_best_alone_teaches(bank: Bank) -> None:
     bank.set_policies({"extraction": {"extract_from": "best"}})
     began(bank, "failure", "success", "success")
-    assert due(bank) == [Undrawn("success", ("b",))]
+    assert due(bank) == [LessonToDraw("success", ("b",))]
     drew(bank, "success", "b")
     assert due(bank) == []
     bank.overrule("b", "failure", reason="wrong")
-    assert due(bank, "b") == [Undrawn("success", ("c",))]
+    assert due(bank, "b") == [LessonToDraw("success", ("c",))]
 
 
 def test_rollouts_that_their_loop_compared_are_compared_again(bank: Bank) -> None:
@@ -90,4 +90,4 @@ def test_rollouts_that_their_loop_compared_are_compared_again(bank: Bank) -> Non
     began(bank, "failure", "success", "success")
     drew(bank, "contrastive", *ALL)
     bank.overrule("a", "success", reason="right after all")
-    assert due(bank) == [Undrawn("pattern", ALL)]
+    assert due(bank) == [LessonToDraw("pattern", ALL)]

@@ -1,4 +1,4 @@
-"""What could be learned and was not yet: decided runs from which nothing that stands was drawn.
+"""Lessons that could be drawn and were not yet: decided runs from which nothing that stands was drawn.
 
 A run teaches alone. Rollouts of one task teach together, as the extraction policy says: by the contrast of successes
 and failures, by what successes share, or by the best of them alone. So an overruled verdict may leave a whole group to
@@ -26,7 +26,7 @@ COMPARED = frozenset({"contrastive", "pattern"})
 """Kinds of extraction that compare rollouts."""
 
 
-class Undrawn(NamedTuple):
+class LessonToDraw(NamedTuple):
     """Candidates that no standing extraction gave yet: their kind, and the runs to draw them from together."""
 
     kind: LessonKind
@@ -43,18 +43,18 @@ class _DecidedRun(Struct, frozen=True):
     iterations: int
 
 
-def undrawn(state: State, runs: Iterable[str]) -> tuple[Undrawn, ...]:
+def lessons_to_draw(state: State, runs: Iterable[str]) -> tuple[LessonToDraw, ...]:
     """Return what is left to draw from some runs, each with the other rollouts of its task; in the order of the runs.
 
     Nothing is drawn from a run that nobody judged or that is undecided.
     """
-    found = dict[Undrawn, None]()
+    found = dict[LessonToDraw, None]()
     groups: Mapping[str, list[str]] | None = None
     for run in runs:
         known = state.runs.get(run)
         if known is None or known.rollout_group is None:
             verdict = _decided(state, run)
-            planned = [] if verdict is None else [Undrawn(verdict, (run,))]
+            planned = [] if verdict is None else [LessonToDraw(verdict, (run,))]
         else:
             groups = _rollouts(state) if groups is None else groups
             planned = _together(state, groups[known.rollout_group])
@@ -75,7 +75,7 @@ def _decided(state: State, run: str) -> Decided | None:
     return None if verdict is None or verdict == "undecided" else verdict
 
 
-def _together(state: State, runs: Iterable[str]) -> list[Undrawn]:
+def _together(state: State, runs: Iterable[str]) -> list[LessonToDraw]:
     """Return what the rollouts of a task can teach, drawn or not."""
     verdicts = dict[str, Decided]()
     for run in runs:
@@ -83,15 +83,15 @@ def _together(state: State, runs: Iterable[str]) -> list[Undrawn]:
             verdicts[run] = verdict
     decided = [_run(state, run, verdict) for run, verdict in verdicts.items()]
     won = [each.run for each in decided if each.verdict == "success"]
-    made: list[Undrawn] = []
+    made: list[LessonToDraw] = []
     if _compares(state, verdicts):
         if 0 < len(won) < len(decided):
-            made.append(Undrawn("contrastive", tuple(verdicts)))
+            made.append(LessonToDraw("contrastive", tuple(verdicts)))
         if len(won) > 1:
-            made.append(Undrawn("pattern", tuple(won)))
+            made.append(LessonToDraw("pattern", tuple(won)))
     if decided and not made:
         best = _policy(state, "selection", BestOf()).best(decided)
-        made.append(Undrawn(best.verdict, (best.run,)))
+        made.append(LessonToDraw(best.verdict, (best.run,)))
     return made
 
 
@@ -119,7 +119,7 @@ def _policy(state: State, kind: PolicyKind, usual: Rule) -> Rule:
     return found if isinstance(found, type(usual)) else usual
 
 
-def _is_drawn(state: State, lesson: Undrawn) -> bool:
+def _is_drawn(state: State, lesson: LessonToDraw) -> bool:
     """Return whether a standing extraction has these runs; a comparison must be of the same kind."""
     for id in state.relying.get(lesson.runs[0], ()):
         known = state.extractions[id]
