@@ -314,7 +314,7 @@ def test_so_many_jobs_wait_for_the_model_at_the_same_time(tmp_path: Path, monkey
             with mutex:
                 waiting[0] += 1
                 most[0] = max(most[0], waiting[0])
-            time.sleep(0.05)
+            time.sleep(0.2)
             with mutex:
                 waiting[0] -= 1
             return answer()
