@@ -81,6 +81,6 @@ def guide_worths(
 
 
 def _grounded_share(text: str | None, source: Source | None) -> float | None:
-    from rbank_es.judging.grounded_terms import ground
+    from rbank_es.judging.source_evidence import ground
 
     return ground(None, text, source).answer_share if text and source is not None else None

@@ -12,16 +12,14 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from rbank_es import limits
-from rbank_es.errors import JudgeFailed, QueryFailed, QueryRefused
-from rbank_es.judging import query_flaws
-from rbank_es.judging.grounded_terms import Grounding, ground, is_bare, terms_of
-from rbank_es.judging.query_comparison import fingerprint
-from rbank_es.judging.run_outcome import QueryRun, RunOutcome, asks_for_all, asks_for_count, plain
-from rbank_es.judging.verdict import Finding, Verdict
+from rbank_es.errors import JudgeFailed, QueryRefused
+from rbank_es.judging.run_outcome import RunOutcome, asks_for_all, asks_for_count, asks_for_names, plain
+from rbank_es.judging.source_evidence import QueryEvidence, gather, ground, is_bare, refused_finding, terms_of
+from rbank_es.judging.verdict import Finding, Grounding, Verdict
+from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name
+from rbank_es.ontology.schema_model import PropertyInfo, Schema
 from rbank_es.policies import CheckJudging
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
@@ -57,8 +55,18 @@ CODES: dict[str, str] = {
 
 JUDGE, VERSION = "checks", "1"
 
-_QUERY_AT_FAULT = frozenset({"bad_query", "timeout", "out_of_memory"})
-"""Codes of `QueryFailed` that are the query's own fault; the others are the endpoint's, or this machine's."""
+_LABELS = frozenset(
+    {
+        rdf_names.RDFS + "label",
+        rdf_names.SKOS + "prefLabel",
+        rdf_names.SKOS + "altLabel",
+        "http://xmlns.com/foaf/0.1/name",
+        "http://schema.org/name",
+        rdf_names.DCTERMS + "title",
+        rdf_names.DC + "title",
+    }
+)
+"""Properties whose values are names of a thing."""
 
 
 class ChecksJudge:
@@ -145,13 +153,7 @@ def _read(outcome: RunOutcome, source: Source | None) -> tuple[ParsedQuery | Non
             return None, [
                 Finding(code="unreadable_query", message=message, sure=refused.code == "syntax" and not answered)
             ]
-        return None, [_refused(refused)]
-
-
-def _refused(refused: QueryRefused) -> Finding:
-    code = "ungrounded_query" if refused.code == "unknown_term" else "refused_query"
-    # Only a query that changes data can't be right: an endpoint may take a SERVICE, or know a prefix of its own.
-    return Finding(code=code, message=f"the query was refused: {refused.message}", sure=refused.code == "not_read_only")
+        return None, [refused_finding(refused)]
 
 
 def _ordered(findings: list[Finding]) -> list[Finding]:
@@ -220,76 +222,6 @@ def _nothing_found(terms: Grounding | None) -> str:
     return f"the run submitted, and nothing speaks against it{checked}"
 
 
-# ---------------------------------------------------------------- evidence: the submitted query and its answer
-
-
-class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of a submitted query, if known.
-
-    `recorded` is the answer that the run got. `answer` is the same or, without it, the source's answer now. `problem`
-    is the finding if the query has no answer by its own fault.
-    """
-
-    answer: Answer | None = None
-    recorded: Answer | None = None
-    problem: Finding | None = None
-
-    @property
-    def rows(self) -> int | None:
-        """The number of rows of the answer; None if it is unknown, or a yes or no."""
-        return len(self.answer.rows) if self.answer is not None and self.answer.form != "ask" else None
-
-
-def gather(outcome: RunOutcome, query: ParsedQuery, source: Source | None) -> QueryEvidence:
-    """Return the answer of a run's submitted query. Asks the source only if the run's events have none."""
-    # The run's own answer is preferred to the source's: it is what the agent saw, and it costs no query.
-    recorded = _recorded(query, outcome.queries or ())
-    if recorded is not None and recorded.answer is not None:
-        return QueryEvidence(answer=recorded.answer, recorded=recorded.answer)
-    answer, problem = ask(outcome.sparql, source) if source is not None else (None, None)
-    if problem is None and outcome.queries is not None and recorded is None:
-        problem = _not_run(outcome.queries, answer)
-    return QueryEvidence(answer=answer, problem=problem)
-
-
-def _recorded(query: ParsedQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
-    """Return the last time that the run got an answer to the same query."""
-    # From the end, because the last answer is the one that the agent submitted.
-    return next((run for run in reversed(runs) if run.error_code is None and _is_same(run.query, query)), None)
-
-
-def _is_same(text: str, query: ParsedQuery) -> bool:
-    try:
-        return text == query.text or fingerprint(parse_query(text, query.prefixes)) == fingerprint(query)
-    except QueryRefused:
-        return False
-
-
-def ask(sparql: str, source: Source) -> tuple[Answer | None, Finding | None]:
-    """Return a source's answer to a query, or the query's flaw; neither if the source is at fault."""
-    try:
-        return source.query(sparql, rows=limits.QUERY_ROWS)[1], None
-    except QueryRefused as refused:
-        return None, _refused(refused)
-    except QueryFailed as failed:
-        if failed.code not in _QUERY_AT_FAULT:
-            return None, None
-        # Another day, or another machine, may have time and memory enough for it.
-        certain = failed.code == "bad_query"
-        return None, Finding(code="failed_query", message=f"the query fails: {failed.message}", sure=certain)
-
-
-def _not_run(runs: tuple[QueryRun, ...], answer: Answer | None) -> Finding | None:
-    """Return the finding that the run never ran its query, unless another query of the run had the same answer."""
-    from rbank_es.judging.result_comparison import compare_results
-
-    seen = (run.answer for run in runs if run.answer is not None and run.error_code is None)
-    if answer is not None and any(compare_results(answer, other).equal for other in seen):
-        return None
-    message = f"the submitted query is none of the {len(runs):,} that the run had answered"
-    return Finding(code="query_not_run", message=message + (", nor has it their answer" if answer is not None else ""))
-
-
 # ---------------------------------------------------------------- what query and answer show
 
 
@@ -349,8 +281,128 @@ def _rounded(text: str) -> tuple[str, ...]:
 def _of_query(
     outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery, source: Source | None
 ) -> Iterator[Finding]:
-    yield from query_flaws.limited(query, outcome.task, evidence.rows)
-    yield from query_flaws.made_up(query)
-    yield from query_flaws.named_only(query, outcome.task)
+    yield from _limited(query, outcome.task, evidence.rows)
+    yield from _made_up(query)
+    yield from _named_only(query, outcome.task)
     if source is not None and source.schema is not None:
-        yield from query_flaws.untyped(query, source.schema)
+        yield from _untyped(query, source.schema)
+
+
+# ---------------------------------------------------------------- flaws of the query itself, whatever its result
+
+
+def _limited(query: ParsedQuery, task: str, rows: int | None) -> Iterator[Finding]:
+    """`limit_below_all`: the task asks for all, and the query's own LIMIT cuts the answer, or may cut it."""
+    limit = query.limit
+    if (
+        limit is None
+        or not asks_for_all(task)
+        or tree.is_grouped(query.tree.body)
+        or (rows is not None and rows < limit)
+    ):
+        return
+    seen = "" if rows is None else f", and it gave {rows:,} rows"
+    yield Finding(
+        code="limit_below_all", message=f"the task asks for all, and the query stops at LIMIT {limit:,}{seen}"
+    )
+
+
+def _made_up(query: ParsedQuery) -> Iterator[Finding]:
+    """`made_up_column`: a column holds only words that the query itself wrote, none that the data hold."""
+    for name in sorted(set(tree.projected(query.tree.body))):
+        written = list(_expressions_of(query, name))
+        if written and all(isinstance(each, tree.Value) for each in written) and name not in _matched(query):
+            words = ", ".join(dict.fromkeys(each.text for each in written if isinstance(each, tree.Value)))
+            message = f"?{name} holds only what the query itself wrote ({words}): nothing of it comes from the data"
+            yield Finding(code="made_up_column", message=message)
+
+
+def _expressions_of(query: ParsedQuery, name: str) -> Iterator[tree.Expression]:
+    """Yield the expressions that BIND and SELECT (… AS ?name) put under a name."""
+    for element in tree.elements(query.tree):
+        if isinstance(element, tree.Bind) and element.variable.name == name:
+            yield element.expression
+    columns = query.tree.body.columns
+    yield from (column.expression for column in columns if column.variable.name == name and column.expression)
+
+
+def _matched(query: ParsedQuery) -> set[str]:
+    return {node.name for triple in tree.triples(query.tree) for node in triple if isinstance(node, tree.Variable)}
+
+
+def _named_only(query: ParsedQuery, task: str) -> Iterator[Finding]:
+    """`name_for_thing`: what is asked for are things, and a column has only what they are called.
+
+    Different things may be called the same, and one thing by many names.
+    """
+    shown = set(tree.projected(query.tree.body))
+    if asks_for_names(task) or tree.is_grouped(query.tree.body) or len(shown) < 2:
+        return
+    for triple in tree.triples(query.tree):
+        thing, label = triple.subject, triple.object
+        if not (isinstance(thing, tree.Variable) and isinstance(label, tree.Variable) and _is_label(triple)):
+            continue
+        if label.name in shown and thing.name not in shown:
+            message = (
+                f"?{label.name} is only what ?{thing.name} is called, and ?{thing.name} itself is not in the answer"
+            )
+            yield Finding(code="name_for_thing", message=message)
+
+
+def _is_label(triple: tree.Triple) -> bool:
+    predicate = triple.predicate
+    return isinstance(predicate, tree.PathStep) and predicate.iri.iri in _LABELS
+
+
+def _untyped(query: ParsedQuery, schema: Schema) -> Iterator[Finding]:
+    """`untyped_variable`: things of several classes fit what is asked of a variable, and the query says not which.
+
+    Told only where the schema settles it: every property that is asked of the variable starts from several classes,
+    none of them a subclass of another, and nothing else in the pattern leads to it.
+    """
+    by_iri = {info.iri: info for info in schema.properties}
+    for name in dict.fromkeys(tree.projected(query.tree.body)):
+        asked = _asked_of(query, name)
+        if not asked or rdf_names.TYPE in asked:
+            continue
+        shared = frozenset.intersection(*(_domains(by_iri.get(iri)) for iri in asked))
+        classes = _topmost(shared, schema)
+        if len(classes) > 1:
+            named = ", ".join(sorted(map(local_name, classes)))
+            message = f"?{name} has no type: by its properties it may be any of {named}"
+            yield Finding(code="untyped_variable", message=message)
+
+
+def _topmost(classes: frozenset[str], schema: Schema) -> frozenset[str]:
+    """Return the classes that are no subclass of another one of them."""
+    parents = {info.iri: info.parents for info in schema.classes}
+
+    def above(iri: str) -> set[str]:
+        found: set[str] = set()
+        waiting = list(parents.get(iri, ()))
+        while waiting:
+            parent = waiting.pop()
+            if parent not in found:
+                found.add(parent)
+                waiting += parents.get(parent, ())
+        return found
+
+    return frozenset(iri for iri in classes if not (above(iri) - {iri}) & classes)
+
+
+def _asked_of(query: ParsedQuery, name: str) -> set[str] | None:
+    """Return the properties of which a variable is the subject; None where the pattern says more of it."""
+    found: set[str] = set()
+    for triple in tree.triples(query.tree):
+        if isinstance(triple.object, tree.Variable) and triple.object.name == name:
+            return None
+        if not (isinstance(triple.subject, tree.Variable) and triple.subject.name == name):
+            continue
+        if not isinstance(triple.predicate, tree.PathStep):
+            return None
+        found.add(triple.predicate.iri.iri)
+    return found
+
+
+def _domains(info: PropertyInfo | None) -> frozenset[str]:
+    return frozenset(bound.iri for bound in info.domains) if info else frozenset()

@@ -10,10 +10,11 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed, QueryFailed, QueryRefused
-from rbank_es.judging.checks import ask, check
+from rbank_es.judging.checks import check
 from rbank_es.judging.query_comparison import differences_of_queries
 from rbank_es.judging.result_comparison import XSD_BOOLEAN, Comparison, compare_results, value_of
 from rbank_es.judging.run_outcome import RunOutcome, plain
+from rbank_es.judging.source_evidence import ask
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.policies import CheckJudging

@@ -11,7 +11,6 @@ from rbank_es.events import RunJudged
 from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue
 
 if TYPE_CHECKING:
-    from rbank_es.judging.grounded_terms import Grounding
     from rbank_es.judging.result_comparison import ResultDifference
 
 NOBODY = "none"
@@ -24,6 +23,30 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     sure: bool = False
+
+
+class Grounding(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of terms that a run named, and those that are unknown, each as it was written.
+
+    `unknown_in_query` and `unknown_in_answer` exist nowhere; `unchecked` could not be looked up. `named_in_answer` is
+    the number of terms in the answer.
+    """
+
+    terms: int
+    unknown_in_query: tuple[str, ...] = ()
+    unknown_in_answer: tuple[str, ...] = ()
+    named_in_answer: int = 0
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def grounded(self) -> bool:
+        """Whether no term is known not to exist."""
+        return not self.unknown_in_query and not self.unknown_in_answer
+
+    @property
+    def answer_share(self) -> float | None:
+        """The share of the answer's terms that exist, 0 to 1; None if it names no term."""
+        return 1 - len(self.unknown_in_answer) / self.named_in_answer if self.named_in_answer else None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

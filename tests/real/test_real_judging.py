@@ -21,10 +21,10 @@ from rbank_es.exchange.file_import import import_paths
 from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
-from rbank_es.judging.grounded_terms import described
 from rbank_es.judging.judges import decide
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import outcome_of
+from rbank_es.judging.source_evidence import described
 from rbank_es.judging.verdict import Verdict
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms

@@ -45,7 +45,7 @@ class JudgeSources(NamedTuple):
         elif self.endpoint is not None:
             found = open_source(endpoint=self.endpoint, void=self.void)
         elif self.void is not None:
-            from rbank_es.judging.grounded_terms import described
+            from rbank_es.judging.source_evidence import described
 
             found = described(self.void)
         else:

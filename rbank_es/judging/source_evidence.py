@@ -1,4 +1,4 @@
-"""Grounding: the terms that a query and an answer name, and the check that the ontology or its data have them."""
+"""What a source says of a run: which of the terms exist that query and answer name, and what the query finds."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import QueryFailed
+from rbank_es.errors import QueryFailed, QueryRefused
+from rbank_es.judging.query_comparison import fingerprint
+from rbank_es.judging.run_outcome import QueryRun, RunOutcome
+from rbank_es.judging.verdict import Finding, Grounding
 from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.guard.names import uses
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, is_valid_iri, open_source, terms_in_data
 
@@ -22,28 +25,8 @@ _COMMON = ("rdf", "rdfs", "owl", "xsd", "skos")
 """Prefixes that an answer may use without declaring them; others must be those of the source or of its query."""
 
 
-class Grounding(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of terms that a run named, and those that are unknown, each as it was written.
-
-    `unknown_in_query` and `unknown_in_answer` exist nowhere; `unchecked` could not be looked up. `named_in_answer` is
-    the number of terms in the answer.
-    """
-
-    terms: int
-    unknown_in_query: tuple[str, ...] = ()
-    unknown_in_answer: tuple[str, ...] = ()
-    named_in_answer: int = 0
-    unchecked: tuple[str, ...] = ()
-
-    @property
-    def grounded(self) -> bool:
-        """Whether no term is known not to exist."""
-        return not self.unknown_in_query and not self.unknown_in_answer
-
-    @property
-    def answer_share(self) -> float | None:
-        """The share of the answer's terms that exist, 0 to 1; None if it names no term."""
-        return 1 - len(self.unknown_in_answer) / self.named_in_answer if self.named_in_answer else None
+_QUERY_AT_FAULT = frozenset({"bad_query", "timeout", "out_of_memory"})
+"""Codes of `QueryFailed` that are the query's own fault; the others are the endpoint's, or this machine's."""
 
 
 def ground(query: ParsedQuery | None, answer: str, source: Source) -> Grounding:
@@ -115,6 +98,83 @@ def _unknown(iris: Iterable[str], source: Source) -> tuple[frozenset[str], froze
 
 def _in_schema(iri: str, vocabulary: Vocabulary) -> bool:
     return vocabulary.knows_class(iri) or vocabulary.knows_property(iri)
+
+
+# ---------------------------------------------------------------- the answer of the submitted query
+
+
+class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a submitted query, if known.
+
+    `recorded` is the answer that the run got. `answer` is the same or, without it, the source's answer now. `problem`
+    is the finding if the query has no answer by its own fault.
+    """
+
+    answer: Answer | None = None
+    recorded: Answer | None = None
+    problem: Finding | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows of the answer; None if it is unknown, or a yes or no."""
+        return len(self.answer.rows) if self.answer is not None and self.answer.form != "ask" else None
+
+
+def gather(outcome: RunOutcome, query: ParsedQuery, source: Source | None) -> QueryEvidence:
+    """Return the answer of a run's submitted query. Asks the source only if the run's events have none."""
+    # The run's own answer is preferred to the source's: it is what the agent saw, and it costs no query.
+    recorded = _recorded(query, outcome.queries or ())
+    if recorded is not None and recorded.answer is not None:
+        return QueryEvidence(answer=recorded.answer, recorded=recorded.answer)
+    answer, problem = ask(outcome.sparql, source) if source is not None else (None, None)
+    if problem is None and outcome.queries is not None and recorded is None:
+        problem = _not_run(outcome.queries, answer)
+    return QueryEvidence(answer=answer, problem=problem)
+
+
+def _recorded(query: ParsedQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
+    """Return the last time that the run got an answer to the same query."""
+    # From the end, because the last answer is the one that the agent submitted.
+    return next((run for run in reversed(runs) if run.error_code is None and _is_same(run.query, query)), None)
+
+
+def _is_same(text: str, query: ParsedQuery) -> bool:
+    try:
+        return text == query.text or fingerprint(parse_query(text, query.prefixes)) == fingerprint(query)
+    except QueryRefused:
+        return False
+
+
+def ask(sparql: str, source: Source) -> tuple[Answer | None, Finding | None]:
+    """Return a source's answer to a query, or the query's flaw; neither if the source is at fault."""
+    try:
+        return source.query(sparql, rows=limits.QUERY_ROWS)[1], None
+    except QueryRefused as refused:
+        return None, refused_finding(refused)
+    except QueryFailed as failed:
+        if failed.code not in _QUERY_AT_FAULT:
+            return None, None
+        # Another day, or another machine, may have time and memory enough for it.
+        certain = failed.code == "bad_query"
+        return None, Finding(code="failed_query", message=f"the query fails: {failed.message}", sure=certain)
+
+
+def _not_run(runs: tuple[QueryRun, ...], answer: Answer | None) -> Finding | None:
+    """Return the finding that the run never ran its query, unless another query of the run had the same answer."""
+    from rbank_es.judging.result_comparison import compare_results
+
+    seen = (run.answer for run in runs if run.answer is not None and run.error_code is None)
+    if answer is not None and any(compare_results(answer, other).equal for other in seen):
+        return None
+    message = f"the submitted query is none of the {len(runs):,} that the run had answered"
+    return Finding(code="query_not_run", message=message + (", nor has it their answer" if answer is not None else ""))
+
+
+def refused_finding(refused: QueryRefused) -> Finding:
+    """Return the finding about a query that the guard refused."""
+    code = "ungrounded_query" if refused.code == "unknown_term" else "refused_query"
+    # Only a query that changes data can't be right: an endpoint may take a SERVICE, or know a prefix of its own.
+    return Finding(code=code, message=f"the query was refused: {refused.message}", sure=refused.code == "not_read_only")
 
 
 # ---------------------------------------------------------------- a source that has only a description

@@ -7,7 +7,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
-from rbank_es.judging.grounded_terms import Grounding, ground, terms_of
+from rbank_es.judging.source_evidence import ground, terms_of
+from rbank_es.judging.verdict import Grounding
 from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.parser.query import parse_query
