@@ -28,7 +28,7 @@ from rbank_es.executors.executor import RunLimits
 from rbank_es.executors.rlm import Rlm
 from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from rbank_es.tools.memory.query_extractor import QueryPattern
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_family import Reply, ToolSession

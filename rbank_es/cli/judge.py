@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rbank_es.judging.judges import JudgingPolicy
     from rbank_es.judging.verdict import Verdict
     from rbank_es.models.choice import LmChoice
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
     from rbank_es.state import StandingVerdict
 
 
@@ -128,7 +128,7 @@ def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) 
 
 
 def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
     return Lms(bank, run, {"judge": choice}, task=task)
 

@@ -81,7 +81,7 @@ def _learn(
     bank: Bank, lessons: Sequence[LessonToDraw], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
 ) -> None:
     from rbank_es.loop.late_extraction import NO_ANSWER, draw_late
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
     source = given.source(stack)
     found: list[LateLessons] = []

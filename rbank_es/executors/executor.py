@@ -19,7 +19,7 @@ from rbank_es.tools.runtime.run_meter import check_bounds
 
 if TYPE_CHECKING:
     from rbank_es.executors.run_record import Recorder
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 Interpreters = Callable[[], Any]

@@ -28,7 +28,7 @@ from rbank_es.executors.executor import Ending, Executor, Interpreters, RunLimit
 from rbank_es.executors.run_record import Recorder
 
 if TYPE_CHECKING:
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 

@@ -28,7 +28,7 @@ from rbank_es.sandbox.step_outcome import ERROR, LOSSES, Kind, Measures, Recorde
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.run_meter import Excess
     from rbank_es.tools.runtime.toolbox import Toolbox
 

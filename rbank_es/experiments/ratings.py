@@ -126,7 +126,7 @@ def _bank(folder: Path, experiment: Experiment) -> Bank:
 
 def _rated(bank: Bank, text: Rated, choice: LmChoice, parts: Mapping[str, Any]) -> bool:
     """Ask about a text and record the rating; return whether there is one."""
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
     rubric = RUBRICS[text.subject]
     # A script answers under the rubric's name: the turns of its tasks are those of the runs themselves.

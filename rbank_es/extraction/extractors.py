@@ -31,7 +31,7 @@ from rbank_es.extraction.prompts import ExtractorReply, ask
 from rbank_es.policies import SuccessFailure, find_similar
 
 if TYPE_CHECKING:
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
 PASSING = frozenset({"timeout", "rate_limited", "server_error", "unreachable", "bad_response", "refused"}) | frozenset(
     {"context_too_long", "request_too_long", "response_too_long"}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     MemoryItem: Any
     PatternExtractor: Any
     SuccessExtractor: Any
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
 
 ENTRIES, REASON = "memory_items", "why_none"

@@ -30,7 +30,7 @@ from rbank_es.tools.runtime.tool_family import tools_named_as
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
 
 def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:

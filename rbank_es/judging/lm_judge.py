@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
     from rbank_es.judging.judges import JudgeInputs
     from rbank_es.judging.run_outcome import RunOutcome
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
     TrajectoryJudge: Any
     from rbank_es.projections.search_result import FoundItem

@@ -19,7 +19,7 @@ from rbank_es.judging.verdict import bounded
 from rbank_es.models.adapter import unmarked
 
 if TYPE_CHECKING:
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
 
 Subject = Literal["answer", "guide"]
 MOST = 4

@@ -1,4 +1,7 @@
-"""What a source says of a run: which of the terms exist that query and answer name, and what the query finds."""
+"""What a source says of a submission: which terms of query and answer exist, and what the query finds.
+
+The source isn't asked for what the run's own events tell.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,6 @@ from rbank_es.sparql.source import Source, is_valid_iri, open_source, terms_in_d
 
 _COMMON = ("rdf", "rdfs", "owl", "xsd", "skos")
 """Prefixes that an answer may use without declaring them; others must be those of the source or of its query."""
-
 
 _QUERY_AT_FAULT = frozenset({"bad_query", "timeout", "out_of_memory"})
 """Codes of `QueryFailed` that are the query's own fault; the others are the endpoint's, or this machine's."""

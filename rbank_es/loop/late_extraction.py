@@ -19,7 +19,7 @@ from rbank_es.loop.settings import extraction_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.models.router import Lms
+    from rbank_es.models.run_models import Lms
     from rbank_es.sparql.source import Source
 
 NO_ANSWER = "lm_failed"

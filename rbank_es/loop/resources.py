@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.models.embedder import SearchVectors
-    from rbank_es.models.router import Lms, ModelFor
+    from rbank_es.models.run_models import Lms, ModelFor
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sandbox.session import SandboxSettings, Session
     from rbank_es.sparql.source import Source
@@ -124,7 +124,7 @@ class LoopResources:
 
     def lms(self, run: str, task: Task, rollout: int = 0, *, bank: Bank | None = None) -> Lms:
         """Return the models of a run, which record each call in it. The caller closes them."""
-        from rbank_es.models.router import Lms
+        from rbank_es.models.run_models import Lms
 
         into = bank or self.bank
         where: dict[str, Any] = {"task": task.id, "rollout": rollout}
@@ -229,7 +229,7 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
     Nothing is sent, started or recorded. Raises `LmFailed`, `BadInput`, `MissingExtra`, `SandboxUnavailable`.
     """
     if models:
-        from rbank_es.models.router import check_choices
+        from rbank_es.models.run_models import check_choices
 
         check_choices(settings.choices)
     if sandbox and not settings.unsafe_local and executor_class(settings.executor).runs_code:

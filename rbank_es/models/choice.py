@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.events.event import Setting
+from rbank_es.events.event import Setting, Settings
 from rbank_es.events.redaction import REDACTED, is_key, names_secret
 
 SCRIPT = "script:"
@@ -115,6 +115,46 @@ def check_address(address: str) -> None:
         raise BadInput(
             "the address of a model must hold no name, password or key; keys come from environment variables"
         )
+
+
+def accepted_parameters(name: str, given: Settings) -> dict[str, Any]:
+    """Return the parameters that dspy accepts for this model, without temperature for reasoning models.
+
+    Raises `BadInput` for any other that the model does not accept.
+    """
+    from rbank_es.models.model_call import load_dspy  # on use: a choice is read where no model is called
+
+    dspy = load_dspy()
+    plain = {argument: list(value) if isinstance(value, tuple) else value for argument, value in given.items()}
+    cold = {argument: value for argument, value in plain.items() if argument != "temperature"}
+    try:
+        dspy.LM(name, cache=False, **cold)
+    except dspy.LMConfigurationError as error:
+        raise BadInput(f"{name}: {error.message}") from None
+    try:
+        # Test with 0.5 instead of 0, because dspy accepts 0 as "no temperature" and sends it all the same.
+        dspy.LM(name, cache=False, **cold, temperature=plain.get("temperature") or 0.5)
+    except dspy.LMConfigurationError:
+        return cold
+    return plain
+
+
+def check_parameters(choice: LmChoice) -> None:
+    """Raise `BadInput` for a parameter that no request can hold, `MissingExtra` without dspy."""
+    from rbank_es.models.model_call import load_dspy
+
+    load_dspy()
+    from dspy.lm15 import LM15Error, request_from_openai_chat
+
+    message = {"role": "user", "content": "?"}
+    for name, value in choice.parameters.items():
+        given = list(value) if isinstance(value, tuple) else value
+        try:
+            # dspy validates parameters when it builds a request, so build one to find out now.
+            request_from_openai_chat({"model": choice.model, "messages": [message], name: given})
+        except (LM15Error, TypeError, ValueError) as error:
+            reason = str(error).split(" — ")[0].split("\n")[0]
+            raise BadInput(f"{choice.model} can't be given the argument {name}: {reason}") from None
 
 
 def _check_argument(name: str, value: Setting) -> None:

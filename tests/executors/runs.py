@@ -19,7 +19,7 @@ from rbank_es.events.run_events import Role
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, RunResult, executor_class
 from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_family import Reply, ToolError

@@ -17,7 +17,7 @@ from rbank_es.experiments.report import ROWS, SUMMARY, write_report
 from rbank_es.experiments.report_check import check_report
 from rbank_es.judging.rubric import RUBRICS, rate, read_rating
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from tests.experiments.folders import DEFINITION_TEXT, written
 from tests.experiments.test_experiment_run import GUIDED
 from tests.experiments.trials import FREE, materials, ran

@@ -10,7 +10,7 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.extraction import PastRun, PastStep
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from tests.models.runs import Saying, models
 
 TASK = "How many lights have three sectors?"

@@ -27,7 +27,7 @@ from rbank_es.extraction import (
 )
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.model_call import failed
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import Script, ScriptedModel
 from rbank_es.policies import SuccessFailure
 from tests.extraction.judged_runs import LOST, STEPS, TASK, WON, answer, entry, extractor, past, titles

@@ -21,7 +21,7 @@ from rbank_es.judging.gold import Gold
 from rbank_es.judging.judges import decide, judge, judging_policy
 from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for, within
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from rbank_es.policies import CheckJudging, LmJudging, load_policies
 from tests.judging.answers import add, iri, ran, run_of, table
 

@@ -31,7 +31,7 @@ from rbank_es.extraction import (
 from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.extraction.judged_run import clip
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from rbank_es.policies import Append, Dedup, find_similar
 from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id

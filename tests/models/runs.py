@@ -11,7 +11,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import LmCalled
 from rbank_es.events.run_events import Role
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 
 RUN = "run-1"
 STUB = LmChoice(model="openai/stub")

@@ -10,7 +10,7 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.codec import encode_json
 from rbank_es.events.redaction import REDACTED, names_secret, redact, secrets
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import check_choices
+from rbank_es.models.run_models import check_choices
 from tests.models.runs import called, models
 
 

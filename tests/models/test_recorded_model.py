@@ -16,7 +16,7 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled, NoteLogged
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.recorded_model import RecordedModel, departure
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from tests.models import openai_server as says
 from tests.models.openai_server import openai_server
 from tests.models.runs import RUN, Waits, ask, called, models, saying

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms, check_choices
+from rbank_es.models.run_models import Lms, check_choices
 from rbank_es.models.scripted_model import Script, rendered
 from tests.models.runs import Waits, ask, called, models
 

@@ -27,7 +27,7 @@ from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.source_evidence import described
 from rbank_es.judging.verdict import Verdict
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.router import Lms
+from rbank_es.models.run_models import Lms
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.policies import LmJudging
 from rbank_es.sparql.results import Answer
