@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import Goal, Row, duration, interleave
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.bank import PROJECTIONS
+from rbank_es.bank import READ_MODELS
 from rbank_es.state import usage
 
 _USES = "SELECT DISTINCT item, run FROM exposures WHERE from_seq <= ?"
@@ -55,7 +55,7 @@ def _ours(bank: Bank, position: int, opening: list[float]) -> float:
 
 
 def _floor(bank: Bank, position: int) -> float:
-    with closing(sqlite3.connect(bank.log.derived_directory / PROJECTIONS)) as connection:
+    with closing(sqlite3.connect(bank.log.derived_directory / READ_MODELS)) as connection:
         begin = time.perf_counter()
         connection.execute(_USES, (position,)).fetchall()
         return time.perf_counter() - begin

@@ -15,7 +15,7 @@ from benchmarks.measure import Goal, Row, duration, interleave, per_second, time
 from benchmarks.reading import of_types
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.bank import PROJECTIONS
+from rbank_es.bank import READ_MODELS
 from rbank_es.events.codec import decode_event
 from rbank_es.projections import all_projections
 from rbank_es.projections.builder import tune_for_building
@@ -58,7 +58,7 @@ def _copy_texts(bank: Bank, path: Path) -> None:
     """Copy the texts of the active items to a file of their own."""
     bank.project()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("ATTACH ? AS bank", (str(bank.log.derived_directory / PROJECTIONS),))
+        connection.execute("ATTACH ? AS bank", (str(bank.log.derived_directory / READ_MODELS),))
         connection.execute("CREATE TABLE texts (text INTEGER PRIMARY KEY, title, desc, content, tags)")
         connection.execute(
             "INSERT INTO texts SELECT c.text, c.title, c.desc, c.content, c.tags FROM bank.candidates c "

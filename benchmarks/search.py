@@ -12,7 +12,7 @@ from benchmarks.corpus import SEED, Corpus
 from benchmarks.measure import Goal, Row, duration, interleave, timed
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.bank import PROJECTIONS
+from rbank_es.bank import READ_MODELS
 from rbank_es.policies.words import any_of, query_words
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
@@ -35,7 +35,7 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
 def _live(sizes: Sizes, bank: Bank, queries: list[str]) -> Row:
     expressions = [any_of(words) for query in queries if (words := query_words(query))]
     assert len(expressions) == len(queries)
-    with bank.as_of() as view, closing(sqlite3.connect(bank.log.derived_directory / PROJECTIONS)) as plain:
+    with bank.as_of() as view, closing(sqlite3.connect(bank.log.derived_directory / READ_MODELS)) as plain:
         plain.execute("SELECT count(*) FROM candidates").fetchone()
         (items,) = plain.execute("SELECT count(*) FROM items_fts_docsize").fetchone()
         samples = interleave(

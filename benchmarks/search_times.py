@@ -25,7 +25,7 @@ from benchmarks.corpus import SEED, Corpus, make_item_bank
 from benchmarks.measure import Goal, Row, collected_as_in_the_command, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.bank import PROJECTIONS
+from rbank_es.bank import READ_MODELS
 from rbank_es.policies.words import any_of, query_words
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
@@ -216,7 +216,7 @@ def _processor_seconds(arguments: Sequence[str]) -> float:
 
 def _peers(place: Path, bank: Bank, queries: Sequence[str]) -> Iterator[Row]:
     """Yield rows of others over the same texts: their analysers differ, and none of them has a past."""
-    with closing(sqlite3.connect(bank.log.derived_directory / PROJECTIONS)) as plain:
+    with closing(sqlite3.connect(bank.log.derived_directory / READ_MODELS)) as plain:
         active = "FROM candidates WHERE text IN (SELECT text FROM item_states WHERE state = ? AND to_seq IS NULL)"
         texts = ["\n".join(row) for row in plain.execute(f'SELECT title, "desc", content, tags {active}', ("active",))]
         expressions = {query: any_of(query_words(query)) for query in queries}
@@ -260,7 +260,7 @@ def _bm25s(place: Path, texts: Sequence[str]) -> Callable[[str], Any]:
 
 
 def _disk(bank: Bank) -> Row:
-    path = bank.log.derived_directory / PROJECTIONS
+    path = bank.log.derived_directory / READ_MODELS
     tables = [name for name, ddl in MEMORY_INDEX.virtual.items() if "VIRTUAL" not in ddl]
     with closing(sqlite3.connect(path)) as plain:
         (taken,) = plain.execute(_POSTING_BYTES, (json.dumps(tables),)).fetchone()

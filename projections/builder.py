@@ -33,8 +33,9 @@ from rbank_es.errors import BadInput, LimitExceeded, LogCorruption, ProjectionEr
 from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.log.system_calls import System
 from rbank_es.projections import Projection, all_projections
-from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle, view_texts
+from rbank_es.projections.projection import Gatherer, json_of, settle, view_texts
 from rbank_es.system.files import kind_of, make_private, open_regular, open_scratch, read_regular, write_replacing
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -53,7 +54,7 @@ def build(
     filled: Collection[Projection],
     upto: int,
     epoch: int,
-    on_batch: OnBatch | None = None,
+    on_batch: OnProgress | None = None,
     *,
     lasting: bool = True,
 ) -> int:
@@ -90,7 +91,7 @@ def advance(
     chosen: Iterable[Projection],
     upto: int,
     epoch: int,
-    on_batch: OnBatch | None = None,
+    on_batch: OnProgress | None = None,
     *,
     lasting: bool = True,
 ) -> int:

@@ -240,10 +240,6 @@ def _checked(names: tuple[str, ...]) -> tuple[Projection, ...]:
     return found
 
 
-OnBatch = Callable[[int, int], None]
-"""Called after each batch with the position reached and the position wanted."""
-
-
 class ChangeBatch:
     """Row changes that are gathered in memory and written together."""
 

@@ -20,8 +20,8 @@ from rbank_es.errors import BadPoint, LogError, ProjectionError
 from rbank_es.log.system_calls import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
-from rbank_es.projections.projection import OnBatch
 from rbank_es.system.files import kind_of, replaceable, sweep_scratch
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -104,7 +104,7 @@ class ReadModels(ProcessCache):
         log: EventLog,
         upto: int | None = None,
         only: Collection[str] | None = None,
-        on_batch: OnBatch | None = None,
+        on_batch: OnProgress | None = None,
     ) -> Applied:
         """Apply the events beyond the checkpoints, up to position `upto` (default: all of it).
 
@@ -123,7 +123,7 @@ class ReadModels(ProcessCache):
         log: EventLog,
         upto: int | None = None,
         only: Collection[str] | None = None,
-        on_batch: OnBatch | None = None,
+        on_batch: OnProgress | None = None,
     ) -> Applied:
         """Rebuild the projections (all, or those in `only`), up to `upto`, in a file that then replaces this one.
 
@@ -142,7 +142,7 @@ class ReadModels(ProcessCache):
             self.catch_up(log)
         return self.as_of(log.position(), log)
 
-    def write_to(self, into: Path, log: EventLog, on_batch: OnBatch | None = None) -> Applied:
+    def write_to(self, into: Path, log: EventLog, on_batch: OnProgress | None = None) -> Applied:
         """Write a complete copy of the file, brought up to date before, to a place outside of any bank.
 
         Raises as `catch_up` does; a file that is there is then untouched.
@@ -259,7 +259,7 @@ class ReadModels(ProcessCache):
         upto: int | None,
         chosen: Sequence[Projection],
         stale: Mapping[str, str],
-        on_batch: OnBatch | None,
+        on_batch: OnProgress | None,
     ) -> Applied:
         if self.read_only:
             raise ProjectionError(f"the read models in {self.path} were opened for reading only; nothing was written")
@@ -279,7 +279,7 @@ def rebuild(
     log: EventLog,
     upto: int | None = None,
     only: Collection[str] | None = None,
-    on_batch: OnBatch | None = None,
+    on_batch: OnProgress | None = None,
     *,
     replace: bool = True,
 ) -> Applied:
@@ -315,7 +315,7 @@ class _Writer:
         log: EventLog,
         chosen: Sequence[Projection],
         target: int,
-        on_batch: OnBatch | None,
+        on_batch: OnProgress | None,
         *,
         sealed: bool = False,
         anew: bool = False,

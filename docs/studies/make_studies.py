@@ -30,7 +30,8 @@ from rbank_es.experiments.simulated.poisoned_bank import (
 )
 from rbank_es.experiments.simulated.repair import AT, REPAIRS
 from rbank_es.experiments.simulated.repair import BANKS as REPAIRED_BANKS
-from rbank_es.experiments.simulated.study import CellResult, StudyResult, run_study, study_named
+from rbank_es.experiments.simulated.study import CellResult, StudyResult
+from rbank_es.experiments.simulated.study_run import run_study, study_named
 from rbank_es.experiments.simulated.swept_assumptions import JUDGES, LEFT_OUT_JUDGES, SAME_TASK
 from rbank_es.experiments.statistics import differences, holm, interval, paired_permutation
 

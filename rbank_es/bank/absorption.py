@@ -12,7 +12,7 @@ nothing to bring appends nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -38,9 +38,7 @@ from rbank_es.events.memory_events import Action
 from rbank_es.log import EventLog
 from rbank_es.log.groups import has_plain_texts
 from rbank_es.state import ItemStatus
-
-Progress = Callable[[int, int], None]
-"""Called with the number of events done and their total."""
+from rbank_es.system.progress import OnProgress
 
 LOCK = "absorption"
 """The name under which an absorption excludes another one of the same bank."""
@@ -105,7 +103,7 @@ def absorb(
     *,
     by: str | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Absorption:
     """Bring the events of another log, up to a position of it, into a log, of which `latest` is the state.
 
@@ -127,7 +125,7 @@ class _Absorber:
     """One absorption under way."""
 
     def __init__(
-        self, log: EventLog, latest: Latest, other: EventLog, upto: int, by: str | None, progress: Progress | None
+        self, log: EventLog, latest: Latest, other: EventLog, upto: int, by: str | None, progress: OnProgress | None
     ) -> None:
         self._log, self._latest, self._other, self._upto, self._by = log, latest, other, upto, by
         self._ancestors = other.ancestors()

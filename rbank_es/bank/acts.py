@@ -6,13 +6,14 @@ An act that changes nothing appends nothing. Ids are whole ones: a beginning mig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es.bank.ids import StateIds, exact_id
+from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
     DecisionUndone,
@@ -28,26 +29,19 @@ from rbank_es.events import (
     RunJudged,
 )
 from rbank_es.events.items import Item, Polarity, Source
-from rbank_es.events.memory_events import Action
+from rbank_es.events.memory_events import BY_HAND, Action
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.system.progress import OnProgress
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
     from rbank_es.bank.absorption import Absorption
-    from rbank_es.bank.bank import Bank
-    from rbank_es.bank.canonical import Progress
     from rbank_es.bank.canonical_check import CanonicalCheck
     from rbank_es.bank.correction import Correction, VerdictChange
     from rbank_es.bank.corrector import Corrector
-    from rbank_es.bank.decisions import Latest
     from rbank_es.bank.verdict_review import DoubtfulVerdict
-    from rbank_es.log import EventLog
-    from rbank_es.projections.read_models import ReadModels
     from rbank_es.state import ItemStatus, Pair, State
     from rbank_es.state.bank_state import ItemRecord
-
-BY_HAND = "by-hand-1"
-"""The label of what a person decided: no policy would decide it again."""
 
 SOMEBODY = "somebody"
 """The name of a person who gave none."""
@@ -81,28 +75,10 @@ class Remembered(Struct, frozen=True, kw_only=True):
     seq: int
 
 
-class BankActs:
+class BankActs(OpenBank):
     """The part of `Bank` by which people correct what it learned."""
 
-    log: EventLog
     _corrector: Corrector | None = None
-
-    @property
-    def latest(self) -> Latest:
-        """The state at the head, as decisions take it."""
-        raise NotImplementedError
-
-    def resolve(self, point: str | int | None) -> int:
-        """Return the position that a point means."""
-        raise NotImplementedError
-
-    def state(self, point: str | int | None = None) -> State:
-        """Return the state at a point."""
-        raise NotImplementedError
-
-    def read_models(self) -> ReadModels:
-        """Return the read models, perhaps behind the log."""
-        raise NotImplementedError
 
     @property
     def corrector(self) -> Corrector:
@@ -185,7 +161,7 @@ class BankActs:
         )
 
     def doubtful_verdicts(
-        self, point: str | int | None = None, *, progress: Callable[[int, int], None] | None = None
+        self, point: str | int | None = None, *, progress: OnProgress | None = None
     ) -> tuple[DoubtfulVerdict, ...]:
         """Return the verdicts on which items rest alone at a point, first those whose being wrong would cost most.
 
@@ -198,7 +174,7 @@ class BankActs:
         with self.latest.at(position) as basis:
             return self._doubtful(basis.state, progress)
 
-    def _doubtful(self, state: State, progress: Callable[[int, int], None] | None) -> tuple[DoubtfulVerdict, ...]:
+    def _doubtful(self, state: State, progress: OnProgress | None) -> tuple[DoubtfulVerdict, ...]:
         from rbank_es.bank.verdict_review import JUDGMENTS, doubtful_verdicts
 
         events = self.log.read(upto=state.position, types=JUDGMENTS)
@@ -220,7 +196,7 @@ class BankActs:
             return Correction()
         return self.corrector.correct(lambda state: [], every=decisions, dry_run=dry_run)
 
-    def check_canonical(self, *, decisions: bool = False, progress: Progress | None = None) -> CanonicalCheck:
+    def check_canonical(self, *, decisions: bool = False, progress: OnProgress | None = None) -> CanonicalCheck:
         """Return how far the bank is from its canonical form: by what is due, or with `decisions` by making every
         decision again. `progress` is called with the number of candidates done and their total."""
         from rbank_es.bank.canonical_check import NOTHING_DUE, check_canonical
@@ -445,12 +421,12 @@ class BankActs:
 
     def absorb(
         self,
-        other: Bank,
+        other: OpenBank,
         point: str | int | None = None,
         *,
         by: str | None = None,
         dry_run: bool = False,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> Absorption:
         """Bring what another bank recorded, up to a point of it, into this one, under this bank's policies.
 
@@ -466,7 +442,12 @@ class BankActs:
         upto = other.resolve(point)
         return absorb(self.log, self.latest, other.log, upto, by=by, dry_run=dry_run, progress=progress)
 
-    # ---------------------------------------------------------------- ids
+    # ---------------------------------------------------------------- ids and closing
+
+    def close(self) -> None:
+        """Release files. A closed bank opens again when it is used."""
+        self._corrector = None
+        super().close()
 
     def _known(self, kind: Literal["run", "item"], given: str) -> str:
         with self.latest.at(self.log.position()) as basis:

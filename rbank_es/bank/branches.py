@@ -7,17 +7,15 @@ with the log of its parent and goes on by itself.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 from msgspec import Struct
 
 from rbank_es.bank.locator import locate
+from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadBankName, BadInput, CheckFailed
 from rbank_es.log import EventLog, Head
 from rbank_es.log.ancestry import lineage_of, shared_position
-
-if TYPE_CHECKING:
-    from rbank_es.bank.bank import Bank
 
 
 class CommonHistory(Struct, frozen=True):
@@ -67,36 +65,22 @@ def _last_same(one: EventLog, other: EventLog, claimed: int) -> int:
     return low
 
 
-class BankBranches:
+class BankBranches(OpenBank):
     """The part of `Bank` that copies and forks it."""
 
-    log: EventLog
-    name: str
-
-    @property
-    def place(self) -> str:
-        """The place of the bank, for people to read."""
-        raise NotImplementedError
-
-    def resolve(self, point: str | int | None) -> int:
-        """Return the position that a point means."""
-        raise NotImplementedError
-
-    def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
+    def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Self:
         """Return a separate bank, equal to this one up to a point: the same id, events, texts and heads.
 
         `into` is a place of the same log engine; without it, the copy is removed when it is closed. Raises `BadPoint`,
         `BadBankName`, `BadInput` where something is at `into` already or another engine keeps it, `LogUnavailable`.
         """
-        from rbank_es.bank.bank import Bank
-
         upto, locator = self.resolve(point), None if into is None else locate(into).locator
         try:
-            return Bank(self.log.copy(upto, locator), self.name)
+            return type(self)(self.log.copy(upto, locator), self.name)
         except BadBankName:
             raise self._elsewhere("copy", into) from None
 
-    def fork(self, place: str | Path, point: str | int | None = None, *, by: str | None = None) -> Bank:
+    def fork(self, place: str | Path, point: str | int | None = None, *, by: str | None = None) -> Self:
         """Make a bank that begins as this one up to a point, and has an id of its own; return it.
 
         Its first own event is `bank_forked`. Segments that are closed are shared where the file system can, so this is
@@ -104,11 +88,9 @@ class BankBranches:
         Raises `BadPoint`, also for a point inside a group of events; `BankExists`; `BadBankName`; `BadInput` where
         another engine keeps that place, or it is inside this bank; `LogCorruption`; `LogUnavailable`.
         """
-        from rbank_es.bank.bank import Bank
-
         upto, (_, locator, name) = self.resolve(point), locate(place)
         try:
-            return Bank(self.log.fork(upto, locator, name=name, by=by), name)
+            return type(self)(self.log.fork(upto, locator, name=name, by=by), name)
         except BadBankName:
             raise self._elsewhere("fork", place) from None
 

@@ -31,14 +31,13 @@ from rbank_es.state.bank_state import Order, PairState
 from rbank_es.state.evolution import Overlay
 from rbank_es.state.memory import MemoryFacts
 from rbank_es.state.validity import LATEST, Standing, standing_of
+from rbank_es.system.progress import OnProgress
 
 RULE = 1
 """The version of the law of correction, which `correction_completed` records."""
 
 KEPT, ERASED, UNSUPPORTED = "kept", "erased", "unsupported"
 """Codes of reasons: added though its targets are gone; its words are gone; its extraction didn't stand."""
-
-Progress = Callable[[int, int], None]
 
 
 class Canon(NamedTuple):
@@ -54,7 +53,7 @@ class Canon(NamedTuple):
         return bool(self.decisions or self.forgotten or self.remembered)
 
 
-def refold(state: State, timeline: Timeline, progress: Progress | None = None, *, since: Order = (0, 0)) -> Canon:
+def refold(state: State, timeline: Timeline, progress: OnProgress | None = None, *, since: Order = (0, 0)) -> Canon:
     """Return what differs between a bank and its canonical form, by making all of its decisions again.
 
     Decisions before the order `since` are taken as they are; what was forgotten among them is found out again.
@@ -217,7 +216,7 @@ class _Refold(Redecider):
         self.items |= {id: entry for id, entry in state.items.items() if entry.state == "rejected"}
         self._known.update(self.seen, list(self.items))
 
-    def run(self, progress: Progress | None) -> None:
+    def run(self, progress: OnProgress | None) -> None:
         """Make all decisions, in order."""
         steps, total = self._steps(), len(self.pairs)
         for number, (seq, _, _, step) in enumerate(steps):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rbank_es.bank.canonical import Canon, Progress
+from rbank_es.bank.canonical import Canon
 from rbank_es.bank.decisions import Latest
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.log import EventLog
 from rbank_es.projections.read_models import ReadModels
+from rbank_es.system.progress import OnProgress
 
 
 class CanonicalCheck(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,9 @@ NOTHING_DUE = CanonicalCheck(refolded=False, decided=0, decisions=0, forgotten=0
 """The result where no decision may differ since the last correction."""
 
 
-def check_canonical(latest: Latest, position: int, *, every: bool, progress: Progress | None = None) -> CanonicalCheck:
+def check_canonical(
+    latest: Latest, position: int, *, every: bool, progress: OnProgress | None = None
+) -> CanonicalCheck:
     """Compare a bank at its head with its canonical form: what is due, or `every` decision.
 
     `progress` is called with the number of candidates done and their total.

@@ -14,7 +14,6 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.acts import BY_HAND
 from rbank_es.events import (
     BankAbsorbed,
     BankCreated,
@@ -40,6 +39,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import NO_WORDS, ItemText, make_id
+from rbank_es.events.memory_events import BY_HAND
 from rbank_es.log.groups import has_plain_texts
 from rbank_es.log.sought_words import SoughtWords
 

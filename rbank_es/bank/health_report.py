@@ -5,7 +5,7 @@ Each report is of what was known at its own position, so the reports of a series
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
 from rbank_es.state.proportion import Share
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.bank.bank import Bank
@@ -151,7 +152,7 @@ def series_positions(head: int, *, every: int | None = None, points: int | None 
 
 
 def health_series(
-    bank: Bank, positions: Sequence[int], progress: Callable[[int, int], None] | None = None
+    bank: Bank, positions: Sequence[int], progress: OnProgress | None = None
 ) -> Iterator[tuple[int, HealthReport]]:
     """Yield each position with the health there; `progress` is called with the points done and their number."""
     for number, position in enumerate(positions):

@@ -14,7 +14,6 @@ from rbank_es.errors import AmbiguousId, NotInBank
 from rbank_es.log import Erasing
 
 if TYPE_CHECKING:
-    from rbank_es.bank.bank import Bank
     from rbank_es.log import EventLog
     from rbank_es.state import State
 
@@ -130,20 +129,20 @@ def events_beginning(log: EventLog, given: str, upto: int, at_most: int) -> list
     return found
 
 
-def erasing_of(bank: Bank, event: int | None, item: str | None, run: str | None) -> Erasing:
+def erasing_of(log: EventLog, event: int | None, item: str | None, run: str | None) -> Erasing:
     """Return what to erase of an event, an item or a run. Raises `NotInBank` if it does not exist."""
     if event is not None:
-        if not 1 <= event <= bank.position:
-            raise NotInBank(str(event), bank.position)
+        if not 1 <= event <= log.position():
+            raise NotInBank(str(event), log.position())
         return Erasing(events=frozenset({event}))
     if item is not None:
         from rbank_es.log.erasure import paths_of_item
 
-        paths = tuple(paths_of_item(bank.log.read(types=("memories_extracted", "memory_proposed")), item))
+        paths = tuple(paths_of_item(log.read(types=("memories_extracted", "memory_proposed")), item))
         if not paths:
-            raise NotInBank(item, bank.position)
+            raise NotInBank(item, log.position())
         return Erasing(paths=paths)
-    events = frozenset(entry.seq for entry in bank.events(run=run))
+    events = frozenset(entry.seq for entry in log.read(run=run))
     if not events:
-        raise NotInBank(str(run), bank.position)
+        raise NotInBank(str(run), log.position())
     return Erasing(events=events, run=run)

@@ -6,24 +6,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.log import EventLog
 from rbank_es.system.files import replaceable
+from rbank_es.system.progress import OnProgress
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
     from rbank_es.bank.supposed_differences import WhatIf
-    from rbank_es.bank.what_if import PackItems, Progress
+    from rbank_es.bank.what_if import PackItems
 
 
-class BankInquiry:
+class BankInquiry(OpenBank):
     """The part of `Bank` that says what would be otherwise."""
-
-    log: EventLog
-
-    def resolve(self, point: str | int | None) -> int:
-        """Return the position that a point means."""
-        raise NotImplementedError
 
     def what_if(
         self,
@@ -36,7 +31,7 @@ class BankInquiry:
         pack: PackItems | None = None,
         into: str | Path | None = None,
         force: bool = False,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> WhatIf:
         """Return what would differ, had something been otherwise from a point on, and until another (the head).
 

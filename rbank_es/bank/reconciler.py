@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.canonical import RULE, Canon, Progress, parts_of, refold
+from rbank_es.bank.canonical import RULE, Canon, parts_of, refold
 from rbank_es.bank.timeline import TIMELINE_TYPES, Timeline
 from rbank_es.bank.work_list import CandidateIndex, canonical
 from rbank_es.events import CorrectionCompleted, Event
 from rbank_es.log import Appended, EventLog
 from rbank_es.state import State
+from rbank_es.system.progress import OnProgress
 
 
 class Reconciler:
@@ -40,7 +41,7 @@ class Reconciler:
             self._index.take(recorded)
         return canonical(state, self._timeline, self._index)
 
-    def refold(self, state: State, progress: Progress | None = None, *, upto: int | None = None) -> Canon:
+    def refold(self, state: State, progress: OnProgress | None = None, *, upto: int | None = None) -> Canon:
         """Return what differs between the bank and its canonical form, by making all decisions again.
 
         `upto` is the log's position, where the state goes on from there.

@@ -9,7 +9,7 @@ bank, so it is counted and not repeated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -20,6 +20,7 @@ from rbank_es.log import EventLog
 from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.system.files import temporary
+from rbank_es.system.progress import OnProgress
 
 _TYPES = ("memories_extracted", "memories_retrieved", "policy_set", "words_embedded")
 _TOLERANCE = 1e-9
@@ -53,7 +54,7 @@ class RetrievalCheck(msgspec.Struct, frozen=True):
             )
 
 
-def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:
+def check_retrievals(log: EventLog, progress: OnProgress | None = None) -> RetrievalCheck:
     """Repeat every recorded retrieval on the bank as it was just before it.
 
     Raises `BadPolicy` for one by a policy that this release doesn't know.

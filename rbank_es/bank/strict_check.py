@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -32,6 +32,7 @@ from rbank_es.events import (
 )
 from rbank_es.log import EventLog
 from rbank_es.policies import policy_of
+from rbank_es.system.progress import OnProgress
 
 SlipKind = Literal[
     "unknown-run",
@@ -89,7 +90,7 @@ class SlipCheck(Struct, frozen=True, kw_only=True):
     slips: tuple[Slip, ...]
 
 
-def check_slips(log: EventLog, progress: Callable[[int, int], None] | None = None) -> SlipCheck:
+def check_slips(log: EventLog, progress: OnProgress | None = None) -> SlipCheck:
     """Look for slips in a whole log. `progress` is called with the position and that of the head."""
     head, seen = log.position(), _Seen()
     for event in log.read(upto=head, types={type_of(each) for each in _READ}):

@@ -12,7 +12,7 @@ them. It is a first-order figure: a correction makes decisions again, so the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from rbank_es.bank.error_model import Doubt, ErrorModel, Judge, Opinion, family_
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state import LiveState, State
+from rbank_es.system.progress import OnProgress
 
 JUDGMENTS = frozenset({"run_judged", "judgment_overruled"})
 """The types of events that a review reads beside the state."""
@@ -67,7 +68,7 @@ class DoubtfulVerdict(Struct, frozen=True, kw_only=True):
 
 
 def doubtful_verdicts(
-    state: State, judgments: Iterable[RunJudged | JudgmentOverruled], progress: Callable[[int, int], None] | None = None
+    state: State, judgments: Iterable[RunJudged | JudgmentOverruled], progress: OnProgress | None = None
 ) -> tuple[DoubtfulVerdict, ...]:
     """Return the verdicts of a state on which items rest alone, the highest expected loss first, then the earliest.
 

@@ -55,11 +55,11 @@ from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.state import State, counted_uses, fold, items_of_task
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
 
-Progress = Callable[[int, int], None]
 PackItems = Callable[[Sequence[Item], int, str], str]
 """Returns the text of items in a prompt, within so many characters, for a question."""
 
@@ -91,7 +91,7 @@ def what_if(
     pack: PackItems | None = None,
     into: Path | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> WhatIf:
     """Return what would differ if a supposition held from a position to another; with `into`, write the read models.
 
@@ -116,7 +116,7 @@ def what_if(
         comparison.index.close()
 
 
-def _write(log: SupposedLog, into: Path, force: bool, progress: Progress | None) -> None:
+def _write(log: SupposedLog, into: Path, force: bool, progress: OnProgress | None) -> None:
     from rbank_es.projections.read_models import rebuild
 
     # Read models ask no more of a log than a supposed one has.
@@ -143,7 +143,7 @@ class _Comparison:
         state = fold(log.read(upto=since, types=LIFE_TYPES, resolve=_RESOLVED), position=since)
         self.life = SupposedLife(state, timeline, supposition)
 
-    def run(self, progress: Progress | None) -> None:
+    def run(self, progress: OnProgress | None) -> None:
         """Go through both lives, and compare what was given to agents."""
         life = self.life
         first = next(self.log.read(upto=self.until, types={"policy_set"}), None)

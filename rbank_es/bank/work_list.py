@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from rbank_es.bank.canonical import Canon, Progress, Redecider, counts, effect, first_touched, refold
+from rbank_es.bank.canonical import Canon, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.timeline import Timeline
 from rbank_es.events.items import Item
 from rbank_es.policies.known_items import KnownItems, Peer
@@ -28,6 +28,7 @@ from rbank_es.state import Pair, State
 from rbank_es.state.bank_state import Order
 from rbank_es.state.memory import ENDS
 from rbank_es.state.validity import LATEST
+from rbank_es.system.progress import OnProgress
 
 _FOUND_KEPT = 1_000_000
 """Candidates found to be alike that an open bank remembers until the next ones come: some 8 MB."""
@@ -118,7 +119,7 @@ class CandidateIndex:
         return self._opposing.get(id, ())
 
 
-def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress: Progress | None = None) -> Canon:
+def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress: OnProgress | None = None) -> Canon:
     """Return what differs between a bank and its canonical form, as far as its last correction is right.
 
     `timeline` and `index` are of that bank, up to its last candidate. `progress` is called as by `refold`.

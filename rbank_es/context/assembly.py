@@ -35,7 +35,7 @@ from rbank_es.ontology.schema_model import Schema
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.context.constraints import CuratedLine
+    from rbank_es.context.layer import CuratedLine
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
 

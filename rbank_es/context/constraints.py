@@ -21,15 +21,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.context.layer import (
     ContextRequest,
+    CuratedKind,
+    CuratedLine,
     LayerText,
     Packed,
     Section,
@@ -343,22 +344,8 @@ def _range(least: int | None, most: int | None) -> str:
     return f"{low}" if low == most else f"{low}–{most}"
 
 
-Kind = Literal["constraint", "anti_pattern", "rubric"]
-
 BESIDE = ("{stem}.constraints.toml", "{stem}_constraints.toml", "constraints.toml")
 """Names of the file beside an ontology, the first that exists; `{stem}` is the ontology's name."""
-
-
-class CuratedLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One curated line: its words, the terms that it is about, and its priority (1 first, 9 last)."""
-
-    kind: Kind
-    text: Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)]
-    terms: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)], ...],
-        Meta(max_length=limits.CURATED_TERMS),
-    ] = ()
-    priority: Annotated[int, Meta(ge=1, le=9)] = 5
 
 
 def load_curated(path: str | Path) -> tuple[CuratedLine, ...]:
@@ -397,7 +384,7 @@ def curated_beside(path: str | Path) -> Path | None:
     return next((file for file in found if file.is_file()), None)
 
 
-_KINDS: tuple[Kind, ...] = ("constraint", "anti_pattern", "rubric")
+_KINDS: tuple[CuratedKind, ...] = ("constraint", "anti_pattern", "rubric")
 
 
 def _entries(tables: dict[str, Any], name: str) -> Iterator[CuratedLine]:

@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import msgspec
+from msgspec import Meta
 
 from rbank_es import limits
 from rbank_es.errors import BadContextFile, BadInput, LimitExceeded
@@ -25,12 +26,12 @@ from rbank_es.system.files import read_regular
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.context.constraints import CuratedLine
     from rbank_es.events.run_events import Mode
     from rbank_es.ontology.schema_model import Schema
     from rbank_es.sparql.endpoint_profiles import Profile
 
 Preset = Literal["full", "lean"]
+CuratedKind = Literal["constraint", "anti_pattern", "rubric"]
 
 ELLIPSIS = "…"
 
@@ -63,6 +64,18 @@ class Subject(NamedTuple):
     prefixes: Mapping[str, str]
     id: str
     endpoint: Profile | None = None
+
+
+class CuratedLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One curated line: its words, the terms that it is about, and its priority (1 first, 9 last)."""
+
+    kind: CuratedKind
+    text: Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)]
+    terms: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)], ...],
+        Meta(max_length=limits.CURATED_TERMS),
+    ] = ()
+    priority: Annotated[int, Meta(ge=1, le=9)] = 5
 
 
 class ContextRequest(NamedTuple):

@@ -21,6 +21,9 @@ Correction = Annotated[
 EndKind = Literal["rejected", "withdrawn", "tainted"]
 ReturnKind = Literal["vouched", "supported"]
 
+BY_HAND = "by-hand-1"
+"""The `policy` of what a person decided: none would decide it again."""
+
 
 class Reliance(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The verdict on a source run that an extraction relied on."""

@@ -5,7 +5,7 @@ Planning is pure: it decides about candidates by the consolidation policy in for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
 from rbank_es.system.files import kind_of, read_regular
+from rbank_es.system.progress import OnProgress
 
 _BATCH_BYTES = limits.GROUP_BYTES // 2
 """Bytes that an import appends at once: half of a group, which leaves room for its decisions."""
@@ -33,9 +34,6 @@ _LOOKUPS = 8
 
 SUFFIXES = frozenset({".json", ".jsonl"})
 """Suffixes of the files of a directory; a file that is named itself may have any suffix."""
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes done and the bytes of all files."""
 
 
 class FileImport(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +100,7 @@ def read_file(path: Path) -> Parsed:
     return parsed
 
 
-def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
+def import_paths(bank: Bank, paths: Iterable[str | Path], progress: OnProgress | None = None) -> ImportReport:
     """Import files, and all .json and .jsonl files of directories, in the order of the times at which they begin.
 
     Files without times come first, as named and then by path: what they hold is older than any run that used it.

@@ -6,7 +6,7 @@ and no link is followed. Logs are believed as far as `rbank_es.experiments.repor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,12 +40,11 @@ from rbank_es.experiments.trial_place import (
 )
 from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
 from rbank_es.system.files import kind_of
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
-
-Progress = Callable[[int, int], None]
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +95,7 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[RunRow, ...]
 
 
-def read_experiment(folder: Path, source: Source | None = None, progress: Progress | None = None) -> ExperimentData:
+def read_experiment(folder: Path, source: Source | None = None, progress: OnProgress | None = None) -> ExperimentData:
     """Return what the folder of an experiment holds; `progress` is called after each trial.
 
     `source` is the one that the agents asked: queries are then checked for flaws and for terms that don't exist.

@@ -6,7 +6,7 @@ anything, or make a trial's log another one. Each names, as its run, the id of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,12 @@ from rbank_es.experiments.plan import trials
 from rbank_es.experiments.trial_place import RATINGS, TrialPlace, base_place, directory
 from rbank_es.judging.rubric import RUBRICS, Rating, Rubric, Subject, rate
 from rbank_es.judging.run_outcome import outcome_of
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.experiments.definition import Experiment
     from rbank_es.experiments.suite import Suite
     from rbank_es.models.choice import LmChoice
-
-Progress = Callable[[int, int], None]
 
 
 class Rated(Struct, frozen=True, kw_only=True):
@@ -97,7 +96,7 @@ def rate_experiment(
     choice: LmChoice,
     subjects: Sequence[Subject],
     *,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     **parts: Any,
 ) -> RatingCounts:
     """Rate each text of these subjects that has no rating yet, and record each rating as it is given.

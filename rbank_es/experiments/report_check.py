@@ -33,13 +33,11 @@ from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.log import Head
 from rbank_es.loop.resources import origin
 from rbank_es.system.files import kind_of
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
-
-
-Progress = Callable[[int, int], None]
 
 
 class ReportDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +72,7 @@ class ReportCheck(msgspec.Struct, frozen=True, kw_only=True):
         return not self.differences
 
 
-def check_report(folder: Path, source: Source | None = None, progress: Progress | None = None) -> ReportCheck:
+def check_report(folder: Path, source: Source | None = None, progress: OnProgress | None = None) -> ReportCheck:
     """Verify the logs of an experiment's folder, compute its report again, and compare; no model is asked.
 
     Raises `BadInput` for a folder that holds no experiment or no report, and for a source that the agents didn't ask.
@@ -135,7 +133,7 @@ def _failed(differences: list[ReportDifference]) -> ReportCheck:
 
 
 def _log_differences(
-    folder: Path, head: FolderHead, recorded: _Recorded, progress: Progress | None
+    folder: Path, head: FolderHead, recorded: _Recorded, progress: OnProgress | None
 ) -> Iterator[ReportDifference]:
     """Yield what is wrong with the logs: a damaged one has no place, a changed one that of the head."""
     heads = {each.place: each.head for each in recorded.trials}

@@ -29,6 +29,7 @@ from rbank_es.sparql.parser.tokens import Edit, rewritten
 from rbank_es.sparql.parser.tree import Selection, projected, selections
 from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, dataset_of
+from rbank_es.system.progress import OnProgress
 
 _SHOWN_FAMILIES = 5
 
@@ -88,7 +89,7 @@ def check_suite(
     engines: Callable[[Task], EnginePair | None],
     *,
     timeout_s: float = limits.QUERY_TIME_S,
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnProgress | None = None,
 ) -> SuiteCheck:
     """Return the outcome of checking every task.
 

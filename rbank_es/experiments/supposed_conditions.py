@@ -7,7 +7,7 @@ no noise, and it is of the first order: how the runs would have gone with other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from rbank_es.experiments.plan import trials
 from rbank_es.experiments.trial import is_finished, tables_of
 from rbank_es.experiments.trial_place import TrialPlace
 from rbank_es.state import active
+from rbank_es.system.progress import OnProgress
 
 REDECIDED = frozenset({"consolidation", "forgetting", "retrieval"})
 """Kinds of policies that can be put in the place of recorded ones without a model."""
@@ -49,7 +50,7 @@ class SupposedCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def supposed_conditions(
-    experiment: Experiment, folder: Path, basis: str, progress: Callable[[int, int], None] | None = None
+    experiment: Experiment, folder: Path, basis: str, progress: OnProgress | None = None
 ) -> tuple[SupposedCondition, ...]:
     """Return what each finished trial of the condition `basis` would be under each comparable condition.
 

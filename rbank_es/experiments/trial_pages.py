@@ -5,7 +5,7 @@ They are copies for people: no number of the report comes from them, and `experi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,11 +18,10 @@ from rbank_es.experiments.trial_place import directory, made_directory
 from rbank_es.log import Head
 from rbank_es.system.command_lines import whole_command
 from rbank_es.system.files import write_replacing
+from rbank_es.system.progress import OnProgress
 
 PAGES = "pages"
 """The folder of the pages, in the folder of the experiment."""
-
-Progress = Callable[[int, int], None]
 
 
 def page_place(trial: TrialRead) -> str:
@@ -58,7 +57,7 @@ def paged(trials: Sequence[TrialRead]) -> list[TrialRead]:
     return found
 
 
-def write_trial_pages(trials: Sequence[TrialRead], folder: Path, progress: Progress | None = None) -> list[Path]:
+def write_trial_pages(trials: Sequence[TrialRead], folder: Path, progress: OnProgress | None = None) -> list[Path]:
     """Write the pages of these trials into the folder of their experiment, and return their places.
 
     `progress` is called after each. Raises `BadInput` for anything but a folder in the place of one, `CannotWrite`

@@ -6,7 +6,7 @@ It never fails a run. A failure is recorded, too, and retrieval falls back to wo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -21,11 +21,10 @@ from rbank_es.models.choice import check_address
 from rbank_es.models.embedding_endpoint import EmbeddedBatch, EmbeddingChoice, EmbeddingEndpoint, failure_of_size
 from rbank_es.models.model_call import STOPPING
 from rbank_es.policies import HybridV1, retrieval_policy
+from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-
-Progress = Callable[[int, int], None]
 
 
 class Endpoint(Protocol):
@@ -81,7 +80,7 @@ class Embedder:
         return lasting or len(self.failures) >= limits.EMBEDDING_FAILURES
 
     def embed(
-        self, bank: Bank, missing: MissingVectors, *, run: str | None = None, progress: Progress | None = None
+        self, bank: Bank, missing: MissingVectors, *, run: str | None = None, progress: OnProgress | None = None
     ) -> int:
         """Ask for the vectors of what is missing, and record them request by request; return how many were recorded.
 

@@ -8,7 +8,7 @@ retrieval policy changed finds the event: see `change_search`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -30,6 +30,7 @@ from rbank_es.rerun.given_memory import (
 )
 from rbank_es.rerun.recorded_prompt import RecordedAnswer, RecordedPrompts
 from rbank_es.rerun.task_outcomes import Fall, Metric, Tally, TaskRun, decided_runs, falls, tallies
+from rbank_es.system.progress import OnProgress
 
 Outcome = Literal["changed", "same", "nothing", "unknown"]
 """changed: the run was given something else than when the good run began. same, nothing: it was given the same, or
@@ -133,7 +134,7 @@ def bisect_runs(
     *,
     metric: Metric | None = None,
     point: str | int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnProgress | None = None,
 ) -> Bisection:
     """Find the events since which bad runs were given something else than when a good run began. The bank is only read.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es.bank import PROJECTIONS, Bank
+from rbank_es.bank import READ_MODELS, Bank
 from rbank_es.errors import InterruptedAppend, LogCorruption
 from rbank_es.events import Event
 from rbank_es.log.file.file_log import FileLog
@@ -23,7 +23,7 @@ NEXT = event_id(10**6 + 1)
 
 
 def files_of(voucher: str, folder: Path) -> Iterator[Path]:
-    names = {"receipts": "receipts", "indexes": "*.ids", "read models": f"{PROJECTIONS}*"}
+    names = {"receipts": "receipts", "indexes": "*.ids", "read models": f"{READ_MODELS}*"}
     return folder.glob(names[voucher])
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank, limits
-from rbank_es.bank import PROJECTIONS
+from rbank_es.bank import READ_MODELS
 from rbank_es.events import Event
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Filters, Formula, ItemIndex, QueryWord, RankedItem, RetrievalPolicy, WordRanking
@@ -249,12 +249,12 @@ def test_an_erased_text_leaves_no_term_of_its_own_in_the_postings(tmp_path: Path
     with small_blocks(), Bank.create(tmp_path / "bank") as bank:
         bank.append(born([kept[0], gone, *kept[1:]], "8b229e85-6015-4279-9bb1-97ccfff23b49"))
         bank.project()
-        path = bank.log.derived_directory / PROJECTIONS
+        path = bank.log.derived_directory / READ_MODELS
         terms = {term for table in ("word_terms", "recent_texts") for term in words_in(path, table)}
         assert {"zanzibar", "secretislandnam", "secret"} <= terms
         bank.erase(item="gone", reason="asked for")
         bank.project()
-        path = bank.log.derived_directory / PROJECTIONS
+        path = bank.log.derived_directory / READ_MODELS
         left = {term for table in ("word_terms", "recent_texts") for term in words_in(path, table)}
         assert {"lamp", "tower"} <= left and not left & {"zanzibar", "secretislandnam", "secret"}
         assert b"zanzi" not in path.read_bytes().lower()

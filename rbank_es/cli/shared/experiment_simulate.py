@@ -63,7 +63,7 @@ def simulate(
     real code, in memory. Printed is the mean over repetitions: the gain in skill over no memory, that of the hardest
     third of the families, and the share of families that memory hurts. What the studies found: docs/studies.
     """
-    from rbank_es.experiments.simulated.study import run_study, study_named
+    from rbank_es.experiments.simulated.study_run import run_study, study_named
 
     if folder is not None and (into is not None or jobs > 1):
         raise BadInput("--folder is lived in one process and holds its results: leave out --into and --jobs")

@@ -34,12 +34,11 @@ from rbank_es.loop.resources import origin
 from rbank_es.loop.tasks import Task
 from rbank_es.models.choice import LmChoice
 from rbank_es.system.files import write_replacing
+from rbank_es.system.progress import OnProgress
 
 LEARNER = LmChoice(model="simulated/learner")
 WITHOUT = "no-memory"
 """The condition that stands beside all others."""
-
-Progress = Callable[[int, int], None]
 
 
 class SimulatedCondition(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +51,7 @@ class SimulatedCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def live_experiment(
-    study: Study, cells: Sequence[StudyCell], orders: int, folder: Path, progress: Progress | None = None
+    study: Study, cells: Sequence[StudyCell], orders: int, folder: Path, progress: OnProgress | None = None
 ) -> Experiment:
     """Live some cells of a study in real banks, in so many orders of one world's tasks, into a new folder.
 

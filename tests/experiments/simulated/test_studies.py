@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments.simulated.study import MARK, CellResult, StudyResult, run_study, study_named
+from rbank_es.experiments.simulated.study import MARK, CellResult, StudyResult
+from rbank_es.experiments.simulated.study_run import run_study, study_named
 from rbank_es.experiments.statistics import differences, interval
 from tests.test_docs import ROOT
 
