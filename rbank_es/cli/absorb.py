@@ -16,9 +16,9 @@ from rbank_es.cli.shared.output import (
     count,
     echo,
     echo_fields,
-    echo_heading,
     echo_json,
-    echo_table,
+    echo_section,
+    format_positions,
     safe_line,
     warn,
 )
@@ -79,8 +79,7 @@ def _print(other: str, made: Absorption, dry_run: bool) -> None:
         echo("nothing was recorded")
     elif made.last:
         due = "" if made.brought else "a correction that was due here before was "
-        where = f"position {made.last:,}" if made.first == made.last else f"positions {made.first:,} to {made.last:,}"
-        echo(f"{due}recorded at {where}")
+        echo(f"{due}recorded at {format_positions(made.first, made.last)}")
 
 
 def _print_counts(made: Absorption) -> None:
@@ -104,19 +103,15 @@ def _print_counts(made: Absorption) -> None:
 
 def _print_renamed(made: Absorption) -> None:
     for noun, names in (("run", made.renamed_runs), ("item", made.renamed_items)):
-        if names:
-            echo_heading(f"renamed, because the name is taken here: {count(len(names), noun)}")
-            rows: list[list[Cell]] = [[there, here] for there, here in list(names.items())[:_SHOWN]]
-            echo_table([f"{noun} there", "here"], rows)
-            _print_rest(len(names))
+        title = f"renamed, because the name is taken here: {count(len(names), noun)}"
+        echo_section(title, [f"{noun} there", "here"], list(names.items())[:_SHOWN])
+        _print_rest(len(names))
 
 
 def _print_items(title: str, changes: Sequence[ItemChange]) -> None:
-    if changes:
-        echo_heading(f"{title}: {count(len(changes), 'item')}")
-        rows: list[list[Cell]] = [[each.id, each.after, each.title or "[erased]"] for each in changes[:_SHOWN]]
-        echo_table(["item", "now", "title"], rows, flexible=["title"])
-        _print_rest(len(changes))
+    rows = [[each.id, each.after, each.title or "[erased]"] for each in changes[:_SHOWN]]
+    echo_section(f"{title}: {count(len(changes), 'item')}", ["item", "now", "title"], rows, flexible=["title"])
+    _print_rest(len(changes))
 
 
 def _print_rest(number: int) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, read_bounded, whole_bank
-from rbank_es.cli.shared.output import count, echo, echo_json, say, warn
+from rbank_es.cli.shared.output import count, echo, echo_json, format_positions, say, warn
 from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.log import ANY, EMPTY, Expected
@@ -154,7 +154,7 @@ def _report(done: AppendResult, created: bool, as_json: bool) -> None:
         facts = {"bank": bank, "created": created, "first": first, "last": last, "appended": new, "known": known}
         echo_json(facts | {"duplicate": not new, "groups": len(groups), "head": head})
         return
-    where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
+    where = format_positions(first, last)
     if not new:
         echo(f"nothing appended to {bank}: {count(known, 'event')} were there already, at {where}")
     else:

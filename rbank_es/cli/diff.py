@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
-from rbank_es.cli.shared.output import count, echo, echo_heading, echo_json, echo_table
+from rbank_es.cli.shared.output import count, echo, echo_json, echo_section
 
 if TYPE_CHECKING:
     from rbank_es.bank.branches import CommonHistory
@@ -73,28 +73,20 @@ def print_diff(found: Diff) -> None:
         echo("nothing differs")
     _print_whole("items added", found.added, "after")
     _print_whole("items no longer there", found.removed, "before")
-    if found.changed:
-        echo_heading(f"items changed: {len(found.changed):,}")
-        rows = [[item.id, item.title, _changes(item.changes)] for item in found.changed]
-        echo_table(["item", "title", "change"], rows, flexible=["title"])
-    if found.runs:
-        echo_heading(f"runs: {len(found.runs):,}")
-        echo_table(["run", "change"], [[run.run, _changes(run.changes)] for run in found.runs], flexible=["change"])
-    if found.policies:
-        echo_heading(f"policies: {len(found.policies):,}")
-        rows = [[change.what, _arrow(change)] for change in found.policies]
-        echo_table(["policy or setting", "change"], rows, flexible=["change"])
+    rows = [[item.id, item.title, _changes(item.changes)] for item in found.changed]
+    echo_section(f"items changed: {len(rows):,}", ["item", "title", "change"], rows, flexible=["title"])
+    rows = [[run.run, _changes(run.changes)] for run in found.runs]
+    echo_section(f"runs: {len(rows):,}", ["run", "change"], rows, flexible=["change"])
+    rows = [[change.what, _arrow(change)] for change in found.policies]
+    echo_section(f"policies: {len(rows):,}", ["policy or setting", "change"], rows, flexible=["change"])
 
 
 def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:
-    if not items:
-        return
-    echo_heading(f"{title}: {len(items):,}")
     rows: list[list[Any]] = []
     for item in items:
         facts = {change.what: getattr(change, side) for change in item.changes}
         rows.append([item.id, *(facts.get(name, 0) for name in COUNTS), item.title])
-    echo_table(["item", *COUNTS, "title"], rows, flexible=["title"])
+    echo_section(f"{title}: {len(rows):,}", ["item", *COUNTS, "title"], rows, flexible=["title"])
 
 
 def _changes(changes: tuple[Change, ...]) -> str:

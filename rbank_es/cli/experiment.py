@@ -14,7 +14,6 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.agent_options import (
-    SCRIPTED,
     agent_model_options,
     learning_model_options,
     open_named_source,
@@ -23,7 +22,7 @@ from rbank_es.cli.shared.agent_options import (
     server_options,
     source_options,
 )
-from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.experiment_rate import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.experiment_simulate import simulate
@@ -37,10 +36,10 @@ from rbank_es.cli.shared.output import (
     echo_heading,
     echo_json,
     echo_paragraph,
+    echo_scripted,
     echo_table,
     format_cost,
     safe_line,
-    styled,
     warn,
 )
 from rbank_es.data import LIGHTS
@@ -63,7 +62,7 @@ SHOWN_NOTES = 5
 ROLE_OF: dict[str, Role] = {"lm": "agent", "sub_lm": "sub", "judge_lm": "judge", "extractor_lm": "extractor"}
 
 
-@click.group("experiment", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
+@click.group("experiment", cls=CommandGroup)
 def experiment() -> None:
     """Run experiments: conditions over a suite of tasks, each trial in a bank of its own.
 
@@ -361,12 +360,11 @@ def _print_plan(plan: ExperimentPlan, *, as_json: bool) -> None:
         f"{safe_line(plan.experiment)}: {count(plan.trials, 'trial')} over {count(plan.tasks, 'task')}, "
         f"{count(plan.runs, 'run')}"
     )
-    priced = plan.usd_most is not None
-    rows = [row for each in plan.conditions for row in _plan_rows(each.condition, each.runs, each.roles, priced)]
-    rows += _plan_rows("the guide, once", 1, plan.guide, priced)
-    rows += _plan_rows("ratings", None, plan.ratings, priced)
-    headers = ["condition", "runs", "role", "model", "calls at least", "at most", "characters in", "and out"]
-    echo_table([*headers, *(["dollars"] if priced else [])], rows)
+    rows = [row for each in plan.conditions for row in _plan_rows(each.condition, each.runs, each.roles)]
+    rows += _plan_rows("the guide, once", 1, plan.guide)
+    rows += _plan_rows("ratings", None, plan.ratings)
+    headers = ["condition", "runs", "role", "model", "calls at least", "at most", "characters in", "and out", "dollars"]
+    echo_table(headers, rows, optional=["dollars"])
     least, most = sum(role.calls_least for role in plan.roles), sum(role.calls_most for role in plan.roles)
     cost = f", ${plan.usd_most:,.2f}" if plan.usd_most is not None else ""
     echo_paragraph(
@@ -375,13 +373,13 @@ def _print_plan(plan: ExperimentPlan, *, as_json: bool) -> None:
     )
 
 
-def _plan_rows(name: str, runs: int | None, roles: Sequence[RolePlan], priced: bool) -> list[list[Cell]]:
+def _plan_rows(name: str, runs: int | None, roles: Sequence[RolePlan]) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for number, role in enumerate(roles):
         first: list[Cell] = [name, runs] if not number else [None, None]
         calls: list[Cell] = [role.calls_least, role.calls_most, role.chars_in_most, role.chars_out_most]
-        cost: list[Cell] = [f"{role.usd_most:,.2f}" if role.usd_most is not None else None] if priced else []
-        rows.append([*first, role.role, role.model, *calls, *cost])
+        cost = f"{role.usd_most:,.2f}" if role.usd_most is not None else None
+        rows.append([*first, role.role, role.model, *calls, cost])
     return rows
 
 
@@ -404,11 +402,10 @@ def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOu
             ]
         )
     headers = ["condition", "trials", "runs", "right", "judged right", "calls", "tokens", "cost", "cut off"]
-    shown = [at for at in range(len(headers)) if headers[at] not in ("cost", "cut off") or any(row[at] for row in rows)]
-    echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows])
+    echo_table(headers, rows, optional=["cost", "cut off"])
     echo(f"{count(len(outcomes), 'trial')} in {safe_line(str(folder))}")
     if scripted:
-        echo(styled(f"\n{SCRIPTED}", "yellow"))
+        echo_scripted()
     echo("\nWhat came of it, with intervals and curves:")
     echo_command(f"experiment report {shlex.quote(str(folder))}")
 
@@ -449,16 +446,7 @@ def whatif(folder: str, basis: str, as_json: bool) -> None:
     ]
     named = f"items of {basis}"
     headers = ["trial", "under", named, "supposed", "live", "other decisions", "other retrievals", "would ask a model"]
-    shown = [at for at in range(len(headers)) if headers[at] != "would ask a model" or any(row[at] for row in rows)]
-    echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows])
+    echo_table(headers, rows, optional=["would ask a model"])
 
 
-experiment.params.append(debug_option())
-experiment.add_command(list_)
-experiment.add_command(show)
-experiment.add_command(run)
-experiment.add_command(whatif)
-experiment.add_command(rate)
-experiment.add_command(simulate)
-for each in REPORT_COMMANDS:
-    experiment.add_command(each)
+experiment.add_commands(list_, show, run, whatif, rate, simulate, *REPORT_COMMANDS)

@@ -11,7 +11,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.agent_options import (
     OF_THE_AGENT,
-    SCRIPTED,
     agent_model_options,
     check_settings,
     executor_options,
@@ -32,6 +31,7 @@ from rbank_es.cli.shared.output import (
     echo_fields,
     echo_heading,
     echo_json,
+    echo_scripted,
     format_cost,
     safe_block,
     styled,
@@ -113,4 +113,4 @@ def _print(made: Any, facts: dict[str, str]) -> None:
         }
     )
     if made.scripted:
-        echo(styled(f"\n{SCRIPTED}", "yellow"))
+        echo_scripted()

@@ -56,9 +56,7 @@ def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
     for file in report.files:
         known = "was there already" if file.groups and file.groups_known == file.groups else None
         rows.append([file.path, *(getattr(file, name) for name in columns), known])
-    if not any(row[-1] for row in rows):
-        headers, rows = headers[:-1], [row[:-1] for row in rows]
-    echo_table(headers, rows, flexible=["file"])
+    echo_table(headers, rows, flexible=["file"], optional=[""])
     if unset := [file for file in report.files if file.times_unset]:
         of = f"of {count(len(unset), 'file')} "
         echo(f"\ntimes {of}have no zone and would be in the future as UTC: left unset, and kept in extra as written")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from msgspec.structs import replace
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import RegisteredName, begun_run, judges, open_at, open_whole
 from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
 from rbank_es.cli.shared.output import (
@@ -23,6 +23,7 @@ from rbank_es.cli.shared.output import (
     echo_fields,
     echo_heading,
     echo_json,
+    echo_scripted,
     echo_table,
     safe_block,
     safe_line,
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from rbank_es.judging.confidence import Threshold
     from rbank_es.judging.gold import Gold
     from rbank_es.judging.judges import JudgingPolicy
+    from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.judging.verdict import Verdict
     from rbank_es.models.choice import LmChoice
     from rbank_es.models.run_models import Lms
     from rbank_es.state import StandingVerdict
 
 
-@click.group("judge", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
+@click.group("judge", cls=CommandGroup)
 def judge() -> None:
     """Judge runs, or measure a judge on cases labelled by an expert.
 
@@ -96,12 +98,12 @@ def calibrate(cases: str, judge_name: str, bank: str | None, alpha: float, as_js
         echo_json({"judge": judge_name, **model, **found.as_dict(alpha)})
     else:
         _print_calibration(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found, alpha)
-        _print_scripted_note(choice)
+        if choice is not None and choice.scripted:
+            echo_scripted()
 
 
 def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
-    from rbank_es.judging.judges import decide, needs_of
-    from rbank_es.models.model_call import FATAL, STOPPING
+    from rbank_es.judging.judges import needs_of
 
     needs, source, choice = needs_of(name), given.source(stack), given.choice()
     if ("model" in needs) != (choice is not None):
@@ -112,25 +114,33 @@ def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) 
         gold = case.gold if "gold" in needs else None
         if "gold" in needs and gold is None:
             raise JudgeFailed(name, "the case has no expected_sparql")
-        try:
-            with ExitStack() as calls:
-                lms = None
-                if scratch is not None and choice is not None:
-                    lms = calls.enter_context(_models(scratch, "calibration", choice, case.id))
-                return decide(case.run, judge=name, source=source, gold=gold, lms=lms, bank=bank, purpose="scoring")
-        except LmFailed as failure:
-            # These would fail for every further case too.
-            if failure.code in STOPPING or failure.code in FATAL:
-                raise
-            raise JudgeFailed(name, failure.message) from failure
+        lms = _models(scratch, "calibration", choice, case.id)
+        return _said(case.run, name, lms, source=source, gold=gold, bank=bank, purpose="scoring")
 
     return judged
 
 
-def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
+def _models(bank: Bank | None, run: str, choice: LmChoice | None, task: str) -> Lms | None:
+    """Return the model that a judge may ask, whose calls a bank records; None where none is chosen."""
+    if bank is None or choice is None:
+        return None
     from rbank_es.models.run_models import Lms
 
     return Lms(bank, run, {"judge": choice}, task=task)
+
+
+def _said(outcome: RunOutcome, judge: str, lms: Lms | None, **options: Any) -> Verdict:
+    """Return a judge's verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run would have one either."""
+    from rbank_es.judging.judges import decide
+    from rbank_es.models.model_call import FATAL, STOPPING
+
+    try:
+        with lms or nullcontext():
+            return decide(outcome, judge=judge, lms=lms, **options)
+    except LmFailed as failure:
+        if failure.code in STOPPING or failure.code in FATAL:
+            raise
+        raise JudgeFailed(judge, failure.message) from failure
 
 
 def _print_calibration(name: str, found: Calibration, alpha: float) -> None:
@@ -187,13 +197,6 @@ def _print_threshold(found: Threshold) -> None:
     if found.error is not None:
         tried = f"{found.found} of {found.resamples:,} random halves gave a threshold"
         echo(f"{tried}; on the other halves it accepted {found.coverage:.2f}, and {found.error:.3f} of that was wrong")
-
-
-def _print_scripted_note(choice: LmChoice | None) -> None:
-    from rbank_es.cli.shared.agent_options import SCRIPTED
-
-    if choice is not None and choice.scripted:
-        echo(styled(f"\n{SCRIPTED}", "yellow"))
 
 
 # ---------------------------------------------------------------- run
@@ -288,7 +291,8 @@ def run(bank: str, runs: tuple[str, ...], dry_run: bool, as_json: bool, **given:
         if any(each.stands and each.note and not each.repeated for each in done) and due:
             echo("what was learned from these follows the verdicts; the rest is decided again by:")
             echo_command(f"correct {bank}")
-        _print_scripted_note(judging.choice if any(each.verdict.kind == "lm" for each in done) else None)
+        if judging.choice is not None and judging.choice.scripted and any(each.verdict.kind == "lm" for each in done):
+            echo_scripted()
     for run_id, why in left.items():
         warn(f"{run_id} has no verdict: {why}")
     if left:
@@ -340,24 +344,13 @@ class _Judging:
         self._source = sources.source(stack)
 
     def judge(self, run: str) -> Judged:
-        """Judge a run and record the verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run had one."""
-        from rbank_es.judging.judges import decide
+        """Judge a run and record the verdict. Raises as `_said` does."""
         from rbank_es.judging.run_outcome import outcome_of
-        from rbank_es.models.model_call import FATAL, STOPPING
 
         outcome = outcome_of(self._bank, run)
-        with ExitStack() as calls:
-            lms = None
-            if self.choice is not None:
-                lms = calls.enter_context(_models(self._record, run, self.choice, run))
-            options: dict[str, Any] = {"source": self._source, "gold": self._gold(outcome.task), "lms": lms}
-            options["bank"] = self._bank
-            try:
-                made = decide(outcome, judge=self._name, policy=self._policy, purpose=self._purpose, **options)
-            except LmFailed as failure:
-                if failure.code in STOPPING or failure.code in FATAL:
-                    raise
-                raise JudgeFailed(self._name, failure.message) from failure
+        lms = _models(self._record, run, self.choice, run)
+        given: dict[str, Any] = {"source": self._source, "gold": self._gold(outcome.task), "bank": self._bank}
+        made = _said(outcome, self._name, lms, policy=self._policy, purpose=self._purpose, **given)
         return self._recorded(run, made)
 
     def _recorded(self, run: str, made: Verdict) -> Judged:
@@ -456,6 +449,4 @@ def _check_use(name: str, policy: JudgingPolicy, choice: LmChoice | None, given:
         raise BadInput(f"the judge {name} compares with the right answer: give --gold SPARQL or --tasks FILE")
 
 
-judge.params.append(debug_option())
-judge.add_command(calibrate)
-judge.add_command(run)
+judge.add_commands(calibrate, run)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.shared.application import command, decorated
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, begun_run, open_whole
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import begun_run, open_whole
 from rbank_es.cli.shared.event_sentences import decided
-from rbank_es.cli.shared.judge_sources import JudgeSources
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, styled, warn
+from rbank_es.cli.shared.judge_sources import JudgeSources, model_and_source_options
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_scripted, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
 
 if TYPE_CHECKING:
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from rbank_es.bank.lessons_to_draw import LessonToDraw
     from rbank_es.loop.late_extraction import LateLessons
     from rbank_es.models.choice import LmChoice
-
-_source_options = decorated(
-    click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
-    click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead, in which terms are looked up."),
-    click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
-    click.option("--lm", "--extractor-lm", "lm", metavar="MODEL", help="The model that extracts, or script:FILE."),
-    click.option("--api-base", metavar="URL", help="Address of your own model server."),
-    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
-)
 
 
 @command(
@@ -40,7 +31,7 @@ _source_options = decorated(
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("--due", is_flag=True, help="All judged runs from which nothing that stands was drawn.")
 @click.option("--dry-run", is_flag=True, help="Only list the runs; no model is called.")
-@_source_options
+@model_and_source_options(", in which terms are looked up", "--extractor-lm", "extracts")
 def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Draw candidates from runs under the verdicts that stand now, and let the bank's policies decide about them.
 
@@ -95,7 +86,8 @@ def _learn(
         echo_json({"bank": bank.name, "model": choice.name, "scripted": choice.scripted, "lessons": found})
     else:
         _print_lessons(found)
-        _print_scripted(choice)
+        if choice.scripted:
+            echo_scripted()
     if any(each.code == NO_ANSWER for each in found):
         click.get_current_context().exit(CheckFailed.exit_code)
 
@@ -119,10 +111,3 @@ def _print_lessons(found: list[LateLessons]) -> None:
         if not each.decisions:
             rows.append([*lesson, "nothing", each.reason])
     echo_table(["runs", "kind", "decision", "title, or why not"], rows, flexible=["title, or why not", "runs"])
-
-
-def _print_scripted(choice: LmChoice) -> None:
-    from rbank_es.cli.shared.agent_options import SCRIPTED
-
-    if choice.scripted:
-        echo(styled(f"\n{SCRIPTED}", "yellow"))

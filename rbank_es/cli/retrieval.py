@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import open_at, open_whole, read_bounded, view_at
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, safe_line, warn
 from rbank_es.errors import BadInput, CheckFailed
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 
-@click.group("retrieval", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
+@click.group("retrieval", cls=CommandGroup)
 def retrieval() -> None:
     """Fit and extend how a bank finds items. All commands print JSON with --json."""
 
@@ -304,7 +304,4 @@ def _texts(missing: MissingVectors) -> str:
     return f"{count(len(missing.items), 'active item')}, {count(len(missing.queries), 'query', 'queries')}"
 
 
-retrieval.params.append(debug_option())
-retrieval.add_command(calibrate)
-retrieval.add_command(compare)
-retrieval.add_command(embed)
+retrieval.add_commands(calibrate, compare, embed)

@@ -15,7 +15,6 @@ from rbank_es.bank.locator import locate
 from rbank_es.cli.shared.agent_options import (
     MODELS,
     OF_A_LOOP,
-    SCRIPTED,
     agent_model_options,
     check_settings,
     context_options,
@@ -48,12 +47,14 @@ from rbank_es.cli.shared.arguments import (
 )
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, judge_command, watched
 from rbank_es.cli.shared.output import (
+    SCRIPTED,
     Cell,
     count,
     echo,
     echo_fields,
-    echo_heading,
     echo_json,
+    echo_scripted,
+    echo_section,
     echo_table,
     format_cost,
     safe_line,
@@ -412,7 +413,7 @@ def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
     echo()
     echo_fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
     if facts["scripted"]:
-        echo(styled(f"\n{SCRIPTED}", "yellow"))
+        echo_scripted()
 
 
 def _report_stopped(results: Sequence[TaskResult], tasks: int) -> None:
@@ -449,11 +450,8 @@ def print_results(results: Sequence[TaskResult]) -> None:
         ]
         for result in results
     ]
-    # Leave out columns without a value, because the table must fit a terminal.
-    shown = [
-        at for at in range(len(headers)) if headers[at] not in ("cost", "score", "known") or any(r[at] for r in rows)
-    ]
-    echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], flexible=["reason", "task"])
+    # Without columns of no value, because the table must fit a terminal.
+    echo_table(headers, rows, flexible=["reason", "task"], optional=["cost", "score", "known"])
 
 
 def print_spreads(results: Sequence[TaskResult]) -> None:
@@ -469,10 +467,8 @@ def print_spreads(results: Sequence[TaskResult]) -> None:
                 if figures[0] is not None or by == "verdict":
                     share = f"{figures[0]:.2f}" if figures[0] is not None else None
                     rows.append([result.task, by, spread.rollouts, share, *figures[1:], varied, spread.best])
-    if rows:
-        echo_heading("rollouts")
-        headers = ["task", "by", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
-        echo_table(headers, rows, flexible=["best", "task"])
+    headers = ["task", "by", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
+    echo_section("rollouts", headers, rows, flexible=["best", "task"])
 
 
 def _share(verdict: str, among: Sequence[str | None], how: str) -> str:

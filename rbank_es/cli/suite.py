@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import CommandGroup, command, debug_option
+from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import is_shipped, read_ontology, writable
 from rbank_es.cli.shared.output import (
     Cell,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task
 
 
-@click.group("suite", cls=CommandGroup, options_metavar="", subcommand_metavar="COMMAND ...")
+@click.group("suite", cls=CommandGroup)
 def suite() -> None:
     """Check, make, import and script suites: tasks with the right answers, for experiments.
 
@@ -300,8 +300,4 @@ def script(file: str, place: str, as_json: bool) -> None:
     echo(f"{place}: answers to {count(len(loaded.tasks), 'task')} of {safe_line(loaded.name)}")
 
 
-suite.params.append(debug_option())
-suite.add_command(check)
-suite.add_command(generate)
-suite.add_command(import_)
-suite.add_command(script)
+suite.add_commands(check, generate, import_, script)

@@ -19,7 +19,7 @@ from rbank_es.cli.shared.output import (
     echo_fields,
     echo_heading,
     echo_json,
-    echo_table,
+    echo_section,
     format_time,
     safe_line,
 )
@@ -144,11 +144,8 @@ def _print(name: str, seen: Verified) -> None:
         echo("an erasure is incomplete: the next append or erase completes it")
     if log.cleared:
         echo("writers had been stopped after a failed sync; the log is sound and open to them again")
-    if log.foreign:
-        echo_heading("in the bank's directory, and not of the bank")
-        echo_table(
-            ("name", "is", "note"), [[each.name, each.kind, each.note] for each in log.foreign], flexible=["note"]
-        )
+    foreign = [[each.name, each.kind, each.note] for each in log.foreign]
+    echo_section("in the bank's directory, and not of the bank", ["name", "is", "note"], foreign, flexible=["note"])
     if check := seen.retrievals:
         echo_heading("retrievals")
         counts = {
@@ -183,10 +180,8 @@ def _print_slips(check: SlipCheck) -> None:
     if not check.slips:
         echo("every judgment, use, act, policy and correction has its subject")
         return
-    echo_heading("without a subject")
-    echo_table(
-        ("at", "what", "name"), [[f"{slip.seq:,}", slip.kind, slip.name] for slip in check.slips], flexible=["name"]
-    )
+    rows = [[f"{slip.seq:,}", slip.kind, slip.name] for slip in check.slips]
+    echo_section("without a subject", ["at", "what", "name"], rows, flexible=["name"])
     left_out = sum(check.counts.values()) - len(check.slips)
     if left_out:
         echo(f"and {left_out:,} more")

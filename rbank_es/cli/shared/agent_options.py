@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from rbank_es.system.registry import Registry
 
 
-SCRIPTED = "scripted: a script stood in for the model"
-"""The note in every report on runs in which no model answered."""
-
-
 def _executors() -> Registry[type[Executor]]:
     from rbank_es.executors.executor import EXECUTORS
 

@@ -187,6 +187,15 @@ class Command(click.Command):
 class CommandGroup(click.Group):
     """A command that is a group of others, with an example of each in its help."""
 
+    def __init__(self, name: str | None = None, **attributes: Any) -> None:
+        super().__init__(name, options_metavar="", subcommand_metavar="COMMAND ...", **attributes)
+        self.params.append(debug_option())
+
+    def add_commands(self, *commands: click.Command) -> None:
+        """Add commands, each by its own name."""
+        for each in commands:
+            self.add_command(each)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one example of each command, unwrapped."""
         with formatter.section("Examples"):

@@ -10,7 +10,18 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import decorated
-from rbank_es.cli.shared.output import Cell, count, echo, echo_command, echo_heading, echo_json, echo_table, styled
+from rbank_es.cli.shared.output import (
+    VERDICT_COLOURS,
+    Cell,
+    count,
+    echo,
+    echo_command,
+    echo_heading,
+    echo_json,
+    echo_section,
+    format_positions,
+    styled,
+)
 
 if TYPE_CHECKING:
     from rbank_es.bank.correction import Correction, ItemChange
@@ -70,7 +81,7 @@ def _print_verdicts(made: Correction) -> None:
         elif each.before == each.after:
             echo(f"{each.run}: {before}, as it was")
         else:
-            shown = styled(each.after or "", {"success": "green", "failure": "red"}.get(each.after or "", "yellow"))
+            shown = styled(each.after or "", VERDICT_COLOURS.get(each.after or "", "yellow"))
             echo(f"{each.run}: {before} → {shown}")
 
 
@@ -79,48 +90,43 @@ def _before(change: ItemChange) -> str:
 
 
 def _print_items(title: str, changes: Sequence[ItemChange], column: str, states: Iterable[str]) -> None:
-    if changes:
-        echo_heading(f"{title}: {count(len(changes), 'item')}")
-        rows: list[list[Cell]] = [
-            [change.id, state, change.title or "[erased]"] for change, state in zip(changes, states, strict=True)
-        ]
-        echo_table(["item", column, "title"], rows, flexible=["title"])
+    rows = [[change.id, state, change.title or "[erased]"] for change, state in zip(changes, states, strict=True)]
+    echo_section(f"{title}: {count(len(rows), 'item')}", ["item", column, "title"], rows, flexible=["title"])
 
 
 def _print_others(made: Correction) -> None:
     """Print the items whose state changed though they neither left nor came."""
     seen = {change.id for change in (*made.left, *made.came)}
-    others = [change for change in made.items if change.id not in seen]
-    if others:
-        echo_heading(f"changed otherwise: {count(len(others), 'item')}")
-        rows: list[list[Cell]] = [
-            [change.id, _before(change), change.after, change.title or "[erased]"] for change in others
-        ]
-        echo_table(["item", "before", "now", "title"], rows, flexible=["title"])
+    rows = [
+        [change.id, _before(change), change.after, change.title or "[erased]"]
+        for change in made.items
+        if change.id not in seen
+    ]
+    title = f"changed otherwise: {count(len(rows), 'item')}"
+    echo_section(title, ["item", "before", "now", "title"], rows, flexible=["title"])
 
 
 def _print_usage(made: Correction) -> None:
-    if made.usage:
-        echo_heading(f"wins recounted: {count(len(made.usage), 'item')}")
-        rows: list[list[Cell]] = [[each.id, each.uses, each.wins_before, each.wins_after] for each in made.usage]
-        echo_table(["item", "uses", "wins before", "wins now"], rows)
+    echo_section(
+        f"wins recounted: {count(len(made.usage), 'item')}",
+        ["item", "uses", "wins before", "wins now"],
+        [[each.id, each.uses, each.wins_before, each.wins_after] for each in made.usage],
+    )
 
 
 def _print_runs(made: Correction) -> None:
-    if made.misled:
-        echo_heading(f"had been given what left: {count(len(made.misled), 'run')}")
-        echo_table(["run", "items"], [[each.run, ", ".join(each.items)] for each in made.misled], flexible=["items"])
+    rows = [[each.run, ", ".join(each.items)] for each in made.misled]
+    echo_section(f"had been given what left: {count(len(rows), 'run')}", ["run", "items"], rows, flexible=["items"])
 
 
 def _print_tainted(bank: str, made: Correction) -> None:
-    if made.aside:
-        echo_heading(f"set aside, because drawn from such runs: {count(len(made.aside), 'extraction')}")
-        echo_table(["extraction"], [[each] for each in made.aside])
+    title = f"set aside, because drawn from such runs: {count(len(made.aside), 'extraction')}"
+    echo_section(title, ["extraction"], [[each] for each in made.aside])
+    title = f"drawn from these runs, and still there: {count(len(made.tainted), 'item')}"
+    rows = [[each.id, each.run, each.title or "[erased]"] for each in made.tainted]
+    echo_section(title, ["item", "from run", "title"], rows, flexible=["title", "from run"])
     if not made.tainted:
         return
-    echo_heading(f"drawn from these runs, and still there: {count(len(made.tainted), 'item')}")
-    rows: list[list[Cell]] = [[each.id, each.run, each.title or "[erased]"] for each in made.tainted]
-    echo_table(["item", "from run", "title"], rows, flexible=["title", "from run"])
     if len(made.verdicts) == 1:
         [ruled] = made.verdicts
         words = shlex.join([bank, ruled.run, f"--{ruled.given}", "--influence", "--reason"])
@@ -135,10 +141,9 @@ def _print_tainted(bank: str, made: Correction) -> None:
 
 
 def _print_vouched(made: Correction) -> None:
-    if made.stays:
-        echo_heading(f"stays, because a person vouched for it: {count(len(made.stays), 'item')}")
-        rows: list[list[Cell]] = [[each.id, each.seq, each.title or "[erased]"] for each in made.stays]
-        echo_table(["item", "restored at", "title"], rows, flexible=["title"])
+    title = f"stays, because a person vouched for it: {count(len(made.stays), 'item')}"
+    rows: list[list[Cell]] = [[each.id, each.seq, each.title or "[erased]"] for each in made.stays]
+    echo_section(title, ["item", "restored at", "title"], rows, flexible=["title"])
 
 
 def _print_to_extract(bank: str, made: Correction) -> None:
@@ -152,5 +157,4 @@ def _recorded(made: Correction, dry_run: bool) -> str:
     if dry_run:
         return "nothing was recorded"
     again = f", {count(made.decided, 'decision')} made again" if made.decided else ""
-    where = f"position {made.last:,}" if made.first == made.last else f"positions {made.first:,} to {made.last:,}"
-    return f"recorded at {where}{again}"
+    return f"recorded at {format_positions(made.first, made.last)}{again}"

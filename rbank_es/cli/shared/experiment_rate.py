@@ -8,10 +8,10 @@ from typing import Any
 import click
 import msgspec
 
-from rbank_es.cli.shared.agent_options import SCRIPTED, server_options
+from rbank_es.cli.shared.agent_options import server_options
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.experiment_report import folder_argument
-from rbank_es.cli.shared.output import Progress, count, echo, echo_command, echo_json, safe_line, styled
+from rbank_es.cli.shared.output import SCRIPTED, Progress, count, echo, echo_command, echo_json, safe_line, styled
 
 
 @command(

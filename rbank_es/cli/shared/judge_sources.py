@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -54,11 +55,19 @@ class JudgeSources(NamedTuple):
         return found
 
 
-judge_source_options = decorated(
-    click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
-    click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; judges query it."),
-    click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
-    click.option("--lm", "--judge-lm", "lm", metavar="MODEL", help="The model that judges, or script:FILE."),
-    click.option("--api-base", metavar="URL", help="Address of your own model server."),
-    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
-)
+def model_and_source_options(endpoint: str, model: str, does: str) -> Callable[..., Callable[..., Any]]:
+    """Return the options of `JudgeSources`, for a model that does something and has another option `model`.
+
+    `endpoint` says what an endpoint is asked for.
+    """
+    return decorated(
+        click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
+        click.option("--endpoint", metavar="URL|NAME", help=f"A SPARQL endpoint instead{endpoint}."),
+        click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
+        click.option("--lm", model, "lm", metavar="MODEL", help=f"The model that {does}, or script:FILE."),
+        click.option("--api-base", metavar="URL", help="Address of your own model server."),
+        click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
+    )
+
+
+judge_source_options = model_and_source_options("; judges query it", "--judge-lm", "judges")

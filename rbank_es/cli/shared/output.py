@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -95,8 +95,16 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+SCRIPTED = "scripted: a script stood in for the model"
+"""The note in every report on runs in which no model answered."""
+
 VERDICT_COLOURS = {"success": "green", "failure": "red", "undecided": "yellow"}
 """The colour of each verdict on a terminal."""
+
+
+def format_positions(first: int, last: int) -> str:
+    """Return where events are in a log, in words: `position 7`, `positions 7 to 1,009`."""
+    return f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
 
 
 def format_cost(usd: float | None) -> str | None:
@@ -259,6 +267,11 @@ def echo_command(arguments: str, mark: str = "$ ") -> None:
     write_bytes((styled(f"{mark}{program_name()} {visible(arguments)}", "cyan") + "\n").encode())
 
 
+def echo_scripted() -> None:
+    """Print, after a blank line, that a script stood in for the model."""
+    echo(styled(f"\n{SCRIPTED}", "yellow"))
+
+
 def echo_heading(text: str) -> None:
     """Print a heading, with a blank line before it."""
     echo(f"\n{styled(text, 'bold')}")
@@ -277,17 +290,35 @@ def echo_fields(values: Mapping[str, Cell], *, indent: int = 0) -> None:
             echo(f"{' ' * hang}{rest}")
 
 
+def echo_section(
+    title: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: Sequence[str] = ()
+) -> None:
+    """Print a heading with a table; nothing where there are no rows."""
+    if rows:
+        echo_heading(title)
+        echo_table(headers, rows, flexible=flexible)
+
+
 def echo_table(
-    headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, flexible: Sequence[str] = (), none: str = "none"
+    headers: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    flexible: Sequence[str] = (),
+    optional: Collection[str] = (),
+    none: str = "none",
 ) -> None:
     """Print a table, or the text `none` where there are no rows; columns of numbers are right-aligned.
 
-    `flexible` names the columns that are truncated first on a narrow terminal, in order.
+    `flexible` names the columns that are truncated first on a narrow terminal, in order; `optional` those that are left
+    out where no row has a value in them.
     """
     body = list(rows)
     if not body:
         echo(none)
         return
+    if optional:
+        shown = [at for at, header in enumerate(headers) if header not in optional or any(row[at] for row in body)]
+        headers, body = [headers[at] for at in shown], [[row[at] for at in shown] for row in body]
     # Only columns that hold nothing but numbers, because mixed ones read as text.
     right = [all(isinstance(row[at], int | float | None) for row in body) for at in range(len(headers))]
     cells = [[safe_line(format_cell(value)) for value in row] for row in body]

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.agent_options import SCRIPTED, check_settings
+from rbank_es.cli.shared.agent_options import check_settings
 from rbank_es.cli.shared.arguments import read_ontology
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
-from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
+from rbank_es.cli.shared.output import SCRIPTED, Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
 from rbank_es.events import RunFinished, RunStarted, StepTaken

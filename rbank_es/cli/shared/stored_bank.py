@@ -52,7 +52,7 @@ class StoredBank(NamedTuple):
             with ReadModels.open(self.path, read_only=True) as models:
                 with models.live() as latest:
                     last = latest.position
-                with models.as_of(self._position(last)) as view:
+                with models.as_of(self.resolve(self.point, last)) as view:
                     yield view
         # Whoever made the file chose the types and the text of each value.
         except (ProjectionError, sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError, AttributeError) as error:
@@ -60,9 +60,6 @@ class StoredBank(NamedTuple):
                 f"{self.path} is no sound file of read models of this release: {error}. Write it again with "
                 "`rbank-es replay BANK --into FILE` or `rbank-es whatif … --into FILE`"
             ) from error
-
-    def _position(self, last: int) -> int:
-        return self.resolve(self.point, last)
 
     def resolve(self, point: str | None, last: int) -> int:
         """Return the position that a point names, where the file's is `last`. Raises `BadPoint`."""

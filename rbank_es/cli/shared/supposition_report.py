@@ -8,7 +8,17 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rbank_es import limits
-from rbank_es.cli.shared.output import Cell, count, echo, echo_heading, echo_table, safe_block, styled, warn
+from rbank_es.cli.shared.output import (
+    Cell,
+    count,
+    echo,
+    echo_heading,
+    echo_section,
+    echo_table,
+    safe_block,
+    styled,
+    warn,
+)
 
 if TYPE_CHECKING:
     from rbank_es.bank.supposed_differences import ItemDifference, PromptDifference, WhatIf
@@ -139,10 +149,8 @@ def _print_retrievals(found: WhatIf) -> None:
 
 
 def _print_rows(title: str, headers: Sequence[str], rows: list[list[Cell]], *flexible: str) -> None:
-    if rows:
-        echo_heading(title)
-        echo_table(headers, rows[: limits.WHAT_IF_ROWS], flexible=list(flexible))
-        _print_rest(len(rows))
+    echo_section(title, headers, rows[: limits.WHAT_IF_ROWS], flexible=flexible)
+    _print_rest(len(rows))
 
 
 def _print_rest(total: int) -> None:
@@ -166,7 +174,4 @@ def _print_prompts(prompts: Sequence[PromptDifference]) -> None:
 
 
 def _print_counted(title: str, facts: list[tuple[str, int]]) -> None:
-    rows: list[list[Cell]] = [[name, number] for name, number in facts if number]
-    if rows:
-        echo_heading(title)
-        echo_table(["what", "number"], rows)
+    echo_section(title, ["what", "number"], [[name, number] for name, number in facts if number])
