@@ -24,9 +24,8 @@ from rbank_es.context.assembly import Context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.events import RunStarted
 from rbank_es.executors.agent_calls import AgentTask
-from rbank_es.executors.executor import RunLimits
+from rbank_es.executors.executor import Recorder, RunLimits
 from rbank_es.executors.rlm import Rlm
-from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.tools.memory.query_extractor import QueryPattern

@@ -15,8 +15,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed, RBankError, SandboxUnavailable
-from rbank_es.executors.executor import FIELDS, Ending, Submission
-from rbank_es.executors.run_record import Recorder, RunStopped
+from rbank_es.executors.executor import FIELDS, Ending, Recorder, RunStopped, Submission
 from rbank_es.models.model_call import FATAL
 from rbank_es.sandbox.interpreter import SandboxExhausted
 from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused

@@ -14,8 +14,7 @@ from rbank_es import limits
 from rbank_es.events.codec import encodable
 from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.agent_calls import Unreadable
-from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
-from rbank_es.executors.run_record import Recorder
+from rbank_es.executors.executor import FIELDS, Fault, Interpreters, Recorder, RunLimits, RunStep, Submission
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused

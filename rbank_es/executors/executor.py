@@ -1,8 +1,9 @@
-"""The base of executors, their registry, and the limits, steps, submission and result of a run. Loads no dspy."""
+"""The base of executors, their registry, and a run of one: limits, steps, submission, result, record. Loads no dspy."""
 
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -10,16 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from rbank_es import limits as lim
-from rbank_es.errors import BadInput, MissingExtra
+from rbank_es.errors import BadInput, MissingExtra, RBankError
+from rbank_es.events import RunFinished, StepTaken
 from rbank_es.events.codec import encodable
+from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, SubmissionRefused
 from rbank_es.system.registry import Registry
 from rbank_es.tools.runtime.run_meter import check_bounds
 
 if TYPE_CHECKING:
-    from rbank_es.executors.run_record import Recorder
+    from rbank_es.bank import Bank
     from rbank_es.models.run_models import Lms
+    from rbank_es.tools.runtime.run_meter import Excess
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 Interpreters = Callable[[], Any]
@@ -169,6 +173,147 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     bound: str | None = None
     error_code: str | None = None
     error: str | None = None
+
+
+# ---------------------------------------------------------------- the record
+
+
+class RunStopped(Exception):
+    """The end of a run that can't go on. `code` is stable, for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code, self.message = code, message
+        super().__init__(message)
+
+
+class Recorder:
+    """The recorder of one run's steps and end. It sets the current step of tools and models.
+
+    `steps` are those that were recorded.
+    """
+
+    def __init__(self, bank: Bank, run: str, tools: Toolbox, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Record in `bank` as part of `run`; `clock` returns seconds."""
+        self.bank, self.run, self.tools = bank, run, tools
+        self.steps: list[RunStep] = []
+        self._lms: Lms | None = None
+        self._meter = tools.session.meter
+        self._bound: str | None = None
+        self._clock = clock
+        self._began = clock()
+
+    def begin(self, lms: Lms) -> None:
+        """Begin the run with these models."""
+        self._lms = lms
+        lms.calls.on_record = self._meter.wrote
+        self._meter.begin()
+        self._began = self._clock()
+
+    def next_step(self) -> int:
+        """Begin a step, and return its index, from 1, which is recorded with calls of tools and models.
+
+        Raises `RunStopped` where an event of this run could not be recorded, no more calls may be made, or a bound of
+        the run is spent: look at `spent` before.
+        """
+        self._check()
+        spent = self.spent
+        if spent is not None:
+            self._bound = spent.bound
+            raise RunStopped("bound_spent", spent.message)
+        index = len(self.steps) + 1
+        self._set_step(index)
+        return index
+
+    def after_steps(self) -> None:
+        """End the last step, because a limit is reached: later calls belong to none.
+
+        Raises `RunStopped` where an event of this run could not be recorded, or no more calls may be made.
+        """
+        self._check()
+        spent = self.spent
+        self._bound = spent.bound if spent is not None else "iterations"
+        self._set_step(None)
+
+    def begin_code(self) -> float:
+        """Begin the time of the step's code and tools, because the model has replied; return the seconds it has."""
+        self._meter.begin_code()
+        return self._meter.step_left_s
+
+    @property
+    def spent(self) -> Excess | None:
+        """The bound of the run that is spent, so that no further step may begin; None if there is room for one."""
+        return self._meter.spent
+
+    def step(self, step: RunStep) -> None:
+        """Record a step; it is on disk on return. Raises `RunStopped` if it, or a call in it, can't be recorded."""
+        event = StepTaken(
+            run=self.run,
+            index=step.index,
+            prompt_chars=self._lms.calls.prompt_chars if self._lms is not None else None,
+            stdout_chars=step.measures.stdout_chars,
+            variables_n=step.measures.variables_n,
+            variables_chars=step.measures.variables_chars,
+            variable_types=step.measures.variable_types,
+            error_code=step.fault,
+            reasoning=encodable(step.reasoning) or None,
+            code=encodable(step.code) or None,
+            output=encodable(step.output),
+        )
+        try:
+            # Redacted, because code can print a key of the environment that a tool returned.
+            event = redact_event(event)
+            self.bank.append(event)
+        except (RBankError, OSError) as error:
+            raise RunStopped("not_recorded", f"step {step.index} could not be recorded: {error}") from error
+        self._meter.wrote(event)
+        self.steps.append(step)
+        self._check()
+
+    def finished(self, result: RunResult) -> RunResult:
+        """Record the end, and return the result with its steps. If that can't be recorded, the run failed."""
+        self._set_step(None)
+        result = msgspec.structs.replace(result, iterations=len(self.steps), steps=tuple(self.steps), bound=self._bound)
+        try:
+            self.bank.append(redact_event(self._end(result)))
+        except (RBankError, OSError) as error:
+            kept = msgspec.structs.replace(result, answer="", sparql="", evidence={}, outcome="failed")
+            reason = result.error or f"the end of the run could not be recorded: {error}"
+            return msgspec.structs.replace(kept, error_code="not_recorded", error=reason)
+        return result
+
+    def _end(self, result: RunResult) -> RunFinished:
+        # A failed run has no answer, which differs from an empty one.
+        answered = result.outcome != "failed"
+        return RunFinished(
+            run=self.run,
+            outcome=result.outcome,
+            bound=result.bound,
+            iterations=result.iterations,
+            answer_chars=len(result.answer) if answered else None,
+            duration_s=max(0.0, round(self._clock() - self._began, 6)),
+            error_code=result.error_code,
+            answer=result.answer if answered else None,
+            sparql=result.sparql if answered else None,
+            evidence=msgspec.json.encode(result.evidence).decode() if answered else None,
+            error=encodable(result.error)[: lim.ERROR_CHARS] if result.error is not None else None,
+        )
+
+    def _set_step(self, index: int | None) -> None:
+        self.tools.session.step = index
+        self._meter.begin_step(index)
+        if self._lms is not None:
+            self._lms.calls.step = index
+
+    def _check(self) -> None:
+        if self.tools.session.unrecorded:
+            error = self.tools.session.unrecorded[0]
+            raise RunStopped("not_recorded", f"a call of a tool could not be recorded: {error}") from error
+        broken = self._lms.calls.broken if self._lms is not None else None
+        if broken is not None:
+            raise RunStopped(broken.code, broken.message) from broken
+
+
+# ---------------------------------------------------------------- executors
 
 
 class Ending(NamedTuple):

@@ -32,8 +32,7 @@ from rbank_es.executors.agent_calls import (
     signature_of,
     tool_manual,
 )
-from rbank_es.executors.executor import Ending, Executor, Fault, RunLimits, RunStep, Submission
-from rbank_es.executors.run_record import Recorder
+from rbank_es.executors.executor import Ending, Executor, Fault, Recorder, RunLimits, RunStep, Submission
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from dspy.primitives.repl_types import REPLHistory, REPLVariable
 from rbank_es import limits
 from rbank_es.executors.agent_calls import AgentTask, SubCalls, ask, ask_shortened, force_answer, tool_manual
 from rbank_es.executors.code_step import make_sandboxes, run_code, take_code_step
-from rbank_es.executors.executor import Ending, Executor, Interpreters, RunLimits
-from rbank_es.executors.run_record import Recorder
+from rbank_es.executors.executor import Ending, Executor, Interpreters, Recorder, RunLimits
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms

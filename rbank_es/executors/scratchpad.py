@@ -24,8 +24,7 @@ from rbank_es.executors.agent_calls import (
     tool_manual,
 )
 from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code, take_code_step
-from rbank_es.executors.executor import Ending, Executor, RunLimits, RunStep
-from rbank_es.executors.run_record import Recorder
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep
 from rbank_es.sandbox.step_outcome import LOSSES
 
 if TYPE_CHECKING:

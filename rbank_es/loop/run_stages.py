@@ -25,7 +25,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
 from rbank_es.events.redaction import redact_event
-from rbank_es.executors.executor import RunResult
+from rbank_es.executors.executor import Recorder, RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
@@ -175,9 +175,6 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
     into, rollout = bank or resources.bank, new.index or 0
     question = question_of(task.question, resources.settings.perturbation, rollout)
     try:
-        # Imported here, because a broken dspy must fail the run that has begun, not leave it open.
-        from rbank_es.executors.run_record import Recorder
-
         with ExitStack() as stack:
             memory = resources.memory_graph(new.run)
             if memory is not None:

@@ -392,7 +392,7 @@ def played_run(recording: RecordedRun, live_sandbox: bool) -> Played:
 
     Raises `CannotRerun` unless it was recorded whole, `SandboxUnavailable`.
     """
-    from rbank_es.executors.run_record import recorded_keys
+    from rbank_es.rerun.recorded_steps import recorded_keys
 
     model = played_calls(recording.run, recording.events).model
     ended = recording.ended
@@ -425,7 +425,7 @@ def _live(bounds: RunBounds) -> Interpreters:
 
 
 def _recorded(recording: RecordedRun) -> Interpreters:
-    from rbank_es.executors.run_record import recorded_steps
+    from rbank_es.rerun.recorded_steps import recorded_steps
     from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
 
     try:

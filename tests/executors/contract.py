@@ -21,10 +21,10 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, StepTaken, ToolCalled
 from rbank_es.executors.executor import Interpreters
-from rbank_es.executors.run_record import recorded_keys, recorded_steps
 from rbank_es.models.model_call import RetryableFailure, failed
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.scripted_model import rendered
+from rbank_es.rerun.recorded_steps import recorded_keys, recorded_steps
 from rbank_es.sandbox.interpreter import SandboxExhausted, SessionLost
 from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
 from tests.effort import one_in

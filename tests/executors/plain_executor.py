@@ -11,7 +11,7 @@ from rbank_es.executors.executor import EXECUTORS, FIELDS, Ending, Executor, Fau
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 
 if TYPE_CHECKING:
-    from rbank_es.executors.run_record import Recorder
+    from rbank_es.executors.executor import Recorder
     from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
 

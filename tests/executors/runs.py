@@ -16,8 +16,7 @@ from rbank_es.context.base_instructions import base_instructions
 from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Role
-from rbank_es.executors.executor import Executor, Interpreters, RunLimits, RunResult, executor_class
-from rbank_es.executors.run_record import Recorder
+from rbank_es.executors.executor import Executor, Interpreters, Recorder, RunLimits, RunResult, executor_class
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered

@@ -18,7 +18,7 @@ require_dspy()
 from rbank_es.bank import Bank  # noqa: E402
 from rbank_es.events import MemoryProposed, NoteLogged, ToolCalled  # noqa: E402
 from rbank_es.events.items import Item  # noqa: E402
-from rbank_es.executors.run_record import Recorder  # noqa: E402
+from rbank_es.executors.executor import Recorder  # noqa: E402
 from rbank_es.state import active  # noqa: E402
 from rbank_es.tools.runtime.tool_family import ToolPolicy  # noqa: E402
 from rbank_es.tools.runtime.toolbox import build_tools  # noqa: E402

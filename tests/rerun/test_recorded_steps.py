@@ -10,8 +10,8 @@ from rbank_es.errors import BadInput
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
-from rbank_es.executors.run_record import recorded_keys, recorded_steps  # noqa: E402
 from rbank_es.models.scripted_model import rendered  # noqa: E402
+from rbank_es.rerun.recorded_steps import recorded_keys, recorded_steps  # noqa: E402
 from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter  # noqa: E402
 from rbank_es.sandbox.step_outcome import ERROR, Measures, RecordedCall, RecordedStep  # noqa: E402
 from tests.executors.runs import Setting, code  # noqa: E402
