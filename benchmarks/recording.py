@@ -23,7 +23,7 @@ from rbank_es import Bank
 from rbank_es.context.assembly import Context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.events import RunStarted
-from rbank_es.executors.agent_calls import AgentTask
+from rbank_es.executors.agent_step import AgentTask
 from rbank_es.executors.executor import Recorder, RunLimits
 from rbank_es.executors.rlm import Rlm
 from rbank_es.models.choice import LmChoice

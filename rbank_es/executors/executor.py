@@ -373,7 +373,7 @@ class Executor(ABC):
             with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
                 ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
         except Exception as error:
-            from rbank_es.executors.agent_calls import failure_of
+            from rbank_es.executors.agent_step import failure_of
 
             ending = Ending("failed", None, *failure_of(error))
         submission = ending.submission or Submission(answer="")

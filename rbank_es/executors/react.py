@@ -20,7 +20,7 @@ import dspy
 
 from rbank_es import limits as lim
 from rbank_es.events.codec import encodable
-from rbank_es.executors.agent_calls import (
+from rbank_es.executors.agent_step import (
     AgentTask,
     SubCalls,
     Unreadable,

@@ -22,8 +22,17 @@ import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
 from rbank_es import limits
-from rbank_es.executors.agent_calls import AgentTask, SubCalls, ask, ask_shortened, force_answer, tool_manual
-from rbank_es.executors.code_step import make_sandboxes, run_code, take_code_step
+from rbank_es.executors.agent_step import (
+    AgentTask,
+    SubCalls,
+    ask,
+    ask_shortened,
+    force_answer,
+    make_sandboxes,
+    run_code,
+    take_code_step,
+    tool_manual,
+)
 from rbank_es.executors.executor import Ending, Executor, Interpreters, Recorder, RunLimits
 
 if TYPE_CHECKING:

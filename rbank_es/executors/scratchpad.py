@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from rbank_es.executors.agent_calls import (
+from rbank_es.executors.agent_step import (
     AgentTask,
+    CodeOutcome,
     SubCalls,
     ask,
     ask_shortened,
     extract_signature,
     force_answer,
+    make_sandboxes,
+    open_interpreter,
+    run_code,
     shorten,
     signature_of,
+    take_code_step,
     tool_manual,
 )
-from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code, take_code_step
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep
 from rbank_es.sandbox.step_outcome import LOSSES
 

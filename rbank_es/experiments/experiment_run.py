@@ -271,7 +271,7 @@ class _Places:
             return {"interpreters": self._given}
         if not executor_class(executor).runs_code:
             return {}
-        from rbank_es.executors.code_step import sandbox_settings
+        from rbank_es.executors.agent_step import sandbox_settings
 
         with self._mutex:
             if bounds not in self._pools:

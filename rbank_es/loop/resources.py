@@ -205,7 +205,7 @@ class LoopResources:
 
             self._interpreters = UnsafeLocal(step_wall_s=self.settings.bounds.step_wall_s)
         else:
-            from rbank_es.executors.code_step import sandbox_settings
+            from rbank_es.executors.agent_step import sandbox_settings
 
             settings = sandbox_settings(self.settings.bounds)
             self._sandboxes = Sandboxes(self.settings.rollouts, settings, needed=self.runs_to_come)

@@ -416,7 +416,7 @@ def _places(recording: RecordedRun, live_sandbox: bool) -> Interpreters | None:
 
 def _live(bounds: RunBounds) -> Interpreters:
     """Return one sandbox, started by the first step: no other is kept ready, because no run follows."""
-    from rbank_es.executors.code_step import make_sandboxes
+    from rbank_es.executors.agent_step import make_sandboxes
     from rbank_es.executors.executor import RunLimits
     from rbank_es.sandbox.deno import ready_runtime
 

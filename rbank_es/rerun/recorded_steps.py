@@ -59,7 +59,7 @@ def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
 
 def _ran(step: StepTaken) -> bool:
     """Return whether the code of a step reached the interpreter."""
-    from rbank_es.executors.code_step import code_of
+    from rbank_es.executors.agent_step import code_of
 
     try:
         return bool(code_of(_text(step.code)).strip())

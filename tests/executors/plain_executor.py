@@ -40,7 +40,7 @@ class Plain(Executor):
     frame_chars = 300
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
-        from rbank_es.executors.agent_calls import SubCalls, Unreadable, ask_shortened, force_answer, tool_manual
+        from rbank_es.executors.agent_step import SubCalls, Unreadable, ask_shortened, force_answer, tool_manual
 
         lm = lms.lm("agent", temperature=self.temperature, rollout_id=self.rollout_id)
         functions = {**tools.functions, **SubCalls(lms.lm("sub"), limits.subcalls).functions}

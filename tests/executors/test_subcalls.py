@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.executors.agent_calls import SubCalls
+from rbank_es.executors.agent_step import SubCalls
 from rbank_es.executors.executor import RunLimits
 from tests.sandbox.sandboxes import require_dspy
 
