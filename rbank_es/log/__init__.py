@@ -22,7 +22,7 @@ from rbank_es.log.wrapper import LogWrapper
 from rbank_es.system.registry import Registry
 
 LOG_ENGINES: Registry[LogEngine] = Registry(
-    "log engine", {"file": "rbank_es.log.file.file_engine:ENGINE", "memory": "rbank_es.log.memory.memory_log:ENGINE"}
+    "log engine", {"file": "rbank_es.log.file.file_log:ENGINE", "memory": "rbank_es.log.memory.memory_log:ENGINE"}
 )
 """The engines by the scheme of their URLs.
 

@@ -14,8 +14,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.noted_heads import note_head, parse_heads
 from rbank_es.errors import BankNotFound
 from rbank_es.log import Erasing, EventLog, Head
-from rbank_es.log.file.file_engine import FileEngine
-from rbank_es.log.file.file_log import FileLog
+from rbank_es.log.file.file_log import FileEngine, FileLog
 from rbank_es.log.system_calls import System
 from rbank_es.testing import note
 from tests.faults.disk import Quick

@@ -15,9 +15,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-from rbank_es.errors import BadBankName, BankExists, LogUnavailable
+from rbank_es.errors import BankExists, LogUnavailable
 from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.remains import is_remains
 from rbank_es.log.file.segments import FAILED, LOCK, is_segment
@@ -28,18 +27,6 @@ from rbank_es.system.files import is_scratch, kind_of
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _DRAFT = re.compile(r"[0-9a-f]{32}\.part")
 _LOCKS = re.compile(r"[A-Za-z0-9-]+\.lock")
-
-
-def directory_of(locator: str) -> Path:
-    """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
-    if locator.startswith(("./", "../", "/")):
-        return Path(locator)
-    if not locator.startswith("file:"):
-        raise BadBankName(locator, "the path is not a directory")
-    parts = urlsplit(locator)
-    if parts.netloc not in ("", "localhost") or not parts.path:
-        raise BadBankName(locator, "a file URL looks like file:///absolute/path")
-    return Path(unquote(parts.path))
 
 
 def make_directory(directory: Path) -> None:

@@ -1,30 +1,36 @@
 # ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
-"""The `file:` engine: a directory of JSON Lines segments, one writer at a time, any number of readers."""
+"""The `file:` engine. A log is a directory of JSON Lines segments, with one writer at a time and any number of readers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from threading import Event as Signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from rbank_es.errors import BadInput, BankExists, LogCorruption, LogUnavailable
+from rbank_es.errors import (
+    BadBankName,
+    BadInput,
+    BankExists,
+    BankNotFound,
+    LogCorruption,
+    LogUnavailable,
+    PositionConflict,
+)
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, lines
 from rbank_es.log.file import relatives, run_index
-from rbank_es.log.file.bank_directory import directory_of, drafted, foreign_files, make_directory
-from rbank_es.log.file.erasure_job import MARKER, Job
+from rbank_es.log.file.bank_directory import drafted, make_directory
 from rbank_es.log.file.index import Heads, Texts
-from rbank_es.log.file.reader import LineBatch, Reader, Tail
-from rbank_es.log.file.remains import kept_remains
+from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.run_index import RunIndex, Wanted
-from rbank_es.log.file.segment_check import SegmentCheck
+from rbank_es.log.file.segment_check import remains_of, verified
 from rbank_es.log.file.segments import (
     LOCK,
     Segment,
@@ -42,24 +48,28 @@ from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.protocol import (
     ANY,
     DERIVED_LOCK,
+    EMPTY,
     Ancestor,
     Appended,
     Erasing,
     Erasure,
+    EventLog,
     Expected,
     Head,
     Relative,
-    Residue,
     Storage,
-    TornTail,
     Verification,
 )
 from rbank_es.log.system_calls import System, locked
-from rbank_es.system.files import BankCache, NotRegular, caches_of, opened, remove_temporary, temporary_folder
-
-if TYPE_CHECKING:
-    from rbank_es.log.file.segment_rewrite import SegmentLines
-    from rbank_es.log.sought_words import SoughtWords
+from rbank_es.system.files import (
+    BankCache,
+    NotRegular,
+    caches_of,
+    is_scratch,
+    opened,
+    remove_temporary,
+    temporary_folder,
+)
 
 
 class FileLog:
@@ -329,21 +339,26 @@ class FileLog:
         rebuild: Callable[[], object] | None = None,
     ) -> Erasure:
         from rbank_es.log import erasure
+        from rbank_es.log.file import segment_rewrite
 
         with self._reading():
             links = [(segment, segment.path.lstat().st_nlink) for segment in all_segments(self.directory)]
         if dry_run:
             with self._reading():
-                planned = erasure.plan(self._lines(), what, reason, by)
-                found = msgspec.structs.replace(planned.erasure, remains=self._remains())
+                source = segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
+                planned = erasure.plan(source, what, reason, by)
+                found = msgspec.structs.replace(planned.erasure, remains=remains_of(self._reader))
                 return self._with_relatives(found, links)
         planned = self._writer.erase(what, reason, by)
         if planned.erasure.appended is None and not planned.erasure.remains:
             return planned.erasure
         if rebuild is not None:
             rebuild()
-        found = msgspec.structs.replace(planned.erasure, residue=self._residue(planned.sought))
-        return self._with_relatives(found, links)
+        with self._reading():
+            source = segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
+            caches = {self.derived_directory, *caches_of(self._bank_id)}
+            residue = segment_rewrite.residue_of(source, self.directory, caches, planned.sought)
+        return self._with_relatives(msgspec.structs.replace(planned.erasure, residue=residue), links)
 
     def _with_relatives(self, found: Erasure, links: list[tuple[Segment, int]]) -> Erasure:
         """Return the report with the banks that may hold the texts, too; `links` has the links of segments before."""
@@ -356,31 +371,6 @@ class FileLog:
             relatives=ancestry.holders(self.relatives(), found.places),
             shared_parts=sum(numbers[index] > 1 for index in concerned),
         )
-
-    def _remains(self) -> dict[str, int]:
-        """Return what interrupted appends left, by place: files of cut-off bytes, and bytes still to be cut."""
-        last = all_segments(self.directory)[-1]
-        tail = self._reader.tail(last)
-        torn = self._torn(last, tail) if tail.sealed is None else None
-        return kept_remains(self.directory) | ({torn.where: torn.size_bytes} if torn else {})
-
-    def _lines(self) -> SegmentLines:
-        from rbank_es.log.file.segment_rewrite import SegmentLines
-
-        return SegmentLines(self.directory, self._reader, self._texts)
-
-    def _residue(self, sought: SoughtWords) -> Residue:
-        from rbank_es.log.residue import ResidueSearch
-
-        search = ResidueSearch(sought)
-        with self._reading():
-            source = self._lines()
-            for part in source.parts():
-                search.look_through_lines(part.name, (block for _, block in source.blocks(part)))
-            search.look_through_files(self.directory, but=[part.name for part in source.parts()])
-            for folder in sorted({self.derived_directory, *caches_of(self._bank_id)}):
-                search.look_through_files(folder)
-        return search.residue()
 
     def add_witness(self, witness: Callable[[], int]) -> None:
         self._receipts.add_witness(witness)
@@ -396,52 +386,12 @@ class FileLog:
         """See `EventLog.verify`. If a sync failed earlier, a sound log is synced again and admits writers."""
         with self._reading():
             try:
-                seen = self._verified(noted)
+                seen = verified(self._reader, noted)
             except LogCorruption:
                 # It may have been an erasure under way: once more, while no writer moves.
                 with self._reader.quiet():
-                    seen = self._verified(noted)
+                    seen = verified(self._reader, noted)
         return msgspec.structs.replace(seen, cleared=True) if self._writer.recover() else seen
-
-    def _verified(self, noted: Sequence[Head]) -> Verification:
-        vouched = self._receipts.vouched(certain=True)
-        check = SegmentCheck(self._lineage, noted)
-        segments = all_segments(self.directory)
-        last = segments[-1]
-        for segment in segments:
-            with opened(segment.path):
-                pass  # before any line is judged: what is no file is the cause, not the damage that it looks like
-        for segment, following in pairwise(segments):
-            check.segment(segment, None, following.name)
-        tail = self._reader.tail(last)
-        if tail.seq < vouched:
-            raise self._reader.dropped(tail, vouched)
-        check.segment(last, tail.offset if tail.sealed is None else None)
-        erasing = Job.read(self.directory / MARKER) is not None
-        check.finish(erasing=erasing)
-        return Verification(
-            head=Head(check.seq, check.digest.hex()),
-            parts={"segments": len(segments)},
-            events=check.seq,
-            texts=check.texts,
-            erased=check.erased,
-            noted=tuple(noted),
-            torn=self._torn(last, tail) if tail.sealed is None else None,
-            erasing=erasing,
-            foreign=foreign_files(self.directory),
-            cuts=tuple(check.cuts),
-            kept=kept_remains(self.directory),
-        )
-
-    def _torn(self, last: Segment, tail: Tail) -> TornTail | None:
-        """Return the bytes behind the whole groups, unless they are an append under way."""
-        if last.path.lstat().st_size == tail.offset:
-            return None
-        with self._reader.quiet():
-            size, tail = last.path.lstat().st_size, self._reader.tail(last, (tail.offset, tail.seq))
-        if size <= tail.offset or tail.sealed:
-            return None
-        return TornTail(f"segment {last.name}, byte {tail.offset:,}", size - tail.offset)
 
     def close(self) -> None:
         self._writer.close()
@@ -465,3 +415,67 @@ def _reading(place: str, verb: str = "read") -> Iterator[None]:
         raise LogCorruption(str(error.filename), str(error.strerror), "Remove it, or restore the file.") from error
     except OSError as error:
         raise LogUnavailable(place, verb, error) from error
+
+
+def directory_of(locator: str) -> Path:
+    """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
+    if locator.startswith(("./", "../", "/")):
+        return Path(locator)
+    if not locator.startswith("file:"):
+        raise BadBankName(locator, "the path is not a directory")
+    parts = urlsplit(locator)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise BadBankName(locator, "a file URL looks like file:///absolute/path")
+    return Path(unquote(parts.path))
+
+
+class FileEngine:
+    """The engine that keeps each log in a directory."""
+
+    outlives_process = True
+
+    def name_of(self, locator: str) -> str:
+        return directory_of(locator).name
+
+    def open(self, locator: str, **options: Any) -> FileLog:
+        return FileLog.open(directory_of(locator), **options)
+
+    def create(
+        self,
+        locator: str,
+        events: Sequence[Event] = (),
+        *,
+        fill: Callable[[EventLog], object] | None = None,
+        **options: Any,
+    ) -> FileLog:
+        """See `LogEngine.create`. A directory that holds files other than a log's remains raises `BankExists`."""
+        directory = directory_of(locator)
+        if fill is not None:
+            return self._filled(directory, events, fill, options)
+        with suppress(BankNotFound):
+            log = FileLog.open(directory, **options)
+            try:
+                log.append(events, expected=EMPTY)
+            except PositionConflict:
+                raise BankExists(str(directory)) from None
+            return log
+        if directory.exists() and not directory.is_dir():
+            raise BankExists(str(directory), "it is a file")
+        if directory.is_dir() and any(
+            path.suffix != ".lock" and path.name != LOCK and not is_scratch(path.name) for path in directory.iterdir()
+        ):
+            raise BankExists(str(directory), "the directory holds other files")
+        return FileLog.create(directory, events, **options)
+
+    def _filled(
+        self, directory: Path, events: Sequence[Event], fill: Callable[[EventLog], object], options: dict[str, Any]
+    ) -> FileLog:
+        """Make the log in a draft directory, and give this its place when the log is complete."""
+        calls = options.get("calls") or System()
+        with drafted(directory, calls) as draft, FileLog.create(draft, events, **options) as log:
+            fill(log)
+        log.moved_to(directory)
+        return FileLog.open(directory, **options)
+
+
+ENGINE = FileEngine()

@@ -1,14 +1,27 @@
-"""The check of all lines of a log's files, segment by segment, for `verify`."""
+"""The check of a log's files: of all lines, segment by segment, and of what else is in the directory."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from rbank_es.log import lines
-from rbank_es.log.file.segments import Segment, SegmentCorruption, blocks, read_opened, read_sealed, read_torn
-from rbank_es.log.protocol import Cut, Head
+from rbank_es.log.file.bank_directory import foreign_files
+from rbank_es.log.file.erasure_job import MARKER, Job
+from rbank_es.log.file.reader import Reader, Tail
+from rbank_es.log.file.remains import kept_remains
+from rbank_es.log.file.segments import (
+    Segment,
+    SegmentCorruption,
+    all_segments,
+    blocks,
+    read_opened,
+    read_sealed,
+    read_torn,
+)
+from rbank_es.log.protocol import Cut, Head, TornTail, Verification
 from rbank_es.log.verification import LogCheck
 from rbank_es.system.files import opened
 
@@ -72,3 +85,53 @@ class SegmentCheck(LogCheck):
         seal = read_sealed(line, self._seed)
         if seal is None or (seal.last, seal.head) != (self.seq, self.digest.hex()):
             raise self.damage("the line that closes the segment doesn't fit the lines before it")
+
+
+def verified(reader: Reader, noted: Sequence[Head]) -> Verification:
+    """Check all files of a log. Raises `LogCorruption`, `CheckFailed`, as `EventLog.verify` does."""
+    vouched = reader.receipts.vouched(certain=True)
+    check = SegmentCheck(reader.lineage, noted)
+    segments = all_segments(reader.directory)
+    last = segments[-1]
+    for segment in segments:
+        with opened(segment.path):
+            pass  # before any line is judged: what is no file is the cause, not the damage that it looks like
+    for segment, following in pairwise(segments):
+        check.segment(segment, None, following.name)
+    tail = reader.tail(last)
+    if tail.seq < vouched:
+        raise reader.dropped(tail, vouched)
+    check.segment(last, tail.offset if tail.sealed is None else None)
+    erasing = Job.read(reader.directory / MARKER) is not None
+    check.finish(erasing=erasing)
+    return Verification(
+        head=Head(check.seq, check.digest.hex()),
+        parts={"segments": len(segments)},
+        events=check.seq,
+        texts=check.texts,
+        erased=check.erased,
+        noted=tuple(noted),
+        torn=_torn(reader, last, tail),
+        erasing=erasing,
+        foreign=foreign_files(reader.directory),
+        cuts=tuple(check.cuts),
+        kept=kept_remains(reader.directory),
+    )
+
+
+def remains_of(reader: Reader) -> dict[str, int]:
+    """Return what interrupted appends left, by place: files of cut-off bytes, and bytes still to be cut."""
+    last = all_segments(reader.directory)[-1]
+    torn = _torn(reader, last, reader.tail(last))
+    return kept_remains(reader.directory) | ({torn.where: torn.size_bytes} if torn else {})
+
+
+def _torn(reader: Reader, last: Segment, tail: Tail) -> TornTail | None:
+    """Return the bytes behind the whole groups, unless they are an append under way."""
+    if tail.sealed or last.path.lstat().st_size == tail.offset:
+        return None
+    with reader.quiet():
+        size, tail = last.path.lstat().st_size, reader.tail(last, (tail.offset, tail.seq))
+    if size <= tail.offset or tail.sealed:
+        return None
+    return TornTail(f"segment {last.name}, byte {tail.offset:,}", size - tail.offset)

@@ -1,4 +1,4 @@
-"""Rewritten segments: those of a log, without erased texts.
+"""Rewritten segments: those of a log, without erased texts; and the search for what is left of these.
 
 Erasing may be interrupted at any instant. A durable marker is written first; the next writer finds the marker and
 repeats all steps, and every step may be done twice.
@@ -24,6 +24,9 @@ from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.remains import remove_remains
 from rbank_es.log.file.segments import Segment, all_segments, blocks, read_opened, read_sealed, segment_of
+from rbank_es.log.protocol import Residue
+from rbank_es.log.residue import ResidueSearch
+from rbank_es.log.sought_words import SoughtWords
 from rbank_es.log.system_calls import System
 from rbank_es.system.files import opened, sweep_scratch
 
@@ -128,3 +131,14 @@ def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
             elif path.suffix != ".lock" and path.name != sync_records.NAME:
                 path.unlink(missing_ok=True)
         calls.sync_directory(folder)
+
+
+def residue_of(source: SegmentLines, directory: Path, caches: Iterable[Path], sought: SoughtWords) -> Residue:
+    """Return what is left of words in the lines of a log, in its directory, and in the folders derived from it."""
+    search = ResidueSearch(sought)
+    for part in source.parts():
+        search.look_through_lines(part.name, (block for _, block in source.blocks(part)))
+    search.look_through_files(directory, but=[part.name for part in source.parts()])
+    for folder in sorted(caches):
+        search.look_through_files(folder)
+    return search.residue()
