@@ -9,22 +9,16 @@ frequencies and average lengths in BM25, and so the scores of all others.
 
 from __future__ import annotations
 
-from rbank_es.events import ConsolidationProposed, Event
+from rbank_es.events import ConsolidationProposed
 from rbank_es.projections.active_texts import ACTIVE_TEXT_TABLES, index_active_texts
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.paged_view import PagedView
 from rbank_es.projections.posting_tables import POSTING_TABLES, index_words
-from rbank_es.projections.projection import Change, Projection
+from rbank_es.projections.projection import Projection
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import COUNTED
 from rbank_es.state.memory import MEMORY_HANDLERS
-
-
-def record_facts(memory: StoredMemory, event: Event) -> list[Change]:
-    """Record the facts of an event, and the states of items that follow from them."""
-    return memory.changes(event)
-
 
 # The words of an item may move to another candidate, so what is compared is words, before the batch and now.
 _TOUCHED = "(SELECT DISTINCT item FROM item_states WHERE from_seq > :after AND from_seq <= :upto) t"
@@ -106,7 +100,7 @@ MEMORY_INDEX = Projection(
     title="Items, what became of them and why, and the full-text index over the active ones",
     memory=StoredMemory,
     # A proposal is for the policy that decides: no state follows from it.
-    handlers={cls: record_facts for cls in MEMORY_HANDLERS if cls is not ConsolidationProposed},
+    handlers={cls: StoredMemory.changes for cls in MEMORY_HANDLERS if cls is not ConsolidationProposed},
     resolves=frozenset({"memories_extracted"}),
     tables=MEMORY_TABLES,
     indexes={

@@ -32,11 +32,10 @@ from rbank_es.events import (
     RunJudged,
     RunStarted,
 )
-from rbank_es.events.codec import encode_json, event_types
+from rbank_es.events.codec import encode_json, event_types, has_plain_texts
 from rbank_es.events.event import Erased
 from rbank_es.events.memory_events import Action
 from rbank_es.log import EventLog
-from rbank_es.log.groups import has_plain_texts
 from rbank_es.state import ItemStatus
 from rbank_es.system.progress import OnProgress
 

@@ -27,10 +27,10 @@ from rbank_es.events import (
     MemoriesForgotten,
     type_of,
 )
-from rbank_es.events.codec import event_types
+from rbank_es.events.codec import event_types, resolved
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
-from rbank_es.log.groups import derived_id, resolved, same_content
+from rbank_es.log.groups import derived_id, same_content
 from rbank_es.log.system_calls import ProcessCache
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_as, held_back
 from rbank_es.policies.known_items import KnownItems

@@ -37,10 +37,9 @@ from rbank_es.events import (
     PolicySet,
     WordsEmbedded,
 )
-from rbank_es.events.codec import facts_of, texts_of
+from rbank_es.events.codec import facts_of, has_plain_texts, texts_of
 from rbank_es.events.items import NO_WORDS, ItemText, make_id
 from rbank_es.events.memory_events import BY_HAND
-from rbank_es.log.groups import has_plain_texts
 from rbank_es.log.sought_words import SoughtWords
 
 _STAYING = (BankCreated, PolicySet, BankForked, BankAbsorbed, ContentErased, MemoriesConsolidated, CorrectionCompleted)

@@ -22,7 +22,8 @@ from rbank_es.events.bank_events import (
     PolicyChoice,
     PolicySet,
 )
-from rbank_es.events.event import Candidate, Erased, Event, Ref, Text, type_of
+from rbank_es.events.codec import type_of
+from rbank_es.events.event import Candidate, Erased, Event, Ref, Text
 from rbank_es.events.memory_events import (
     ArtifactMaterialised,
     ConsolidationProposed,

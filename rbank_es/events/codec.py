@@ -1,4 +1,4 @@
-"""The codec of events: encoding, decoding, and the checks before; the registry of types, upcasts of older versions.
+"""The codec of events: encoding, decoding, and the checks before; types, their upcasts, and handles in place of texts.
 
 One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds the reason:
 an older version is upcast, a newer one or an unknown type raises `UnknownEvent`, anything else is not an event.
@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 import msgspec
 
-from rbank_es.errors import BadEvent, BadInput, UnknownEvent
+from rbank_es.errors import BadEvent, BadInput, LogCorruption, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
-from rbank_es.events.event import Event, type_of
+from rbank_es.events.event import Erased, Event, Ref
+from rbank_es.events.items import ItemText
 from rbank_es.system.registry import load_plugins
 
 CLASSES: tuple[type[Event], ...] = (
@@ -59,6 +61,12 @@ CLASSES: tuple[type[Event], ...] = (
     bank_events.ContentErased,
 )
 """The event types of this release."""
+
+
+def type_of(event: Event | type[Event]) -> str:
+    """Return the event's type as the log has it, such as `run_started`."""
+    return str(event.__struct_config__.tag)
+
 
 TYPES: dict[str, type[Event]] = {type_of(cls): cls for cls in CLASSES}
 """Every known event type by its name in the log; `event_types` includes those of plugins that were not loaded yet."""
@@ -364,3 +372,63 @@ def schema_of(type_: str | None = None) -> dict[str, Any]:
         raise UnknownEvent(type_, None, None)
     wanted: Any = types[type_] if type_ else Union[tuple(types.values())]  # noqa: UP007
     return msgspec.json.schema(wanted)
+
+
+# ---------------------------------------------------------------- the texts of an event
+
+_PLAIN = frozenset({str, type(None)})
+
+
+def _getter(names: Sequence[str]) -> attrgetter[tuple[Any, ...]] | None:
+    return attrgetter(*names, names[0]) if names else None  # one name alone would give no tuple
+
+
+_WORDS = ByClass(lambda cls: _getter(texts_of(cls)))
+
+
+def has_plain_texts(event: Event) -> bool:
+    """Return whether each text of an event is in its place, as a string or None: False for rows of candidates, too."""
+    words = _WORDS[type(event)]
+    return words is None or _PLAIN.issuperset(map(type, words(event)))
+
+
+def with_texts(event: Event, new: Callable[[Any], Any]) -> Event:
+    """Return the event with what `new` makes of each of its texts; the same object if nothing changed."""
+    changes = {}
+    for name in texts_of(type(event)):
+        value = getattr(event, name)
+        made = tuple(map(new, value)) if isinstance(value, tuple) else new(value)
+        if made != value:
+            changes[name] = made
+    return msgspec.structs.replace(event, **changes) if changes else event
+
+
+def resolved(event: Event, read: Callable[[Ref], str | None]) -> Event:
+    """Return the event with its handles resolved. `read` returns None for an erased text, which becomes a mark.
+
+    Raises `LogCorruption` for a text that is not what its handle says.
+    """
+    if has_plain_texts(event):  # most events are
+        return event
+
+    def value_of(value: Any) -> Any:
+        if not isinstance(value, Ref):
+            return value
+        text = read(value)
+        if text is None:
+            return Erased("0" * 64)
+        if value.dtype != "item":
+            return text
+        try:
+            return msgspec.json.decode(text, type=ItemText)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise LogCorruption(f"position {event.seq:,}", f"the text {value.key[:12]}… is no item: {error}") from None
+
+    return with_texts(event, value_of)
+
+
+def refs_of(event: Event) -> Iterator[Ref]:
+    """Yield the handles that an event holds."""
+    for name in texts_of(type(event)):
+        value = getattr(event, name)
+        yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Ref))

@@ -95,11 +95,6 @@ class Event(
     crc: Annotated[str, msgspec.Meta(max_length=8, description="CRC-32 of the line before it, hex.")] = ""
 
 
-def type_of(event: Event | type[Event]) -> str:
-    """Return the event's type as the log has it, such as `run_started`."""
-    return str(event.__struct_config__.tag)
-
-
 ERASED = "[erased]"
 """The mark that people see in the place of an erased text."""
 

@@ -1,5 +1,6 @@
 """The log: an append-only sequence of typed events, from which everything else in a bank can be rebuilt."""
 
+from rbank_es.log.lines import Head
 from rbank_es.log.protocol import (
     ANY,
     EMPTY,
@@ -10,7 +11,6 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
-    Head,
     LogEngine,
     Place,
     Relative,

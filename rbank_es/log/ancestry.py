@@ -12,7 +12,8 @@ from rbank_es import limits
 from rbank_es.errors import BadPoint
 from rbank_es.events import BankForked, ContentErased, ErasedUnit
 from rbank_es.events.event import Event
-from rbank_es.log.protocol import Ancestor, EventLog, Head, Place, Relative
+from rbank_es.log.lines import Head
+from rbank_es.log.protocol import Ancestor, EventLog, Place, Relative
 
 INHERITED = "erased in the bank that this one was forked from"
 """The reason in the record of an erasure that happened in the parent behind the position of the fork."""

@@ -11,14 +11,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from operator import attrgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, LogCorruption, PositionConflict
+from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import ContentErased
 from rbank_es.events.codec import (
     ByClass,
@@ -27,10 +26,15 @@ from rbank_es.events.codec import (
     encode_body,
     encode_json,
     facts_of,
+    has_plain_texts,
+    refs_of,
+    resolved,
     texts_of,
+    type_of,
     version_of,
+    with_texts,
 )
-from rbank_es.events.event import Erased, Event, Ref, type_of
+from rbank_es.events.event import Erased, Event, Ref
 from rbank_es.events.items import ItemText
 from rbank_es.log import lines
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Expected
@@ -43,24 +47,10 @@ Entropy = Callable[[int], bytes]
 
 _HEADS = ByClass(lambda cls: f'{{"type":"{type_of(cls)}","seq":')
 _TAILS = ByClass(lambda cls: f'","v":{version_of(cls)}')
-_PLAIN = frozenset({str, type(None)})
 _ZERO = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """U+0000 in JSON: no backslash before it escapes its own."""
 _SALT_BYTES, _UUID_BYTES = 18, 10
 """Random bytes of a salt, and of a UUIDv7 (of which 74 bits are used)."""
-
-
-def _getter(names: Sequence[str]) -> attrgetter[tuple[Any, ...]] | None:
-    return attrgetter(*names, names[0]) if names else None  # one name alone would give no tuple
-
-
-_WORDS = ByClass(lambda cls: _getter(texts_of(cls)))
-
-
-def has_plain_texts(event: Event) -> bool:
-    """Return whether each text of an event is in its place, as a string or None: False for rows of candidates, too."""
-    words = _WORDS[type(event)]
-    return words is None or _PLAIN.issuperset(map(type, words(event)))
 
 
 class Prepared(NamedTuple):
@@ -283,51 +273,8 @@ def _store(item: Prepared, now: Circumstances, texts: dict[bytes, str], parts: l
             parts.append(line)
         return Ref(key, dtype, len(text), text[: limits.REF_PREVIEW_CHARS])
 
-    changed = _replaced(item.event, keep)
+    changed = with_texts(item.event, keep)
     return item.body if changed is item.event else encode_body(changed, item.salt)
-
-
-def _replaced(event: Event, new: Callable[[Any], Any]) -> Event:
-    """Return the event with `new` of each of its texts; the same object if nothing changed."""
-    changes = {}
-    for name in texts_of(type(event)):
-        value = getattr(event, name)
-        made = tuple(map(new, value)) if isinstance(value, tuple) else new(value)
-        if made != value:
-            changes[name] = made
-    return msgspec.structs.replace(event, **changes) if changes else event
-
-
-def resolved(event: Event, read: Callable[[Ref], str | None]) -> Event:
-    """Return the event with its handles resolved. `read` returns None for an erased text, which becomes a mark.
-
-    Raises `LogCorruption` for a text that is not what its handle says.
-    """
-
-    if has_plain_texts(event):  # most events are
-        return event
-
-    def value_of(value: Any) -> Any:
-        if not isinstance(value, Ref):
-            return value
-        text = read(value)
-        if text is None:
-            return Erased("0" * 64)
-        if value.dtype != "item":
-            return text
-        try:
-            return msgspec.json.decode(text, type=ItemText)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise LogCorruption(f"position {event.seq:,}", f"the text {value.key[:12]}… is no item: {error}") from None
-
-    return _replaced(event, value_of)
-
-
-def refs_of(event: Event) -> Iterator[Ref]:
-    """Yield the handles that an event holds."""
-    for name in texts_of(type(event)):
-        value = getattr(event, name)
-        yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Ref))
 
 
 # ---------------------------------------------------------------- retries and expectations

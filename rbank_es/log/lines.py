@@ -15,7 +15,7 @@ from zlib import crc32
 
 import msgspec
 
-from rbank_es.errors import UnknownEvent
+from rbank_es.errors import BadInput, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, encode_json, version_of
 from rbank_es.events.event import Erased, Event
 
@@ -41,6 +41,24 @@ SALT_CHARS = 24
 _RAWS: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw])
 _ERASED: msgspec.json.Decoder[Erased] = msgspec.json.Decoder(Erased)
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A position and the digest of everything up to it. Noted in a safe place, it proves the log unchanged."""
+
+    seq: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.digest}"
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """Parse a head written as `12:ab…`. Raises `BadInput` for anything else."""
+        seq, _, digest = text.strip().partition(":")
+        if not seq.isdecimal() or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+            raise BadInput(f"{text!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it")
+        return cls(int(seq), digest)
 
 
 class TextUnit(NamedTuple):

@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rbank_es.errors import BadInput
 from rbank_es.events.event import Event, Ref
+from rbank_es.log.lines import Head
 
 DERIVED_LOCK = "derived.lock"
 """The file in a log's `derived_directory` on which whoever writes there holds `flock`.
@@ -42,24 +42,6 @@ NOT_REACHED: Final = (
     "other users' caches, freed disk blocks, open files"
 )
 """Where erasure can't search."""
-
-
-class Head(msgspec.Struct, frozen=True):
-    """A position and the digest of everything up to it. Noted in a safe place, it proves the log unchanged."""
-
-    seq: int
-    digest: str
-
-    def __str__(self) -> str:
-        return f"{self.seq}:{self.digest}"
-
-    @classmethod
-    def parse(cls, text: str) -> Head:
-        """Parse a head written as `12:ab…`. Raises `BadInput` for anything else."""
-        seq, _, digest = text.strip().partition(":")
-        if not seq.isdecimal() or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-            raise BadInput(f"{text!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it")
-        return cls(int(seq), digest)
 
 
 class Appended(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from rbank_es.errors import CheckFailed, LogCorruption
 from rbank_es.events import BankForked, ContentErased
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
-from rbank_es.log.protocol import Head
+from rbank_es.log.lines import Head
 
 _REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
 

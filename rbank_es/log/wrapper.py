@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event as Signal
 
 from rbank_es.events.event import Event, Ref
+from rbank_es.log.lines import Head
 from rbank_es.log.protocol import (
     ANY,
     Ancestor,
@@ -17,7 +18,6 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
-    Head,
     Relative,
     Storage,
     Verification,

@@ -12,7 +12,8 @@ from rbank_es.errors import RBankError
 from rbank_es.events import MemoriesExtracted, NoteLogged, RunStarted, ToolCalled
 from rbank_es.events.items import Item
 from rbank_es.log.groups import Clock
-from rbank_es.log.protocol import EventLog, Head
+from rbank_es.log.lines import Head
+from rbank_es.log.protocol import EventLog
 
 SECRET = "the vault opens with marigold-7"
 """A text to erase. Nothing else in the suite holds it."""

@@ -14,7 +14,8 @@ from rbank_es.errors import BadInput, DuplicateEvent
 from rbank_es.events import ContentErased, Erased, MemoriesExtracted, NoteLogged, Ref, ToolCalled
 from rbank_es.events.codec import TYPES
 from rbank_es.events.items import Item
-from rbank_es.log.protocol import Erasing, EventLog, Head
+from rbank_es.log.lines import Head
+from rbank_es.log.protocol import Erasing, EventLog
 from rbank_es.testing.contract_base import SECRET, ContractBase, event_id, extraction, forms_of, note, run
 
 

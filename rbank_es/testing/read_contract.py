@@ -14,10 +14,10 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import CheckFailed, LogBusy, LogCorruption, UnknownEvent
 from rbank_es.events import BankForked, MemoriesExtracted, NoteLogged, Ref, ToolCalled
-from rbank_es.events.codec import TYPES, decode_event
-from rbank_es.events.event import type_of
+from rbank_es.events.codec import TYPES, decode_event, type_of
 from rbank_es.events.items import Item, ItemText
-from rbank_es.log.protocol import Erasing, Head
+from rbank_es.log.lines import Head
+from rbank_es.log.protocol import Erasing
 from rbank_es.testing.contract_base import ODD_TEXTS, SECRET, ContractBase, called, extraction, note, raises, run
 
 

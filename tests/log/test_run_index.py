@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.errors import LogCorruption
 from rbank_es.events import Event
-from rbank_es.events.event import type_of
+from rbank_es.events.codec import type_of
 from rbank_es.log.file import reader, run_index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing.contract_base import called, note, run

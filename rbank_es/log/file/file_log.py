@@ -1,5 +1,5 @@
 # ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
-"""The `file:` engine. A log is a directory of JSON Lines segments, with one writer at a time and any number of readers."""
+"""The `file:` engine: a log is a directory of JSON Lines segments; one writer at a time, any number of readers."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from rbank_es.log.file.segments import (
 from rbank_es.log.file.sync_records import Receipts
 from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
+from rbank_es.log.lines import Head
 from rbank_es.log.protocol import (
     ANY,
     DERIVED_LOCK,
@@ -55,7 +56,6 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
-    Head,
     Relative,
     Storage,
     Verification,

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
+from rbank_es.events.codec import resolved
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.file.reader import Reader, Tail
@@ -34,8 +35,7 @@ from rbank_es.log.file.segments import (
     segment_of,
 )
 from rbank_es.log.file.sync_records import Receipt, boot_digest
-from rbank_es.log.groups import resolved
-from rbank_es.log.protocol import Head
+from rbank_es.log.lines import Head
 from rbank_es.system.files import BankCache, opened
 
 # Ids that are searched for in the active segment's bytes before a dictionary of all of them is made.

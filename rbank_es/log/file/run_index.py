@@ -22,8 +22,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
-from rbank_es.events.codec import decode_events, unknown_types
-from rbank_es.events.event import Event, type_of
+from rbank_es.events.codec import decode_events, type_of, unknown_types
+from rbank_es.events.event import Event
 from rbank_es.log import lines
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader

@@ -21,7 +21,8 @@ from rbank_es.log.file.segments import (
     read_sealed,
     read_torn,
 )
-from rbank_es.log.protocol import Cut, Head, TornTail, Verification
+from rbank_es.log.lines import Head
+from rbank_es.log.protocol import Cut, TornTail, Verification
 from rbank_es.log.verification import LogCheck
 from rbank_es.system.files import opened
 

@@ -22,7 +22,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import ErasureUnfinished, InterruptedAppend, LogError, LogFailed, LogUnavailable
-from rbank_es.events.event import Event, type_of
+from rbank_es.events import Event, type_of
 from rbank_es.log import groups, lines, system_calls
 from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.index import Heads, Ids, Texts

@@ -24,10 +24,11 @@ from typing import Any
 import msgspec
 
 from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, LogBusy, LogCorruption, UnknownEvent
-from rbank_es.events.codec import event_types, unknown_types
-from rbank_es.events.event import Event, Ref, type_of
+from rbank_es.events.codec import event_types, resolved, type_of, unknown_types
+from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, erasure, groups, lines
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
+from rbank_es.log.lines import Head
 from rbank_es.log.memory.memory_store import MemoryStore
 from rbank_es.log.protocol import (
     ANY,
@@ -38,7 +39,6 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
-    Head,
     Relative,
     Storage,
     Verification,
@@ -119,7 +119,7 @@ class MemoryLog:
 
     def _stored_at(self, seq: int) -> tuple[Event, Event]:
         event = self._event(seq)
-        return event, groups.resolved(event, self.store.text)
+        return event, resolved(event, self.store.text)
 
     def _add(self, prepared: list[Prepared]) -> Appended:
         store, position = self.store, len(self.store.events)
@@ -176,7 +176,7 @@ class MemoryLog:
     ) -> Iterator[Event]:
         for seq, _ in self._numbered(after, upto, types, run):
             event = self._event(seq)
-            yield groups.resolved(event, self.store.text) if type_of(event) in resolve else event
+            yield resolved(event, self.store.text) if type_of(event) in resolve else event
 
     def lines(
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None, run: str | None = None

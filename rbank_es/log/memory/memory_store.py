@@ -13,9 +13,9 @@ from pathlib import Path
 
 from rbank_es.errors import LogCorruption
 from rbank_es.events import ContentErased
-from rbank_es.events.codec import decode_event
+from rbank_es.events.codec import decode_event, refs_of
 from rbank_es.events.event import Ref
-from rbank_es.log import erasure, groups, lines
+from rbank_es.log import erasure, lines
 from rbank_es.log.protocol import DERIVED_LOCK, Ancestor
 from rbank_es.log.system_calls import locked
 from rbank_es.system.files import remove_temporary, temporary_folder
@@ -155,7 +155,7 @@ def _keys_in(line: bytes) -> Iterator[str]:
     if lines.type_of_line(line) == b"content_erased" or lines.REF in line:
         event = decode_event(line)
         yield from event.texts if isinstance(event, ContentErased) else ()
-        yield from (ref.key for ref in groups.refs_of(event))
+        yield from (ref.key for ref in refs_of(event))
 
 
 _STORES: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
