@@ -17,8 +17,8 @@ from benchmarks.measure import Contestant, Goal, Row, Samples, duration, interle
 from benchmarks.peers import Library, LibraryApplication, Table
 from benchmarks.sizes import Sizes
 from rbank_es.events import Event
+from rbank_es.log.disk import System
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.system_calls import System
 
 Groups = list[list[Event]]
 

@@ -30,8 +30,8 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, LimitExceeded, LogCorruption, ProjectionError, ProjectionUnavailable
+from rbank_es.log.disk import System
 from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
-from rbank_es.log.system_calls import System
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, json_of, settle, view_texts
 from rbank_es.system.files import kind_of, make_private, open_regular, open_scratch, read_regular, write_replacing

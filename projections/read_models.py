@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rbank_es.errors import BadPoint, LogError, ProjectionError
-from rbank_es.log.system_calls import ProcessCache
+from rbank_es.log.disk import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.system.files import kind_of, replaceable, sweep_scratch

@@ -30,8 +30,8 @@ from rbank_es.events import (
 from rbank_es.events.codec import event_types, resolved
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
+from rbank_es.log.disk import ProcessCache
 from rbank_es.log.groups import derived_id, same_content
-from rbank_es.log.system_calls import ProcessCache
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_as, held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State

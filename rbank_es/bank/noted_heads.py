@@ -20,8 +20,8 @@ import msgspec
 from rbank_es.bank.bank import Bank
 from rbank_es.errors import BadInput, CannotWrite
 from rbank_es.log import Ancestor, Head
+from rbank_es.log.disk import System
 from rbank_es.log.groups import system_clock, utc_text
-from rbank_es.log.system_calls import System
 
 
 class NotedHeads(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.exchange import import_paths
-from rbank_es.log.system_calls import System
+from rbank_es.log.disk import System
 from tests.processes import PROCESSES
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rbank_es.log.system_calls import System
+from rbank_es.log.disk import System
 
 
 class Died(BaseException):

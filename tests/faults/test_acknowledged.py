@@ -15,9 +15,9 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadEvent, LogCorruption
 from rbank_es.events import NoteLogged, Ref
 from rbank_es.log import Erasing
+from rbank_es.log.disk import locked
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.groups import utc_text
-from rbank_es.log.system_calls import locked
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Quick
 from tests.places import derived
@@ -132,7 +132,7 @@ def test_an_acknowledged_retry_is_vouched_for(tmp_path: Path) -> None:
 def test_receipts_outlive_a_reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A receipt of an earlier boot says nothing of where to go on, but what it vouches for was on disk."""
     log = acknowledged(tmp_path / "bank")
-    monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: "another boot")
+    monkeypatch.setattr("rbank_es.log.disk.boot_id", lambda: "another boot")
     DAMAGES["half a line"](active(log.directory))
     with pytest.raises(LogCorruption):
         log.append([note("next")])

@@ -32,7 +32,7 @@ GROUPS: list[list[Event]] = [
 def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 1_400)
     monkeypatch.setattr(limits, "INLINE_TEXT_BYTES", 300)
-    monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: "")  # no hint is believed, as after a reboot
+    monkeypatch.setattr("rbank_es.log.disk.boot_id", lambda: "")  # no hint is believed, as after a reboot
     yield
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import LogBusy, LogFailed
-from rbank_es.log.file import sync_records
+from rbank_es.log import disk
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import note
 from tests.faults.disk import Disk, broken, no_space
@@ -44,7 +44,7 @@ def refuse_new_files(monkeypatch: pytest.MonkeyPatch, *, links: bool) -> None:
     def refused(*_: object, **__: object) -> int:
         raise no_space()
 
-    monkeypatch.setattr(sync_records, "create_new", refused)
+    monkeypatch.setattr(disk, "create_new", refused)
     if links:
         monkeypatch.setattr(os, "link", refused)
 

@@ -12,8 +12,8 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BankExists, LogUnavailable
 from rbank_es.log import Erasing
+from rbank_es.log.disk import System
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.system_calls import System
 from rbank_es.testing import SECRET, note
 from tests.processes import alone
 

@@ -10,8 +10,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.log import Erasing, Head
+from rbank_es.log.disk import System
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.system_calls import System
 from rbank_es.testing import note
 from tests.faults.disk import Quick
 from tests.faults.power import Trace, states, traced

@@ -18,8 +18,8 @@ from rbank_es.events import NoteLogged, Ref
 from rbank_es.events.codec import TYPES
 from rbank_es.log import Erasing
 from rbank_es.log import lines as line_format
+from rbank_es.log.disk import Receipts
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.file.sync_records import Receipts
 from rbank_es.system.files import BankCache
 from rbank_es.testing import event_id, note
 from tests.effort import THOROUGH
@@ -492,12 +492,12 @@ class TestDerived:
     ) -> None:
         """After a reboot, and where the system names no boot, the whole active segment is checked again."""
         place = tmp_path / "bank"
-        monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: before)
+        monkeypatch.setattr("rbank_es.log.disk.boot_id", lambda: before)
         with FileLog.create(place) as log:
             for text in "abc":
                 log.append([note(text * 20)])
         flip(active(place), active(place).read_bytes().index(b"aaaa" * 5))
-        monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: now)
+        monkeypatch.setattr("rbank_es.log.disk.boot_id", lambda: now)
         with pytest.raises(LogCorruption):
             FileLog.open(place).append([note("d")])
 

@@ -14,8 +14,8 @@ from rbank_es.bank import Bank
 from rbank_es.bank.noted_heads import note_head, parse_heads
 from rbank_es.errors import BankNotFound
 from rbank_es.log import Erasing, EventLog, Head
+from rbank_es.log.disk import System
 from rbank_es.log.file.file_log import FileEngine, FileLog
-from rbank_es.log.system_calls import System
 from rbank_es.testing import note
 from tests.faults.disk import Quick
 from tests.faults.power import Moment, Trace, states, traced

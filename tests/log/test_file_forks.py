@@ -13,10 +13,10 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, BankExists, LogCorruption
 from rbank_es.log import Ancestor, Erasing, lines
+from rbank_es.log.disk import System
 from rbank_es.log.file import relatives
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import segment_path
-from rbank_es.log.system_calls import System
 from rbank_es.testing import SECRET, note
 
 

@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rbank_es.errors import BankExists, LogUnavailable
+from rbank_es.log.disk import FAILED, LOCK, System
 from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.remains import is_remains
-from rbank_es.log.file.segments import FAILED, LOCK, is_segment
+from rbank_es.log.file.segments import is_segment
 from rbank_es.log.protocol import ForeignFile
-from rbank_es.log.system_calls import System
 from rbank_es.system.files import is_scratch, kind_of
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)

@@ -25,6 +25,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, lines
+from rbank_es.log.disk import LOCK, Receipts, System, locked
 from rbank_es.log.file import relatives, run_index
 from rbank_es.log.file.bank_directory import drafted, make_directory
 from rbank_es.log.file.index import Heads, Texts
@@ -32,7 +33,6 @@ from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.run_index import RunIndex, Wanted
 from rbank_es.log.file.segment_check import remains_of, verified
 from rbank_es.log.file.segments import (
-    LOCK,
     Segment,
     all_segments,
     ancestors_of,
@@ -42,7 +42,6 @@ from rbank_es.log.file.segments import (
     segment_of,
     segment_path,
 )
-from rbank_es.log.file.sync_records import Receipts
 from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.lines import Head
@@ -60,7 +59,6 @@ from rbank_es.log.protocol import (
     Storage,
     Verification,
 )
-from rbank_es.log.system_calls import System, locked
 from rbank_es.system.files import (
     BankCache,
     NotRegular,

@@ -24,6 +24,7 @@ from zlib import crc32
 from rbank_es.events.codec import resolved
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
+from rbank_es.log.disk import Receipt, boot_digest
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.segments import (
     Segment,
@@ -34,7 +35,6 @@ from rbank_es.log.file.segments import (
     read_opened,
     segment_of,
 )
-from rbank_es.log.file.sync_records import Receipt, boot_digest
 from rbank_es.log.lines import Head
 from rbank_es.system.files import BankCache, opened
 

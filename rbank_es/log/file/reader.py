@@ -29,9 +29,9 @@ from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_events, unknown_types
 from rbank_es.events.event import Event
-from rbank_es.log import lines, system_calls
+from rbank_es.log import disk, lines
+from rbank_es.log.disk import LOCK, Receipts
 from rbank_es.log.file.segments import (
-    LOCK,
     Segment,
     SegmentCorruption,
     all_segments,
@@ -42,7 +42,6 @@ from rbank_es.log.file.segments import (
     read_sealed,
     segment_of,
 )
-from rbank_es.log.file.sync_records import Receipts
 from rbank_es.log.protocol import older_copy_advice
 from rbank_es.system.files import kind_of, opened
 
@@ -383,7 +382,7 @@ class Reader:
         if self.holder == threading.get_ident() or kind_of(path) != "a file":
             yield
             return
-        with system_calls.locked(path, str(self.directory), shared=True):
+        with disk.locked(path, str(self.directory), shared=True):
             yield
 
     def _vouched(self, fd: int, wrong: WrongLine) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rbank_es import limits
-from rbank_es.log.system_calls import System
+from rbank_es.log.disk import System
 from rbank_es.system.files import create_new
 
 _NAME = re.compile(r"torn-([1-9]\d{0,8})", re.ASCII)

@@ -25,10 +25,10 @@ from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import decode_events, type_of, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.log import lines
+from rbank_es.log.disk import ProcessCache
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.segments import Segment, SegmentCorruption, all_segments, blocks, last_line, segment_of
-from rbank_es.log.system_calls import ProcessCache
 from rbank_es.system.files import BankCache, opened
 
 _SEGMENTS_KEPT = 64

@@ -19,6 +19,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event
 from rbank_es.log import groups, lines
+from rbank_es.log.disk import System
 from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import Reader
@@ -35,7 +36,6 @@ from rbank_es.log.file.segments import (
     segment_path,
 )
 from rbank_es.log.groups import Clock, Entropy
-from rbank_es.log.system_calls import System
 from rbank_es.system.files import create_new, opened
 
 _ERASED_TEXT = b"\n" + lines.TEXT_ERASED

@@ -16,9 +16,9 @@ from pathlib import Path
 from rbank_es import limits
 from rbank_es.errors import LogCorruption
 from rbank_es.events.event import Ref
-from rbank_es.log import lines
+from rbank_es.log import disk, lines
+from rbank_es.log.disk import System
 from rbank_es.log.erasure import Targets
-from rbank_es.log.file import sync_records
 from rbank_es.log.file.erasure_job import Job
 from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
@@ -27,7 +27,6 @@ from rbank_es.log.file.segments import Segment, all_segments, blocks, read_opene
 from rbank_es.log.protocol import Residue
 from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.sought_words import SoughtWords
-from rbank_es.log.system_calls import System
 from rbank_es.system.files import opened, sweep_scratch
 
 
@@ -128,7 +127,7 @@ def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path.suffix != ".lock" and path.name != sync_records.NAME:
+            elif path.suffix != ".lock" and path.name != disk.RECEIPTS:
                 path.unlink(missing_ok=True)
         calls.sync_directory(folder)
 

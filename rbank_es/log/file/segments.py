@@ -21,8 +21,6 @@ from rbank_es.log.protocol import Ancestor
 from rbank_es.system.files import kind_of, opened
 
 _NAME = re.compile(r"[0-9]{20}\.jsonl")
-LOCK, FAILED = "lock", "FAILED"
-"""The file in a bank's directory on which a writer holds `flock`, never replaced; and the marker that stops writers."""
 
 FORMAT = 1
 """The format of segments that this release writes and reads."""

@@ -23,13 +23,13 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import ErasureUnfinished, InterruptedAppend, LogError, LogFailed, LogUnavailable
 from rbank_es.events import Event, type_of
-from rbank_es.log import groups, lines, system_calls
+from rbank_es.log import disk, groups, lines
+from rbank_es.log.disk import FailureMarker
 from rbank_es.log.file.erasure_job import MARKER, Job
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.remains import keep_remains, kept_remains, next_name, remove_remains
 from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path, stored_texts
-from rbank_es.log.file.sync_records import FailureMarker
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
 from rbank_es.system.files import BankCache, caches_of, open_regular, opened, read_regular, sweep_scratch
@@ -59,7 +59,7 @@ class Writer:
         *,
         clock: Clock,
         entropy: Entropy,
-        calls: system_calls.System,
+        calls: disk.System,
         unsafe_no_sync: bool,
     ) -> None:
         self._directory, self._bank_id, self._seed = directory, bank_id, reader.seed
@@ -91,14 +91,14 @@ class Writer:
         try:
             if self._lock_fd < 0:
                 self._lock_fd = self._failure.open_lock()
-            system_calls.take(self._lock_fd, self._place)
+            disk.take(self._lock_fd, self._place)
             self._reader.holder = threading.get_ident()
         except OSError as error:
             self._mutex.release()
             raise LogUnavailable(self._place, "write to", error) from error
         except BaseException:
             if self._lock_fd >= 0:
-                system_calls.release(self._lock_fd)  # a signal may have come just after it was taken
+                disk.release(self._lock_fd)  # a signal may have come just after it was taken
             self._mutex.release()
             raise
 
@@ -108,7 +108,7 @@ class Writer:
             if self._failure.is_only_here:
                 self._failure.hold(self._lock_fd)
             else:
-                system_calls.release(self._lock_fd)
+                disk.release(self._lock_fd)
         finally:
             self._mutex.release()
         if isinstance(error, OSError):
@@ -408,7 +408,7 @@ class Writer:
         try:
             with ExitStack() as held:
                 for folder in self._caches():
-                    held.enter_context(system_calls.locked(folder / DERIVED_LOCK, self._place))
+                    held.enter_context(disk.locked(folder / DERIVED_LOCK, self._place))
                 held.enter_context(self)
                 yield
         except OSError as error:

@@ -16,8 +16,8 @@ from rbank_es.events import ContentErased
 from rbank_es.events.codec import decode_event, refs_of
 from rbank_es.events.event import Ref
 from rbank_es.log import erasure, lines
+from rbank_es.log.disk import locked
 from rbank_es.log.protocol import DERIVED_LOCK, Ancestor
-from rbank_es.log.system_calls import locked
 from rbank_es.system.files import remove_temporary, temporary_folder
 
 

@@ -1,4 +1,7 @@
-"""Records of syncs: the receipts of those that succeeded, and the marker `FAILED` of one that failed.
+"""A log and its disk: the system calls, file locks, records of syncs, and what a forked child must not share.
+
+The system calls are in one class, because tests make each of them fail. The records are the receipts of syncs that
+succeeded, and the marker `FAILED` of one that failed.
 
 The last group of a log has no later line whose `dur` vouches for it. So each writer, after a sync, overwrites its own
 slot in the file `receipts` of the derived directory. A receipt is written after the sync that it is about, and never
@@ -17,21 +20,132 @@ import fcntl
 import os
 import struct
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
 from rbank_es import limits
-from rbank_es.errors import LimitExceeded
-from rbank_es.log import lines, system_calls
-from rbank_es.log.file.segments import FAILED, LOCK
-from rbank_es.log.system_calls import System
-from rbank_es.system.files import BankCache, create_new, kind_of, open_regular, opened, read_regular
+from rbank_es.errors import LimitExceeded, LogBusy
+from rbank_es.log import lines
+from rbank_es.system.files import BankCache, create_new, kind_of, open_regular, open_scratch, opened, read_regular
 
-NAME = "receipts"
+LOCK, FAILED = "lock", "FAILED"
+"""The file in a bank's directory on which a writer holds `flock`, never replaced; and the marker that stops writers."""
+
+
+class System:
+    """Writing, syncing and renaming, as POSIX has them."""
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write all of `data` at the file's end, however many calls that takes."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Truncate the file to `size` bytes."""
+        os.ftruncate(fd, size)
+
+    def sync_data(self, fd: int) -> None:
+        """Wait until the file's bytes are on disk."""
+        os.fdatasync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        """Wait until the directory's entries are on disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Put `source` in the place of `target`, atomically and durably."""
+        source.replace(target)
+        self.sync_directory(target.parent)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name; a link in its place is not followed."""
+        os.link(source, target, follow_symlinks=False)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file durably, if it is there."""
+        path.unlink(missing_ok=True)
+        self.sync_directory(path.parent)
+
+    def write_whole(self, path: Path, data: bytes, *, like: Path | None = None) -> None:
+        """Make or replace a small file, atomically and durably; `like` is the file whose permissions a new one has."""
+        with self.replacing(path, like=like) as fd:
+            self.write(fd, data)
+
+    @contextmanager
+    def replacing(self, path: Path, *, like: Path | None = None) -> Iterator[int]:
+        """Give a descriptor to write the new content of `path` to; put it in place durably after the `with`."""
+        fd, scratch = open_scratch(path, like)
+        try:
+            yield fd
+            self.sync_data(fd)
+            self.replace(scratch, path)
+        except Exception:
+            # A full disk, most likely: what was written would only take its place.
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+
+
+# ---------------------------------------------------------------- locks
+
+
+@contextmanager
+def locked(path: Path, bank: str, *, shared: bool = False, wait_s: float | None = None) -> Iterator[None]:
+    """Hold the lock file `path` until the end of a `with`. Raises `LogBusy` after `wait_s` seconds.
+
+    Each use opens the file again, because `flock` belongs to the open file: a descriptor that threads or forked
+    children share would exclude nobody.
+    """
+    fd = open_regular(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
+    try:
+        take(fd, bank, shared=shared, wait_s=wait_s)
+        yield
+    finally:
+        os.close(fd)
+
+
+def take(fd: int, bank: str, *, shared: bool = False, wait_s: float | None = None) -> None:
+    """Take the lock of an open lock file. Raises `LogBusy` after `wait_s` seconds."""
+    wait_s = limits.LOCK_WAIT_S if wait_s is None else wait_s
+    mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    began = 0.0
+    while True:
+        try:
+            fcntl.flock(fd, mode)
+        except BlockingIOError:
+            now = time.monotonic()
+            began = began or now
+            if now - began >= wait_s:
+                raise LogBusy(bank, wait_s) from None
+            # An append holds the lock for some 30 µs, so it is worth looking again soon; an erasure holds it longer.
+            time.sleep(50e-6 if now - began < 0.05 else 0.005)
+        else:
+            return
+
+
+def release(fd: int) -> None:
+    """Release a lock taken with `take`."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+# ---------------------------------------------------------------- receipts of syncs
+
+RECEIPTS = "receipts"
+"""The name of their file."""
+
 _MAGIC = b"rbankrc1"
 _FIELDS = struct.Struct(">8sQQQQ8s27s32s8s")
 _CHECKSUM = struct.Struct(">I")
@@ -57,9 +171,17 @@ class Receipt(NamedTuple):
     boot: bytes
 
 
+def boot_id() -> str:
+    """Return the id of this boot of the machine; empty where the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 def boot_digest() -> bytes:
     """Return 8 bytes that name this boot of the machine; zeros where the system tells none."""
-    boot = system_calls.boot_id()
+    boot = boot_id()
     return blake2b(boot.encode(), digest_size=8).digest() if boot else bytes(8)
 
 
@@ -82,7 +204,7 @@ class Receipts:
         """The file; None where this user's cache can't be used, and nothing is kept."""
         # Remembered, because to examine the cache costs ten times as much as to read the file.
         if self._found is None and (folder := self._cache.found()) is not None:
-            self._found = folder / NAME
+            self._found = folder / RECEIPTS
         return self._found
 
     def add_witness(self, witness: Callable[[], int]) -> None:
@@ -256,3 +378,34 @@ class FailureMarker:
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+# ---------------------------------------------------------------- forks
+
+
+class ProcessCache:
+    """An object that keeps what it read, for all threads of this process. Change it while `lock` is held.
+
+    A forked child begins with a free lock and with nothing kept, because at the fork a thread of the parent may have
+    held the lock and been half done.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        _CACHES.add(self)
+
+    def forget(self) -> None:
+        """Drop all that is kept: it is read again when it is needed."""
+        raise NotImplementedError
+
+
+_CACHES: weakref.WeakSet[ProcessCache] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for cache in list(_CACHES):
+        cache.lock = threading.RLock()
+        cache.forget()
+
+
+os.register_at_fork(after_in_child=_forked)
