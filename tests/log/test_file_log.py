@@ -12,7 +12,6 @@ from rbank_es.log import EventLog
 from rbank_es.log import lines as line_format
 from rbank_es.log.file import index, run_index
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segments import blocks
 from rbank_es.testing import Clock, EventLogContract
 from rbank_es.testing.contract_base import event_id, note
@@ -83,7 +82,7 @@ def test_ids_sought_often_cost_what_was_appended_since(tmp_path: Path, monkeypat
         # What an interrupted append left behind the whole groups is known to nobody.
         with active.open("ab") as file:
             file.write(last.replace(ids[50].encode(), ids[51].encode()))
-        monkeypatch.setattr(Reader, "find_id", lambda *_: pytest.fail("searched"))
+        monkeypatch.setattr(index, "find_id", lambda *_: pytest.fail("searched"))
         monkeypatch.setattr(index, "blocks", lambda fd, at, end: offsets.append(at) or blocks(fd, at, end))
         assert [log.seq_of_id(id) for id in ids[49:52]] == [49, 50, None]
         assert log.append([note("50", 50)]).duplicate and offsets == [size]

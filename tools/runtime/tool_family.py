@@ -78,16 +78,14 @@ class ToolSession:
     """Has a vector recorded for a query that has none; None where nobody gives vectors."""
     unrecorded: list[Exception] = field(default_factory=list)
     """Errors of calls that could not be recorded: whoever drives the run should stop it."""
+    naive: bool = field(init=False)
+    """Whether full payloads are returned: the control condition of experiments."""
+    domain: str | None = field(init=False)
+    """Id of the ontology, as the `domain` of items names it."""
 
-    @property
-    def naive(self) -> bool:
-        """Whether full payloads are returned: the control condition of experiments."""
-        return self.policy.payloads == "naive"
-
-    @property
-    def domain(self) -> str | None:
-        """Id of the ontology, as the `domain` of items names it."""
-        return self.source.id if self.source is not None else None
+    def __post_init__(self) -> None:
+        self.naive = self.policy.payloads == "naive"
+        self.domain = self.source.id if self.source is not None else None
 
 
 class Reply(NamedTuple):

@@ -10,7 +10,6 @@ report the fault and its place.
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from bisect import bisect_left, bisect_right
@@ -437,20 +436,6 @@ class Reader:
         )
         advice = older_copy_advice(self.receipts.path.parent) if self.receipts.path else ""
         return SegmentCorruption(tail.segment.path, number, tail.offset, reason, advice)
-
-    def find_id(self, event_id: str, segment: Segment) -> int | None:
-        """Search a segment's bytes for the event with this id; return its position."""
-        needle = b',"id":"%b","v":' % event_id.encode()
-        with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
-            at = whole.find(needle)
-            while at >= 0:
-                begin = whole.rfind(b"\n", 0, at) + 1
-                line = whole[begin : whole.find(b"\n", at)]
-                # The same characters may be in the facts of another event; the own id of a line comes first.
-                if line.find(b',"id":"') == at - begin and lines.is_intact(line, self.seed):
-                    return lines.seq_of(line)
-                at = whole.find(needle, at + 1)
-            return None
 
 
 def _pieces(fd: int, end: int) -> Iterator[bytes]:
