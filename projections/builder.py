@@ -374,11 +374,11 @@ def clear_way(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path, *, anew: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, exclusive: bool = False) -> Iterator[Path]:
     """Give the place of a new file that replaces `path` durably after the `with`. The old one is never opened.
 
     For the holder of the lock, or for a place outside of any bank. If anything is raised inside, `path` stays. With
-    `anew`, raises `BadInput` where a file is at `path` by then: another process may have written it meanwhile.
+    `exclusive`, raises `BadInput` where a file is at `path` by then: another process may have written it meanwhile.
     """
     descriptor, built = open_scratch(path)
     try:
@@ -387,7 +387,7 @@ def replacing(path: Path, *, anew: bool = False) -> Iterator[Path]:
         os.fsync(descriptor)
         if any(kind_of(path.with_name(path.name + end)) for end in _COMPANIONS):
             discard(path)  # SQLite finds these by name, and would apply those of the old file to the new one
-        if anew:
+        if exclusive:
             _claim(path)
         built.replace(path)
     except BaseException:

@@ -1,13 +1,13 @@
 """Spans: items from a position on, so that a path of edges alone says what followed from what.
 
-A decision that lets a candidate support an item, a person who brings an item back, or a correction that decides again
-has led to what came of the item since, not to the runs that were given it before. In a graph of edges without times,
-such a cause therefore leads to a span of the item, which leads to the item's uses from that position on.
+A decision may let a candidate support an item that exists, a person may bring an item back, a correction may decide
+again. Each of these led to the uses of the item since, not to those before. Edges of a graph have no times, so such a
+cause leads to a span of the item, and the span to the item's uses from that position on.
 
     cause -upheld-> span -continued-> later span of the item          span -used_in, hit_in, …-> as the item's own edges
     span -span_of-> item
 
-Where nothing came of an item before, the cause upheld the item itself.
+Where the item had led to nothing before, the cause upheld the item itself.
 """
 
 from __future__ import annotations

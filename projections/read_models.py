@@ -294,7 +294,7 @@ def rebuild(
         place.parent.mkdir(parents=True, exist_ok=True)
         if not replace:
             builder.refuse_existing(place)
-        writer = _Writer(place, log, chosen, _target(log, upto), on_batch, anew=not replace)
+        writer = _Writer(place, log, chosen, _target(log, upto), on_batch, exclusive=not replace)
         return writer.run({p.name: "asked for" for p in chosen})
 
 
@@ -318,10 +318,10 @@ class _Writer:
         on_batch: OnProgress | None,
         *,
         sealed: bool = False,
-        anew: bool = False,
+        exclusive: bool = False,
     ) -> None:
         self.path, self.log, self.chosen, self.target, self.on_batch = path, log, chosen, target, on_batch
-        self.sealed, self.anew = sealed, anew
+        self.sealed, self.exclusive = sealed, exclusive
         # Read before any event: a later erasure then leaves a higher epoch behind, which means a rebuild.
         self.epoch = log.erasures()
 
@@ -381,7 +381,10 @@ class _Writer:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
         kept = [p for p in all_projections() if p.name not in rebuilt and p.name not in doubts]
         fresh = [p for p in all_projections() if p not in kept]
-        with builder.replacing(self.path, anew=self.anew) as new, closing(builder.connect(new, "rw")) as connection:
+        with (
+            builder.replacing(self.path, exclusive=self.exclusive) as new,
+            closing(builder.connect(new, "rw")) as connection,
+        ):
             builder.tune_for_building(connection)
             # Copied page by page, which is far quicker than reading the log again for them.
             if kept:

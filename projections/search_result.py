@@ -20,7 +20,7 @@ class FoundItem(Struct, frozen=True, kw_only=True):
 
     `rank` counts from 1; it is 0 where the item is withheld because its figure `withheld` is below the floor.
     `coverage` is the share of the query's idf that its words cover, `matched` those words with their shares; None and
-    empty where the policy doesn't tell. `near` is how its domains relate to the question's, where that counts.
+    empty where the policy doesn't report them. `near` is how its domains relate to the question's, where that counts.
     """
 
     id: str

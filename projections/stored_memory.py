@@ -45,9 +45,9 @@ TableRow = tuple[Table, Row]
 
 
 class Facts(dict[Key, Value]):
-    """Facts by key: those at hand, else those that `find` reads. `before` has the values that an event replaced.
+    """Facts by key: those in memory, else those that `find` reads. `before` has the values that an event replaced.
 
-    A dict, because what is at hand is looked up most often, and then no code of this class runs.
+    A dict, because facts in memory are looked up most often, and then no code of this class runs.
     """
 
     def __init__(self, find: Callable[[Key], Value | None] | None, stored: Callable[[], bool] | None = None) -> None:

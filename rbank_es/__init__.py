@@ -1,7 +1,7 @@
 """An event-sourced reasoning bank: a log of events, and everything that is computed from it.
 
-`import rbank_es` loads nothing but this file. The public names below are imported on first use, because a command that
-only appends must not wait for the import of a search engine, a graph library or a chart.
+`import rbank_es` loads nothing but this file. The public names below are imported on first use: a command that only
+appends must not wait for a search engine, a graph library or a chart.
 """
 
 from importlib import import_module

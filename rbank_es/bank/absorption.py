@@ -110,7 +110,7 @@ def absorb(
     that can't be absorbed, before anything is appended; `LogBusy` while another absorption of this log is under way;
     and as `append_decided` does.
     """
-    # By what is derived, because a copy has the same id, and a place may go by several paths.
+    # Compare derived folders: a copy has the same id, and one place may have several paths.
     if other.bank_id == log.bank_id and other.derived_directory == log.derived_directory:
         raise BadInput(f"{log.place} can't absorb itself; name another bank")
     if dry_run:

@@ -1,7 +1,7 @@
 """The plan of an absorption: which events of another log are new here, and under which names they come in.
 
-Reading only: nothing is appended, and the whole other log is read before the plan is made, so damage in it, an unknown
-type or an event that can't be stored is found first.
+Nothing is appended. The whole other log is read before the plan is made: damage in it, an unknown type or an event
+that can't be stored is found first.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _Names(NamedTuple):
 def _names(held: _Held, other: EventLog, upto: int) -> _Names:
     """Return the names here of the other bank's runs and items that are taken by others, or were when they came in.
 
-    An item that has its name here too keeps it; else it goes by that under which a candidate of it came in.
+    An item that has its name here too keeps it; any other has the name under which a candidate of it came in.
     """
     runs, alike = dict[str, str](), dict[str, str]()
     new, same, came, born = (dict[str, str]() for _ in range(4))

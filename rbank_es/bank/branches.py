@@ -22,8 +22,8 @@ class CommonHistory(Struct, frozen=True):
     """The history that two banks of a lineage share: both hold the same events up to `head`, as its digest proves.
 
     `beyond` has the number of events behind it of the one bank and of the other, up to the points that were compared.
-    `claimed` is the position up to which they share by their ancestry: a higher one than that of the head means that
-    one of them was altered there, or that they are copies of one bank that went on separately.
+    `claimed` is the position up to which they share by their ancestry. If it is higher than that of the head, one of
+    them was altered there, or they are copies of one bank that were both appended to.
     """
 
     lineage: str

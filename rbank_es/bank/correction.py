@@ -77,7 +77,7 @@ class Correction(Struct, frozen=True, kw_only=True):
     misled      runs that had been given items that left
     tainted     items that were drawn from such runs and are active or pending
     aside       extractions that were set aside because they were drawn from such runs
-    stays       items that would have left, had nobody vouched for them
+    stays       items that would have left, but for a person who vouched for them
     to_extract  runs from which nothing was drawn under the verdicts that stand now, with the rollouts that teach
                 together with them; a model can do that
     decided     number of decisions that differ, which were recorded again

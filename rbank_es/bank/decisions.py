@@ -76,9 +76,9 @@ class Decider:
         self._known = KnownItems(known or KnownItems.of(state))
 
     def decided(self, events: Iterable[Event]) -> tuple[Event, ...]:
-        """Return new events with a `memories_consolidated` behind every extraction that has candidates, and behind
-        that a `memories_forgotten` where the bank has more items than its forgetting policy allows.
+        """Return new events with a `memories_consolidated` behind every extraction that has candidates.
 
+        Behind that is a `memories_forgotten` where the bank has more items than its forgetting policy allows.
         Extractions must have ids; the ids of what follows are derived from theirs.
         """
         made, waiting = list[Event](), list[Event]()

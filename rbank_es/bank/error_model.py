@@ -1,13 +1,18 @@
 """The probability that a verdict is wrong, from the verdicts of the same bank that a higher authority checked. Pure.
 
-A logistic regression with priors: the log odds of an error are those of the prior of the kind of judge and the value,
-shifted by the judge, by the judge with this value, by the judge in this family of tasks, by how far the confidence and
-the level of the task lie from the judge's usual ones, and by how late it judged. Of several models, one that passes
-more runs than the others is taken to err more with its successes and less with its failures. Each shift is fitted to
-the checked verdicts, and drawn towards its prior mean by a normal prior, so that nothing moves far by few checks. Every
-other judge of the run then shifts the odds by its own error, as if judges erred independently: agreement never raises
-the doubt, disagreement never lowers it. People tend to check what looks wrong, so a judge is rather better than its
-record says.
+A logistic regression with priors. The log odds of an error begin at the prior of the kind of judge and the value. They
+are shifted by:
+
+- the judge; the judge with this value; the judge in this family of tasks;
+- how far the confidence and the level of the task lie from the judge's usual ones;
+- how late it judged;
+- for one of several models, how many more runs it passes than the others: it is then taken to err more with its
+  successes and less with its failures.
+
+Each shift is fitted to the checked verdicts. A normal prior draws it towards its mean, because few checks prove little.
+Every other judge of the run then shifts the odds by its own error, as if judges erred independently: agreement never
+raises the doubt, disagreement never lowers it. People tend to check what looks wrong, so a judge is rather better than
+its record says.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from rbank_es.state.bank_state import RunState
 
 PRIORS: Mapping[tuple[str, VerdictValue], float] = {
     # The earlier work on reasoning banks checked its judging model against gold queries: it was right on 44 % of the
-    # runs, and 5 of its 6 errors were successes, so a success was wrong in 56 %, a failure in a fifth of that. These
+    # runs, and 5 of its 6 errors were successes. So a success was wrong in 56 %, a failure in a fifth of that. These
     # were few runs: they count a third, in log odds, and an error of 20 % with either value the rest (source: Zheng et
     # al., Judging LLM-as-a-Judge, arXiv:2306.05685: strong models agree with people on over 80 %).
     ("lm", "success"): 0.30,
@@ -46,18 +51,18 @@ SURE_PRIOR = 0.05
 SPREADS: Mapping[str, float] = {
     "judge": 1.0, "value": 1.0, "family": 1.0, "confidence": 2.0, "level": 0.35, "time": 0.7
 }  # fmt: skip
-"""Standard deviations of the shifts, in log odds; of confidence for each of its log odds, of level for each level, of
+"""Standard deviations of the shifts, in log odds: of confidence for each of its log odds; of level for each level; of
 time from the middle of a judge's verdicts to the first or the last. At 1, four checked verdicts weigh as much as a
-prior of one half: few, because the prior comes from other banks. Wider for confidence: whether it betrays errors or
-hides them differs most among judges. Chosen on simulated banks: see `benchmarks/review_order.py`."""
+prior of one half: few, because the prior comes from other banks. Wider for confidence, because judges differ most in
+whether a low one goes with errors. Chosen on simulated banks: see `benchmarks/review_order.py`."""
 
 CONFIDENCE_TRUST = 0.25
 """Log odds by which the doubt falls for each of the confidence, before any check. Models state too extreme confidences
 (source: Xiong et al., Can LLMs Express Their Uncertainty?, arXiv:2306.13063). Chosen as `SPREADS`."""
 
 LENIENCY_TRUST = 0.75
-"""Log odds by which the doubt of a success rises, and that of a failure falls, for each by which a model's odds to
-pass a run lie above those of all models here: about 1 if all of them judged runs of the same kind, and they may not
+"""Log odds by which the doubt of a success rises, and that of a failure falls, where a model's odds to pass a run
+lie 1 above those of all models here. It would be about 1 if all of them judged runs of the same kind, and they may not
 have. Chosen as `SPREADS`."""
 
 LENIENCY_RUNS = 4

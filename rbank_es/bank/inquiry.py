@@ -1,4 +1,4 @@
-"""Questions to a bank that its log answers, though nobody recorded the answer."""
+"""Questions about a bank as it might have been: the method `what_if` of `Bank`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BankInquiry(OpenBank):
-    """The part of `Bank` that says what would be otherwise."""
+    """The part of `Bank` that reports what would differ under a supposition."""
 
     def what_if(
         self,
@@ -33,7 +33,7 @@ class BankInquiry(OpenBank):
         force: bool = False,
         progress: OnProgress | None = None,
     ) -> WhatIf:
-        """Return what would differ, had something been otherwise from a point on, and until another (the head).
+        """Return what would differ if a supposition held from a point on, until another (by default the head).
 
         `policies` are tables by kind, as `set_policies` takes them; `verdicts` are by run; `without` are ids of items
         and runs. `pack` returns the text of items in a prompt, for the prompts of runs. With `into`, a file of read

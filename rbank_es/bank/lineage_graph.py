@@ -1,9 +1,9 @@
 """The lineage of a bank as a graph: what followed from a node, and what it follows from, within bounds.
 
-Every walk goes breadth first and visits a node once, so a cycle (an item, the run that was given it, what that run
-taught, which supports the item) ends it like a leaf. What ends an item, or takes its place, leads to the item and no
-further: the runs that were given it came before. What came to support an item, brought it back or decided about it
-again leads on to what came of the item since.
+Every walk goes breadth first and visits a node once, so a cycle ends it like a leaf: an item supported by the lesson of
+a run that was given the item. Whatever ends an item, or takes its place, leads to the item and no further: the runs
+that were given it came before. Whatever supports the item later, brings it back or decides about it again leads on to
+the uses of the item since.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Branch(Struct, frozen=True, kw_only=True):
 class Walk(Struct, frozen=True, kw_only=True):
     """All nodes that were reached from a start, in breadth-first order, each with its depth and the edge to it.
 
-    A node may be deeper than the one below which it is shown by more than one level: where it came of an item before
-    the nearest cause of that item, and after one that is farther away.
+    A node may be more than one level deeper than the node below which it is shown: where an item led to it before the
+    nearest cause of that item, and after one that is farther away.
     """
 
     start: LineageNode

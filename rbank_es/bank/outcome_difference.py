@@ -1,8 +1,8 @@
 """The difference between runs that used an item and runs without it, among runs that are alike otherwise.
 
-Alike are runs over one ontology or endpoint, of tasks of one family and level as recorded, that began in the same
+Alike are runs over one ontology or endpoint, of tasks of one family and level as recorded. They began in the same
 quarter of the bank's runs, because a bank and its agents change with time. A run that was given the item in a way that
-doesn't count as a use is in neither group; nor is one that nobody decided about.
+doesn't count as a use is in neither group; nor is an undecided one.
 
 It is no effect: an item is given to runs whose tasks resemble it, and such tasks may be easier or harder.
 """

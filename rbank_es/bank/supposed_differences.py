@@ -87,7 +87,7 @@ class ModelNeeds(Struct, frozen=True, kw_only=True):
 
 
 class Unknowable(Struct, frozen=True, kw_only=True):
-    """What can't be told because texts were erased, or settings or searches aren't recorded, counted."""
+    """Counts of what stays unknown, because texts were erased, or settings or searches aren't recorded."""
 
     retrievals: int = 0
     prompts: int = 0

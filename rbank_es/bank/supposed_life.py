@@ -1,9 +1,9 @@
 """The life of a bank lived again under a supposition: the events that its writers would have recorded.
 
-Nothing is otherwise until the supposition changes an event. From there on every decision is made again among the items
-that there would be, forgetting follows the policy that would be in force, and corrections are completed where writers
-complete them: before anything is learned, and where the log records the end of one. What agents, models and people did
-stays as it is recorded, because what else they would have done is unknown.
+Nothing differs until the supposition changes an event. From there on, every decision is made again among the items
+that there would be, and forgetting follows the policy that would be in force. Corrections are completed where writers
+complete them: before anything is learned, and where the log records the end of one. The acts of agents, models and
+people stay as recorded, because what else they would have done is unknown.
 
 Positions are those of the supposed log: behind an event that it has in addition, later ones move up by one.
 """
@@ -53,7 +53,7 @@ LIFE_TYPES = frozenset(type_of(cls) for cls in _TYPES)
 """The types of events from which items, decisions and uses follow."""
 
 HARMLESS: frozenset[PolicyKind] = frozenset({"retrieval", "extraction", "selection"})
-"""Kinds of policies from which no state follows: searches and models go by them."""
+"""Kinds of policies that decide about searches and calls of models only, not about state."""
 
 Made = tuple[Event | None, ...]
 """The events in the place of a recorded one; None stands for that one as it is."""

@@ -28,9 +28,9 @@ JUDGMENTS = frozenset({"run_judged", "judgment_overruled"})
 OPPOSITE: Mapping[VerdictValue, VerdictValue] = {"success": "failure", "failure": "success"}
 
 ITEM_WEIGHT, USE_WEIGHT, RUN_WEIGHT = 1.0, 0.02, 0.02
-"""Weights of an item, of one use of it, and of a run that was given any. Our own choice: an item that nobody was given
-yet may still be, each use shows that it fits, and a run that it misled is in doubt itself. Uses weigh
-little, because an item is in doubt by the verdict and not by its uses. Chosen on simulated banks, of which
+"""Weights of an item, of one use of it, and of a run that was given any. Our own choice: an item without uses may
+still be used, each use shows that it fits, and a run that it misled is in doubt itself. Uses weigh little, because an
+item is in doubt by the verdict and not by its uses. Chosen on simulated banks, of which
 `benchmarks/review_order.py` counts the items saved."""
 
 CHARS_PER_MINUTE = 1_430

@@ -236,7 +236,7 @@ class _Comparison:
             self._chosen.setdefault(event.run, {})[event.polarity] = event, found
 
     def _found(self, event: MemoriesRetrieved) -> tuple[str, ...] | None:
-        """Return the ids that a recorded retrieval would find; None where that can't be told."""
+        """Return the ids that a recorded retrieval would find; None where they can't be known."""
         other, recorded = self._is_other("retrieval"), self._policy(self.life.recorded.state)
         by_words = type(recorded) in _BY_WORDS and not recorded.weighs_outcomes
         if not self._differing and not other and by_words:
@@ -294,7 +294,7 @@ class _Comparison:
         started = self._tasks.pop(event.run, None)
         recorded = [id for retrieved, _ in chosen.values() for id in (hit.id for hit in retrieved.hits)]
         if not self._differing.isdisjoint(set(event.items).difference(recorded)):
-            # By a search that is not recorded: what it would have found instead, nobody can tell.
+            # The run was given it by a search that is not recorded, so its hits under the supposition are unknown.
             self._given_otherwise.setdefault(event.run, event.seq)
             self.lost_prompts += 1
             return
@@ -319,7 +319,7 @@ class _Comparison:
         started: RunStarted | None,
         query: Text,
     ) -> list[str] | None:
-        """Return the ids of the items that a context would be given; None where that can't be told."""
+        """Return the ids of the items that a context would be given; None where they can't be known."""
         found: list[str] = []
         if some is not None:
             filters = self._filters(some)
@@ -373,7 +373,7 @@ class _Comparison:
         return SupposedLog(self.log, self.since, self.until, self.life.made, self.supposition)
 
     def result(self) -> WhatIf:
-        """Return what differs in the end, and on the way there."""
+        """Return the differences between the final states, and those of single decisions, retrievals and prompts."""
         # What no correction has looked at in the recorded bank, as `verify` finds it.
         before, after, canon = self.life.recorded.state, self.life.supposed, self.life.overdue()
         items = tuple(item_differences(before, after))

@@ -1,7 +1,8 @@
 """The work list: the canonical bank from what is due, without making every decision again.
 
-A decision depends on whether its candidate counts, on what is rejected, and on the lives, before its rank, of the items
-that it may meet: those of its own id, those that its proposal or its first record names, and those with similar words.
+A decision depends on whether its candidate counts, on rejected words, and on the states, before its rank, of the items
+that it may meet. These are the items of its own id, those that its proposal or its first record names, and those with
+similar words.
 So a decision that changes can only touch later ones that may meet the items that it concerns. Decisions are made again
 in the order of their ranks, each once at most, among those few items only.
 
@@ -75,7 +76,7 @@ class CandidateIndex:
             for target in chain(decided.first.targets, () if proposal is None else proposal.targets):
                 self._naming[target].add(pair)
         self._decided = len(state.pairs)
-        # Anew each time: a correction may have changed which ones these are.
+        # Computed each time: a correction may have changed which ones these are.
         self._opposing.clear()
         for pair, decided in state.pairs.items():
             if decided.targets and decided.action == "add":

@@ -48,8 +48,8 @@ def absorb(bank: str, other: str, by: str | None, dry_run: bool, as_json: bool) 
     stay there: BANK decides about every candidate by its own policies. A verdict or an act of a person there counts
     here, so absorb banks of people whose verdicts you would take.
 
-    What is in BANK already is not brought again. So a fork can come back, the same bank can be absorbed again and
-    again, and an absorption that was interrupted is completed by another one. A run or an imported item whose name
+    Events that are in BANK already are not brought again. So a fork can be absorbed by its parent, and the same bank
+    many times; an absorption that was interrupted is completed by another one. A run or an imported item whose name
     another one has in BANK gets a new name.
     """
     with open_whole(bank) as opened:

@@ -56,8 +56,8 @@ def bisect(bank: str, bad: tuple[str, ...], good: tuple[str, ...], metric: Any, 
     event of each item that it gained or lost. Every check is shown, with recorded runs that had the very prompt which
     the bad run would have had then, and their verdicts. Where none had one from before, only a model could tell more.
 
-    First order: how an agent would have gone on with other items, nobody knows. That memory changed before runs failed
-    does not prove that they failed because of it. Exit code 1: about a run nobody can tell, and the reason is printed.
+    First order: how an agent would have gone on with other items is unknown. That memory changed before runs failed
+    does not prove that they failed because of it. Exit code 1: a run can't be decided about, and the reason is printed.
     """
     opened, point = open_at(bank)
     with opened, Progress("searching the past") as progress:
@@ -76,8 +76,8 @@ def bisect(bank: str, bad: tuple[str, ...], good: tuple[str, ...], metric: Any, 
 def _facts(bank: Bank, view: View, found: Bisection) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(found)
     sources = _sources(view) if found.changes else {}
-    for told, change in zip(facts["changes"], found.changes, strict=True):
-        told |= {"summary": _summary(bank, change.position), "items": _items(view, change, sources)}
+    for shown, change in zip(facts["changes"], found.changes, strict=True):
+        shown |= {"summary": _summary(bank, change.position), "items": _items(view, change, sources)}
     return facts | {"needs_model": found.needs_model}
 
 
@@ -116,9 +116,9 @@ def _print(bank: Bank, view: View, found: Bisection) -> None:
         _print_run(each)
 
 
-def _print_change(change: SharedChange, told: str, items: list[dict[str, Any]], runs: int) -> None:
+def _print_change(change: SharedChange, sentence: str, items: list[dict[str, Any]], runs: int) -> None:
     echo_heading(f"since position {change.position:,}, {format_time(change.at)}: {change.type}")
-    echo(told)
+    echo(sentence)
     share = f"{len(change.runs)} of {count(runs, 'bad run')}"
     before, since = change.before, change.since
     echo_fields(

@@ -16,10 +16,11 @@ from rbank_es.cli.shared.correction_report import report
 def correct(bank: str, decisions: bool, dry_run: bool, as_json: bool) -> None:
     """Make decisions again that verdicts changed: those that came by append, by import, or from judge.
 
-    A verdict acts at once, on what rests on it. What only it was in the way of comes in with this command, or with
-    the next thing that is learned. It needs no model, and doing it twice is doing it once.
+    A verdict acts at once on items that rest on it. Items that only it kept out come in with this command, or with the
+    next extraction. It needs no model, and doing it twice is doing it once.
 
-    Without --decisions, only what the log leaves open is looked at: what it records as corrected is believed.
+    Without --decisions, only decisions that the log leaves open are examined; those that it records as corrected are
+    taken to be right.
     """
     with open_whole(bank) as opened:
         made = opened.correct(decisions=decisions, dry_run=dry_run)

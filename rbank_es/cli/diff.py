@@ -30,8 +30,8 @@ TEXTS = ("title", "desc", "content")
 def diff(before: str, after: str, as_json: bool) -> None:
     """Compare two points in time, of one bank or of two: items, their support, uses and wins; runs; policies.
 
-    For two banks of which one was forked from the other, or both from a third, also print up to which position their
-    logs are the same, as their heads prove, and how many events each has beyond it.
+    If one bank was forked from the other, or both from a third, also print up to which position their logs are the
+    same, as their heads prove, and how many events each has beyond it.
     """
     from rbank_es.bank.branches import common_history
     from rbank_es.state.state_diff import diff_states

@@ -324,7 +324,7 @@ def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[Tri
     total = materials.experiment.lives * len(materials.suite.tasks)
     done, notes = 0, Counter[tuple[str, str]]()
     with ExitStack() as stack:
-        # Also if it stops. An extractor that nobody can read would pass for a memory that is of no use.
+        # Report it also if the experiment stops: unreadable extractions would look like a memory without effect.
         stack.callback(_warn_of, notes)
         progress = stack.enter_context(Progress(f"{materials.experiment.name}: tasks"))
 

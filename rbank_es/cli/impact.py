@@ -62,12 +62,12 @@ NODES = {
 def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: int | None, as_json: bool) -> None:
     """Show everything downstream of an item, a run or an event, as of a point in time.
 
-    From an item lead the runs that were given it, the judgments whose judge was shown it, and the items that it took
-    the place of; from a run its judgments, what was drawn from it and the guide that it wrote; from a guide the runs
-    that were given its summary; from a decision its item. What ends an item leads to the item and no further; what came
-    to support it, or brought it back, to what came of it since. Each thing is counted once, at the number of steps by
-    which it is nearest. The counts are of everything, whatever the tree leaves out. THING is named as for show; an
-    event of a run that led to nothing by itself stands for its run.
+    Downstream of an item are the runs that were given it, the judgments whose judge was shown it, and the items that it
+    took the place of; of a run, its judgments, the items drawn from it and the guide that it wrote; of a guide, the
+    runs that were given its summary; of a decision, its item. An event that ended an item leads to the item and no
+    further; one that came to support it, or brought it back, to its uses since. Each thing is counted once, at its
+    least number of steps. The counts include what the tree leaves out. THING is named as for show; an event of a run
+    that led to nothing itself means its run.
     """
     from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
 

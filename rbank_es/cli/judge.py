@@ -144,14 +144,14 @@ def _said(outcome: RunOutcome, judge: str, lms: Lms | None, **options: Any) -> V
 
 
 def _print_calibration(name: str, found: Calibration, alpha: float) -> None:
-    metrics, told = found.metrics, found.as_dict()
+    metrics, facts = found.metrics, found.as_dict()
     echo(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
     shown = {key: value for key, value in metrics.as_dict().items() if key in ("accuracy", "precision", "recall")}
     shown |= {"F1": metrics.f1, "kappa": metrics.kappa}
     fields = {key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()}
-    fields["accuracy"] += _interval(told["accuracy_interval"])
+    fields["accuracy"] += _interval(facts["accuracy_interval"])
     judged = metrics.cases + len(found.undecided)
-    share = f" ({told['undecided_share']:.2f}{_interval(told['undecided_interval'])})" if judged else ""
+    share = f" ({facts['undecided_share']:.2f}{_interval(facts['undecided_interval'])})" if judged else ""
     echo_fields({"undecided": f"{len(found.undecided)} of {judged}{share}"} | fields)
     _print_threshold(found.threshold(alpha))
     echo_heading("verdicts")
@@ -424,9 +424,9 @@ def _print_judged(done: Sequence[Judged], chosen: Sequence[str]) -> None:
     ]
     if rows:
         echo_table(["run", "verdict", "judge", "note", "reason"], rows, flexible=["reason", "note"])
-    told = Counter(each.verdict.verdict for each in done)
+    verdicts = Counter(each.verdict.verdict for each in done)
     weaker = sum(each.repeated or not each.stands for each in done)
-    counts = [f"{number} {word}" for word, number in told.items()]
+    counts = [f"{number} {word}" for word, number in verdicts.items()]
     echo(", ".join([count(len(chosen), "run"), *counts, *([f"{weaker} of them changed nothing"] if weaker else [])]))
 
 

@@ -49,7 +49,7 @@ def policy(
 
     A policy decides: what is retrieved, what becomes an item at once, who judges, what is extracted, how items are
     consolidated, which are forgotten, which of several rollouts counts, and which runs use an item. With --set, a
-    change is recorded as one event; what is not named stays as it is. Later decisions go by it, everywhere; earlier
+    change is recorded as one event; what is not named stays as it is. Later decisions follow it, everywhere; earlier
     points keep their own.
     """
     if all_there_are:

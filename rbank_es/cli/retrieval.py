@@ -119,14 +119,16 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
         from rbank_es.experiments.retrieval_comparison import calibrate_floor  # once the cases are known to be good
 
         found = calibrate_floor(cases, measure, precision)
-    told = f"rbank-es policy {opened.name} --set retrieval.coverage={found.best.coverage:g}"
+    command = f"rbank-es policy {opened.name} --set retrieval.coverage={found.best.coverage:g}"
     if isinstance(policy, HybridV1) and policy.cosine < 1:
         warn(
             f"items also pass by cosine ({policy.cosine:g} or more), which isn't fitted: try others with "
             "rbank-es retrieval compare"
         )
     if as_json:
-        echo_json({"bank": opened.name, "cases": len(cases), "precision": precision, "calibration": found, "set": told})
+        echo_json(
+            {"bank": opened.name, "cases": len(cases), "precision": precision, "calibration": found, "set": command}
+        )
         return
     rows: list[list[Cell]] = [
         [f"{each.coverage:.2f}", half, *map(_percent, (shares.precision, shares.coverage, shares.disturbed))]
@@ -136,7 +138,7 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
     echo_table(["floor", "half", "precision", "coverage", "disturbed"], rows)
     if not found.reached:
         warn(f"no floor reaches a precision of {precision:.0%} on the half that chooses; the most precise is named")
-    echo(f"\nbest floor: {found.best.coverage:.2f}. To set it:\n  {safe_line(told)}")
+    echo(f"\nbest floor: {found.best.coverage:.2f}. To set it:\n  {safe_line(command)}")
 
 
 # ---------------------------------------------------------------- compare
@@ -288,9 +290,9 @@ def _print_embedded(bank: Bank, missing: MissingVectors, done: int, embedder: Em
     failure = next(iter(embedder.failures), None)
     wanted = len(missing.items) + len(missing.queries)
     if as_json:
-        told = {"code": failure.code, "message": failure.message, "hint": failure.hint} if failure else None
+        error = {"code": failure.code, "message": failure.message, "hint": failure.hint} if failure else None
         echo_json(
-            {"bank": bank.name, "model": missing.model, "embedded": done, "missing": wanted - done, "error": told}
+            {"bank": bank.name, "model": missing.model, "embedded": done, "missing": wanted - done, "error": error}
         )
     elif done or failure is None:
         echo(f"recorded {count(done, 'vector')} of {missing.model}" if wanted else "nothing is missing")

@@ -32,7 +32,7 @@ from rbank_es.projections.view import View
     help="The domain of the question, as of a run on that ontology: the bank's policy may rank its items first.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Show the items too that the bank's policy withholds.")
-@click.option("--explain", is_flag=True, help="Tell of each item which words it shares with the query.")
+@click.option("--explain", is_flag=True, help="Show for each item which words it shares with the query.")
 def search(
     bank: str,
     query: str,
@@ -116,8 +116,8 @@ def _print_explained(found: Sequence[FoundItem]) -> None:
         state = f"withheld: {item.withheld.replace('_', ' ')} below the floor" if item.withheld else f"rank {item.rank}"
         echo(f"{state}  {safe_line(item.id)}  {safe_line(item.title)}")
         near = {"own": "its domain is the query's", "none": "of no domain", "other": "of another domain"}
-        told = f"covers {_percent(item.coverage)} of the query" if item.coverage is not None else None
-        facts = [f"score {score_in_words(item.score)}", told, near.get(item.near or "")]
+        covered = f"covers {_percent(item.coverage)} of the query" if item.coverage is not None else None
+        facts = [f"score {score_in_words(item.score)}", covered, near.get(item.near or "")]
         echo(styled(f"    {'; '.join(each for each in facts if each)}", "dim"))
         shares = sorted((each for each in item.matched if each.share), key=lambda each: -each.share)
         if shares:

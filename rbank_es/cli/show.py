@@ -81,8 +81,9 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
     THING is ambiguous, write item:ID, run:ID or event:ID. In the place of BANK, a file that `replay --into` or
     `whatif --into` wrote: it has items and runs.
 
-    With --tree, the causes (decision, candidate, extraction, the call of the model, the verdict, runs and what these
-    were given) and the effects (uses with their outcomes, what was drawn from those runs) are shown instead.
+    With --tree, causes and effects are shown instead. Causes: decision, candidate, extraction, the call of the model,
+    the verdict, runs and the items given to them. Effects: uses with their outcomes, and the items drawn from those
+    runs.
     """
     if (stored := stored_bank(bank)) is not None:
         if tree:

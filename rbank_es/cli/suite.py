@@ -154,10 +154,10 @@ def _print(found: SuiteCheck) -> None:
         echo()
     failing, unrun = len(found.failing), sum(bool(task.note) for task in found.tasks)
     families = len({task.family for task in found.tasks if task.family is not None})
-    told = f"{safe_line(found.suite)}: {count(len(found.tasks), 'task')} in {count(families, 'family', 'families')}"
+    head = f"{safe_line(found.suite)}: {count(len(found.tasks), 'task')} in {count(families, 'family', 'families')}"
     outcome = styled(f"{failing} with flaws", "red") if failing else styled("no flaw found", "green")
     not_run = f", {unrun} not run (their endpoint is asked with --online)" if unrun else ""
-    echo(f"{told}, {outcome}{not_run}")
+    echo(f"{head}, {outcome}{not_run}")
     for note in found.notes:
         echo(f"note: {safe_line(note)}")
     echo(styled(f"digest {found.digest}", "dim"))

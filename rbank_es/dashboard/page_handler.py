@@ -1,8 +1,8 @@
 """The handler of requests to one served bank: who may ask, and what the response is. Without sockets and threads.
 
-A browser is let in by the address that the command prints: it holds a token of 192 random bits, which is exchanged for
-a cookie at once, so that the token is in no history, no bookmark and no picture of a screen. Every other site that the
-same browser shows is kept out by the request's own headers, and by the cookie, which is sent to this site alone.
+A browser is let in by the address that the command prints. Its token of 192 random bits is exchanged for a cookie at
+once, because an address ends up in histories, bookmarks and pictures of a screen. Other sites that the same browser
+shows are refused by the request's own headers, and by the cookie, which is sent to this site alone.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _position(given: str | None) -> int:
 def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
     """Return the status and the reason of a request that an error ended, with commands that name the bank so.
 
-    Messages that may name files are not told.
+    Messages that may name files are left out.
     """
     match error:
         case NotInBank():

@@ -36,7 +36,7 @@ NOTABLE_EVENTS = 1_000
 TIME_BINS = 200
 # Doubtful verdicts of one answer: a person checks so many at a sitting; the command lists all.
 DOUBTS_SHOWN = 10
-# Marks and points of the overview, and rows of its lists: more can't be told apart, or read.
+# Marks and points of the overview, and rows of its lists: more can't be distinguished, or read.
 OVERVIEW_RUNS = 240
 # Groups of the runs before those, and the runs of one at least: a group of fewer takes as much room as their marks.
 OVERVIEW_GROUPS = 60

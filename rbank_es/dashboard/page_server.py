@@ -81,7 +81,7 @@ class PageServer:
         try:
             with client, suppress(OSError):  # a client that is gone, or reads too slowly
                 self._converse(client, holding)
-        except Exception as error:  # a fault of ours must be told to whoever runs the server, and end nothing else
+        except Exception as error:  # report a fault of ours to whoever runs the server, and end nothing else
             print(f"rbank-es serve: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         finally:
             for each in holding:
@@ -109,16 +109,16 @@ class PageServer:
 
     def _follow(self, client: socket.socket, response: PageResponse) -> None:
         _send(client, response.head() + b": following\n\n")
-        seen, told = response.live_after or 0, monotonic()
+        seen, sent_at = response.live_after or 0, monotonic()
         while not self._stop.is_set() and _is_there(client):
             position = self._watch.beyond(seen, _STOP_S)
             if position is not None:
                 seen = position
                 _send(client, b"data: %d\n\n" % position)
-                told = monotonic()
-            elif monotonic() - told > page_limits.HEARTBEAT_S:
+                sent_at = monotonic()
+            elif monotonic() - sent_at > page_limits.HEARTBEAT_S:
                 _send(client, b": still here\n\n")
-                told = monotonic()
+                sent_at = monotonic()
 
 
 def _received(client: socket.socket) -> bytes:
@@ -191,7 +191,7 @@ class PositionWatch:
 
     def _look(self) -> None:
         while not self._stop.is_set():
-            # A bank that is gone or damaged keeps its last position: whoever asks it is told why.
+            # A bank that is gone or damaged keeps its last position: a request for its pages reports why.
             with suppress(RBankError, OSError):
                 position = self._bank.position
                 with self._changed:

@@ -104,8 +104,8 @@ def import_paths(bank: Bank, paths: Iterable[str | Path], progress: OnProgress |
     """Import files, and all .json and .jsonl files of directories, in the order of the times at which they begin.
 
     Files without times come first, as named and then by path: what they hold is older than any run that used it.
-    Times without a zone are read as UTC, but where one of them then lies in the future, all of its file are left unset
-    and kept as they are written in `extra`: they are of a zone that nobody knows.
+    Times without a zone are read as UTC. If one of them then lies in the future, their zone is another, unknown one:
+    all such times of its file are left unset, and kept as written in `extra`.
     All files are read and checked before the first is appended, so a broken one stops the import before it begins.
     A file is one atomic append, or as few as the limits of an append allow; if the process ends between two of them,
     importing the file again adds the rest. What is in the bank already, by the ids of its events, is not added again

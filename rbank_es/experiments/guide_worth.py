@@ -1,8 +1,7 @@
 """The worth of a guide: what writing it cost, how much of what it names exists, and after how many tasks it has paid.
 
 The cost is in the log of the bank into which the guide was written, before the trials were forked from it. A guide has
-paid for itself after as many tasks as its cost is larger than what it saves in each, which is a mean over trials and
-may be nothing at all.
+paid for itself after so many tasks: its cost, divided by the mean saving of a task over trials. It may save nothing.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class Mistake(NamedTuple):
 def plausible_mistakes(query: ParsedQuery) -> Iterator[Mistake]:
     """Yield the query with one mistake at a time, those first that are the easiest to overlook.
 
-    The mistakes: subclasses left out, one side of a relation alone, one step of a path alone, a language left out, no
-    DISTINCT, a condition left out, an optional part required, sorted the other way, a property turned around.
+    Left out: subclasses, one side of a relation, the repetition of a step, a language, DISTINCT, a condition. Changed:
+    an optional part is required, the order is reversed, a property is turned around.
     """
     edits = [
         ("subclasses left out", _subclass_paths),

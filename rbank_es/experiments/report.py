@@ -52,9 +52,9 @@ def conditions_json(results: Results) -> bytes:
 
 def _cells(row: RunRow) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(row, builtin_types=())
-    told = [f"{each.item} {each.kind} {each.run}".rstrip() for each in row.contamination]
+    found = [f"{each.item} {each.kind} {each.run}".rstrip() for each in row.contamination]
     return {name: [*value] if isinstance(value, tuple) else value for name, value in facts.items()} | {
-        "contamination": told
+        "contamination": found
     }
 
 

@@ -124,7 +124,7 @@ def _band(frame: Frame, points: Sequence[CurvePoint]) -> Iterator[Html]:
 
 
 def _thinned(points: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
-    """Return evenly spaced points, as many as can be told apart, with the last one."""
+    """Return evenly spaced points, as many as can be distinguished, with the last one."""
     step = -(-len(points) // limits.REPORT_POINTS)
     return [*points[:-1:step], points[-1]] if step > 1 else points
 

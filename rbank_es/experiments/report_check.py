@@ -1,8 +1,9 @@
 """Checks of reports: everything is computed again from logs, suite and definition, and compared with what is there.
 
 Logs come first: each is verified byte by byte, and its head compared with the one that the report names. A log whose
-checksums were all made again is found by that. Whoever makes the report again as well is found by scores that answers
-don't get again, as far as the source is at hand, and else by the digest of the report alone, if somebody noted it.
+checksums were all computed again is found by that. If the report was made again as well, recorded scores differ from
+those that the answers get now, provided that the source is there. Else only a digest of the report noted before shows
+it.
 """
 
 from __future__ import annotations
@@ -344,7 +345,7 @@ def score_differences(folder: Path, data: ExperimentData, source: Source) -> Ite
 
 
 def _scored(bank: Bank, run: str, task: Task, source: Source) -> str | None:
-    """Return the verdict of the right answer on a run; None where it can't be told, such as after a time limit."""
+    """Return the verdict of the right answer on a run; None where it can't be known, such as after a time limit."""
     gold = gold_of(task.gold_sparql, task.answer, task.ordered)
     if gold is None:
         return None

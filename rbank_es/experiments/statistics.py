@@ -211,8 +211,8 @@ def _extreme(seen: Sequence[float], values: Sequence[float], arrangements: Arran
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return each p value corrected for all of them, in their order (Holm, 1979).
 
-    If those up to alpha are called significant, at most a share alpha of experiments has one wrongly called so, however
-    the tests depend on each other.
+    Call those up to alpha significant: at most a share alpha of experiments then has one that is not, however the tests
+    depend on each other.
     """
     corrected, largest = [0.0] * len(p_values), 0.0
     for rank, at in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):

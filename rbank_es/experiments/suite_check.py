@@ -210,7 +210,7 @@ class _Trial:
         yield from self._of_mistakes(gold)
 
     def flaws_of_gold(self) -> Iterator[Flaw]:
-        """Run the gold query, and yield why nobody can tell by its rows which answer is right."""
+        """Run the gold query, and yield the flaws for which its rows don't decide which answer is right."""
         try:
             self._checked, self.gold = self._run(self._task.gold_sparql or "")
         except _NoAnswer as reason:

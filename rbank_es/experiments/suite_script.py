@@ -1,8 +1,8 @@
 """The script of a suite: turns with which a scripted model answers every task rightly, made from the gold queries.
 
-SCRIPTED: it says nothing about a model. It lets any experiment be lived from its first call to its report where there
-is no model: each executor finds its own fields in a turn, every verdict is right, and each run teaches the properties
-that its gold query names, as one item for the tasks of a family that name the same.
+SCRIPTED: it says nothing about a model. It lets any experiment run from its first call to its report without a model.
+Each executor finds its own fields in a turn, and every verdict is right. Each run teaches the properties that its gold
+query names, as one item for the tasks of a family that name the same.
 """
 
 from __future__ import annotations

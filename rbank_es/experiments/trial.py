@@ -1,8 +1,8 @@
 """One trial: the life of one bank, from its fork to its last task. It may be cut off anywhere, and goes on from there.
 
-A task counts whole or not at all. Where a life was cut off inside a task, or a model failed outside of the agent's
-power, the bank goes on from a fork of itself as it was before that task: so a trial ends with the same log as if
-nothing had happened. What was cut off is kept, because its calls were paid for: the older banks stand under `cut`.
+A task counts whole or not at all. If a trial is interrupted inside a task, or a model fails outside of the agent's
+power, the bank is replaced by a fork of itself as it was before that task. So a trial ends with the same log as if
+nothing had happened. The banks that were cut off are kept under `cut`, because their calls were paid for.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def is_finished(bank: Bank) -> bool:
 def _require_settled(bank: Bank, history: History, result: TaskResult) -> None:
     """Raise `LoopStopped` if a task doesn't count, because something outside the agent failed that may be over later.
 
-    A judge or an extractor whose replies nobody can read is no such thing: the task counts, without a verdict.
+    Unreadable replies of a judge or an extractor are no such failure: the task counts, without a verdict.
     """
     for run in result.runs:
         end = history.runs[run].finished

@@ -1,7 +1,7 @@
 """The log of a trial, read once, from its first event to its last: what rows and records are computed from.
 
-Read models would give the same numbers, but building them costs three times as much as this reading, and the folder of
-an experiment may have come from elsewhere without them.
+Read models would give the same numbers, but building them costs three times as much as this reading. The folder of an
+experiment may also have come from elsewhere without them.
 """
 
 from __future__ import annotations

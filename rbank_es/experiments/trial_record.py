@@ -163,8 +163,8 @@ def _words(trial: Trial) -> str:
 def results_digest(rows: Iterable[RunRow]) -> str:
     """Return the SHA-256, in hex, of the rows of a trial, without what depends on a clock, a source or a rating.
 
-    `experiment_finished` records it. So a trial that was cut off has the digest of one that was not, and a verdict that
-    came after the end of a trial gives another one. What is None is left out: a fact that a later release adds to rows
+    `experiment_finished` records it. So an interrupted trial has the digest of one that was not; a verdict that came
+    after the end of a trial changes it. What is None is left out: a fact that a later release adds to rows
     changes no digest of runs that lack it.
     """
     facts = [_kept(row) for row in rows]

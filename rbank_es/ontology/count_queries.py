@@ -1,6 +1,6 @@
 """The SPARQL query that each number of a schema equals, over all graphs of the data as one.
 
-A number is shown under the name by which it stands here. The engine answers such a query on the loaded data, so anybody
+A number is shown under the name that it has here. The engine answers such a query on the loaded data, so anybody
 can check a card: `rbank-es ontology PATH --queries` prints them.
 """
 

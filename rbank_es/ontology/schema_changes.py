@@ -74,7 +74,7 @@ def schema_changes(old: Schema, new: Schema, among: Collection[str] | None = Non
 def gone_from(new: Schema, iris: Iterable[str]) -> dict[str, tuple[TermChange, ...]]:
     """Return as gone those IRIs that lie in a namespace of the schema's own terms and are none of them.
 
-    For where the old schema is not at hand: a term that never existed looks the same.
+    For use without the old schema: a term that never existed looks the same.
     """
     vocabulary = Vocabulary.from_schema(new)
     terms: tuple[Term, ...] = (*new.classes, *new.properties)

@@ -1,4 +1,4 @@
-"""`experiment report`, `check`, `compare`: what came of an experiment, whether it is true, how two runs differ."""
+"""`experiment report`, `check`, `compare`: the results of an experiment, their check, the differences of two runs."""
 
 from __future__ import annotations
 

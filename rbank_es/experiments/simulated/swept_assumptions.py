@@ -1,8 +1,8 @@
 """The study of assumptions: how far the other studies depend on numbers that nobody measured.
 
-Each assumption about the learner is lowered and raised, one at a time, under three judges. Then a lesson that was drawn
-from the very task is given more effect, as if it held the answer, and skill is measured on the tasks that were learned
-from: with leave-one-out, and without.
+Each assumption about the learner is lowered and raised, one at a time, under three judges. Then a lesson is
+given more effect on the very task from which it was drawn, as if it held the answer. Skill is measured on the tasks
+that were learned from: with leave-one-out, and without.
 """
 
 from __future__ import annotations
