@@ -78,8 +78,6 @@ class Remembered(Struct, frozen=True, kw_only=True):
 class BankActs(OpenBank):
     """The part of `Bank` by which people correct what it learned."""
 
-    _corrector: Corrector | None = None
-
     @property
     def corrector(self) -> Corrector:
         """Corrections of this bank."""
@@ -442,12 +440,7 @@ class BankActs(OpenBank):
         upto = other.resolve(point)
         return absorb(self.log, self.latest, other.log, upto, by=by, dry_run=dry_run, progress=progress)
 
-    # ---------------------------------------------------------------- ids and closing
-
-    def close(self) -> None:
-        """Release files. A closed bank opens again when it is used."""
-        self._corrector = None
-        super().close()
+    # ---------------------------------------------------------------- ids
 
     def _known(self, kind: Literal["run", "item"], given: str) -> str:
         with self.latest.at(self.log.position()) as basis:

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from rbank_es.bank.inquiry import BankInquiry
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events.items import Item, truncate
 from rbank_es.log import Erasing, Erasure, Head, Verification
-from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.bank.strict_check import SlipCheck
-    from rbank_es.projections.read_models import Applied
     from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
     from rbank_es.state import State
@@ -121,31 +119,7 @@ class Bank(BankActs, BankBranches, BankInquiry):
 
         return diff_states(self.state(before), self.state(after))
 
-    # ---------------------------------------------------------------- read models
-
-    def project(
-        self, *, only: Collection[str] | None = None, rebuild: bool = False, progress: OnProgress | None = None
-    ) -> Applied:
-        """Bring the read models up to the head, or `rebuild` them from the whole log. Raises `ProjectionError`."""
-        models = self.read_models()
-        if rebuild:
-            return models.rebuild(self.log, only=only, on_batch=progress)
-        return models.catch_up(self.log, only=only, on_batch=progress)
-
-    def write_read_models(
-        self, into: str | Path, *, force: bool = False, progress: OnProgress | None = None
-    ) -> Applied:
-        """Write all read models, as of the head, to an SQLite file for other programs; return what was applied.
-
-        A file of read models that is there is replaced; any other one only with `force`. The file is whole, or as it
-        was. Raises `BadInput`, `CannotWrite`, `ProjectionError`.
-        """
-        from rbank_es.projections.read_models import holds_read_models
-
-        place = replaceable(into)
-        if place.exists() and not force and not holds_read_models(place):
-            raise BadInput(f"{place} is a file of another kind; choose another name, or give --force to replace it")
-        return self.read_models().write_to(place, self.log, on_batch=progress)
+    # ---------------------------------------------------------------- search and items
 
     def _view(self, point: str | int | None) -> View:
         return self.live() if point is None else self.as_of(point)

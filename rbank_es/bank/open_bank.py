@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rbank_es import limits
 from rbank_es.bank.locator import locate, path_advice, resolve_point
-from rbank_es.errors import BankExists, BankNotFound, LogError
+from rbank_es.errors import BadInput, BankExists, BankNotFound, LogError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.codec import with_json_texts
 from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, EventLog, Expected, Head
+from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
+    from rbank_es.bank.corrector import Corrector
     from rbank_es.bank.decisions import Latest
     from rbank_es.events.bank_events import PolicyKind
-    from rbank_es.projections.read_models import ReadModels
+    from rbank_es.projections.read_models import Applied, ReadModels
     from rbank_es.projections.view import View
     from rbank_es.state import State
 
@@ -40,6 +42,7 @@ class OpenBank:
         self.name = name
         self._models: ReadModels | None = None
         self._latest: Latest | None = None
+        self._corrector: Corrector | None = None
         log.add_witness(self._projected)
 
     @classmethod
@@ -211,6 +214,30 @@ class OpenBank:
         except (LogError, OSError):
             return 0
 
+    def project(
+        self, *, only: Collection[str] | None = None, rebuild: bool = False, progress: OnProgress | None = None
+    ) -> Applied:
+        """Bring the read models up to the head, or `rebuild` them from the whole log. Raises `ProjectionError`."""
+        models = self.read_models()
+        if rebuild:
+            return models.rebuild(self.log, only=only, on_batch=progress)
+        return models.catch_up(self.log, only=only, on_batch=progress)
+
+    def write_read_models(
+        self, into: str | Path, *, force: bool = False, progress: OnProgress | None = None
+    ) -> Applied:
+        """Write all read models, as of the head, to an SQLite file for other programs; return what was applied.
+
+        A file of read models that is there is replaced; any other one only with `force`. The file is whole, or as it
+        was. Raises `BadInput`, `CannotWrite`, `ProjectionError`.
+        """
+        from rbank_es.projections.read_models import holds_read_models
+
+        place = replaceable(into)
+        if place.exists() and not force and not holds_read_models(place):
+            raise BadInput(f"{place} is a file of another kind; choose another name, or give --force to replace it")
+        return self.read_models().write_to(place, self.log, on_batch=progress)
+
     def as_of(self, point: str | int | None = None) -> View:
         """Return a read-only view at a point: items, runs, counters, search. Close it, or use it in a `with`.
 
@@ -232,7 +259,7 @@ class OpenBank:
         if self._models is not None:
             self._models.close()
             self._models = None
-        self._latest = None
+        self._latest = self._corrector = None
         self.log.close()
 
     def __enter__(self) -> Self:
