@@ -131,7 +131,7 @@ def _models(bank: Bank | None, run: str, choice: LmChoice | None, task: str) -> 
 
 def _said(outcome: RunOutcome, judge: str, lms: Lms | None, **options: Any) -> Verdict:
     """Return a judge's verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run would have one either."""
-    from rbank_es.judging.judges import decide
+    from rbank_es.judging.judgment import decide
     from rbank_es.models.model_call import FATAL, STOPPING
 
     try:

@@ -29,7 +29,8 @@ from rbank_es.experiments.ratings import ratings_place
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.trial_place import BANKS, DEFINITION, RATINGS, TrialPlace, base_place, directory, read_part
-from rbank_es.judging.gold import gold_of, judge_by_gold
+from rbank_es.judging.gold import gold_of
+from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.log import Head
 from rbank_es.loop.resources import origin

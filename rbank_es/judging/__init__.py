@@ -11,8 +11,10 @@ from rbank_es.system.registry import exports
 if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
     from rbank_es.judging.checks import judge_by_checks
-    from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
-    from rbank_es.judging.judges import JUDGES, Judge, JudgeInputs, decide, judge
+    from rbank_es.judging.gold import Gold, gold_of
+    from rbank_es.judging.gold_judge import judge_by_gold
+    from rbank_es.judging.judges import JUDGES, Judge, JudgeInputs
+    from rbank_es.judging.judgment import decide, judge
     from rbank_es.judging.lm_judge import TrajectoryJudge, judge_by_lm
     from rbank_es.judging.run_outcome import RunOutcome, outcome_of
     from rbank_es.judging.verdict import Finding, Verdict
@@ -42,8 +44,10 @@ __all__ = [
 _MODULES = {
     "calibration": ("Calibration", "Case", "calibrate", "load_cases"),
     "checks": ("judge_by_checks",),
-    "gold": ("Gold", "gold_of", "judge_by_gold"),
-    "judges": ("JUDGES", "Judge", "JudgeInputs", "decide", "judge"),
+    "gold": ("Gold", "gold_of"),
+    "gold_judge": ("judge_by_gold",),
+    "judges": ("JUDGES", "Judge", "JudgeInputs"),
+    "judgment": ("decide", "judge"),
     "lm_judge": ("TrajectoryJudge", "judge_by_lm"),
     "run_outcome": ("RunOutcome", "outcome_of"),
     "verdict": ("Finding", "Verdict"),

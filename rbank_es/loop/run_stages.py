@@ -31,7 +31,8 @@ from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of, propose_merges
 from rbank_es.judging.checks import check
-from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
+from rbank_es.judging.judges import JudgingPolicy, needs_of, policy_for
+from rbank_es.judging.judgment import decide
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
@@ -262,7 +263,7 @@ class PostRun:
         gold = _gold(task)
         if gold is None:
             return None
-        from rbank_es.judging.gold import judge_by_gold
+        from rbank_es.judging.gold_judge import judge_by_gold
 
         verdict = judge_by_gold(outcome_of(bank, run), gold, self._resources.source)
         bank.append(msgspec.structs.replace(verdict.event(run), suite=self._resources.suite))

@@ -28,7 +28,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.codec import texts_of
-from rbank_es.judging.gold import JUDGE as GOLD
+from rbank_es.judging.gold_judge import JUDGE as GOLD
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.history import History, rollout_of
 from rbank_es.loop.resources import registered_digest

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es.errors import BadInput, JudgeFailed
-from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
+from rbank_es.judging.gold import Gold, gold_of
+from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.query_comparison import differences_of_queries
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.results import Cell

@@ -11,7 +11,8 @@ import pytest
 from rbank_es.events.items import Item
 from rbank_es.extraction import Judgment, PastStep, extract
 from rbank_es.judging.checks import check
-from rbank_es.judging.gold import gold_of, judge_by_gold
+from rbank_es.judging.gold import gold_of
+from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.lm_judge import Evidence, LmReply, judge_by_lm, precedents_for, read_reply
 from rbank_es.judging.result_comparison import value_of
 from rbank_es.judging.rubric import RUBRICS, rate

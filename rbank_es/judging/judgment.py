@@ -1,0 +1,81 @@
+"""A judgment: the order in which the checks, the right answer and a judge decide about a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es.errors import BadInput
+from rbank_es.judging.checks import check
+from rbank_es.judging.judges import JUDGES, JudgeInputs, JudgingPolicy
+from rbank_es.judging.run_outcome import RunOutcome
+from rbank_es.judging.verdict import Verdict
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.events.run_events import Purpose
+    from rbank_es.judging.gold import Gold
+    from rbank_es.models.run_models import Lms
+    from rbank_es.sparql.source import Source
+
+
+def decide(
+    outcome: RunOutcome,
+    *,
+    judge: str | None = None,
+    policy: JudgingPolicy | None = None,
+    source: Source | None = None,
+    gold: Gold | None = None,
+    lms: Lms | None = None,
+    bank: Bank | None = None,
+    point: str | int | None = None,
+    purpose: Purpose = "learning",
+) -> Verdict:
+    """Return the verdict on a run, in this order.
+
+    1. A run that did not converge failed; nobody else is asked.
+    2. The right answer decides if it is given, and the purpose is scoring or the policy is supervised: by the judge
+       `gold`, unless `judge` itself needs the right answer.
+    3. A run of whose failure a check is sure failed.
+    4. Otherwise `judge` decides: the name of a judge, or else the one by which the policy is called, or `checks`.
+       It may use the principles and past cases of `bank` at `point`.
+
+    With a source, the verdict reports whether the terms of query and answer exist: see `Verdict.learnable`.
+
+    Raises:
+        JudgeFailed: there is no verdict; nothing should be recorded, and nothing learned.
+        LmFailed: the model gave no reply.
+        BadInput: the judge is unknown, needs a model that is not given, or may not use the right answer.
+    """
+    name = judge or (policy.name if policy is not None else "checks")
+    chosen = JUDGES.get(name)
+    rule = policy or chosen.policy
+    by_gold = purpose == "scoring" or rule.supervised
+    if "gold" in chosen.needs and not by_gold:
+        raise BadInput(f"the judge {name} judges for learning only under a policy that is supervised; score with it")
+    found = check(outcome, source, grounding=rule.grounding)
+    checked = found.verdict(purpose)
+    # Before anything else, because a model's call would cost money and could not change this verdict.
+    if not outcome.converged:
+        return checked
+    # No check matters beside the right answer: a query with a flaw may have the right result.
+    if gold is not None and by_gold:
+        chosen = chosen if "gold" in chosen.needs else JUDGES.get("gold")
+    elif checked.verdict == "failure":
+        return checked
+    if "model" in chosen.needs and lms is None:
+        raise BadInput(
+            f"the judge {name} asks a model, and none was given; name one with --judge-lm, or take --judge checks"
+        )
+    verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, found.answer, source, gold, lms, bank, point))
+    return msgspec.structs.replace(verdict, grounding=checked.grounding)
+
+
+def judge(result: Any, task: str, **options: Any) -> dict[str, Any]:
+    """Return the verdict on a result as `Verdict.as_dict` has it: `success`, `reason`, `verdict` and more.
+
+    `result` is a `RunOutcome`, or anything with `answer` and `sparql`, and `outcome` or `converged`. Options and errors
+    are those of `decide`.
+    """
+    return decide(RunOutcome.of(result, task), **options).as_dict()
