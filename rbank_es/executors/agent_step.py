@@ -20,7 +20,7 @@ from dspy.signatures.signature import make_signature
 from dspy.utils.exceptions import AdapterParseError
 
 from rbank_es import limits
-from rbank_es.errors import LmFailed, RBankError, SandboxUnavailable
+from rbank_es.errors import LmFailed
 from rbank_es.events.codec import encodable
 from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.executor import (
@@ -31,13 +31,13 @@ from rbank_es.executors.executor import (
     Recorder,
     RunLimits,
     RunStep,
-    RunStopped,
     Submission,
+    failure_of,
 )
 from rbank_es.models.model_call import FATAL
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
-from rbank_es.sandbox.step_outcome import ERROR, Measures, RecordingDiffers, SubmissionRefused
+from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox
 
@@ -182,28 +182,6 @@ def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
         return Ending("forced_at_limit", Submission.of({name: given.get(name) for name in FIELDS}))
     except SubmissionRefused:
         return Ending("forced_at_limit", None, "unreadable", "the model gave no answer when it was asked for one")
-
-
-def failure_of(error: BaseException) -> tuple[str, str]:
-    """Return code and message of the error that ended a run."""
-    # dspy wraps ours in an error of its own where it sends a batch.
-    if not isinstance(error, LmFailed) and isinstance(error, dspy.LMError) and isinstance(error.__cause__, LmFailed):
-        error = error.__cause__
-    if isinstance(error, (RunStopped, LmFailed, SandboxUnavailable)):
-        return error.code, str(error)
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return code, str(error)
-    return "unexpected", f"{type(error).__name__}: {error}"
-
-
-# Special before general: the first class that fits decides.
-_CODES: tuple[tuple[type[BaseException], str], ...] = (
-    (SandboxExhausted, "sandbox_exhausted"),
-    (CodeInterpreterError, "sandbox_failed"),
-    (RecordingDiffers, "replay_differs"),
-    (RBankError, "unexpected"),
-)
 
 
 # ---------------------------------------------------------------- code

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from rbank_es import limits as lim
-from rbank_es.errors import BadInput, MissingExtra, RBankError
+from rbank_es.errors import BadInput, LmFailed, MissingExtra, RBankError, SandboxUnavailable
 from rbank_es.events import RunFinished, StepTaken
 from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
-from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, SubmissionRefused
+from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, RecordingDiffers, SubmissionRefused
 from rbank_es.system.registry import Registry
 from rbank_es.tools.runtime.run_meter import check_bounds
 
@@ -373,8 +373,6 @@ class Executor(ABC):
             with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
                 ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
         except Exception as error:
-            from rbank_es.executors.agent_step import failure_of
-
             ending = Ending("failed", None, *failure_of(error))
         submission = ending.submission or Submission(answer="")
         return recorder.finished(
@@ -388,6 +386,31 @@ class Executor(ABC):
                 error=ending.error,
             )
         )
+
+
+def failure_of(error: BaseException) -> tuple[str, str]:
+    """Return code and message of the error that ended a run. Loads dspy."""
+    import dspy
+    from dspy.primitives.code_interpreter import CodeInterpreterError
+
+    from rbank_es.sandbox.interpreter import SandboxExhausted
+
+    # dspy wraps ours in an error of its own where it sends a batch.
+    if not isinstance(error, LmFailed) and isinstance(error, dspy.LMError) and isinstance(error.__cause__, LmFailed):
+        error = error.__cause__
+    if isinstance(error, (RunStopped, LmFailed, SandboxUnavailable)):
+        return error.code, str(error)
+    # Special before general: the first class that fits decides.
+    codes: tuple[tuple[type[BaseException], str], ...] = (
+        (SandboxExhausted, "sandbox_exhausted"),
+        (CodeInterpreterError, "sandbox_failed"),
+        (RecordingDiffers, "replay_differs"),
+        (RBankError, "unexpected"),
+    )
+    for kind, code in codes:
+        if isinstance(error, kind):
+            return code, str(error)
+    return "unexpected", f"{type(error).__name__}: {error}"
 
 
 EXECUTORS: Registry[type[Executor]] = Registry(

@@ -121,8 +121,7 @@ def small_blocks(batch: int = 3) -> Iterator[None]:
 def by_numpy(always: bool) -> Iterator[None]:
     """Search by numpy, or by plain Python alone."""
     numbers = {"NUMPY_POSTINGS": 0, "PYTHON_POSTINGS": 0} if always else {"NUMPY_POSTINGS": 2**62}
-    few = (patch(f"rbank_es.projections.{module}.FEW", 1) for module in ("posting_search", "posting_arrays"))
-    with patch.multiple(limits, **numbers), next(few), next(few):
+    with patch.multiple(limits, **numbers), patch("rbank_es.projections.posting_search.FEW", 1):
         yield
 
 
