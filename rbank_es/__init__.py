@@ -120,51 +120,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ArtifactMaterialised": "rbank_es.events",
     "BadInput": "rbank_es.errors",
     "BadPoint": "rbank_es.errors",
     "Bank": "rbank_es.bank",
-    "BankAbsorbed": "rbank_es.events",
-    "BankCreated": "rbank_es.events",
-    "BankForked": "rbank_es.events",
     "BankNotFound": "rbank_es.errors",
-    "ContentErased": "rbank_es.events",
-    "ContextBuilt": "rbank_es.events",
-    "Decision": "rbank_es.events",
-    "DecisionUndone": "rbank_es.events",
     "DuplicateEvent": "rbank_es.errors",
-    "Event": "rbank_es.events",
-    "ExperimentFinished": "rbank_es.events",
-    "ExperimentStarted": "rbank_es.events",
-    "Hit": "rbank_es.events",
     "Item": "rbank_es.events.items",
-    "ItemsLinked": "rbank_es.events",
-    "JudgmentOverruled": "rbank_es.events",
-    "LayerUse": "rbank_es.events",
-    "LmCalled": "rbank_es.events",
     "LogCorruption": "rbank_es.errors",
-    "MemoriesConsolidated": "rbank_es.events",
-    "MemoriesExtracted": "rbank_es.events",
-    "MemoriesForgotten": "rbank_es.events",
-    "MemoriesRead": "rbank_es.events",
-    "MemoriesRestored": "rbank_es.events",
-    "MemoriesRetracted": "rbank_es.events",
-    "MemoriesRetrieved": "rbank_es.events",
-    "MemoryProposed": "rbank_es.events",
-    "NoteLogged": "rbank_es.events",
-    "OntologyRegistered": "rbank_es.events",
-    "PolicyChoice": "rbank_es.events",
-    "PolicySet": "rbank_es.events",
     "PositionConflict": "rbank_es.errors",
     "RBankError": "rbank_es.errors",
-    "Ref": "rbank_es.events",
-    "RunFinished": "rbank_es.events",
-    "RunJudged": "rbank_es.events",
-    "RunStarted": "rbank_es.events",
     "State": "rbank_es.state",
-    "StepTaken": "rbank_es.events",
     "Store": "rbank_es.tools.runtime.store",
-    "ToolCalled": "rbank_es.events",
     "build_context": "rbank_es.context.assembly",
     "build_tools": "rbank_es.tools.runtime.toolbox",
     "evolve": "rbank_es.state",
@@ -172,17 +138,18 @@ _HOMES = {
     "load_ontology": "rbank_es.ontology.loader",
     "open_source": "rbank_es.sparql.source",
 }
+"""The modules of the public names that are not in `rbank_es.events`."""
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from its home when it is first used."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_HOMES.get(name, "rbank_es.events")), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     """Return the public names, loaded or not."""
-    return sorted(globals().keys() | _HOMES.keys())
+    return sorted(globals().keys() | {*__all__})
