@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Purpose, VerdictValue
-from rbank_es.state.bank_state import RunState
+from rbank_es.state.bank_state import RunState, StandingVerdict
 
 PRIORS: Mapping[tuple[str, VerdictValue], float] = {
     # The earlier work on reasoning banks checked its judging model against gold queries: it was right on 44 % of the
@@ -98,6 +98,23 @@ class Opinion(Struct, frozen=True, kw_only=True):
     family: str | None = None
     level: int | None = None
     seq: int
+
+    @classmethod
+    def of(
+        cls, judged: RunJudged | JudgmentOverruled | StandingVerdict, purpose: Purpose, run: RunState | None
+    ) -> Opinion:
+        """Return the opinion of a judgment, or of one that stands, on a run."""
+        return cls(
+            judge=f"{judged.judge}-{judged.judge_version}",
+            kind=judged.kind,
+            verdict=judged.verdict,
+            purpose=purpose,
+            sure=judged.sure,
+            confidence=judged.confidence,
+            family=family_of(run),
+            level=None if run is None else run.level,
+            seq=judged.seq,
+        )
 
     @property
     def by(self) -> Judge:
@@ -206,22 +223,11 @@ def opinions_of(
     """Return the latest verdict of each judge, unless it is undecided, by run and judge; `runs` tell of the tasks."""
     found: defaultdict[str, dict[Judge, Opinion]] = defaultdict(dict)
     for event in judgments:
-        judge = f"{event.judge}-{event.judge_version}"
-        if event.verdict == "undecided":
-            found[event.run].pop((judge, event.kind), None)
-            continue
-        run = (runs or {}).get(event.run)
-        found[event.run][judge, event.kind] = Opinion(
-            judge=judge,
-            kind=event.kind,
-            verdict=event.verdict,
-            purpose=event.purpose,
-            sure=event.sure,
-            confidence=event.confidence,
-            family=family_of(run),
-            level=None if run is None else run.level,
-            seq=event.seq,
-        )
+        opinion = Opinion.of(event, event.purpose, (runs or {}).get(event.run))
+        if opinion.verdict == "undecided":
+            found[event.run].pop(opinion.by, None)
+        else:
+            found[event.run][opinion.by] = opinion
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from rbank_es.bank.error_model import Doubt, ErrorModel, Judge, Opinion, family_of, fitted, opinions_of
+from rbank_es.bank.error_model import Doubt, ErrorModel, Judge, Opinion, fitted, opinions_of
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state import LiveState, State
@@ -95,23 +95,12 @@ def _doubtful(
     state: State, run: str, stake: Stake, opinions: Mapping[Judge, Opinion], errors: ErrorModel
 ) -> DoubtfulVerdict:
     standing, started = state.verdicts[run, "learning"], state.runs.get(run)
-    judge = f"{standing.judge}-{standing.judge_version}"
-    given = Opinion(
-        judge=judge,
-        kind=standing.kind,
-        verdict=standing.verdict,
-        purpose="learning",
-        sure=standing.sure,
-        confidence=standing.confidence,
-        family=family_of(started),
-        level=None if started is None else started.level,
-        seq=standing.seq,
-    )
+    given = Opinion.of(standing, "learning", started)
     doubt = errors.doubt(given, [each for by, each in opinions.items() if by != given.by])
     return DoubtfulVerdict(
         run=run,
         verdict=standing.verdict,
-        judge=judge,
+        judge=given.judge,
         kind=standing.kind,
         seq=standing.seq,
         doubt=doubt,

@@ -240,14 +240,14 @@ def import_(
     queries use the same properties are one. QALD names neither. Its questions without a text in the language, or
     without a readable query, are left out and counted.
     """
-    from rbank_es.experiments.suite import Suite, write_suite
+    from rbank_es.experiments.suite import Suite, suite_json
 
     if ontology is not None and endpoint is not None:
         raise BadInput("give --ont or --endpoint, not both: a task has one source")
     target = writable(Path(place))
     loaded, left_out = _imported(file, ontology, endpoint, language)
     made = Suite.of(name or loaded.name, loaded.tasks, loaded.files)
-    write_suite(made, target)
+    write_replacing(target, [suite_json(made)])
     if as_json:
         facts = {"suite": made.name, "digest": made.digest, "tasks": len(made.tasks)}
         echo_json({**facts, "file": str(target), "left_out": left_out})

@@ -71,20 +71,18 @@ _OF_RUNS = ("run_started", "context_built", "tool_called", "step_taken", "lm_cal
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def export(
-    bank: Bank, point: Point, form: str, *, run: str | None = None, every_state: bool = False
-) -> Iterator[bytes]:
+def export(bank: Bank, point: Point, form: str, *, run: str | None = None) -> Iterator[bytes]:
     """Return the bank at a point in one form, in pieces to be written one after the other.
 
     `run` narrows trajectories and reasoningbank to one run; trajectories of several runs are several files, so they
-    need it (or `export_files`). `every_state` adds the ended items to `items`, each with its `state`; such a list
-    can't be imported. Raises `BadInput` for an unknown form, `BadPoint`, `NotInBank`; and as reading the log does.
+    need it (or `export_files`). Raises `BadInput` for an unknown form, `BadPoint`, `NotInBank`; and as reading the
+    log does.
     """
     if form not in FORMS:
         raise BadInput(f"no form {form!r} to export; there are: {', '.join(FORMS)}")
     upto = bank.resolve(point)
     if form == "items":
-        return _items(bank.state(upto), every_state)
+        return _items(bank.state(upto))
     if form == "events":
         return _events(bank, upto)
     if form == "prov":
@@ -94,9 +92,7 @@ def export(
     return _one_trajectory(bank, upto, run)
 
 
-def export_files(
-    bank: Bank, point: Point, form: str, *, every_state: bool = False
-) -> Iterator[tuple[str, Iterator[bytes]]]:
+def export_files(bank: Bank, point: Point, form: str) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield the bank at a point as files: the name of each, without a directory, and its pieces.
 
     Trajectories are one file per run, all other forms one file with the bank's name. Raises as `export` does.
@@ -105,8 +101,7 @@ def export_files(
         for run, events in _by_run(bank, bank.resolve(point), None):
             yield file_name(run) + SUFFIXES[form], _trajectory(events)
     else:
-        pieces = export(bank, point, form, every_state=every_state)
-        yield file_name(bank.name) + SUFFIXES[form], pieces
+        yield file_name(bank.name) + SUFFIXES[form], export(bank, point, form)
 
 
 def file_name(name: str) -> str:
@@ -118,13 +113,12 @@ def file_name(name: str) -> str:
 # ---------------------------------------------------------------- items
 
 
-def _items(state: State, every_state: bool) -> Iterator[bytes]:
+def _items(state: State) -> Iterator[bytes]:
     separator = b"[\n"
     for entry in state.items.values():
-        if entry.erased or (entry.state != "active" and not every_state):
-            continue
-        yield separator + msgspec.json.encode(item_fields(entry.item) | ({"state": entry.state} if every_state else {}))
-        separator = b",\n"
+        if entry.state == "active" and not entry.erased:
+            yield separator + msgspec.json.encode(item_fields(entry.item))
+            separator = b",\n"
     yield b"\n]\n" if separator == b",\n" else b"[]\n"
 
 

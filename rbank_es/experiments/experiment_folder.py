@@ -16,7 +16,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
-from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.errors import BadInput
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
@@ -36,6 +36,7 @@ from rbank_es.experiments.trial_place import (
     base_place,
     directory,
     entries,
+    opened,
     read_part,
 )
 from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
@@ -253,15 +254,11 @@ class _Found:
         """Read a trial. Raises as `read_experiment`."""
         where = str(place.bank.relative_to(place.folder))
         named = {name: getattr(place.trial, name) for name in ("condition", "order", "repetition")}
-        path = place.found_bank
-        try:
-            opened = Bank.open(path) if path is not None else None
-        except BankNotFound:
-            opened = None
-        if opened is None:
+        bank = opened(place.found_bank)
+        if bank is None:
             self.trials.append(TrialRead(**named, place=where, state="missing"))
             return
-        with opened as bank:
+        with bank:
             log = TrialLog.of(bank)
             rows = rows_of(log, head.suite, source, self._ratings)
             record = record_of(log, rows, head.terms(place.trial), where)

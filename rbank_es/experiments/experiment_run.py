@@ -52,7 +52,6 @@ PACKAGES = ("msgspec", "dspy", "pyoxigraph", "rdflib", "sqlite-utils", "deno")
 ELSEWHERE = "run it in another folder with --into"
 
 OnTrialTask = Callable[[Trial, "TaskResult"], None]
-OnTrialEnd = Callable[[TrialOutcome], None]
 
 
 class JobStopped(Exception):
@@ -65,7 +64,6 @@ def run_experiment(
     *,
     jobs: int = 1,
     on_task: OnTrialTask | None = None,
-    on_trial: OnTrialEnd | None = None,
     patience_s: float = limits.EXPERIMENT_PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
     **parts: Any,
@@ -76,7 +74,7 @@ def run_experiment(
         materials: the experiment, with all that its definition names.
         folder: made if it is missing; else it must hold this very experiment.
         jobs: trials side by side, in threads: what they wait for is the model.
-        on_task, on_trial: called after each task and each trial, from any thread, one call at a time.
+        on_task: called after each task, from any thread, one call at a time.
         patience_s: how long one task waits for a model that fails, in seconds.
         sleep: waits so many seconds.
         parts: of `LoopResources`, for those who bring a model, an interpreter or an executor of their own.
@@ -99,7 +97,7 @@ def run_experiment(
         stack.enter_context(_alone(base, folder))
         waits: dict[str, Any] = {"patience_s": patience_s, "sleep": sleep}
         patiently(partial(_write_guide, materials, base, places, parts), lambda: 0, **waits)
-        work = _Work(materials, folder, places, on_task, on_trial, {**waits, **parts})
+        work = _Work(materials, folder, places, on_task, {**waits, **parts})
         outcomes = work.done_by(jobs)
         if materials.experiment.rubrics:
             _rate(materials, folder, parts)
@@ -295,11 +293,10 @@ class _Work:
         folder: Path,
         places: _Places,
         on_task: OnTrialTask | None,
-        on_trial: OnTrialEnd | None,
         options: dict[str, Any],
     ) -> None:
         self._materials, self._folder, self._places, self._options = materials, folder, places, options
-        self._on_task, self._on_trial = on_task, on_trial
+        self._on_task = on_task
         self._todo: queue.SimpleQueue[tuple[int, Trial]] = queue.SimpleQueue()
         self._trials = trials(materials.experiment)
         self._outcomes: dict[int, TrialOutcome] = {}
@@ -335,7 +332,7 @@ class _Work:
             except queue.Empty:
                 return
             try:
-                self._end(at, self._run(trial))
+                self._outcomes[at] = self._run(trial)
             except JobStopped:
                 return
             except BaseException as error:
@@ -353,12 +350,6 @@ class _Work:
                 self._on_task(trial, result)
         if self._stop.is_set():
             raise JobStopped
-
-    def _end(self, at: int, outcome: TrialOutcome) -> None:
-        with self._mutex:
-            self._outcomes[at] = outcome
-            if self._on_trial is not None:
-                self._on_trial(outcome)
 
 
 JOIN_WAIT_S = 0.2

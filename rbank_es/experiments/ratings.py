@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, BankNotFound, JudgeFailed
+from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events import ArtifactMaterialised, RunFinished, RunJudged
 from rbank_es.experiments.plan import trials
-from rbank_es.experiments.trial_place import RATINGS, TrialPlace, base_place, directory
+from rbank_es.experiments.trial_place import RATINGS, TrialPlace, base_place, directory, opened
 from rbank_es.judging.rubric import RUBRICS, Rating, Rubric, Subject, rate
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.system.progress import OnProgress
@@ -61,11 +61,7 @@ def ratings_place(folder: Path) -> Path | None:
 
 def known_ratings(folder: Path) -> KnownRatings:
     """Return the ratings in an experiment's folder; those by another version of a rubric are left out."""
-    path = ratings_place(folder)
-    try:
-        bank = Bank.open(path) if path is not None else None
-    except BankNotFound:
-        bank = None
+    bank = opened(ratings_place(folder))
     if bank is None:
         return KnownRatings()
     shares, named = dict[str, float](), dict[str, None]()

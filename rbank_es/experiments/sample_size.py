@@ -43,17 +43,13 @@ class SampleSize(Struct, frozen=True):
     for_half_width: int | None
 
 
-def sample_size(
-    n: int, sd: float | None, effect: float, *, paired: bool = True, alpha: float = ALPHA, contrasts: int = 1
-) -> SampleSize:
+def sample_size(n: int, sd: float | None, effect: float, *, paired: bool = True, alpha: float = ALPHA) -> SampleSize:
     """Return what n repetitions can show of an effect, with a standard deviation of the differences, if paired.
 
-    Without pairs, `sd` is that within the conditions, and n the size of each. Of several contrasts, the level is that
-    of the smallest p by Holm's correction.
+    Without pairs, `sd` is that within the conditions, and n the size of each.
     """
-    level = alpha / contrasts
-    to_reach = repetitions_to_reach(level, paired=paired)
-    powered = None if sd is None else repetitions_for_power(effect, sd, paired=paired, alpha=level)
+    to_reach = repetitions_to_reach(alpha, paired=paired)
+    powered = None if sd is None else repetitions_for_power(effect, sd, paired=paired, alpha=alpha)
     narrow = None if sd is None else repetitions_for_half_width(effect, sd if paired else sd * math.sqrt(2))
     least = least_paired_p(n) if paired else least_p(n, n)
     return SampleSize(n, least, to_reach, effect, powered, narrow)

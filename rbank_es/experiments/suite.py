@@ -23,7 +23,6 @@ from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import decode_strict, read_at_most
 from rbank_es.loop.tasks import Task, parse_tasks, suite_digest
-from rbank_es.system.files import write_replacing
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,11 +106,6 @@ def _task_text(fields: Mapping[str, Any]) -> str:
 
 def _json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
-
-
-def write_suite(suite: Suite, path: str | Path, about: str = "") -> None:
-    """Write a suite to a file, replacing it whole. Raises OSError, `BadInput` for a place that is no file's."""
-    write_replacing(path, [suite_json(suite, about)])
 
 
 def _without(fields: dict[str, Any], name: str, value: object) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.trial import is_finished, tables_of
-from rbank_es.experiments.trial_place import TrialPlace
+from rbank_es.experiments.trial_place import TrialPlace, opened
 from rbank_es.state import active
 from rbank_es.system.progress import OnProgress
 
@@ -112,14 +112,8 @@ def _of_trial(folder: Path, trial: Trial, others: list[Condition]) -> Iterator[S
 
 
 def _finished(place: TrialPlace) -> Bank | None:
-    path = place.found_bank
-    try:
-        bank = Bank.open(path) if path is not None else None
-    except BankNotFound:
-        bank = None
-    if bank is None:
-        return None
-    if is_finished(bank):
+    bank = opened(place.found_bank)
+    if bank is None or is_finished(bank):
         return bank
     bank.close()
     return None

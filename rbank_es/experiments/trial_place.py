@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from rbank_es.errors import BadInput
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import BASE
 from rbank_es.system.files import kind_of, read_regular
@@ -96,6 +97,14 @@ def directory(*paths: Path) -> Path | None:
         if kind != "a directory":
             raise BadInput(f"{path} is {kind}, where a folder must be: nothing there was read or written")
     return paths[-1]
+
+
+def opened(place: Path | None) -> Bank | None:
+    """Return the bank in a folder; None where there is no folder, or no bank in it."""
+    try:
+        return Bank.open(place) if place is not None else None
+    except BankNotFound:
+        return None
 
 
 def made_directory(*paths: Path) -> None:

@@ -46,14 +46,14 @@ __all__ = [
     "trajectory_of",
 ]
 
-_MODULES = {
-    "extraction.candidates": ("Consolidated", "Extraction", "consolidate"),
-    "extraction.extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
-    "extraction.judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run", "trajectory_of"),
-    "extraction.prompts": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
-    "extraction.proposals": ("from_proposals", "proposals_of"),
-    "policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),
-}
 __getattr__, __dir__ = exports(
-    __name__, {name: f"rbank_es.{module}" for module, names in _MODULES.items() for name in names}
+    __name__,
+    {
+        ".candidates": ("Consolidated", "Extraction", "consolidate"),
+        ".extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
+        ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run", "trajectory_of"),
+        ".prompts": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
+        ".proposals": ("from_proposals", "proposals_of"),
+        "..policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),
+    },
 )

@@ -41,17 +41,17 @@ __all__ = [
     "outcome_of",
 ]
 
-_MODULES = {
-    "calibration": ("Calibration", "Case", "calibrate", "load_cases"),
-    "checks": ("judge_by_checks",),
-    "gold": ("Gold", "gold_of"),
-    "gold_judge": ("judge_by_gold",),
-    "judges": ("JUDGES", "Judge", "JudgeInputs"),
-    "judgment": ("decide", "judge"),
-    "lm_judge": ("TrajectoryJudge", "judge_by_lm"),
-    "run_outcome": ("RunOutcome", "outcome_of"),
-    "verdict": ("Finding", "Verdict"),
-}
 __getattr__, __dir__ = exports(
-    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+    __name__,
+    {
+        ".calibration": ("Calibration", "Case", "calibrate", "load_cases"),
+        ".checks": ("judge_by_checks",),
+        ".gold": ("Gold", "gold_of"),
+        ".gold_judge": ("judge_by_gold",),
+        ".judges": ("JUDGES", "Judge", "JudgeInputs"),
+        ".judgment": ("decide", "judge"),
+        ".lm_judge": ("TrajectoryJudge", "judge_by_lm"),
+        ".run_outcome": ("RunOutcome", "outcome_of"),
+        ".verdict": ("Finding", "Verdict"),
+    },
 )

@@ -40,15 +40,11 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "Guide": "rbank_es.loop.guide_run",
-        "LmChoice": "rbank_es.models.choice",
-        "LoopSettings": "rbank_es.loop.settings",
-        "Spread": "rbank_es.loop.rollouts",
-        "Task": "rbank_es.loop.tasks",
-        "TaskResult": "rbank_es.loop.closed_loop",
-        "load_tasks": "rbank_es.loop.tasks",
-        "run_closed_loop": "rbank_es.loop.closed_loop",
-        "run_matts_parallel": "rbank_es.loop.closed_loop",
-        "write_guide": "rbank_es.loop.guide_run",
+        ".closed_loop": ("TaskResult", "run_closed_loop", "run_matts_parallel"),
+        ".guide_run": ("Guide", "write_guide"),
+        ".rollouts": ("Spread",),
+        ".settings": ("LoopSettings",),
+        ".tasks": ("Task", "load_tasks"),
+        "..models.choice": ("LmChoice",),
     },
 )

@@ -9,7 +9,7 @@ its own by an entry point in the group `rbank_es.plugins` that names a function 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -108,13 +108,19 @@ class Registry(Generic[T]):
             yield name, self.get(name)
 
 
-def exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package whose public names are imported on first use, by their homes."""
+def exports(
+    package: str, modules: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose public names are imported on first use.
+
+    Modules are named as in a relative import: `.policy` is one of the package, `..models.choice` one of another.
+    """
+    homes = {name: module for module, names in modules.items() for name in names}
 
     def found(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        return getattr(import_module(homes[name], package), name)
 
     def names() -> list[str]:
         return sorted(vars(sys.modules[package]).keys() | homes.keys())

@@ -11,7 +11,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS
 from rbank_es.events import ContextBuilt, RunStarted
-from rbank_es.experiments.suite import Suite, load_suite, write_suite
+from rbank_es.experiments.suite import Suite, load_suite, suite_json
 from tests.cli_runner import digest_of, fails, run
 from tests.experiments.folders import pair, suite_of, written
 from tests.experiments.test_ratings import RATED
@@ -47,7 +47,7 @@ extract = true
 def place(tmp_path: Path) -> Path:
     (tmp_path / "mine.toml").write_text(MINE)
     (tmp_path / "turns.toml").write_text(REACT)
-    write_suite(Suite.of("heights", TASKS[1:]), tmp_path / "tasks.json")
+    (tmp_path / "tasks.json").write_bytes(suite_json(Suite.of("heights", TASKS[1:])))
     return tmp_path
 
 
@@ -249,7 +249,7 @@ def test_a_suite_about_an_endpoint_is_run_over_http_and_its_report_holds_when_th
     (place / "mine.toml").write_text(MINE + "[shared.policies.retrieval]\ncoverage = 0.0\nshare_of_best = 0.0\n")
     with oxigraph(place / "server", source().ontology.quads) as url:  # type: ignore[union-attr]
         asked = [msgspec.structs.replace(task, ontology=None, endpoint=url) for task in chosen]
-        write_suite(Suite.of("asked", asked), place / "tasks.json")
+        (place / "tasks.json").write_bytes(suite_json(Suite.of("asked", asked)))
         assert run("suite", "check", "tasks.json", "--online", cwd=place).out.startswith(
             "asked: 3 tasks in 1 family, no"
         )

@@ -113,17 +113,6 @@ def test_items_are_the_active_ones_with_all_their_facts(bank: Bank) -> None:
     assert json.loads(b"".join(export(bank, 2, "items"))) == []
 
 
-def test_items_of_every_state_say_which_it_is(bank: Bank) -> None:
-    """Such a list is for reading; importing it would bring ended items back."""
-    bank.append({"type": "memories_forgotten", "ids": [SEED.id], "policy": "bounded-1"})
-    found = json.loads(b"".join(export(bank, None, "items", every_state=True)))
-    assert {item["id"]: item["state"] for item in found} == {
-        SEED.id: "forgotten",
-        LEARNT.id: "active",
-        "bell": "active",
-    }
-
-
 def test_items_come_back_as_they_are(bank: Bank, tmp_path: Path) -> None:
     """Ids, words and facts."""
     odd = Item.make('Odd \u2028 "one"', "tab\there\n\nend \U0001f30a", "pattern", polarity="failure", scope="exception")

@@ -253,7 +253,7 @@ def test_five_repetitions_can_show_nothing_at_five_percent() -> None:
     assert repetitions_to_reach(0.05, paired=False) == 4
     five = sample_size(5, 0.04, 0.05)
     assert (five.least_p, five.to_reach, five.for_power) == (0.0625, 6, 8)
-    assert sample_size(6, 0.04, 0.05, contrasts=4).to_reach == 8
+    assert sample_size(6, 0.04, 0.05, alpha=0.05 / 4).to_reach == 8
 
 
 def test_a_size_that_nobody_can_tell_is_none() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments.suite import Suite, load_suite, write_suite
+from rbank_es.experiments.suite import Suite, load_suite, suite_json
 from rbank_es.loop.tasks import Task, suite_digest
 
 TASKS: list[dict[str, Any]] = [
@@ -94,7 +94,7 @@ suites = st.lists(tasks, min_size=1, max_size=4, unique_by=lambda task: task.id)
 def test_a_suite_that_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, made: list[Task]) -> None:
     path = tmp_path_factory.getbasetemp() / "written.json"
     suite = Suite.of("made", made)
-    write_suite(suite, path)
+    path.write_bytes(suite_json(suite))
     assert load_suite(path) == suite
 
 
