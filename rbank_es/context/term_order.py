@@ -370,8 +370,8 @@ def observed_terms(
 
 def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
     from rbank_es.ontology import rdf_names
-    from rbank_es.sparql.guard.names import uses
     from rbank_es.sparql.parser.query import parse_query
+    from rbank_es.sparql.parser.tree import uses
 
     try:
         parsed = parse_query(query, prefixes)

@@ -19,8 +19,8 @@ from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
-from rbank_es.sparql.guard.names import uses
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.tree import uses
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, is_valid_iri, open_source, terms_in_data
 

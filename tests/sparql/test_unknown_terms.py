@@ -6,8 +6,7 @@ import pytest
 
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.guard.guard import Surroundings, check
-from rbank_es.sparql.guard.names import SHOWN_TERMS
+from rbank_es.sparql.guard.guard import SHOWN_TERMS, Surroundings, check
 
 EX = "http://ex/"
 VOCABULARY = Vocabulary(

@@ -10,23 +10,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from itertools import pairwise
 from threading import Lock, Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.ontology.prefixes import Prefixes, is_refused, local_name
+from rbank_es.ontology.schema_model import TermKind
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
-from rbank_es.sparql.guard.lint import LintFinding, findings
-from rbank_es.sparql.guard.names import expanded_names, refuse_prefixes, refuse_scopes, refuse_unknown
+from rbank_es.sparql.guard.lint import LintFinding, findings, refuse_scopes
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
-from rbank_es.sparql.parser.tokens import Edit, Lines, original_offset, plain_edits, refuse_at, rewritten, shown
-from rbank_es.sparql.parser.tree import projected
+from rbank_es.sparql.parser.tokens import (
+    Edit,
+    Lines,
+    clipped,
+    original_offset,
+    plain_edits,
+    refuse_at,
+    rewritten,
+    shown,
+)
+from rbank_es.sparql.parser.tree import Use, projected, uses
 from rbank_es.sparql.results import TRIPLE, Form
+
+SHOWN_TERMS = 5
+"""Unknown terms that a refusal names; how many more there are, it counts."""
+
+NEAREST = 3
+"""Known terms or prefixes that are suggested for an unknown one."""
+
+_LIKE_PREFIX = 0.75
+"""The least ratio of difflib at which two prefixes are alike: at 0.5, `p:` and `up:` would be like `np:`."""
 
 # Verdicts of rdflib that are kept: an agent often sends the same query again.
 _QUERIES_CONFIRMED = 256
@@ -135,18 +155,18 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     parsed = parse_query(query, {**surroundings.profile.prefixes, **surroundings.prefixes})
     # Prefixes first: a name without a namespace is no term that could be looked up.
     if parsed.unknown:
-        refuse_prefixes(parsed, surroundings.vocabulary)
+        _refuse_prefixes(parsed, surroundings.vocabulary)
     refuse_scopes(parsed)
     if not surroundings.remote:
         _refuse_sources(parsed, surroundings.graphs)
     if surroundings.vocabulary is not None:
-        refuse_unknown(parsed, surroundings.vocabulary, whole=not surroundings.remote)
+        _refuse_unknown(parsed, surroundings.vocabulary, whole=not surroundings.remote)
     # One row more than asked for: only its arrival proves that the answer is truncated.
     limit = _limited(parsed, rows, bounds_graphs=not surroundings.engine_counts_triples)
     edits = [
         *_declarations(parsed),
         *plain_edits(parsed.tokens),
-        *expanded_names(parsed),
+        *_expanded_names(parsed),
         *([limit.edit] if limit.edit else []),
     ]
     unconfirmed = _confirm(parsed, edits, limit)
@@ -188,6 +208,37 @@ def _declarations(parsed: ParsedQuery) -> list[Edit]:
     return [Edit(0, 0, "".join(lines))] if lines else []
 
 
+def _expanded_names(parsed: ParsedQuery) -> list[Edit]:
+    """Return the edits that write those prefixed names as IRIs which pyoxigraph refuses, such as `ec:1.1.1.353`."""
+    iris = parsed.notes.iris
+    refused = (each for each in parsed.tokens if each.kind == "name" and each.offset in iris and is_refused(each.text))
+    return [Edit(each.offset, each.end, f"<{iris[each.offset]}>") for each in refused]
+
+
+def _refuse_prefixes(parsed: ParsedQuery, vocabulary: Vocabulary | None) -> NoReturn:
+    """Raise for prefixes that nobody declares, with the known terms of the same local name, else the nearest prefixes.
+
+    A prefix that is usual elsewhere (`np:`) seldom resembles the one that the data have for its namespace, while the
+    local name is the same.
+    """
+    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(parsed.unknown)[:SHOWN_TERMS])
+    prefix, token = next(iter(parsed.unknown.items()))
+    written = f"{prefix}:"
+    named_so = [each for each in parsed.tokens if each.kind == "name" and each.text.startswith(written)]
+    meant = {each.text: vocabulary.named(local_name(each.text)) for each in named_so} if vocabulary is not None else {}
+    known = {name: space for name, space in parsed.prefixes.items() if name not in parsed.tree.prefixes}
+    shorten = Prefixes(known).shorten
+    found = [
+        f"instead of {clipped(text)} try {' or '.join(map(shorten, iris[:NEAREST]))}"
+        for text, iris in meant.items()
+        if iris
+    ]
+    hints = found[:NEAREST] or [f"declare it in front of the query: PREFIX {clipped(prefix)}: <namespace IRI>"]
+    near = get_close_matches(prefix.lower(), sorted(known), NEAREST, _LIKE_PREFIX) if not found else []
+    hints += [f"known here are {', '.join(f'{name}: <{known[name]}>' for name in near)}"] if near else []
+    refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", "; ".join(hints))
+
+
 def _refuse_sources(parsed: ParsedQuery, graphs: Collection[str]) -> None:
     """Raise `from_refused` for a FROM that names no graph of the data: engines may fetch or open it."""
     for source in parsed.tree.sources:
@@ -199,6 +250,47 @@ def _refuse_sources(parsed: ParsedQuery, graphs: Collection[str]) -> None:
                 named = ", ".join(f"<{graph}>" for graph in sorted(graphs)[:3])
                 hint = f"leave out FROM, or name one of the {len(graphs)} graphs here: {named}"
             refuse_at(token, "from_refused", f"FROM {shown(token)} names no graph of this data", hint)
+
+
+# ---------------------------------------------------------------- terms
+
+
+def _refuse_unknown(parsed: ParsedQuery, vocabulary: Vocabulary, *, whole: bool) -> None:
+    """Raise `QueryRefused('unknown_term')` that names the unknown terms of a query, each with the nearest known ones.
+
+    For `whole` see `uses`.
+    """
+    # By kind too: the same IRI may be known as a class and unknown as a property.
+    unknown: dict[tuple[TermKind, str], Use] = {}
+    for use in uses(parsed.tree, whole=whole):
+        if not _knows(vocabulary, use):
+            unknown.setdefault((use.kind, use.iri), use)
+    if not unknown:
+        return
+    shorten = Prefixes(dict(parsed.prefixes)).shorten
+    shown = [(use, clipped(parsed.token_at(use.offset).text)) for use in list(unknown.values())[:SHOWN_TERMS]]
+    more = f" and {len(unknown) - SHOWN_TERMS} more" if len(unknown) > SHOWN_TERMS else ""
+    refuse_at(
+        parsed.token_at(shown[0][0].offset),
+        "unknown_term",
+        f"unknown: {', '.join(f'{written} (no {use.kind} here)' for use, written in shown)}{more}",
+        "; ".join(_suggestion(use, written, vocabulary, shorten) for use, written in shown),
+    )
+
+
+def _knows(vocabulary: Vocabulary, use: Use) -> bool:
+    return vocabulary.knows_class(use.iri) if use.kind == "class" else vocabulary.knows_property(use.iri)
+
+
+def _suggestion(use: Use, written: str, vocabulary: Vocabulary, shorten: Callable[[str], str]) -> str:
+    if use.kind == "property" and use.iri in vocabulary.classes:
+        return f"{written} is a class: ?x a {written}"
+    if use.kind == "class" and use.iri in vocabulary.properties:
+        return f"{written} is a property: ?x {written} ?y"
+    nearest = vocabulary.nearest(use.iri, use.kind, NEAREST)
+    if nearest:
+        return f"instead of {written} try {' or '.join(map(shorten, nearest))}"
+    return f"nothing here has a name like {written}: look at the schema"
 
 
 # ---------------------------------------------------------------- the outer LIMIT

@@ -1,4 +1,8 @@
-"""Lint: warnings about parts of a query that are slow or probably unintended; a profile may refuse such queries."""
+"""Lint: what a query tells by itself. Names that stand where no engine takes them are refused; parts that are slow, or
+probably not meant, give warnings, and a profile may refuse such queries.
+
+Both are found before anything runs, because an engine's error doesn't say what to write instead.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import msgspec
 
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.tokens import clipped
+from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.tokens import clipped, refuse_at
 
 CODES: dict[str, str] = {
     "unbound_predicate": "a predicate is a variable, and neither end of its triple is known",
@@ -37,6 +42,113 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     alternative: str
     """The query to write instead, in words."""
+
+
+def refuse_scopes(parsed: ParsedQuery) -> None:
+    """Raise `QueryRefused('syntax')` for a variable or a blank node that can't stand where it does.
+
+    The rules are those of SPARQL 1.1, 18.2.1, 19.6 and 19.8: a name given by AS is new where it is given; what a
+    grouped SELECT asks for is grouped or aggregated; a blank node's label belongs to one basic graph pattern.
+    """
+    for selection in tree.selections(parsed.tree):
+        _refuse_names(selection, parsed)
+        if tree.is_grouped(selection):
+            _refuse_ungrouped(selection, parsed)
+    for group in parsed.tree.groups:
+        _refuse_binds(group, parsed)
+    _refuse_labels(parsed)
+
+
+def _refuse_names(selection: tree.Selection, parsed: ParsedQuery) -> None:
+    """Raise for `(… AS ?x)` where ?x has a value already."""
+    taken = tree.visible(selection.where) if selection.where else set()
+    for expression in selection.grouping:
+        if isinstance(expression, tree.FunctionCall) and expression.name == "AS":
+            _take(expression.arguments[1], taken, parsed)
+    for column in selection.columns:
+        if column.expression is not None:
+            _take(column.variable, taken, parsed)
+
+
+def _refuse_binds(group: tree.GroupPattern, parsed: ParsedQuery) -> None:
+    """Raise for BIND to a variable that what stands before it in the group binds."""
+    before: set[str] = set()
+    for element in group.elements:
+        if isinstance(element, tree.Bind):
+            _take(element.variable, before, parsed)
+        before |= tree.bound_by(element)
+
+
+def _take(variable: tree.Expression, taken: set[str], parsed: ParsedQuery) -> None:
+    """Add a name that must be new to those taken; raise where it isn't."""
+    if not isinstance(variable, tree.Variable):
+        return
+    if variable.name in taken:
+        name = clipped(variable.name)
+        message = f"?{name} has a value already, so that AS can't give it another"
+        refuse_at(parsed.token_at(variable.offset), "syntax", message, f"use a new name, for instance ?{name}2")
+    taken.add(variable.name)
+
+
+def _refuse_ungrouped(selection: tree.Selection, parsed: ParsedQuery) -> None:
+    """Raise for what a grouped SELECT asks for and neither groups nor aggregates."""
+    if selection.star:
+        hint = "name what is grouped, and put the rest into COUNT, SAMPLE or GROUP_CONCAT"
+        refuse_at(parsed.token_at(selection.offset), "syntax", "SELECT * can't be grouped", hint)
+    grouped = set(_grouped(selection))
+    for column in selection.columns:
+        for variable in _loose(column.expression or column.variable):
+            if variable.name not in grouped:
+                name = clipped(variable.name)
+                hint = f"add it to GROUP BY, or ask for (SAMPLE(?{name}) AS ?one)"
+                refuse_at(
+                    parsed.token_at(variable.offset), "syntax", f"?{name} is neither grouped nor aggregated", hint
+                )
+        grouped.add(column.variable.name)
+
+
+def _grouped(selection: tree.Selection) -> Iterator[str]:
+    """Yield the names that have one value per group."""
+    for expression in selection.grouping:
+        named = (
+            expression.arguments[1]
+            if isinstance(expression, tree.FunctionCall) and expression.name == "AS"
+            else expression
+        )
+        if isinstance(named, tree.Variable):
+            yield named.name
+
+
+def _loose(expression: tree.Expression) -> Iterator[tree.Variable]:
+    """Yield the variables of an expression that stand in no aggregate and in no pattern of EXISTS."""
+    if isinstance(expression, tree.Variable):
+        yield expression
+    elif isinstance(expression, tree.FunctionCall) and expression.name not in tree.AGGREGATES:
+        for argument in expression.arguments:
+            yield from _loose(argument)
+
+
+def _refuse_labels(parsed: ParsedQuery) -> None:
+    """Raise for a blank node's label that is in two basic graph patterns."""
+    homes: dict[str, tuple[int, int]] = {}
+    for group in parsed.tree.groups:
+        part = 0  # A filter amid triples doesn't end their basic graph pattern (SPARQL 1.1, 5.1.1).
+        for element in group.elements:
+            part += not isinstance(element, tree.Triple | tree.Filter)
+            for node in _labelled(element) if isinstance(element, tree.Triple) else ():
+                if homes.setdefault(node.label, (group.offset, part)) != (group.offset, part):
+                    hint = "use a variable instead: a blank node's label holds within one group of triples"
+                    refuse_at(
+                        parsed.token_at(node.offset), "syntax", f"{clipped(node.label)} stands in two groups", hint
+                    )
+
+
+def _labelled(triple: tree.Triple) -> Iterator[tree.Blank]:
+    """Yield the blank nodes of a triple that have a label of their own."""
+    yield from (node for node in triple if isinstance(node, tree.Blank) and node.label.startswith("_:"))
+
+
+# ---------------------------------------------------------------- warnings
 
 
 def findings(query: tree.Query, graphs: Collection[str] | None = None) -> tuple[LintFinding, ...]:

@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from rbank_es.ontology.rdf_names import RDF, RDFS
+from rbank_es.ontology.schema_model import TermKind
 from rbank_es.sparql.parser.tokens import Token
 from rbank_es.sparql.results import Form
 
@@ -400,3 +402,70 @@ def is_grouped(selection: Selection) -> bool:
 def is_bound(node: Node) -> bool:
     """Return whether a node is an IRI or a value."""
     return isinstance(node, Iri | Value)
+
+
+# ---------------------------------------------------------------- terms
+
+_OBJECTS: dict[str, TermKind] = {
+    RDF + "type": "class",
+    RDFS + "subClassOf": "class",
+    RDFS + "domain": "class",
+    RDFS + "range": "class",
+    RDFS + "subPropertyOf": "property",
+}
+"""Predicates that lead to a class or a property."""
+
+
+class Use(NamedTuple):
+    """A term where a query needs a class, or a property."""
+
+    kind: TermKind
+    iri: str
+    offset: int
+
+
+def uses(query: Query, *, whole: bool) -> Iterator[Use]:
+    """Yield the predicates, also within paths, and the classes and properties that these lead to.
+
+    VALUES, BIND, filters and the template of a CONSTRUCT are left out. Unless the vocabulary is
+    the `whole` of what there is, only rdf:type leads to a class: a description of an endpoint lists the classes that
+    have instances, and knows nothing of their superclasses.
+    """
+    # A VoID description of an endpoint counts instances, so superclasses may be missing from it.
+    leads: dict[str, TermKind] = _OBJECTS if whole else {RDF + "type": "class"}
+    for triple in triples(query):
+        if isinstance(triple.predicate, Variable):
+            continue
+        yield from (Use("property", step.iri, step.offset) for step in steps(triple.predicate))
+        kinds: set[TermKind | None] = {leads.get(last) for last in _lasts(triple.predicate)}
+        if isinstance(triple.object, Iri) and len(kinds) == 1 and (kind := kinds.pop()):
+            yield Use(kind, triple.object.iri, triple.object.offset)
+
+
+def _lasts(path: Path) -> set[str]:
+    """Return the predicates that a path may end with; an empty name for an end that says nothing of the object."""
+    match path:
+        case PathStep():
+            return {path.iri.iri}
+        case Repeat():
+            return _lasts(path.path)
+        case Alternative():
+            return set().union(*(_lasts(part) for part in path.parts))
+        case Sequence():
+            return _lasts_of_sequence(path)
+        case Inverse(PathStep(Iri(iri))) if iri in (RDFS + "subClassOf", RDFS + "subPropertyOf"):
+            return {iri}
+        case Inverse(Repeat(inner)):
+            return _lasts(Inverse(inner))
+        case Inverse() | Negation():
+            return {""}
+
+
+def _lasts_of_sequence(path: Sequence) -> set[str]:
+    """Return the predicates that a sequence may end with: an optional last part lets the one before it end."""
+    found: set[str] = set()
+    for part in reversed(path.parts):
+        found |= _lasts(part)
+        if not (isinstance(part, Repeat) and part.sign in "*?"):
+            break
+    return found
