@@ -13,9 +13,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import MemoriesRead, NoteLogged, Ref
 from rbank_es.events.codec import encodable
-from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
+from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity, without_controls
 from rbank_es.events.run_events import VerdictValue, verdict_value
-from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies.words import query_words
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer

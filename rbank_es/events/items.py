@@ -1,4 +1,4 @@
-"""The item: one reusable strategy, as extracted, imported or written by hand.
+"""The item: one reusable strategy, as extracted, imported or written by hand; and how texts are made fit for one.
 
 An item never changes. Its state (active, superseded, merged, forgotten, retracted), uses and wins live in
 projections.
@@ -7,6 +7,7 @@ projections.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -24,6 +25,9 @@ JUDGE_SOURCES: frozenset[str] = frozenset({"principle", "episode"})
 Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
 """An identifier, never free text: it is a fact, and facts outlive erasure."""
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that steer what shows a text, apart from line feed and tab."""
+
 
 def truncate(text: str, max_chars: int) -> str:
     """Return the beginning of a text in at most `max_chars` characters, ended between words by `…` if it is shorter."""
@@ -32,6 +36,23 @@ def truncate(text: str, max_chars: int) -> str:
     room = text[: max_chars - 1]
     space = max(room.rfind(" "), room.rfind("\n"))
     return (room[:space] if space > max_chars // 2 else room).rstrip() + "…"
+
+
+def one_line(text: str, chars: int) -> str:
+    """Return a text on one line, of at most `chars` characters, without controls."""
+    # Four times the limit leaves enough after white space is collapsed, and bounds the work.
+    text = " ".join(without_controls(text[: 4 * chars]).split())
+    return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
+
+
+def without_controls(text: str) -> str:
+    """Return a text without characters that control a terminal or reverse the text that is shown.
+
+    These are the C0 and C1 controls but line feed and tab, and the embeddings, overrides and isolates of bidirectional
+    text. A carriage return becomes a line feed.
+    """
+    # The quick test first: nearly all texts are printable.
+    return text if text.isprintable() else _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def make_id(title: str, content: str) -> str:

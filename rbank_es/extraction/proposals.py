@@ -17,13 +17,12 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.events import ConsolidationProposed, MemoriesExtracted, MemoryProposed, RunFinished, ToolCalled
-from rbank_es.events.items import JUDGE_SOURCES, Item, ItemText, truncate
+from rbank_es.events.items import JUDGE_SOURCES, Item, ItemText, truncate, without_controls
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.extraction.candidates import Extraction, clean_tags, one_line, read_answer, says_something
 from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.models.model_call import answered, load_dspy
-from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies import ConsolidationPolicy, Merge, SuccessFailure, governing
 from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES
 from rbank_es.tools.runtime.tool_family import tools_named_as

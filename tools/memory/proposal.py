@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events.items import Item, make_id
-from rbank_es.ontology.vocabulary import without_controls
+from rbank_es.events.items import Item, make_id, without_controls
 from rbank_es.sparql.results import from_json
 from rbank_es.tools.memory.item_search import items_view
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal

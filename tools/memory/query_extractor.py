@@ -16,11 +16,10 @@ from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.events import MemoryProposed
 from rbank_es.events.codec import encodable
-from rbank_es.events.items import Item, truncate
-from rbank_es.ontology.prefixes import Prefixes, local_name
+from rbank_es.events.items import Item, one_line, truncate
 from rbank_es.ontology.rdf_names import LABELS
 from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
-from rbank_es.ontology.vocabulary import clip
+from rbank_es.ontology.terms import Prefixes, local_name
 from rbank_es.sparql.parser.query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms, generalise
@@ -272,13 +271,13 @@ def _meaning(iri: str, terms: Terms) -> str:
     """Return the comment of a term; of one without, its name in words, and the classes between which it leads."""
     known = terms.classes.get(iri) or terms.properties.get(iri)
     if known is not None and known.comment:
-        return clip(known.comment, MEANING_CHARS)
+        return one_line(known.comment, MEANING_CHARS)
     links = [link for link in terms.schema.links if link.property == iri]
     ends = [(terms.words(link.subject), terms.words(link.object)) for link in links]
     if isinstance(known, PropertyInfo) and not ends and (known.domains or known.ranges):
         ends = [(_any_of(known.domains, terms), _any_of(known.ranges, terms))]
     leads = " or ".join(dict.fromkeys(f"{one} to {other}" for one, other in ends))
-    return clip(f"{terms.words(iri)}, {leads}" if leads else terms.words(iri), MEANING_CHARS)
+    return one_line(f"{terms.words(iri)}, {leads}" if leads else terms.words(iri), MEANING_CHARS)
 
 
 def _any_of(bounds: Sequence[Bound], terms: Terms) -> str:
