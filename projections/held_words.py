@@ -10,8 +10,7 @@ from operator import or_
 from rbank_es.policies.bit_slices import Documents
 from rbank_es.policies.retrieval import Filters, ItemFacts
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.posting_tables import CountedText, counted_texts
-from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.tokenizer import CountedText, Tokenizer, counted_texts
 from rbank_es.projections.word_index import ActiveWords
 from rbank_es.projections.word_scores import HeldToken, WordScores
 from rbank_es.state import ItemState

@@ -10,11 +10,15 @@ frequencies and average lengths in BM25, and so the scores of all others.
 from __future__ import annotations
 
 from rbank_es.events import ConsolidationProposed
-from rbank_es.projections.active_texts import ACTIVE_TEXT_TABLES, index_active_texts
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.paged_view import PagedView
-from rbank_es.projections.posting_tables import POSTING_TABLES, index_words
 from rbank_es.projections.projection import Projection
+from rbank_es.projections.search_tables import (
+    ACTIVE_TEXT_TABLES,
+    POSTING_TABLES,
+    index_active_texts,
+    index_words,
+)
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import COUNTED

@@ -1,4 +1,4 @@
-"""The full-text index: its columns, and the tokens of texts as it has them, by SQLite's own tokenizer.
+"""The full-text index: its columns, and the tokens of texts with their counts, by SQLite's own tokenizer.
 
 It is asked about each ASCII word only once, because such a word's token doesn't depend on what stands beside it. Texts
 with other characters, where that isn't sure, are given to it whole.
@@ -7,8 +7,9 @@ with other characters, where that isn't sure, are given to it whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from rbank_es.policies.word_relevance import Document
 from rbank_es.policies.words import compound_parts, words_of
@@ -21,6 +22,23 @@ TOKENIZER = "porter unicode61"
 
 # One row for each token of the texts in the index.
 _TOKENS = "CREATE VIRTUAL TABLE spelled_tokens USING fts5vocab(spelled, 'instance')"
+
+# How often a column has a token, in so many bits: more than a text of 16 MiB can have words.
+_COUNT_BITS = 24
+_COUNT = (1 << _COUNT_BITS) - 1
+# The content is in the lowest bits, because most tokens are only there, and small numbers are quick.
+_TAGS, _DESC, _TITLE, _PART = (1 << place * _COUNT_BITS for place in (1, 2, 3, 4))
+
+
+class CountedText(NamedTuple):
+    """How often a text has each term, packed: `own` of its columns, and those `among` parts of names alone.
+
+    `length` is the number of tokens in its columns.
+    """
+
+    own: Mapping[str, int]
+    among: Mapping[str, int]
+    length: int
 
 
 class Tokenizer:
@@ -95,3 +113,32 @@ def fts_ddl(name: str, content: str) -> str:
     columns = ", ".join(f'"{column}"' for column in FTS_COLUMNS)
     rowid = ", content_rowid='text'" if content else ""
     return f"CREATE VIRTUAL TABLE {name} USING fts5({columns}, content='{content}'{rowid}, tokenize='{TOKENIZER}')"
+
+
+def counted_texts(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterator[CountedText]:
+    """Yield the counts of each row of title, desc, content and tags."""
+    # A line break is in no name, so the parts of the columns are those of their lines.
+    columns = [text for row in rows for text in (*row, " ".join(compound_parts("\n".join(row))))]
+    return map(_counted, zip(*[tokenizer.sequences(columns)] * 5, strict=True))
+
+
+def counts_of(packed: int) -> tuple[int, ...]:
+    """Return the counts that are packed in a number: of title, desc, content, tags and parts."""
+    return tuple(packed // one & _COUNT for one in (_TITLE, _DESC, 1, _TAGS, _PART))
+
+
+def _counted(columns: tuple[Iterable[str], ...]) -> CountedText:
+    """Return the counts of the tokens of title, desc, content, tags and parts."""
+    title, desc, content, tags, parts = columns
+    # A Counter counts in C, and most tokens are in the content.
+    own: dict[str, int] = Counter(content)
+    length = sum(own.values())
+    for tokens, one in ((title, _TITLE), (desc, _DESC), (tags, _TAGS)):
+        for token in tokens:
+            length += 1
+            own[token] = own.get(token, 0) + one
+    among: dict[str, int] = {}
+    for token in parts:
+        counts = own if token in own else among
+        counts[token] = counts.get(token, 0) + _PART
+    return CountedText(own, among, length)

@@ -249,7 +249,7 @@ class View(ViewRows):
 
     def known(self, fact: Literal["domain", "role"]) -> list[str]:
         """Return, in order, the domains or the roles that items had while they were active, now or before."""
-        from rbank_es.projections.active_texts import fact_sets
+        from rbank_es.projections.search_tables import fact_sets
 
         with self._reading() as connection:
             facts = fact_sets(connection, self.position).values()

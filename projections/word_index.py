@@ -16,10 +16,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from rbank_es import limits
 from rbank_es.policies.retrieval import Filters, RankedItem
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking, terms_of, word_idf
-from rbank_es.projections.active_texts import fact_sets, facts_at, marked
 from rbank_es.projections.posting_search import Postings, RankedTexts, WeightedTerm, best_texts, marked_among
-from rbank_es.projections.posting_tables import PostingRows, numbers_of, posting_rows
 from rbank_es.projections.projection import json_of
+from rbank_es.projections.search_tables import PostingRows, fact_sets, facts_at, marked, numbers_of, posting_rows
 from rbank_es.projections.tokenizer import Tokenizer
 
 _SQLITE = Formula(idf="sqlite")

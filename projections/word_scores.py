@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rbank_es.policies.bit_slices import Documents, documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.posting_tables import CountedText, counts_of
+from rbank_es.projections.tokenizer import CountedText, counts_of
 
 _SLACK = 1e-9
 """By more than sums of floats differ in another order of addition, as a share."""

@@ -20,7 +20,7 @@ from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Filters, Formula, ItemIndex, QueryWord, RankedItem, RetrievalPolicy, WordRanking
 from rbank_es.policies.retrieval import ItemFacts
 from rbank_es.policies.word_relevance import rank_documents
-from rbank_es.projections import active_texts, posting_tables, projection
+from rbank_es.projections import projection, search_tables
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
@@ -108,10 +108,10 @@ def defined(state: State, question: tuple[Sequence[QueryWord], Formula, int, Fil
 def small_blocks(batch: int = 3) -> Iterator[None]:
     """Blocks of few texts and changes, so that a short history completes several of each kind."""
     with (
-        patch.multiple(posting_tables, BLOCK_TEXTS=8, SMALL_BLOCK_TEXTS=4, LENGTHS_TEXTS=3, BATCH_TEXTS=2),
-        patch.multiple(posting_tables, SET_BYTES=1, SET_TEXTS=3),
+        patch.multiple(search_tables, BLOCK_TEXTS=8, SMALL_BLOCK_TEXTS=4, LENGTHS_TEXTS=3, BATCH_TEXTS=2),
+        patch.multiple(search_tables, SET_BYTES=1, SET_TEXTS=3),
         patch("rbank_es.projections.posting_search.COUNTED_BYTES", 1),
-        patch.multiple(active_texts, CHUNK_CHANGES=3, SNAPSHOT_ROWS=2),
+        patch.multiple(search_tables, CHUNK_CHANGES=3, SNAPSHOT_ROWS=2),
         patch.object(projection, "BATCH_EVENTS", batch),
     ):
         yield
@@ -125,7 +125,7 @@ def by_numpy(always: bool) -> Iterator[None]:
         yield
 
 
-def search_tables(path: Path) -> dict[str, list[tuple[object, ...]]]:
+def rows_for_searches(path: Path) -> dict[str, list[tuple[object, ...]]]:
     tables = [name for name, ddl in MEMORY_INDEX.virtual.items() if "VIRTUAL" not in ddl]
     with closing(sqlite3.connect(path)) as connection:
         return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in tables}
@@ -183,7 +183,7 @@ def test_postings_and_changes_are_those_of_a_rebuild(log: list[Event], chosen: l
         for cut in [*sorted(min(cut, len(log)) for cut in chosen), len(log)]:
             ReadModels.open(path).catch_up(FakeLog(log), upto=cut)
         rebuild(other, FakeLog(log))
-        assert search_tables(path) == search_tables(other)
+        assert rows_for_searches(path) == rows_for_searches(other)
 
 
 @given(
@@ -228,7 +228,7 @@ def test_of_many_texts_few_are_scored_and_the_best_are_those_of_the_definition()
         for n in range(300)
     ]
     log = stamped([event for m in range(6) for event in born(items[m * 50 : m * 50 + 50], f"e{m}")])
-    with tempfile.TemporaryDirectory() as folder, patch.multiple(active_texts, CHUNK_CHANGES=64):
+    with tempfile.TemporaryDirectory() as folder, patch.multiple(search_tables, CHUNK_CHANGES=64):
         models = ReadModels.open(Path(folder, "p.sqlite"))
         models.catch_up(FakeLog(log))
         state = fold(log)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rbank_es.policies.bit_slices import documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.posting_tables import CountedText
+from rbank_es.projections.tokenizer import CountedText
 from rbank_es.projections.word_scores import WordScores
 from tests.effort import examples
 
