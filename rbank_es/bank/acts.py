@@ -83,9 +83,7 @@ class BankActs(OpenBank):
         """Corrections of this bank."""
         from rbank_es.bank.corrector import Corrector
 
-        if self._corrector is None:
-            self._corrector = Corrector(self.log, self.latest)
-        return self._corrector
+        return Corrector(self.log, self.latest)
 
     # ---------------------------------------------------------------- verdicts
 

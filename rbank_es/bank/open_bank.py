@@ -20,7 +20,6 @@ from rbank_es.system.progress import OnProgress
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
-    from rbank_es.bank.corrector import Corrector
     from rbank_es.bank.decisions import Latest
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.projections.read_models import Applied, ReadModels
@@ -42,7 +41,6 @@ class OpenBank:
         self.name = name
         self._models: ReadModels | None = None
         self._latest: Latest | None = None
-        self._corrector: Corrector | None = None
         log.add_witness(self._projected)
 
     @classmethod
@@ -259,7 +257,7 @@ class OpenBank:
         if self._models is not None:
             self._models.close()
             self._models = None
-        self._latest = self._corrector = None
+        self._latest = None
         self.log.close()
 
     def __enter__(self) -> Self:
