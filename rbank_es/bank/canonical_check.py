@@ -73,4 +73,5 @@ def is_nothing_due(log: EventLog, models: ReadModels) -> bool:
         with models.caught_up(log) as view:
             return view.position >= position and not view.rows("due")
     except (LogError, OSError, ProjectionError):
+        # Read models may lag, be damaged or be refused: then the decisions are made again, which needs none.
         return False

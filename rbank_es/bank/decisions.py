@@ -259,6 +259,7 @@ def optimistically(
         try:
             return try_once(position)
         except (PositionConflict, DuplicateEvent):
+            # Another writer was faster: decide again at the new end. At the same end, the conflict is the caller's own.
             lost += 1
             if lost == tries or log.position() == position:
                 raise

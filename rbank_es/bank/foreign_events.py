@@ -79,6 +79,7 @@ def _emptied(event: Event) -> dict[str, Any]:
     return emptied
 
 
+# The defaults of a type never change, and an absorption asks for them once an event.
 @cache
 def _defaults(cls: type[Event]) -> dict[str, Any]:
     """Return the defaults of a type's fields; a required text is an item's words."""
@@ -100,6 +101,7 @@ def free_run_name(run: str, start: str) -> str:
 
     Made of the two alone, so that every bank that has to give it another name gives it the same one.
     """
+    # The last 12 digits of a UUIDv7 are random; the first ones, its time, are alike for runs that began together.
     return f"{run[: limits.NAME_CHARS - 13]}-{start[-12:]}"
 
 

@@ -66,6 +66,7 @@ def is_same_policy(kind: PolicyKind, one: PolicyChoice | None, other: PolicyChoi
     try:
         return governing(kind, one) == governing(kind, other)
     except BadPolicy:
+        # One that this release doesn't know can't be compared: take it to decide otherwise.
         return False
 
 
@@ -289,6 +290,7 @@ class SupposedLife:
             recorded = admission_policy(self._recorded_timeline.in_force.get("admission"))
             supposed = admission_policy(self.supposed.policies.get("admission"))
         except BadPolicy:
+            # Without both policies nobody knows who decided: keep what was recorded.
             return event.pending
         origin = origin_of(event)
         return supposed.holds(origin) if recorded.holds(origin) is event.pending else event.pending

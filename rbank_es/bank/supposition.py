@@ -106,6 +106,7 @@ def _item_or_run(state: State, given: str) -> tuple[str, str]:
         try:
             found.append((kind, whole_id(ids, kind, name)))
         except NotInBank as error:
+            # It may still be of the other kind.
             errors.append(error)
     # A whole id wins over the beginning of another one.
     exact = [pair for pair in found if pair[1] == name]

@@ -77,6 +77,7 @@ class Timeline:
             try:
                 self._resolved[index, kind] = governing(kind, self._policies[index].get(kind))
             except BadPolicy:
+                # A policy of another release: its decisions are kept as they were recorded.
                 self._resolved[index, kind] = None
         return self._resolved[index, kind]
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rbank_es.bank.absorption import Absorption
     from rbank_es.bank.correction import ItemChange
 
+# Rows of each table: with all of them a screen or two; --json has everything.
 _SHOWN = 20
 
 

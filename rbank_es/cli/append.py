@@ -122,6 +122,7 @@ def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int
         try:
             done = bank.append(events[start : start + size], expected=expected)
         except RBankError as error:
+            # Groups that were appended stay: say which events they hold, so that the rest can be appended.
             if groups:
                 error.add_note(f"The first {count(start, 'event')} are in the log, up to position {groups[-1].last:,}.")
             raise

@@ -72,6 +72,7 @@ def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_jso
     try:
         _live(into, page, as_json=as_json)
     except SandboxUnavailable as error:
+        # Who named a place for the live bank wants that bank; everybody else gets the tour of a recorded one.
         if into is not None:
             raise
         if not as_json:

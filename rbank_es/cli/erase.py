@@ -63,6 +63,7 @@ def erase(
         try:
             found = opened.erase(**named, reason=reason, dry_run=True)
         except NotInBank:
+            # An erasure takes whole ids only: say so if the beginning of one was given.
             _check_whole_id(opened, item, run)
             raise
         if not as_json:

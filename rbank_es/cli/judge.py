@@ -138,6 +138,7 @@ def _said(outcome: RunOutcome, judge: str, lms: Lms | None, **options: Any) -> V
         with lms or nullcontext():
             return decide(outcome, judge=judge, lms=lms, **options)
     except LmFailed as failure:
+        # With a wrong key or address every later run would fail too; any other failure costs one verdict.
         if failure.code in STOPPING or failure.code in FATAL:
             raise
         raise JudgeFailed(judge, failure.message) from failure

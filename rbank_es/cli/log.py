@@ -155,8 +155,10 @@ class Layout:
         self.room = terminal_columns()
         wide = self.room >= NARROW_COLUMNS
         self.position = max(3, len(f"{position:,}"))
+        # Without year and seconds where columns are few.
         self.time = slice(0, 19) if wide else slice(5, 16)
         self.type = max(map(len, event_types()))
+        # 12 characters tell most runs apart; below 80 columns the summary needs them more.
         self.run = 20 if wide else 12 if self.room >= SLIM_COLUMNS else 0
 
     def header(self) -> str:

@@ -167,6 +167,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
             with resumable(given["again"]):
                 facts = _run(place, tasks, suite, settings, source, given, results)
         except (RBankError, KeyboardInterrupt):
+            # Finished tasks are recorded and paid for: print them although the loop stopped.
             if results and not as_json:
                 _report_stopped(results, len(tasks))
             raise
@@ -372,6 +373,7 @@ def _note_head(bank: Bank, path: Path) -> None:
     try:
         note_head(bank, path)
     except CannotWrite as error:
+        # The task is recorded all the same, so only warn; the head is printed to be noted by hand.
         warn(f"the head {bank.head()} was not noted: {error}")
 
 

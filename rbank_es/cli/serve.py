@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rbank_es.dashboard.page_handler import PageHandler
     from rbank_es.dashboard.page_server import PageServer
 
+# A port that is seldom in use; --port takes any other.
 PORT = 8642
 
 

@@ -61,6 +61,7 @@ SIDES = 2
 
 _KIND_WORDS = {"constraint": "", "anti_pattern": "Avoid: ", "rubric": "Check: "}
 
+# As on the card: the entries for which a section gets room first.
 _FEWEST = 3
 
 Pair = tuple[PropertyInfo, PropertyInfo]

@@ -36,6 +36,7 @@ SLICE = 8
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)
 _KINDS = {"classes": "class", "properties": "property"}
 _START = "sparql_peek a term, then sparql_query."
+# Entries for which a section gets room before later sections get any: fewer say less than its title takes.
 _FEWEST = 3
 _TERMS = 200  # more than any card shows; shortening all IRIs of a large ontology would take seconds
 

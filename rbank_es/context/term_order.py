@@ -387,6 +387,7 @@ _STOP_WORDS = STOP_WORDS["english-1"]
 _QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "property"])
 """Stems of words that questions ask with, and seldom about."""
 
+# More than any overlap of words: a term named by its IRI comes first.
 _NAMED = 1_000
 
 

@@ -107,6 +107,7 @@ class PageHandler:
         try:
             found = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
         except CookieError:
+            # Cookies of other programs at this host come along, and may be malformed.
             found = None
         if found is None or not self._is_token(found.value):
             raise Refused(401, "open the address that rbank-es serve printed: it has the token")

@@ -25,6 +25,7 @@ from rbank_es.errors import BadInput, RBankError
 
 LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 8 * limits.KIB
+# The longest that a stop waits for one look at the flag, and for requests under way.
 _STOP_S = 0.2
 _JOIN_S = 3.0
 

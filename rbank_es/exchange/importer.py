@@ -29,6 +29,7 @@ TIMESTAMP = "@timestamp"
 BOM = b"\xef\xbb\xbf"
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+# 32 bits of the file's digest: enough to keep apart files that name a run alike, short enough to type.
 _SHORT_DIGEST = 8
 _SALT = "A" * 24
 

@@ -175,6 +175,7 @@ def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
+        # An extra that is not installed has no version; the environment records that it was missing.
         return None
 
 
@@ -334,6 +335,7 @@ class _Work:
             try:
                 self._outcomes[at] = self._run(trial)
             except JobStopped:
+                # Another trial failed: this one ended after its task, and the same command completes it.
                 return
             except BaseException as error:
                 self._errors.append(error)

@@ -148,6 +148,7 @@ def make_world(seed: int, size: int) -> MadeUpWorld:
     stem = words.word()
     terms |= {"empty": f"{stem}an", "loaded": f"{stem}en"}
     labels |= {"empty": terms["empty"], "loaded": terms["loaded"]}
+    # About two carriers for each post, ten for each region and three for each person.
     posts = tuple(Post(words.name(), random.choice(POSTS)) for _ in range(max(8, size // 2)))
     regions = tuple(words.name() for _ in range(max(4, size // 10)))
     people = tuple(words.name() for _ in range(max(6, size // 3)))
@@ -196,6 +197,7 @@ def _faces(random: Random, size: int) -> tuple[tuple[int, int], ...]:
 
 def _stays(random: Random, size: int, people: int) -> Iterator[Stay]:
     for carrier in range(size):
+        # Up to three people for each carrier, one after the other or together.
         for person in random.sample(range(people), random.randrange(4)):
             since = _FIRST_YEAR + random.randrange(_YEARS)
             yield Stay(carrier, person, since, since + 1 + random.randrange(40))

@@ -54,6 +54,7 @@ def is_qald(data: bytes) -> bool:
     try:
         whole = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError):
+        # Another reader may know the form, and says what is wrong with it.
         return False
     return isinstance(whole, dict) and "questions" in whole and "tasks" not in whole
 

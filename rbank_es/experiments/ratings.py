@@ -129,6 +129,7 @@ def _rated(bank: Bank, text: Rated, choice: LmChoice, parts: Mapping[str, Any]) 
         try:
             rating = rate(rubric, text.text, lms, task=text.task, query=text.query, steps=text.steps)
         except JudgeFailed:
+            # No rating is recorded, so the next call asks for it again.
             return False
     bank.append(_event(text, rubric, choice, rating))
     return True

@@ -286,6 +286,7 @@ def _checked(log: TrialLog, started: RunStarted, source: Source | None) -> tuple
     try:
         checked = check(outcome_from(log.bank, started, events.calls, events.ended), source)
     except JudgeFailed:
+        # Unknown rather than 0: a run that could not be checked must not lower a mean.
         return None, None
     terms = checked.terms
     unknown = 0 if terms is None else len(terms.unknown_in_query) + len(terms.unknown_in_answer)

@@ -31,6 +31,7 @@ from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, dataset_of
 from rbank_es.system.progress import OnProgress
 
+# A flaw is one line of a table.
 _SHOWN_FAMILIES = 5
 
 NOT_RUN = "not run: its endpoint is only asked if you say so"
@@ -293,6 +294,7 @@ class _Trial:
                 if self._differs(query, gold):
                     return name
             except _NoAnswer:
+                # A query without an answer shows nothing about the task: try the next mistake.
                 continue
         return ""
 

@@ -307,6 +307,7 @@ def _off_default(choice: PolicyChoice) -> dict[str, Any]:
     try:
         usual = policy_class(choice.kind, choice.name, choice.version)().choice.settings
     except BadPolicy:
+        # Its defaults are unknown, so nobody can tell which settings were changed.
         return {}
     return {name: value for name, value in choice.settings.items() if _plain(value) != _plain(usual.get(name))}
 

@@ -336,4 +336,5 @@ def weighs_outcomes(choice: PolicyChoice) -> bool:
     try:
         return retrieval_policy(choice).weighs_outcomes
     except BadPolicy:
+        # The safe answer: hits are then looked up again wherever outcomes changed.
         return True

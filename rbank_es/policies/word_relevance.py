@@ -22,6 +22,7 @@ from msgspec import Struct
 Columns = tuple[float, float, float, float]
 """A weight each of title, desc, content and tags."""
 
+# SQLite's own floor, for words that half of the documents have: `bm25-1` scores by it.
 _LEAST_SQLITE_IDF = 1e-6
 
 

@@ -88,6 +88,7 @@ class ChangeSearch:
             try:
                 place, steady = self._since(holds, partial(guesses, difference))
             except _TooManyChecks:
+                # Changes found so far are true; the result says that there may be more.
                 self.complete = False
                 break
             known = found.get(place)

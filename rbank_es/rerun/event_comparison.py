@@ -126,6 +126,7 @@ def _within(name: str, was: Any, is_: Any) -> Departure | None:
         try:
             before, after = msgspec.json.decode(was), msgspec.json.decode(is_)
         except msgspec.DecodeError:
+            # No JSON after all: compare it as text, below.
             pass
         else:
             found = departure(before, after, name)

@@ -200,6 +200,7 @@ def _ends_recorded(run: str) -> Iterator[None]:
     try:
         yield
     except LoopStopped as stopped:
+        # A failure of the agent or its model is an event, and is compared as one; one of this machine is no difference.
         if stopped.code in SURROUNDINGS:
             raise
     except BadInput as error:

@@ -94,6 +94,7 @@ def _ready(source: Source) -> None:
     """Start the query engine ahead: its process loads the graph while this one loads dspy."""
     from rbank_es.sparql.engines.local import LocalEngine
 
+    # Only a head start: the first query starts it again, and reports what fails.
     with suppress(QueryFailed):
         if isinstance(source.engine, LocalEngine):
             source.engine.start()

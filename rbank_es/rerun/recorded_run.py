@@ -291,6 +291,7 @@ def _last_beginning(events: list[Event], begin: int, end: int) -> int:
 def repeat_stage(stage: Stage, resources: LoopResources, task: Task, started: RunStarted) -> None:
     """Repeat a stage as the loop does; its outcome is in the bank's events. Raises `LoopStopped` as the loop does."""
     post_run, index = PostRun(resources), started.rollout_index or 0
+    # A judge that failed recorded its call and no verdict; so does its repetition.
     with suppress(JudgeFailed):
         if stage.what == "verdict":
             post_run.judge(task, started.run, index, resources.bank)

@@ -64,6 +64,7 @@ def _ran(step: StepTaken) -> bool:
     try:
         return bool(code_of(_text(step.code)).strip())
     except SyntaxError:
+        # A reply without readable code ran nothing.
         return False
 
 

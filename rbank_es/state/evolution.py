@@ -237,6 +237,7 @@ def _shared(event: Event, cls: type[Struct]) -> dict[str, Any]:
     return {name: getattr(event, name) for name in _shared_names(type(event), cls)}
 
 
+# Pairs of classes are few, and a fold asks at every event of a run.
 @cache
 def _shared_names(event: type[Event], cls: type[Struct]) -> tuple[str, ...]:
     return tuple(name for name in cls.__struct_fields__ if name in event.__struct_fields__ and name != "at")

@@ -62,4 +62,5 @@ def _bank_names() -> Iterator[str]:
         with os.scandir(home) as entries:
             yield from (entry.name for entry in entries if entry.is_dir())
     except OSError:
+        # A shell waits for completions: no banks are better than an error on its line.
         return

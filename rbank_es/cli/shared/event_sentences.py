@@ -10,6 +10,7 @@ from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, safe_line
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.event import text_of, titled
 
+# Names in a sentence: more of them push the facts behind off the line.
 NAMED = 3
 
 

@@ -126,6 +126,7 @@ def run_tasks(bank: Bank, *, aloud: bool) -> DemoResult:
         try:
             run_closed_loop(tasks, watched(bank, live.events), settings, source, on_task=live.task, on_result=ended)
         except LoopStopped as stop:
+            # Without a sandbox the demo shows a recorded bank, so its caller must see the cause itself.
             if isinstance(stop.cause, SandboxUnavailable):
                 live.wipe()
                 raise stop.cause from stop

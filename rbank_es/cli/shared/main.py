@@ -137,6 +137,7 @@ def _print_json_error(error: BaseException) -> None:
         try:
             write_json(msgspec.json.encode({"ok": False, "error": facts}))
         except (OSError, ValueError):
+            # Standard output is closed or full: the exit code still reports the error.
             return
 
 
@@ -146,6 +147,7 @@ def _print_error(message: str) -> None:
     try:
         say(message)
     except OSError:
+        # Standard error is gone: nothing is left to write to but the exit code.
         return
 
 
@@ -156,6 +158,7 @@ def _discard_output() -> None:
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
+        # What is left in the buffer would fail again when the interpreter exits, with a traceback.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
 

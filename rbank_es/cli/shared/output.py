@@ -27,6 +27,7 @@ FLEXIBLE_COLUMNS = 12
 PARAGRAPH_COLUMNS = 100
 """The longest line of running text."""
 
+# A bar that is gone at once only flickers; ten redraws a second look smooth and cost nothing.
 PROGRESS_DELAY_S = 1.0
 REDRAW_S = 0.1
 BAR_COLUMNS = 30

@@ -67,6 +67,7 @@ class StoredBank(NamedTuple):
             return last
         number = point.removeprefix("seq:")
         back = point.removeprefix("HEAD~")
+        # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
         if back != point and back.isdecimal() and len(back) <= 18 and int(back) <= last:
             return last - int(back)
         if number.isdecimal() and len(number) <= 18 and int(number) <= last:

@@ -54,6 +54,7 @@ def shortened(value: Any) -> Any:
 
 def text_answer(asked: PageQuestion) -> dict[str, Any]:
     """Return a block of the text at `path` of the event at `seq`, from `offset` on, in characters; None if erased."""
+    # Far beyond any log, and within the integers that a browser holds exactly.
     seq, path = asked.number("seq", 0, 1, 10**15), asked.needed("path")
     offset = asked.number("offset", 0, 0, 10**12)
     event = next(asked.bank.events(after=seq - 1, point=seq, resolve=True), None) if seq <= asked.position else None
@@ -106,6 +107,7 @@ def messages_of(recorded: str) -> list[dict[str, str]]:
     try:
         found = list(_messages(msgspec.json.decode(recorded)))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        # A provider of its own form, or an import: shown as it is.
         found = []
     return found or [{"role": "", "text": recorded}]
 

@@ -25,6 +25,7 @@ from rbank_es.system.progress import OnProgress
 
 STUDIES = (poisoned_bank.STUDY, repair.STUDY, swept_assumptions.STUDY)
 
+# Far coarser than the last bit, in which C libraries differ, and finer than any difference that is reported.
 DIGITS = 6
 
 HARD_PART = 3
