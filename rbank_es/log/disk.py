@@ -141,6 +141,38 @@ def release(fd: int) -> None:
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
+# ---------------------------------------------------------------- forks
+
+
+class ProcessCache:
+    """An object that keeps what it read or opened, for all threads of this process. Change it while `lock` is held.
+
+    A forked child begins with a free lock and with nothing kept, because at the fork a thread of the parent may have
+    held the lock and been half done, and an open file is the parent's, with its locks.
+    """
+
+    def __init__(self) -> None:
+        """Begin to follow forks. Call it last, when there is something to forget."""
+        self.lock = threading.RLock()
+        _CACHES.add(self)
+
+    def forget(self) -> None:
+        """Drop all that is kept: it is read or opened again when it is needed."""
+        raise NotImplementedError
+
+
+_CACHES: weakref.WeakSet[ProcessCache] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for cache in list(_CACHES):
+        cache.lock = threading.RLock()
+        cache.forget()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 # ---------------------------------------------------------------- receipts of syncs
 
 RECEIPTS = "receipts"
@@ -185,7 +217,7 @@ def boot_digest() -> bytes:
     return blake2b(boot.encode(), digest_size=8).digest() if boot else bytes(8)
 
 
-class Receipts:
+class Receipts(ProcessCache):
     """The receipts of one bank, in one file, and witnesses that know positions from elsewhere. Safe for threads."""
 
     def __init__(self, cache: BankCache, bank_id: str) -> None:
@@ -193,11 +225,8 @@ class Receipts:
         self._seed = lines.seed_of(bank_id)
         self._witnesses: list[Callable[[], int]] = []
         self._found: Path | None = None
-        self._forget()
-
-    def _forget(self) -> None:
-        self._mutex = threading.Lock()
         self._fd, self._slot, self._last = -1, 0, -1
+        super().__init__()
 
     @property
     def path(self) -> Path | None:
@@ -261,7 +290,7 @@ class Receipts:
         seq, first, inode, offset, crc, at, digest, boot = receipt
         body = _FIELDS.pack(_MAGIC, seq, first, inode, offset, crc, at.encode(), digest, boot)
         data = body + _CHECKSUM.pack(crc32(body, self._seed))
-        with self._mutex:
+        with self.lock:
             if self._fd < 0:
                 self._open()
             if seq >= self._last:
@@ -287,7 +316,7 @@ class Receipts:
 
     def close(self) -> None:
         """Close the file. The next receipt opens it again: another one, if it was removed meanwhile."""
-        with self._mutex:
+        with self.lock:
             self._close()
 
     def __del__(self) -> None:
@@ -297,10 +326,10 @@ class Receipts:
         except Exception:
             pass
 
-    def forked(self) -> None:
+    def forget(self) -> None:
         """Take a slot of its own in a forked child, because the parent goes on to write to its slot."""
         self._close()
-        self._forget()
+        self._slot, self._last = 0, -1
 
 
 def _seq_of(receipt: Receipt | None) -> int:
@@ -378,34 +407,3 @@ class FailureMarker:
         if self._held is not None:
             os.close(self._held)
             self._held = None
-
-
-# ---------------------------------------------------------------- forks
-
-
-class ProcessCache:
-    """An object that keeps what it read, for all threads of this process. Change it while `lock` is held.
-
-    A forked child begins with a free lock and with nothing kept, because at the fork a thread of the parent may have
-    held the lock and been half done.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        _CACHES.add(self)
-
-    def forget(self) -> None:
-        """Drop all that is kept: it is read again when it is needed."""
-        raise NotImplementedError
-
-
-_CACHES: weakref.WeakSet[ProcessCache] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for cache in list(_CACHES):
-        cache.lock = threading.RLock()
-        cache.forget()
-
-
-os.register_at_fork(after_in_child=_forked)

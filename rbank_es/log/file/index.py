@@ -10,7 +10,6 @@ import mmap
 import os
 import struct
 import sys
-import threading
 import uuid
 from array import array
 from bisect import bisect_left
@@ -24,7 +23,7 @@ from zlib import crc32
 from rbank_es.events.codec import resolved
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
-from rbank_es.log.disk import Receipt, boot_digest
+from rbank_es.log.disk import ProcessCache, Receipt, boot_digest
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.segments import (
     Segment,
@@ -197,7 +196,7 @@ def digest_upto(fd: int, start: Digest, position: int, seed: int, segment: Segme
 # ---------------------------------------------------------------- ids of events
 
 
-class Ids:
+class Ids(ProcessCache):
     """Positions by event id: closed segments by their index file, the active one by search, then by dictionary."""
 
     def __init__(self, directory: Path, reader: Reader, cache: BankCache) -> None:
@@ -206,13 +205,14 @@ class Ids:
         self._cache = cache
         self._active: dict[str, int] = {}
         self._end = (0, 0, 0)  # of what the dictionary has: the segment's first position, its inode, the offset
-        self._lock = threading.Lock()
         self._searched = 0
         self._indexes: dict[str, IdIndex] = {}
+        super().__init__()
 
-    def forget_all(self) -> None:
-        """Drop all cached ids: the index files were removed."""
-        self._indexes.clear()
+    def forget(self) -> None:
+        """Drop all cached ids."""
+        self._active, self._end = {}, (0, 0, 0)
+        self._indexes = {}
 
     def find(self, event_ids: Sequence[str], tail: Tail) -> dict[str, int]:
         """Return the positions, up to a tail of the log, of those of the ids that are known. Takes no lock of the log.
@@ -238,7 +238,7 @@ class Ids:
 
         None if the segment was replaced meanwhile, or a line is damaged: a search passes by such a line.
         """
-        with self._lock, suppress(ValueError):
+        with self.lock, suppress(ValueError):
             first, inode, offset = self._end
             if (first, inode) != (tail.segment.first, tail.inode):
                 self._active, offset = {}, 0
@@ -397,18 +397,18 @@ def _mapped(segment: Segment) -> Iterator[_Mapped]:
         yield _Mapped(segment, fd, os.fstat(fd).st_ino, data)
 
 
-class Texts:
+class Texts(ProcessCache):
     """Long texts by key. It remembers their offsets in the segments searched last."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self._directory = directory
         self._seed = seed
         self._indexes: dict[tuple[str, int], _Offsets] = {}
-        self._mutex = threading.Lock()
+        super().__init__()
 
-    def forked(self) -> None:
-        """Reset the mutex in a forked child, because a thread of the parent may have held it."""
-        self._mutex, self._indexes = threading.Lock(), {}
+    def forget(self) -> None:
+        """Drop all offsets."""
+        self._indexes = {}
 
     def line(self, key: str, segment: Segment) -> bytes | None:
         """Return the line of a text in a segment, erased or not, without newline; None if it is not there."""
@@ -421,12 +421,12 @@ class Texts:
             line = b"" if offset is None else mapped.data[offset : mapped.data.find(b"\n", offset)]
             if line.startswith(lines.ANY_TEXT) and lines.key_of_text(line) == key:
                 return line
-            with self._mutex:
+            with self.lock:
                 self._indexes.pop((mapped.segment.name, mapped.inode), None)
         return None
 
     def _index(self, mapped: _Mapped) -> _Offsets:
-        with self._mutex:
+        with self.lock:
             return self._indexed(mapped)
 
     def _indexed(self, mapped: _Mapped) -> _Offsets:

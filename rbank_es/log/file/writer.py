@@ -11,7 +11,6 @@ import errno
 import os
 import threading
 import warnings
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -42,7 +41,7 @@ class _Interrupted(Exception):
     """An erasure must be completed before anything else may be written."""
 
 
-class Writer:
+class Writer(disk.ProcessCache):
     """The writing half of a `FileLog`. It opens its files when first used, and again in a forked child.
 
     `with writer:` holds the bank; it is re-entrant within a thread. Raises `LogBusy`, `LogUnavailable`.
@@ -67,15 +66,14 @@ class Writer:
         self._reader, self._texts, self._heads = reader, texts, heads
         self._clock, self._entropy, self._system = clock, entropy, calls
         self._unsafe_no_sync = unsafe_no_sync
-        self._mutex = threading.RLock()
         self._failure = FailureMarker(directory, calls)
         self._erasing = str(directory / MARKER)
         self.ids = Ids(directory, reader, cache)
         self._cache = cache
-        self._forget()
-        _WRITERS.add(self)
+        self._release()
+        super().__init__()
 
-    def _forget(self) -> None:
+    def _release(self) -> None:
         self._fd = self._lock_fd = -1
         self._stored: dict[bytes, str] = {}
         self._stored_upto = (0, 0, 0)
@@ -87,19 +85,19 @@ class Writer:
 
     def __enter__(self) -> None:
         """Hold the bank's lock, which excludes other threads, processes and forked children."""
-        self._mutex.acquire()
+        self.lock.acquire()
         try:
             if self._lock_fd < 0:
                 self._lock_fd = self._failure.open_lock()
             disk.take(self._lock_fd, self._place)
             self._reader.holder = threading.get_ident()
         except OSError as error:
-            self._mutex.release()
+            self.lock.release()
             raise LogUnavailable(self._place, "write to", error) from error
         except BaseException:
             if self._lock_fd >= 0:
                 disk.release(self._lock_fd)  # a signal may have come just after it was taken
-            self._mutex.release()
+            self.lock.release()
             raise
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
@@ -110,7 +108,7 @@ class Writer:
             else:
                 disk.release(self._lock_fd)
         finally:
-            self._mutex.release()
+            self.lock.release()
         if isinstance(error, OSError):
             raise LogUnavailable(self._place, "write to", error) from error
 
@@ -438,7 +436,7 @@ class Writer:
             tail = self._roll(tail)
         segment_rewrite.rewrite(self._directory, job, self._seed, self._system)
         segment_rewrite.clear(self._directory, self._caches(), self._system)
-        self.ids.forget_all()
+        self.ids.forget()  # their index files were removed
         self._heads.leave_receipt(tail)
         self._system.remove(self._directory / MARKER)
         return appended
@@ -447,13 +445,13 @@ class Writer:
 
     def close(self) -> None:
         """Close files, and leave a receipt if anything was appended."""
-        with self._mutex:
+        with self.lock:
             tail = self._heads.tail
             if self._dirty and tail is not None and tail.seq <= self._heads.durable:
                 self._heads.leave_receipt(tail)  # with the head digest, which may have been computed meanwhile
             self._reader.receipts.close()
             _close_all((self._fd, self._lock_fd))
-            self._forget()
+            self._release()
 
     def __del__(self) -> None:
         # As with any file of Python, forgetting to close does not leak.
@@ -462,14 +460,11 @@ class Writer:
         except Exception:
             pass
 
-    def forked(self) -> None:
-        """Reset the state in a forked child: its parent's threads hold no lock here, and files must not be shared."""
-        self._mutex = threading.RLock()
+    def forget(self) -> None:
+        """Close the files in a forked child: they must not be shared, nor the parent's locks with them."""
         _close_all((self._fd, self._lock_fd))
-        self._forget()
+        self._release()
         self._reader.holder = None
-        self._reader.receipts.forked()
-        self._texts.forked()
 
 
 def _refuse_other_names(fd: int, segment: Segment) -> None:
@@ -486,15 +481,3 @@ def _close_all(descriptors: Iterable[int]) -> None:
     for fd in descriptors:
         if fd >= 0:
             os.close(fd)
-
-
-_WRITERS: weakref.WeakSet[Writer] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for writer in list(_WRITERS):
-        writer.forked()
-
-
-# Because a forked child shares its parent's descriptors, and with them the parent's locks.
-os.register_at_fork(after_in_child=_forked)
