@@ -20,7 +20,8 @@ from rbank_es.events.items import Item
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import State, fold
-from tests.strategies import extraction_id, stamped, uuid_of
+from tests.pools import extraction_id, uuid_of
+from tests.strategies import stamped
 
 
 def decisions(

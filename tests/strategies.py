@@ -1,10 +1,8 @@
-"""Hypothesis strategies for events and for whole histories of a bank, sensible and not.
+"""Hypothesis strategies for events and for whole histories of a bank, sensible and not; `pools.py` has their values.
 
-Ids come from small pools, so that collisions, overrules, restores, duplicates and unknown ids happen all the time.
-
-    histories()        lists of events as a writer makes them: no position, no time, an id only on extractions
-    stamped(events)    the same with position, time and id, as a log would give them
-    restamped(events)  the same history at other positions and times, under other event ids
+histories()        lists of events as a writer makes them: no position, no time, an id only on extractions
+stamped(events)    the same with position, time and id, as a log would give them
+restamped(events)  the same history at other positions and times, under other event ids
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -23,105 +21,55 @@ from rbank_es.events import (
     Candidate,
     ConsolidationProposed,
     ContentErased,
-    ContextBuilt,
     CorrectionCompleted,
     Decision,
     DecisionUndone,
-    Erased,
     ErasedUnit,
     Event,
-    Hit,
     ItemsLinked,
     JudgmentOverruled,
-    LayerUse,
-    LmCalled,
     MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
-    MemoriesRead,
     MemoriesRestored,
     MemoriesRetracted,
-    MemoriesRetrieved,
     MemoryProposed,
     NoteLogged,
     OntologyRegistered,
     PolicyChoice,
     PolicySet,
     Reliance,
-    RunFinished,
     RunJudged,
-    RunStarted,
-    StepTaken,
-    ToolCalled,
     WordsEmbedded,
 )
-from rbank_es.events.items import Item, ItemHead, ItemText, Polarity, Source, polarity_of
+from rbank_es.events.items import ItemHead, ItemText
 from rbank_es.events.memory_events import EndKind, ExtractionKind, ReturnKind
 from rbank_es.events.run_events import JudgeKind, VerdictValue
 from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
-
-RUNS = ("run-1", "run-2", "run-3", "run-4")
-ITEMS = ("item-a", "item-b", "item-c", "item-d", "item-e", "item-f")
-TOOLS = ("mem_search", "sparql_query", "ctx_peek")
-DOMAINS = ("prov", "uniprot")
-GUIDES = ("guide-1", "guide-2")
-SOURCES: tuple[Source, ...] = get_args(Source)
-WORDS = ("bound", "the", "query", "Query", "class", "label", "LIMIT", "first", "count", "taxa", "check", "prefix")
-ODD = ("", "naïve café", "🦉 owl", 'a "quoted" OR b', "NEAR(x*", "nul\x00inside", "two\nlines", "Ünïcödé ΣΊΣΥΦΟΣ")
-
-runs = st.sampled_from(RUNS)
-item_ids = st.sampled_from(ITEMS)
-some_items = st.lists(item_ids, max_size=3).map(tuple)
-counts = st.integers(0, 5_000)
-maybe_counts = st.none() | counts
-# Dyadic fractions: their sums are exact in every order, in Python and in SQL.
-dollars = st.none() | st.integers(0, 64).map(lambda sixteenths: sixteenths / 16)
-seconds = st.none() | st.integers(0, 64).map(lambda sixteenths: sixteenths / 16)
-phrases = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
-texts = st.one_of(phrases, phrases, phrases, st.sampled_from(ODD))
-occurred = st.none() | st.integers(0, 9).map(lambda n: f"2026-01-0{n}T12:00:00.000000Z".replace("-00T", "-10T"))
-
-
-def uuid_of(number: int, kind: int = 0) -> str:
-    """A well-formed version 7 UUID for a number; different kinds never meet."""
-    return f"{kind:08x}-0000-7000-8000-{number:012x}"
-
-
-def extraction_id(number: int) -> str:
-    """The id of the extraction with that number (from 0) in a history."""
-    return uuid_of(number, kind=0xE)
-
-
-@st.composite
-def heads(draw: st.DrawFn, ids: st.SearchStrategy[str] = item_ids) -> ItemHead:
-    src = draw(st.sampled_from(SOURCES))
-    polarities: tuple[Polarity, ...] = (polarity_of(src), "success", "failure")
-    return ItemHead(
-        id=draw(ids),
-        src=src,
-        polarity=draw(st.sampled_from(polarities)),
-        role=draw(st.sampled_from((None, None, "planner"))),
-        scope=draw(st.sampled_from(("", "", "general", "exception"))),
-        domain=draw(st.sampled_from((None, *DOMAINS))),
-    )
-
-
-def words() -> st.SearchStrategy[ItemText]:
-    tags = st.lists(st.sampled_from(("sparql", "schema")), max_size=2).map(tuple)
-    return st.builds(ItemText, title=texts, desc=texts, content=texts, tags=tags)
-
-
-def items(ids: st.SearchStrategy[str] = item_ids) -> st.SearchStrategy[Item]:
-    """Whole items, as candidates of a consolidation."""
-    return st.builds(Item.join, heads(ids), words())
-
-
-ERASED = st.integers(0, 9).map(lambda digit: Erased(digest=str(digit) * 64))
-
-
-calls = st.sampled_from(((), (), ("call-1",), ("call-1", "call-2")))
-"""Ids of calls of a model, which no event may have."""
+from tests import run_chapters
+from tests.pools import (
+    CALLS,
+    DOMAINS,
+    ERASED,
+    GUIDES,
+    ITEMS,
+    RUNS,
+    counts,
+    extraction_id,
+    heads,
+    item_ids,
+    maybe_counts,
+    maybe_runs,
+    one_of_each,
+    runs,
+    several,
+    some_items,
+    texts,
+    two_items,
+    uuid_of,
+    words,
+)
 
 
 @dataclass
@@ -138,164 +86,78 @@ class Story:
         return [(each.id, index, head.id) for each in self.extractions for index, head in enumerate(each.heads)]
 
 
-def _started(draw: st.DrawFn, story: Story) -> list[Event]:
-    return [
-        RunStarted(
-            run=draw(runs),
-            occurred_at=draw(occurred),
-            ontology=draw(st.sampled_from((None, *DOMAINS))),
-            model=draw(st.sampled_from((None, "model-1", "model-2"))),
-            executor=draw(st.sampled_from((None, "rlm", "react"))),
-            mode=draw(st.sampled_from((None, "auto", "tools", "both"))),
-            iterations_max=draw(maybe_counts),
-            rollout_group=draw(st.sampled_from((None, "group-1"))),
-            rollout_index=draw(st.sampled_from((None, 0, 1))),
-            scripted=draw(st.booleans()),
-            task=draw(texts),
-        )
-    ]
-
-
-def _finished(draw: st.DrawFn, story: Story) -> list[Event]:
-    return [
-        RunFinished(
-            run=draw(runs),
-            occurred_at=draw(occurred),
-            outcome=draw(st.sampled_from(("submitted", "forced_at_limit", "failed"))),
-            iterations=draw(maybe_counts),
-            lm_calls=draw(maybe_counts),
-            tokens_in=draw(maybe_counts),
-            tokens_out=draw(maybe_counts),
-            cost_usd=draw(dollars),
-            duration_s=draw(seconds),
-            answer_chars=draw(maybe_counts),
-            answer=draw(st.none() | texts),
-            sparql=draw(st.none() | texts),
-            error=draw(st.none() | texts),
-        )
-    ]
-
-
-def _context(draw: st.DrawFn, story: Story) -> list[Event]:
-    layers = draw(st.lists(st.sampled_from(("base", "L0", "L1", "L2")), max_size=3, unique=True))
-    uses = tuple(LayerUse(layer=layer, chars=draw(counts), truncated=draw(st.booleans())) for layer in layers)
-    texts_ = tuple(draw(texts) for _ in layers)
-    given = {"items": draw(some_items), "artifacts": draw(st.lists(st.sampled_from(GUIDES), max_size=1).map(tuple))}
-    return [ContextBuilt(run=draw(runs), chars=draw(counts), layers=uses, texts=texts_, **given)]
-
-
-def _retrieved(draw: st.DrawFn, story: Story) -> list[Event]:
-    found = draw(some_items)
-    mode: Literal["auto", "tool"] = draw(st.sampled_from(("auto", "tool")))
-    hits = tuple(Hit(id=id, rank=rank, score=-1.0 / rank) for rank, id in enumerate(found, 1))
-    k, query = draw(st.integers(0, 6)), draw(texts)
-    return [MemoriesRetrieved(run=draw(st.none() | runs), mode=mode, k=k, policy="bm25-1", hits=hits, query=query)]
-
-
-def _read(draw: st.DrawFn, story: Story) -> list[Event]:
-    how: Literal["get", "quote"] = draw(st.sampled_from(("get", "get", "quote")))
-    return [MemoriesRead(run=draw(runs), ids=draw(some_items), how=how, chars=draw(counts))]
-
-
-def _tool(draw: st.DrawFn, story: Story) -> list[Event]:
-    return [
-        ToolCalled(
-            run=draw(runs),
-            tool=draw(st.sampled_from(TOOLS)),
-            step=draw(st.none() | st.integers(0, 4)),
-            chars=draw(maybe_counts),
-            truncated=draw(st.none() | st.booleans()),
-            duration_s=draw(seconds),
-            error_code=draw(st.sampled_from((None, None, "timeout"))),
-            result=draw(st.none() | texts),
-        )
-    ]
-
-
-def _step(draw: st.DrawFn, story: Story) -> list[Event]:
-    return [
-        StepTaken(
-            run=draw(runs),
-            index=draw(st.integers(0, 4)),
-            stdout_chars=draw(maybe_counts),
-            prompt_chars=draw(maybe_counts),
-            variables_n=draw(maybe_counts),
-            variables_chars=draw(maybe_counts),
-            code=draw(st.none() | texts),
-        )
-    ]
-
-
-def _lm(draw: st.DrawFn, story: Story) -> list[Event]:
-    return [
-        LmCalled(
-            run=draw(st.none() | runs),
-            role=draw(st.sampled_from(("agent", "sub", "judge", "extractor"))),
-            model="model-1",
-            tokens_in=draw(maybe_counts),
-            tokens_out=draw(maybe_counts),
-            cost_usd=draw(dollars),
-            response=draw(st.none() | texts),
-        )
-    ]
-
-
-verdicts = st.sampled_from(get_args(VerdictValue))
-relied = st.lists(st.builds(Reliance, run=runs, verdict=verdicts), max_size=3).map(tuple)
+VERDICTS = get_args(VerdictValue)
+relied = several([Reliance(run=run, verdict=verdict) for run in RUNS for verdict in VERDICTS], 3)
+JUDGED = one_of_each(
+    RUNS,
+    ("learning", "learning", "learning", "scoring"),
+    VERDICTS,
+    ("judge-1", "judge-2"),
+    get_args(JudgeKind),
+    (False, True),
+    (None, 0.5, 1.0),
+    (False, True),
+    (False, True),
+    CALLS,
+)
 
 
 def _judged(draw: st.DrawFn, story: Story) -> list[Event]:
+    run, purpose, verdict, judge, kind, sure, confidence, overruled, supervised, calls = draw(JUDGED)
     facts: dict[str, Any] = {
-        "run": draw(runs),
-        "purpose": draw(st.sampled_from(("learning", "learning", "learning", "scoring"))),
-        "verdict": draw(verdicts),
-        "judge": draw(st.sampled_from(("judge-1", "judge-2"))),
+        "run": run,
+        "purpose": purpose,
+        "verdict": verdict,
+        "judge": judge,
         "judge_version": "1",
-        "kind": draw(st.sampled_from(get_args(JudgeKind))),
-        "sure": draw(st.booleans()),
-        "confidence": draw(st.sampled_from((None, 0.5, 1.0))),
+        "kind": kind,
+        "sure": sure,
+        "confidence": confidence,
         "reason": draw(texts),
     }
-    if draw(st.booleans()):
+    if overruled:
         return [JudgmentOverruled(**facts, by="someone")]
-    shown = draw(st.lists(item_ids, max_size=2, unique=True).map(tuple))
-    return [RunJudged(**facts, supervised=draw(st.booleans()), calls=draw(calls), precedents=shown)]
+    shown = tuple(dict.fromkeys(draw(two_items)))
+    return [RunJudged(**facts, supervised=supervised, calls=calls, precedents=shown)]
 
 
-def _candidates(draw: st.DrawFn, story: Story) -> tuple[Candidate, ...]:
-    one: st.SearchStrategy[Candidate] = st.one_of(words(), words(), ERASED) if story.erased else words()
-    return tuple(draw(st.lists(one, max_size=3)))
+candidates = st.lists(words, max_size=3).map(tuple)
+candidates_or_erased = st.lists(st.one_of(words, words, ERASED), max_size=3).map(tuple)
+EXTRACTED = one_of_each(get_args(ExtractionKind), (False, False, True), CALLS, (0, 0, 0, 0, 1, -1))
+two_runs = several(RUNS, 2)
 
 
 def _extracted(draw: st.DrawFn, story: Story) -> list[Event]:
-    candidates = _candidates(draw, story)
-    surplus = draw(st.sampled_from((0, 0, 0, 0, 1, -1)))
+    given: tuple[Candidate, ...] = draw(candidates_or_erased if story.erased else candidates)
+    kind, pending, calls, surplus = draw(EXTRACTED)
     extraction = MemoriesExtracted(
         id=extraction_id(len(story.extractions)),
-        kind=draw(st.sampled_from(get_args(ExtractionKind))),
-        runs=draw(st.lists(runs, max_size=2).map(tuple)),
+        kind=kind,
+        runs=draw(two_runs),
         relied=draw(relied),
-        pending=draw(st.sampled_from((False, False, True))),
-        calls=draw(calls),
-        heads=tuple(draw(heads()) for _ in range(max(0, len(candidates) + surplus))),
-        candidates=candidates,
+        pending=pending,
+        calls=calls,
+        heads=tuple(draw(heads) for _ in range(max(0, len(given) + surplus))),
+        candidates=given,
     )
     story.extractions.append(extraction)
     return [extraction]
 
 
+DECIDED = one_of_each(range(8), ("add", "add", "skip", "merge", "supersede", "discard"), ITEMS)
+
+
 def _decision(draw: st.DrawFn, known: Sequence[ItemHead], index: int) -> Decision:
-    sensible = index < len(known) and draw(st.integers(0, 7)) > 0
-    return Decision(
-        candidate=index,
-        action=draw(st.sampled_from(("add", "add", "skip", "merge", "supersede", "discard"))),
-        item=known[index].id if sensible else draw(item_ids),
-        targets=draw(st.lists(item_ids, max_size=2).map(tuple)),
-    )
+    luck, action, item = draw(DECIDED)
+    sensible = index < len(known) and luck > 0
+    return Decision(candidate=index, action=action, item=known[index].id if sensible else item, targets=draw(two_items))
+
+
+odd_indexes = several(range(4), 4)
 
 
 def _consolidation(draw: st.DrawFn, id: str, known: Sequence[ItemHead]) -> MemoriesConsolidated:
-    indexes = draw(st.lists(st.integers(0, 3), max_size=4)) if draw(st.integers(0, 3)) == 0 else range(len(known))
+    indexes = draw(odd_indexes) if draw(st.integers(0, 3)) == 0 else range(len(known))
     decisions = tuple(_decision(draw, known, index) for index in indexes)
     return MemoriesConsolidated(extraction=id, policy="dedup-1", decisions=decisions)
 
@@ -311,11 +173,14 @@ def _learned(draw: st.DrawFn, story: Story) -> list[Event]:
     return [*extraction, _consolidation(draw, extraction[0].id, story.extractions[-1].heads)]
 
 
+ANY_PAIR = one_of_each([extraction_id(number) for number in range(4)], range(4), ITEMS)
+
+
 def _pair(draw: st.DrawFn, story: Story) -> tuple[str, int, str]:
     """A candidate as an event names it: mostly a known one."""
     if story.pairs and draw(st.integers(0, 7)) > 0:
         return draw(st.sampled_from(story.pairs))
-    return extraction_id(draw(st.integers(0, 3))), draw(st.integers(0, 3)), draw(item_ids)
+    return draw(ANY_PAIR)
 
 
 def _again(draw: st.DrawFn, story: Story, correction: str | None) -> MemoriesConsolidated:
@@ -328,26 +193,32 @@ def _again(draw: st.DrawFn, story: Story, correction: str | None) -> MemoriesCon
     return MemoriesConsolidated(again=again, correction=correction, policy="reconcile-1", decisions=tuple(decisions))
 
 
+ACTS = one_of_each(
+    ("forgotten", "restored", "restored", "retracted", "retracted", "admitted", "undone"),
+    get_args(ReturnKind),
+    get_args(EndKind),
+    (False, True),
+    (*(None,) * len(RUNS), *RUNS),
+    (*(None,) * len(VERDICTS), *VERDICTS),
+)
+
+
 def _act(draw: st.DrawFn, story: Story, correction: str | None) -> Event:
     """What ends items, or brings them back."""
     ids = draw(some_items)
-    kind = draw(st.sampled_from(("forgotten", "restored", "restored", "retracted", "retracted", "admitted", "undone")))
+    kind, restored, ended, lifted, run, verdict = draw(ACTS)
     if kind == "forgotten":
         return MemoriesForgotten(ids=ids, policy="bounded-1", correction=correction, why="a reason")
     if kind == "restored":
-        how = draw(st.sampled_from(get_args(ReturnKind)))
-        return MemoriesRestored(ids=ids, how=how, correction=correction, why="a reason")
+        return MemoriesRestored(ids=ids, how=restored, correction=correction, why="a reason")
     if kind == "admitted":
         return MemoriesAdmitted(ids=ids, by="someone")
     extraction, index, _ = _pair(draw, story)
     if kind == "undone":
-        return DecisionUndone(extraction=extraction, candidate=index, lifted=draw(st.booleans()))
-    how = draw(st.sampled_from(get_args(EndKind)))
-    if how != "tainted":
-        return MemoriesRetracted(ids=ids, how=how, why="a reason")
-    return MemoriesRetracted(
-        how=how, extractions=(extraction,), run=draw(st.none() | runs), verdict=draw(st.none() | verdicts)
-    )
+        return DecisionUndone(extraction=extraction, candidate=index, lifted=lifted)
+    if ended != "tainted":
+        return MemoriesRetracted(ids=ids, how=ended, why="a reason")
+    return MemoriesRetracted(how=ended, extractions=(extraction,), run=run, verdict=verdict)
 
 
 def _ended(draw: st.DrawFn, story: Story) -> list[Event]:
@@ -373,17 +244,21 @@ def _corrected(draw: st.DrawFn, story: Story) -> list[Event]:
     return parts
 
 
+POLICY_KINDS = st.lists(
+    st.sampled_from(("retrieval", "consolidation", "forgetting", "judging", "attribution")), max_size=3, unique=True
+)
+CHOICES = st.builds(
+    PolicyChoice,
+    kind=st.just("retrieval"),
+    name=st.sampled_from(("bm25", "dedup", "never")),
+    version=st.integers(1, 2),
+    settings=st.dictionaries(st.sampled_from(("k", "weight")), st.integers(0, 3), max_size=2),
+)
+
+
 def _set(draw: st.DrawFn, story: Story) -> list[Event]:
-    known = st.sampled_from(("retrieval", "consolidation", "forgetting", "judging", "attribution"))
-    kinds = draw(st.lists(known, max_size=3, unique=True))
-    choice = st.builds(
-        PolicyChoice,
-        kind=st.sampled_from(kinds or ["retrieval"]),
-        name=st.sampled_from(("bm25", "dedup", "never")),
-        version=st.integers(1, 2),
-        settings=st.dictionaries(st.sampled_from(("k", "weight")), st.integers(0, 3), max_size=2),
-    )
-    policies = (replace(draw(choice), kind=kind) for kind in kinds)
+    kinds = draw(POLICY_KINDS)
+    policies = (replace(draw(CHOICES), kind=kind) for kind in kinds)
     settings: dict[str, dict[str, Any]] = {"judging": {"supervised": draw(st.booleans())}}
     if "attribution" in kinds:
         settings["attribution"] = {"counted": draw(st.sampled_from(("either", "injected", "read", "odd", 3)))}
@@ -395,11 +270,10 @@ def _vector_of(given: ItemText) -> str:
     return vector_text(digest, [int(digit, 16) - 7.5 for digit in digest[:3]])
 
 
-# Made once: a strategy takes far longer to make than to draw from.
 OTHERS: st.SearchStrategy[Event] = st.one_of(
-    st.builds(NoteLogged, run=st.none() | runs, note=st.just('{"seen": true}')),
+    st.builds(NoteLogged, run=maybe_runs, note=st.just('{"seen": true}')),
     st.builds(ItemsLinked, source=item_ids, target=item_ids, how=st.just("contradicts")),
-    st.builds(MemoryProposed, run=runs, by=st.just("mem_add"), head=heads(), candidate=words()),
+    st.builds(MemoryProposed, run=runs, by=st.just("mem_add"), head=heads, candidate=words),
     st.builds(
         ConsolidationProposed,
         extraction=st.integers(0, 3).map(extraction_id),
@@ -418,14 +292,14 @@ OTHERS: st.SearchStrategy[Event] = st.one_of(
         WordsEmbedded,
         purpose=st.just("item"),
         model=st.just("m"),
-        items=st.lists(item_ids, max_size=2).map(tuple),
-        vectors=st.lists(words().map(_vector_of) | texts, max_size=2).map(tuple),
+        items=two_items,
+        vectors=st.lists(words.map(_vector_of) | texts, max_size=2).map(tuple),
     ),
     st.builds(
         ArtifactMaterialised,
         artifact=st.sampled_from(GUIDES),
         kind=st.just("guide"),
-        run=st.none() | runs,
+        run=maybe_runs,
         chars=counts,
         text=texts,
     ),
@@ -444,14 +318,14 @@ def _other(draw: st.DrawFn, story: Story) -> list[Event]:
 
 
 CHAPTERS: dict[str, Callable[[st.DrawFn, Story], list[Event]]] = {
-    "started": _started,
-    "finished": _finished,
-    "context": _context,
-    "retrieved": _retrieved,
-    "read": _read,
-    "tool": _tool,
-    "step": _step,
-    "lm": _lm,
+    "started": run_chapters.started,
+    "finished": run_chapters.finished,
+    "context": run_chapters.context,
+    "retrieved": run_chapters.retrieved,
+    "read": run_chapters.read,
+    "tool": run_chapters.tool,
+    "step": run_chapters.step,
+    "lm": run_chapters.lm,
     "judged": _judged,
     "extracted": _extracted,
     "consolidated": _consolidated,

@@ -20,7 +20,7 @@ from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, mi
 from tests.cli_runner import SAMPLE, digest_of, fails, run
 from tests.effort import one_in
 from tests.lineage_paths import followed
-from tests.strategies import uuid_of
+from tests.pools import uuid_of
 
 JUDGMENT = uuid_of(1, kind=0xB)
 

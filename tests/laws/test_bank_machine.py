@@ -42,7 +42,8 @@ from tests.faults.disk import Quick
 from tests.laws.test_consolidation import batches, policies
 from tests.laws.test_projections import assert_equals_state
 from tests.places import derived
-from tests.strategies import ITEMS, RUNS, WORDS, histories
+from tests.pools import ITEMS, RUNS, WORDS
+from tests.strategies import histories
 
 SEGMENT_BYTES = 4_000
 shares = st.floats(0, 1, allow_nan=False)

@@ -22,7 +22,8 @@ from rbank_es.policies.similarity_join import join_similar
 from rbank_es.policies.words import distinct_words, words_of
 from rbank_es.state import ItemState, LiveState, State, active, evolve, fold
 from tests.consolidations import decisions
-from tests.strategies import ITEMS, histories, stamped, uuid_of
+from tests.pools import ITEMS, uuid_of
+from tests.strategies import histories, stamped
 
 # Few titles and few contents: near duplicates, and pairs at the very edge of being ones, are common. Most ids are new.
 TITLES = ("abcdefghij", "abcdefghXY", "ABCDEFGHIJ", "abcdefghijklmno", "xyabcdefgh", "abcde", "", "Σας", "ΣΑΣ", "i̇İ")

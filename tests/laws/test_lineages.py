@@ -38,7 +38,7 @@ from rbank_es.policies import changed, default_policies
 from tests.effort import examples
 from tests.laws.bank_lives import RUNS, F, S, U, words_that_stand
 from tests.laws.plain_bank import recorded
-from tests.strategies import uuid_of
+from tests.pools import uuid_of
 
 WORDS = ("classes", "labels", "units", "dates")
 QUERY = "Which query would list what I ask for?"

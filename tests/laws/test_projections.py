@@ -24,7 +24,8 @@ from rbank_es.projections.view import View
 from rbank_es.state import Due, State, active, counted_uses, fold, usage, wins
 from tests.effort import examples
 from tests.fakes import FakeLog, dump, shown
-from tests.strategies import DOMAINS, WORDS, histories, stamped
+from tests.pools import DOMAINS, WORDS
+from tests.strategies import histories, stamped
 
 logs = histories(min_size=5, max_size=40, erased=True).map(stamped)
 memories = histories(

@@ -29,8 +29,9 @@ from rbank_es.projections.view import View
 from rbank_es.state import State, active, fold
 from tests.effort import examples
 from tests.fakes import FakeLog
+from tests.pools import DOMAINS, WORDS
 from tests.projections.test_search import born
-from tests.strategies import DOMAINS, WORDS, histories, stamped
+from tests.strategies import histories, stamped
 
 memories = histories(
     min_size=8,

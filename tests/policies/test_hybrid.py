@@ -30,7 +30,8 @@ from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import fold
 from tests.effort import examples
 from tests.fakes import FakeLog
-from tests.strategies import DOMAINS, WORDS, histories, stamped
+from tests.pools import DOMAINS, WORDS
+from tests.strategies import histories, stamped
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

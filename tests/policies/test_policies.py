@@ -38,7 +38,8 @@ from rbank_es.policies.words import STOP_WORDS, any_of, words_of
 from rbank_es.state import StandingVerdict, State, fold
 from rbank_es.state.bank_state import Proposal
 from tests.consolidations import decisions, state_of
-from tests.strategies import extraction_id, stamped
+from tests.pools import extraction_id
+from tests.strategies import stamped
 
 
 def item(id: str, title: str = "", content: str = "", src: Source = "seed", **facts: Any) -> Item:

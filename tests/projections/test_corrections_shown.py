@@ -30,7 +30,8 @@ from rbank_es.projections.provenance import provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.state import fold
 from tests.fakes import FakeLog, dump
-from tests.strategies import stamped, uuid_of
+from tests.pools import uuid_of
+from tests.strategies import stamped
 
 OWL = Item.make("Ask the owl", "The owl knows many taxa.", id="owl", domain="birds")
 OWLS = Item.make("Ask the owls", "Owls know their labels.", id="owl", domain="labels")

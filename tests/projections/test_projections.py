@@ -46,7 +46,8 @@ from rbank_es.projections.provenance import VOCABULARY, provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from tests.fakes import FakeLog, dump
-from tests.strategies import stamped, uuid_of
+from tests.pools import uuid_of
+from tests.strategies import stamped
 
 LIMIT = Item.make("Put LIMIT first", "Ask for a few rows, then for all.", "success", tags=("sparql",), domain="uniprot")
 GUESS = Item.make("Don't guess prefixes", "Read them from the schema.", "failure", desc="Guessing fails.")

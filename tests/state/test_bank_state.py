@@ -39,7 +39,8 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State, active, evolve, fold, usage, wins
-from tests.strategies import extraction_id, stamped
+from tests.pools import extraction_id
+from tests.strategies import stamped
 
 OWL = Item.make("Owls see", "Look at night.", id="owl", desc="On owls.", tags=("birds",))
 CAT = Item.make("Cats hide", "Look under the bed.", "failure", id="cat")
