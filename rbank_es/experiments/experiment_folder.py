@@ -41,7 +41,7 @@ from rbank_es.experiments.trial_place import (
 )
 from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
 from rbank_es.system.files import kind_of
-from rbank_es.system.progress import OnProgress
+from rbank_es.system.progress import OnProgress, reported
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
@@ -108,10 +108,8 @@ def read_experiment(folder: Path, source: Source | None = None, progress: OnProg
     head.require_source(source)
     ratings = known_ratings(folder)
     planned, found = trials(head.experiment), _Found(ratings.shares)
-    for done, trial in enumerate(planned, 1):
+    for trial in reported(planned, progress):
         found.add(TrialPlace(folder, trial), head, source)
-        if progress is not None:
-            progress(done, len(planned))
     return ExperimentData(
         experiment=head.experiment,
         suite=head.suite,

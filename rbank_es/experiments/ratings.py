@@ -19,7 +19,7 @@ from rbank_es.experiments.plan import trials
 from rbank_es.experiments.trial_place import RATINGS, TrialPlace, base_place, directory, opened
 from rbank_es.judging.rubric import RUBRICS, Rating, Rubric, Subject, rate
 from rbank_es.judging.run_outcome import outcome_of
-from rbank_es.system.progress import OnProgress
+from rbank_es.system.progress import OnProgress, reported
 
 if TYPE_CHECKING:
     from rbank_es.experiments.definition import Experiment
@@ -103,12 +103,8 @@ def rate_experiment(
     known = known_ratings(folder).shares
     texts = [each for each in _texts(folder, experiment, suite) if each.subject in subjects]
     left = [each for each in texts if each.source not in known]
-    unreadable = 0
     with _bank(folder, experiment) as bank:
-        for done, each in enumerate(left, 1):
-            unreadable += not _rated(bank, each, choice, parts)
-            if progress is not None:
-                progress(done, len(left))
+        unreadable = sum(not _rated(bank, each, choice, parts) for each in reported(left, progress))
     return RatingCounts(before=len(texts) - len(left), now=len(left) - unreadable, unreadable=unreadable)
 
 

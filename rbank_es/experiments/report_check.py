@@ -35,7 +35,7 @@ from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.log import Head
 from rbank_es.loop.resources import origin
 from rbank_es.system.files import kind_of
-from rbank_es.system.progress import OnProgress
+from rbank_es.system.progress import OnProgress, reported
 
 if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task
@@ -143,12 +143,10 @@ def _log_differences(
     yield from _log_difference(lambda: ratings_place(folder), RATINGS, recorded.ratings)
     common = _common_head(folder, planned)
     yield from _log_difference(lambda: directory(folder / BANKS, base_place(folder)), f"{BANKS}/{BASE}", common)
-    for done, trial in enumerate(planned, 1):
+    for trial in reported(planned, progress):
         place = TrialPlace(folder, trial)
         name = str(place.bank.relative_to(folder))
         yield from _log_difference(lambda place=place: place.found_bank, name, heads.get(name, ""))  # type: ignore[misc]
-        if progress is not None:
-            progress(done, len(planned))
 
 
 def _common_head(folder: Path, planned: Sequence[Trial]) -> str:

@@ -29,7 +29,7 @@ from rbank_es.sparql.parser.tokens import Edit, rewritten
 from rbank_es.sparql.parser.tree import Selection, projected, selections
 from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, dataset_of
-from rbank_es.system.progress import OnProgress
+from rbank_es.system.progress import OnProgress, reported
 
 # A flaw is one line of a table.
 _SHOWN_FAMILIES = 5
@@ -98,14 +98,12 @@ def check_suite(
     """
     questions = Counter(plain(task.question) for task in suite.tasks)
     checked: list[TaskCheck] = []
-    for task in suite.tasks:
+    for task in reported(suite.tasks, progress):
         found = check_task(task, engines(task), timeout_s=timeout_s)
         if questions[plain(task.question)] > 1:
             again = Flaw("repeated_question", "another task of the suite asks the same")
             found = msgspec.structs.replace(found, flaws=(*found.flaws, again))
         checked.append(found)
-        if progress is not None:
-            progress(len(checked), len(suite.tasks))
     return SuiteCheck(suite=suite.name, digest=suite.digest, tasks=tuple(checked), notes=tuple(_notes(suite)))
 
 

@@ -20,7 +20,7 @@ from rbank_es.experiments.plan import trials
 from rbank_es.experiments.trial import is_finished, tables_of
 from rbank_es.experiments.trial_place import TrialPlace, opened
 from rbank_es.state import active
-from rbank_es.system.progress import OnProgress
+from rbank_es.system.progress import OnProgress, reported
 
 REDECIDED = frozenset({"consolidation", "forgetting", "retrieval"})
 """Kinds of policies that can be put in the place of recorded ones without a model."""
@@ -64,14 +64,10 @@ def supposed_conditions(
             "retrieval alone: nothing can be supposed"
         )
     lives = [each for each in trials(experiment) if each.condition == basis]
-    found: list[SupposedCondition] = []
-    for number, trial in enumerate(lives, 1):
-        found += _of_trial(folder, trial, others)
-        if progress is not None:
-            progress(number, len(lives))
+    found = tuple(each for trial in reported(lives, progress) for each in _of_trial(folder, trial, others))
     if not found:
         raise BadInput(f"no trial of {basis} is finished in {folder}")
-    return tuple(found)
+    return found
 
 
 def _comparable(one: Condition, other: Condition) -> bool:

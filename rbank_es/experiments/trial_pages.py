@@ -18,7 +18,7 @@ from rbank_es.experiments.trial_place import directory, made_directory
 from rbank_es.log import Head
 from rbank_es.system.command_lines import whole_command
 from rbank_es.system.files import write_replacing
-from rbank_es.system.progress import OnProgress
+from rbank_es.system.progress import OnProgress, reported
 
 PAGES = "pages"
 """The folder of the pages, in the folder of the experiment."""
@@ -64,7 +64,7 @@ def write_trial_pages(trials: Sequence[TrialRead], folder: Path, progress: OnPro
     where the system refuses, and as `Bank.open`.
     """
     written = []
-    for done, trial in enumerate(trials, 1):
+    for trial in reported(trials, progress):
         goal = folder / page_place(trial)
         content = _page(trial, folder)
         try:
@@ -73,8 +73,6 @@ def write_trial_pages(trials: Sequence[TrialRead], folder: Path, progress: OnPro
         except OSError as refused:
             raise CannotWrite(str(goal), refused) from refused
         written.append(goal)
-        if progress is not None:
-            progress(done, len(trials))
     return written
 
 

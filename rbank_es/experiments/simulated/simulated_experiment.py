@@ -34,7 +34,7 @@ from rbank_es.loop.resources import origin
 from rbank_es.loop.tasks import Task
 from rbank_es.models.choice import LmChoice
 from rbank_es.system.files import write_replacing
-from rbank_es.system.progress import OnProgress
+from rbank_es.system.progress import OnProgress, reported
 
 LEARNER = LmChoice(model="simulated/learner")
 WITHOUT = "no-memory"
@@ -64,14 +64,12 @@ def live_experiment(
     planned = trials(experiment)
     by_name = {each.name: each for each in conditions}
     with Bank.create(base_place(folder), purpose=f"{SIMULATED} {study.title}", unsafe_no_sync=True) as base:
-        for done, trial in enumerate(planned, 1):
+        for trial in reported(planned, progress):
             place = TrialPlace(folder, trial).bank
             place.parent.mkdir(exist_ok=True)
             base.fork(place).close()
             # Without syncs, which are most of the time, because a life that a power cut ends is lived again.
             _live(Bank.open(place, unsafe_no_sync=True), trial, experiment, suite, by_name[trial.condition])
-            if progress is not None:
-                progress(done, len(planned))
     return experiment
 
 
