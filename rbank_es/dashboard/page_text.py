@@ -75,21 +75,6 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
 
 
-def percent(value: float | None) -> str:
-    """Return a share from 0 to 1 in per cent."""
-    return NOT_RECORDED if value is None else f"{100 * value:.0f}%"
-
-
-def points(value: float | None) -> str:
-    """Return a difference of shares in percentage points, signed."""
-    return NOT_RECORDED if value is None else f"{100 * value:+.0f} points"
-
-
-def moment(value: str | None) -> str:
-    """Return an ISO time to the second, with its zone."""
-    return NOT_RECORDED if not value else value[:19].replace("T", " ") + " UTC"
-
-
 def minute(value: str | None) -> str:
     """Return an ISO time to the minute, for columns whose heading names the zone."""
     return NOT_RECORDED if not value else value[:16].replace("T", " ")
@@ -98,8 +83,3 @@ def minute(value: str | None) -> str:
 def plural(n: int, one: str, many: str = "") -> str:
     """Return a counted noun: `1 run`, `2 runs`, `1,000 runs`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def size(n_bytes: int) -> str:
-    """Return a size in MB (10^6 bytes), or in kB below 0.1 MB."""
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 100_000 else f"{n_bytes / 1e3:.0f} kB"

@@ -24,9 +24,7 @@ from rbank_es.experiments.statistics import (
     interval,
     mean_of,
     paired_permutation,
-    permutation,
     share_larger,
-    welch_interval,
 )
 from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_number, unit_of
 
@@ -52,7 +50,8 @@ class Contrast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ContrastResult(Struct, frozen=True, kw_only=True):
     """What the repetitions say about a contrast.
 
-    n               units: pairs, or without pairs the units of the condition that has fewer
+    paired          always: conditions share orders and random numbers
+    n               units, which are pairs
     left_out        units without a value in one of the conditions
     difference      the mean of the condition less that of the baseline, in the metric's unit, with its interval
     gain            that mean in the direction that is better: below 0, the condition is worse
@@ -66,7 +65,7 @@ class ContrastResult(Struct, frozen=True, kw_only=True):
 
     contrast: Contrast
     unit: Unit
-    paired: bool
+    paired: bool = True
     n: int
     left_out: tuple[int, ...]
     condition: Estimate | None
@@ -85,7 +84,7 @@ class ContrastResult(Struct, frozen=True, kw_only=True):
 
 
 class Sides(NamedTuple):
-    """The values of the units of both conditions, in pairs if they are paired, and the units left out."""
+    """The values of the units of both conditions, in pairs, and the units left out."""
 
     unit: Unit
     condition: list[float]
@@ -93,20 +92,14 @@ class Sides(NamedTuple):
     left_out: tuple[int, ...]
 
 
-def sides_of(condition: TrialValues, baseline: TrialValues, *, paired: bool = True) -> Sides:
-    """Return the values of two conditions by unit; without pairs, each has the orders and repetitions of its own."""
+def sides_of(condition: TrialValues, baseline: TrialValues) -> Sides:
+    """Return the values of two conditions by unit, in pairs."""
     trials = condition.keys() | baseline.keys()
-    unit, both = unit_of(trials), (condition, baseline)
-    one, other = (by_unit(values, trials if paired else values.keys(), unit, mean_of) for values in both)
+    unit = unit_of(trials)
+    one, other = (by_unit(values, trials, unit, mean_of) for values in (condition, baseline))
     left_out = {unit_number(trial, unit) for trial in trials}.difference(one.keys() & other.keys())
-    if paired:
-        one, other = ({number: means[number] for number in means if number not in left_out} for means in (one, other))
-    else:
-        sides = zip(both, (one, other), strict=True)
-        left_out = {
-            number for values, means in sides for trial in values if (number := unit_number(trial, unit)) not in means
-        }
-    return Sides(unit, [*one.values()], [*other.values()], tuple(sorted(left_out)))
+    kept, theirs = ([means[number] for number in means if number not in left_out] for means in (one, other))
+    return Sides(unit, kept, theirs, tuple(sorted(left_out)))
 
 
 # ---------------------------------------------------------------- results
@@ -117,8 +110,6 @@ def contrast_results(
     values: Mapping[str, Mapping[str, TrialValues]],
     *,
     less_is_better: Collection[str] = (),
-    paired: bool = True,
-    alpha: float = ALPHA,
 ) -> list[ContrastResult]:
     """Return the result of each declared contrast, from the values of trials by metric and condition.
 
@@ -130,52 +121,44 @@ def contrast_results(
             contrast,
             values[contrast.metric],
             sign=-1 if contrast.metric in less_is_better else 1,
-            paired=paired,
-            alpha=alpha / len(contrasts),
+            alpha=ALPHA / len(contrasts),
         )
         for contrast in contrasts
     ]
     # A contrast without values counts too, because it was declared.
     corrected = holm([1.0 if each.p is None else each.p.value for each in measured])
     results = [replace(each, p_holm=p) for each, p in zip(measured, corrected, strict=True)]
-    return [replace(each, finding=_finding(each, alpha)) for each in results]
+    return [replace(each, finding=_finding(each)) for each in results]
 
 
-def _measured(
-    contrast: Contrast, values: Mapping[str, TrialValues], *, sign: int, paired: bool, alpha: float
-) -> ContrastResult:
+def _measured(contrast: Contrast, values: Mapping[str, TrialValues], *, sign: int, alpha: float) -> ContrastResult:
     """Return all of a contrast but what depends on the other contrasts; `sign` is -1 if less is better."""
     condition, baseline = (values.get(name, {}) for name in (contrast.condition, contrast.baseline))
-    unit, one, other, left_out = sides_of(condition, baseline, paired=paired)
-    n, difference = min(len(one), len(other)), (_paired_interval if paired else welch_interval)(one, other)
+    unit, one, other, left_out = sides_of(condition, baseline)
+    n, difference = len(one), interval(differences(one, other))
     effect = contrast.smallest or (abs(difference.mean) if difference else 0.0)
     signed = [[sign * value for value in side] for side in (one, other)]
     return ContrastResult(
         contrast=contrast,
         unit=unit,
-        paired=paired,
         n=n,
         left_out=left_out,
         condition=interval(one),
         baseline=interval(other),
         difference=difference,
         gain=sign * difference.mean if difference else None,
-        g=hedges_g(one, other, paired=paired),
-        share_better=share_larger(*signed, paired=paired) if n else None,
-        p=(paired_permutation if paired else permutation)(one, other, contrast.metric) if n else None,
-        size=sample_size(n, difference.sd if difference else None, effect, paired=paired, alpha=alpha),
+        g=hedges_g(one, other),
+        share_better=share_larger(*signed) if n else None,
+        p=paired_permutation(one, other, contrast.metric) if n else None,
+        size=sample_size(n, difference.sd if difference else None, effect, alpha=alpha),
     )
 
 
-def _paired_interval(one: Sequence[float], other: Sequence[float]) -> Estimate | None:
-    return interval(differences(one, other))
-
-
-def _finding(result: ContrastResult, alpha: float) -> Finding:
+def _finding(result: ContrastResult) -> Finding:
     difference, smallest = result.difference, result.contrast.smallest or 0.0
     if difference is None or difference.low is None or difference.high is None:
         return "too few"
-    if result.p_holm is not None and result.p_holm <= alpha:
+    if result.p_holm is not None and result.p_holm <= ALPHA:
         return "better" if (result.gain or 0.0) > 0 else "worse"
     if max(abs(difference.low), abs(difference.high)) < smallest or difference.low == difference.high == 0:
         return "equal"

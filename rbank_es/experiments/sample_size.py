@@ -12,7 +12,7 @@ from itertools import count
 
 from msgspec import Struct
 
-from rbank_es.experiments.statistics import LEVEL, least_p, least_paired_p, special_function, t_quantile
+from rbank_es.experiments.statistics import LEVEL, least_paired_p, special_function, t_quantile
 
 ALPHA = 0.05
 """The share of experiments without an effect that may seem to have one."""
@@ -43,29 +43,21 @@ class SampleSize(Struct, frozen=True):
     for_half_width: int | None
 
 
-def sample_size(n: int, sd: float | None, effect: float, *, paired: bool = True, alpha: float = ALPHA) -> SampleSize:
-    """Return what n repetitions can show of an effect, with a standard deviation of the differences, if paired.
-
-    Without pairs, `sd` is that within the conditions, and n the size of each.
-    """
-    to_reach = repetitions_to_reach(alpha, paired=paired)
-    powered = None if sd is None else repetitions_for_power(effect, sd, paired=paired, alpha=alpha)
-    narrow = None if sd is None else repetitions_for_half_width(effect, sd if paired else sd * math.sqrt(2))
-    least = least_paired_p(n) if paired else least_p(n, n)
-    return SampleSize(n, least, to_reach, effect, powered, narrow)
+def sample_size(n: int, sd: float | None, effect: float, *, alpha: float = ALPHA) -> SampleSize:
+    """Return what n repetitions can show of an effect, with a standard deviation of the differences."""
+    powered = None if sd is None else repetitions_for_power(effect, sd, alpha=alpha)
+    narrow = None if sd is None else repetitions_for_half_width(effect, sd)
+    return SampleSize(n, least_paired_p(n), repetitions_to_reach(alpha), effect, powered, narrow)
 
 
-def repetitions_to_reach(alpha: float, *, paired: bool = True) -> int:
+def repetitions_to_reach(alpha: float) -> int:
     """Return the fewest repetitions of each condition of which a permutation test can give a p up to alpha."""
-    return next(n for n in count(1) if (least_paired_p(n) if paired else least_p(n, n)) <= alpha)
+    return next(n for n in count(1) if least_paired_p(n) <= alpha)
 
 
-def power_of(n: int, effect: float, sd: float, *, paired: bool = True, alpha: float = ALPHA) -> float:
-    """Return the power of a two-sided t-test of n repetitions of each condition, at least 2, 0 to 1.
-
-    `sd` is of the differences, if paired, else within each condition.
-    """
-    freedom, error = (n - 1, sd / math.sqrt(n)) if paired else (2 * n - 2, sd * math.sqrt(2 / n))
+def power_of(n: int, effect: float, sd: float, *, alpha: float = ALPHA) -> float:
+    """Return the power of a two-sided t-test of n pairs, at least 2, 0 to 1; `sd` is of their differences."""
+    freedom, error = n - 1, sd / math.sqrt(n)
     if not error:
         return float(effect != 0) or alpha
     # The other tail is left out: it would add less than alpha / 2, and most where there is no effect.
@@ -74,20 +66,18 @@ def power_of(n: int, effect: float, sd: float, *, paired: bool = True, alpha: fl
     return 1.0 if math.isnan(missed) else 1 - missed
 
 
-def repetitions_for_power(
-    effect: float, sd: float, *, paired: bool = True, alpha: float = ALPHA, power: float = POWER
-) -> int | None:
-    """Return the fewest repetitions that show an effect with this power, by a permutation test; None beyond 100,000.
+def repetitions_for_power(effect: float, sd: float, *, alpha: float = ALPHA) -> int | None:
+    """Return the fewest repetitions that show an effect in 80 % of experiments; None beyond 100,000.
 
     The power is that of the t-test, which the permutation test reaches as soon as its smallest p is below alpha.
     """
-    first = max(2, repetitions_to_reach(alpha, paired=paired))
-    return _fewest(lambda n: power_of(n, effect, sd, paired=paired, alpha=alpha) >= power, first)
+    first = max(2, repetitions_to_reach(alpha))
+    return _fewest(lambda n: power_of(n, effect, sd, alpha=alpha) >= POWER, first)
 
 
-def repetitions_for_half_width(half_width: float, sd: float, level: float = LEVEL) -> int | None:
+def repetitions_for_half_width(half_width: float, sd: float) -> int | None:
     """Return the fewest values, at least 2, whose t interval is as narrow to either side; None beyond 100,000."""
-    return _fewest(lambda n: t_quantile((1 + level) / 2, n - 1) * sd / math.sqrt(n) <= half_width, 2)
+    return _fewest(lambda n: t_quantile((1 + LEVEL) / 2, n - 1) * sd / math.sqrt(n) <= half_width, 2)
 
 
 def _fewest(is_enough: Callable[[int], bool], first: int) -> int | None:

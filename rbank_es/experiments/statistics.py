@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, product
+from itertools import product
 from operator import mul, sub
 from random import Random
 from typing import Any
@@ -144,12 +144,6 @@ def least_paired_p(n: int) -> float:
     return 2.0 ** (1 - n) if n else 1.0
 
 
-def least_p(first: int, second: int) -> float:
-    """Return the smallest two-sided p of a permutation test of two groups of these sizes."""
-    # Groups of one size may change places, which gives the same difference.
-    return min(1.0, (2 if first == second else 1) / math.comb(first + second, first))
-
-
 def paired_permutation(first: Sequence[float], second: Sequence[float], key: str) -> PValue:
     """Test whether the values of pairs differ, by flipping the signs of their differences.
 
@@ -159,51 +153,33 @@ def paired_permutation(first: Sequence[float], second: Sequence[float], key: str
     pairs, least = sorted(differences(first, second)), least_paired_p(len(first))
     if 2 ** len(pairs) <= EXACT_ARRANGEMENTS:
         flips = product((1, -1), repeat=len(pairs))
-        return _exact_p(pairs, pairs, (map(mul, pairs, signs) for signs in flips), least)
+        return _exact_p(pairs, (map(mul, pairs, signs) for signs in flips), least)
     random = Random(key)
     drawn = ([one if random.random() < 0.5 else -one for one in pairs] for _ in range(SAMPLED_ARRANGEMENTS))
-    return _sampled_p(pairs, pairs, drawn, least)
-
-
-def permutation(first: Sequence[float], second: Sequence[float], key: str) -> PValue:
-    """Test whether two independent groups differ, by dealing their values out to the groups again.
-
-    The hypothesis is that both groups have one distribution. Exact up to 2^14 ways to deal; beyond, 9,999 are drawn by
-    key. Raises ValueError for an empty group.
-    """
-    if not first or not second:
-        raise ValueError("a group has no values")
-    mean, n, least = mean_of([*first, *second]), len(first), least_p(len(first), len(second))
-    # The difference of the groups' means is proportional to the sum of one group's distances from the common mean.
-    group, values = [one - mean for one in first], sorted(one - mean for one in [*first, *second])
-    if math.comb(len(values), n) <= EXACT_ARRANGEMENTS:
-        return _exact_p(group, values, combinations(values, n), least)
-    random = Random(key)
-    drawn = (sorted(values, key=lambda _: random.random())[:n] for _ in range(SAMPLED_ARRANGEMENTS))
-    return _sampled_p(group, values, drawn, least)
+    return _sampled_p(pairs, drawn, least)
 
 
 Arrangements = Iterable[Iterable[float]]
 
 
-def _exact_p(seen: Sequence[float], values: Sequence[float], arrangements: Arrangements, least: float) -> PValue:
-    extreme, count = _extreme(seen, values, arrangements)
+def _exact_p(values: Sequence[float], arrangements: Arrangements, least: float) -> PValue:
+    extreme, count = _extreme(values, arrangements)
     return PValue(extreme / count, 0.0, least, exact=True)
 
 
-def _sampled_p(seen: Sequence[float], values: Sequence[float], arrangements: Arrangements, least: float) -> PValue:
+def _sampled_p(values: Sequence[float], arrangements: Arrangements, least: float) -> PValue:
     """Return the p value by sampled arrangements, with the data themselves counted as one more.
 
     Otherwise p could be 0, and would be too small on average (Phipson and Smyth, 2010).
     """
-    extreme, count = _extreme(seen, values, arrangements)
+    extreme, count = _extreme(values, arrangements)
     p = (extreme + 1) / (count + 1)
     return PValue(p, math.sqrt(p * (1 - p) / count), max(least, 1 / (count + 1)), exact=False)
 
 
-def _extreme(seen: Sequence[float], values: Sequence[float], arrangements: Arrangements) -> tuple[int, int]:
-    """Count the arrangements whose sum is at least as far from 0 as that of the data, and all arrangements."""
-    far = abs(math.fsum(seen)) - ROUNDING * math.fsum(map(abs, values))
+def _extreme(values: Sequence[float], arrangements: Arrangements) -> tuple[int, int]:
+    """Count the arrangements whose sum is at least as far from 0 as that of the values, and all arrangements."""
+    far = abs(math.fsum(values)) - ROUNDING * math.fsum(map(abs, values))
     found = Counter(abs(math.fsum(each)) >= far for each in arrangements)
     return found[True], found.total()
 
@@ -231,21 +207,19 @@ def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
     return [*map(sub, first, second)]
 
 
-def hedges_g(first: Sequence[float], second: Sequence[float], *, paired: bool) -> float | None:
-    """Return the difference of the means in standard deviations between repetitions, corrected for few (Hedges' g).
+def hedges_g(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return the difference of the means of pairs in standard deviations between repetitions (Hedges' g).
 
-    The divisor is the standard deviation within the groups, of pairs too: random numbers that both groups share make no
-    effect larger. None of fewer than three pairs, or two values in a group, and where neither group has any spread.
+    The divisor is the standard deviation within the groups: random numbers that both groups share make no effect
+    larger. It is corrected for few repetitions. None of fewer than three pairs, and where neither group has any spread.
     """
-    if min(len(first), len(second)) < (3 if paired else 2):
+    if len(first) < 3:
         return None
-    freedom = float(len(first) + len(second) - 2)
-    variance = math.fsum((len(group) - 1) * sd_of(group) ** 2 for group in (first, second)) / freedom
+    variance = mean_of([sd_of(group) ** 2 for group in (first, second)])
     if not variance:
         return None
-    if paired:
-        # Variances of correlated groups are worth fewer degrees of freedom (Cousineau, 2020).
-        freedom /= 1 + correlation(first, second) ** 2
+    # Variances of correlated groups are worth fewer degrees of freedom (Cousineau, 2020).
+    freedom = 2 * (len(first) - 1) / (1 + correlation(first, second) ** 2)
     # Hedges' correction in full; his well-known approximation 1 - 3 / (4 f - 1) is 1 % off for 2 degrees of freedom.
     correction = math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom - 1) / 2)) / math.sqrt(freedom / 2)
     return round((mean_of(first) - mean_of(second)) / math.sqrt(variance) * correction, DIGITS)
@@ -261,13 +235,9 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return max(-1.0, min(1.0, math.fsum(products) / spread))
 
 
-def share_larger(first: Sequence[float], second: Sequence[float], *, paired: bool) -> float:
-    """Return the share of comparisons in which the first group's value is larger, a tie counted as half.
-
-    Pairs are compared with each other; without pairs, each value with each of the other group (Vargha and Delaney's A).
-    """
-    compared = [*zip(first, second, strict=True)] if paired else [*product(first, second)]
-    return mean_of([0.5 if one == other else float(one > other) for one, other in compared])
+def share_larger(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the share of pairs in which the first value is larger, a tie counted as half."""
+    return mean_of([0.5 if one == other else float(one > other) for one, other in zip(first, second, strict=True)])
 
 
 # ---------------------------------------------------------------- rollouts

@@ -24,9 +24,9 @@ def by_repetition(*values: float | None) -> TrialValues:
     return {(0, at): value for at, value in enumerate(values)}
 
 
-def result_of(memory: TrialValues, none: TrialValues, smallest: float | None = None, **how: object) -> ContrastResult:
+def result_of(memory: TrialValues, none: TrialValues, smallest: float | None = None) -> ContrastResult:
     contrast = Contrast(condition="memory", baseline="none", metric="success", smallest=smallest)
-    [found] = contrast_results([contrast], {"success": {"memory": memory, "none": none}}, **how)  # type: ignore[arg-type]
+    [found] = contrast_results([contrast], {"success": {"memory": memory, "none": none}})
     return found
 
 
@@ -47,8 +47,6 @@ def test_a_unit_without_a_value_in_one_trial_is_left_out_and_named() -> None:
     del none[0, 3]
     found = result_of(memory, none)
     assert (found.n, found.left_out) == (2, (2, 3))
-    apart = result_of(memory, none, paired=False)
-    assert (apart.n, apart.left_out, apart.condition.n) == (2, (2, 3), 4)  # type: ignore[union-attr]
 
 
 def test_of_more_orders_than_repetitions_the_orders_are_the_units() -> None:
@@ -168,13 +166,13 @@ def test_where_nothing_differs_an_experiment_seldom_finds_something() -> None:
     assert wrong / tries < 0.05 + 3 * math.sqrt(0.05 * 0.95 / tries)
 
 
-@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=7), st.randoms(), st.booleans())
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=7), st.randoms())
 def test_the_order_and_the_names_of_repetitions_change_no_number(
-    pairs: list[tuple[float, float]], random: Random, paired: bool
+    pairs: list[tuple[float, float]], random: Random
 ) -> None:
     shuffled = random.sample(pairs, len(pairs))
     one, other = (
-        result_of(by_repetition(*(a for a, _ in each)), by_repetition(*(b for _, b in each)), paired=paired)
+        result_of(by_repetition(*(a for a, _ in each)), by_repetition(*(b for _, b in each)))
         for each in (pairs, shuffled)
     )
     assert one == other

@@ -6,7 +6,6 @@ statistic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -19,7 +18,6 @@ from rbank_es.experiments.simulated.world import Assumptions
 MARK = f"{SIMULATED}: no language model took part, and nothing here says anything about one."
 
 StudyName = Literal["poisoned-bank", "repair", "assumptions"]
-Factors = Mapping[str, str | float]
 
 
 class StudyCell(Struct, frozen=True, kw_only=True):
