@@ -28,12 +28,13 @@ from rbank_es.log import ancestry, lines
 from rbank_es.log.disk import LOCK, Receipts, System, locked
 from rbank_es.log.file import relatives, run_index
 from rbank_es.log.file.bank_directory import drafted, make_directory
-from rbank_es.log.file.index import Heads, Texts
+from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.run_index import RunIndex, Wanted
 from rbank_es.log.file.segment_check import remains_of, verified
 from rbank_es.log.file.segments import (
     Segment,
+    Texts,
     all_segments,
     ancestors_of,
     identity_of,

@@ -20,10 +20,9 @@ from rbank_es.log import disk, lines
 from rbank_es.log.disk import System
 from rbank_es.log.erasure import Targets
 from rbank_es.log.file.erasure_job import Job
-from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.remains import remove_remains
-from rbank_es.log.file.segments import Segment, all_segments, blocks, read_opened, read_sealed, segment_of
+from rbank_es.log.file.segments import Segment, Texts, all_segments, blocks, read_opened, read_sealed, segment_of
 from rbank_es.log.protocol import Residue
 from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.sought_words import SoughtWords

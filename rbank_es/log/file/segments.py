@@ -1,12 +1,13 @@
-"""Segment files: their names, their lines block by block, and the search for a position in one of them."""
+"""Segment files: their names, their lines block by block, and the search for a position or a long text in them."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
@@ -16,7 +17,10 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
+from rbank_es.events.codec import resolved
+from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
+from rbank_es.log.disk import ProcessCache
 from rbank_es.log.protocol import Ancestor
 from rbank_es.system.files import kind_of, opened
 
@@ -226,6 +230,131 @@ def _numbered_from(fd: int, offset: int, high: int, seed: int) -> tuple[int, int
             skipped = True  # the offset is anywhere, so the first line is cut
             at += len(line) + 1
     return None
+
+
+# ---------------------------------------------------------------- long texts
+
+_SEGMENTS_KEPT = 4
+"""Segments whose text offsets are remembered: readers of old runs go back and forth between few."""
+
+
+class _Offsets(NamedTuple):
+    scanned: int
+    by_key: dict[str, int]
+
+
+class _Mapped(NamedTuple):
+    """A segment's file in memory, as it was when it was opened."""
+
+    segment: Segment
+    fd: int
+    inode: int
+    data: mmap.mmap
+
+
+@contextmanager
+def _mapped(segment: Segment) -> Iterator[_Mapped]:
+    with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data:
+        yield _Mapped(segment, fd, os.fstat(fd).st_ino, data)
+
+
+class Texts(ProcessCache):
+    """Long texts by key. It remembers their offsets in the segments searched last."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self._directory = directory
+        self._seed = seed
+        self._indexes: dict[tuple[str, int], _Offsets] = {}
+        super().__init__()
+
+    def forget(self) -> None:
+        """Drop all offsets."""
+        self._indexes = {}
+
+    def line(self, key: str, segment: Segment) -> bytes | None:
+        """Return the line of a text in a segment, erased or not, without newline; None if it is not there."""
+        with _mapped(segment) as mapped:
+            return self._line(key, mapped)
+
+    def _line(self, key: str, mapped: _Mapped) -> bytes | None:
+        for _ in range(2):  # twice, because the file may have been rewritten under the same inode
+            offset = self._index(mapped).by_key.get(key)
+            line = b"" if offset is None else mapped.data[offset : mapped.data.find(b"\n", offset)]
+            if line.startswith(lines.ANY_TEXT) and lines.key_of_text(line) == key:
+                return line
+            with self.lock:
+                self._indexes.pop((mapped.segment.name, mapped.inode), None)
+        return None
+
+    def _index(self, mapped: _Mapped) -> _Offsets:
+        with self.lock:
+            return self._indexed(mapped)
+
+    def _indexed(self, mapped: _Mapped) -> _Offsets:
+        name = mapped.segment.name, mapped.inode
+        known = self._indexes.pop(name, _Offsets(0, {}))
+        if known.scanned < len(mapped.data):
+            known = _Offsets(_scan(mapped.data, known.scanned, known.by_key), known.by_key)
+        self._indexes[name] = known
+        while len(self._indexes) > _SEGMENTS_KEPT:
+            self._indexes.pop(next(iter(self._indexes)))
+        return known
+
+    def holds(self, ref: Ref) -> bool:
+        """Return whether a handle names a text of this bank, erased or not."""
+        return any(self.line(ref.key, segment) is not None for segment in all_segments(self._directory))
+
+    def read(self, ref: Ref, segment: Segment | None = None) -> str | None:
+        """Return the text that a handle names; None if it was erased.
+
+        Raises `LogCorruption` if it is missing or damaged.
+        """
+        for place in [segment] if segment else all_segments(self._directory)[::-1]:
+            if (line := self.line(ref.key, place)) is not None:
+                return self._words(line, ref, place)
+        raise _missing(ref, segment.path if segment else self._directory / "(any)")
+
+    def _words(self, line: bytes, ref: Ref, segment: Segment) -> str | None:
+        try:
+            return lines.read_text(line, self._seed)
+        except ValueError as error:
+            raise SegmentCorruption(segment.path, 0, 0, f"the text {ref.key[:12]}…: {error}") from None
+
+    def resolved(self, event: Event, segment: Segment | None = None) -> Event:
+        """Return the event with texts in place of its handles; an erased text becomes an erased mark."""
+        return resolved(event, lambda ref: self.read(ref, segment))
+
+    @contextmanager
+    def resolving(self, segment: Segment) -> Iterator[Callable[[Event], Event]]:
+        """Provide `resolved` for events of a segment, whose file is opened once for all of them, where it is needed."""
+        with ExitStack() as stack:
+            kept: list[_Mapped] = []
+
+            def read(ref: Ref) -> str | None:
+                if not kept:
+                    kept.append(stack.enter_context(_mapped(segment)))
+                line = self._line(ref.key, kept[0])
+                if line is None:
+                    raise _missing(ref, segment.path)
+                return self._words(line, ref, segment)
+
+            yield lambda event: resolved(event, read)
+
+
+def _missing(ref: Ref, place: Path) -> SegmentCorruption:
+    return SegmentCorruption(place, 0, 0, f"the text {ref.key[:12]}… that an event names is missing")
+
+
+def _scan(whole: mmap.mmap, start: int, offsets: dict[str, int]) -> int:
+    """Add the offset of every text line from `start` on; return the end of the last whole line."""
+    end = whole.rfind(b"\n") + 1
+    at = whole.find(b"\n" + lines.ANY_TEXT, max(0, start - 1), end)
+    while at >= 0:
+        begin = at + 1
+        head = whole[begin : begin + len(lines.TEXT_ERASED) + 64]
+        offsets[lines.key_of_text(head)] = begin
+        at = whole.find(b"\n" + lines.ANY_TEXT, begin, end)
+    return end
 
 
 def stored_texts(segment: Segment, seed: int, after: int, upto: int) -> dict[bytes, str]:

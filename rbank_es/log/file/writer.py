@@ -25,10 +25,10 @@ from rbank_es.events import Event, type_of
 from rbank_es.log import disk, groups, lines
 from rbank_es.log.disk import FailureMarker
 from rbank_es.log.file.erasure_job import MARKER, Job
-from rbank_es.log.file.index import Heads, Ids, Texts
+from rbank_es.log.file.index import Heads, Ids
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.remains import keep_remains, kept_remains, next_name, remove_remains
-from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path, stored_texts
+from rbank_es.log.file.segments import Segment, Texts, all_segments, read_opened, segment_path, stored_texts
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
 from rbank_es.system.files import BankCache, caches_of, open_regular, opened, read_regular, sweep_scratch
