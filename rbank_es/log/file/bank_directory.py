@@ -1,6 +1,13 @@
-"""The directory of a bank: how it is made, and the files in it that are no part of the log.
+"""The directory of a bank: how it is made, and the files in it that are no segments.
 
-Whatever somebody put there is named, never followed.
+The remains of interrupted appends are the bytes that a writer cuts off, kept in files `torn-N`. Nothing vouches for
+these bytes, but they may be all that is left of somebody's work. They are kept as they were, a limited number of files
+of a limited size, readable by their owner alone. An erasure removes them all, because damaged bytes can't be searched
+for words.
+
+An erasure under way has a durable marker, from which the next writer completes one that was interrupted.
+
+Whatever somebody else put there is named, never followed.
 """
 
 from __future__ import annotations
@@ -12,17 +19,21 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rbank_es.errors import BankExists, LogUnavailable
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BankExists, LimitExceeded, LogUnavailable
+from rbank_es.events import ContentErased
+from rbank_es.events.event import Event
 from rbank_es.log.disk import FAILED, LOCK, System
-from rbank_es.log.file.erasure_job import MARKER, Job
-from rbank_es.log.file.remains import is_remains
 from rbank_es.log.file.segments import is_segment
 from rbank_es.log.protocol import ForeignFile
-from rbank_es.system.files import is_scratch, kind_of
+from rbank_es.system.files import NotRegular, create_new, is_scratch, kind_of, read_regular
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _DRAFT = re.compile(r"[0-9a-f]{32}\.part")
@@ -125,6 +136,100 @@ def _sweep_drafts(draft: Path) -> None:
                 os.close(fd)
 
 
+# ---------------------------------------------------------------- remains of interrupted appends
+
+_REMAINS = re.compile(r"torn-([1-9]\d{0,8})", re.ASCII)
+_LAST = 999_999_999
+
+
+def is_remains(name: str) -> bool:
+    """Return whether a name is one of a file of remains."""
+    return _REMAINS.fullmatch(name) is not None
+
+
+def kept_remains(directory: Path) -> dict[str, int]:
+    """Return the files of remains with their sizes, the oldest first."""
+    status = {name: os.lstat(directory / name) for _, name in sorted(_numbered_remains(directory))}
+    return {name: entry.st_size for name, entry in status.items() if stat.S_ISREG(entry.st_mode)}
+
+
+def next_remains(directory: Path) -> str:
+    """Return the name of the next file of remains, which nothing in the directory has."""
+    taken = {number for number, _ in _numbered_remains(directory)}
+    newest = max(taken, default=0)
+    # Somebody may have put the last number there: the first free one is then a name of remains, and the next is not.
+    return f"torn-{newest + 1 if newest < _LAST else next(free for free in range(1, _LAST) if free not in taken)}"
+
+
+def _numbered_remains(directory: Path) -> Iterator[tuple[int, str]]:
+    for entry in directory.iterdir():
+        if found := _REMAINS.fullmatch(entry.name):
+            yield int(found[1]), entry.name
+
+
+def keep_remains(path: Path, fd: int, offset: int, calls: System) -> None:
+    """Copy the bytes of `fd` behind `offset` to a new file, durably; remove the oldest file past their limit.
+
+    Of more bytes than the limit the first ones are kept. Raises OSError; then no file is left.
+    """
+    target = create_new(path)
+    try:
+        left = limits.TORN_FILE_BYTES
+        while left and (data := os.pread(fd, min(left, limits.READ_BLOCK_BYTES), offset)):
+            calls.write(target, data)
+            offset, left = offset + len(data), left - len(data)
+        calls.sync_data(target)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(target)
+    calls.sync_directory(path.parent)
+    for name in list(kept_remains(path.parent))[: -limits.TORN_FILES]:
+        calls.remove(path.parent / name)
+
+
+def remove_remains(directory: Path, calls: System) -> dict[str, int]:
+    """Remove all files of remains durably; return them with their sizes."""
+    removed = kept_remains(directory)
+    for name in removed:
+        calls.remove(directory / name)
+    return removed
+
+
+# ---------------------------------------------------------------- an erasure under way
+
+ERASING = "ERASING"
+"""The file that is the marker."""
+
+
+class ErasureJob(msgspec.Struct, frozen=True):
+    """The durable marker of an erasure under way: the events that record it. It holds commitments, no text."""
+
+    records: tuple[msgspec.Raw, ...]
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> ErasureJob:
+        """Return the job that these events record."""
+        return cls(tuple(msgspec.Raw(msgspec.json.encode(event)) for event in events))
+
+    @classmethod
+    def read(cls, path: Path) -> ErasureJob | None:
+        """Return the job that a marker holds; None if the marker was removed, or is damaged and so not believed."""
+        with suppress(FileNotFoundError, NotRegular, LimitExceeded, msgspec.MsgspecError, ValueError, RecursionError):
+            job = msgspec.json.decode(read_regular(path, limits.MARKER_BYTES), type=cls)
+            if job.events():
+                return job
+        return None
+
+    def events(self) -> list[ContentErased]:
+        """Return the events that record the erasure."""
+        return [msgspec.json.decode(record, type=ContentErased) for record in self.records]
+
+
+# ---------------------------------------------------------------- foreign files
+
+
 def foreign_files(directory: Path) -> tuple[ForeignFile, ...]:
     """Return what is in a bank's directory and no sound part of the bank, in order of name. Raises OSError."""
     entries = ((path, kind_of(path)) for path in sorted(directory.iterdir()))
@@ -134,10 +239,10 @@ def foreign_files(directory: Path) -> tuple[ForeignFile, ...]:
 
 def _foreign(path: Path, kind: str) -> ForeignFile | None:
     name, is_file = path.name, kind == "a file"
-    if is_segment(name) or name in (LOCK, FAILED, MARKER) or _LOCKS.fullmatch(name):
+    if is_segment(name) or name in (LOCK, FAILED, ERASING) or _LOCKS.fullmatch(name):
         if not is_file:
             return ForeignFile(name, kind, True, "only a regular file can have that name in a bank; remove it")
-        if name == MARKER and Job.read(path) is None:
+        if name == ERASING and ErasureJob.read(path) is None:
             return ForeignFile(name, kind, True, "damaged: an erasure may not be complete; erase again what it was of")
         return None
     if is_remains(name) and is_file:

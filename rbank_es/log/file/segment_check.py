@@ -8,10 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from rbank_es.log import lines
-from rbank_es.log.file.bank_directory import foreign_files
-from rbank_es.log.file.erasure_job import MARKER, Job
+from rbank_es.log.file.bank_directory import ERASING, ErasureJob, foreign_files, kept_remains
 from rbank_es.log.file.reader import Reader, Tail
-from rbank_es.log.file.remains import kept_remains
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,
@@ -103,7 +101,7 @@ def verified(reader: Reader, noted: Sequence[Head]) -> Verification:
     if tail.seq < vouched:
         raise reader.dropped(tail, vouched)
     check.segment(last, tail.offset if tail.sealed is None else None)
-    erasing = Job.read(reader.directory / MARKER) is not None
+    erasing = ErasureJob.read(reader.directory / ERASING) is not None
     check.finish(erasing=erasing)
     return Verification(
         head=Head(check.seq, check.digest.hex()),

@@ -20,7 +20,7 @@ from rbank_es.events import ContentErased
 from rbank_es.events.event import Event
 from rbank_es.log import groups, lines
 from rbank_es.log.disk import System
-from rbank_es.log.file.erasure_job import MARKER, Job
+from rbank_es.log.file.bank_directory import ERASING, ErasureJob
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segments import (
@@ -151,7 +151,7 @@ def take_over(directory: Path, into: Path, upto: int, reader: Reader, heads: Hea
     Raises `BadInput` while an erasure is incomplete, `LogCorruption` where first and last lines of segments don't fit
     or a copied line is damaged, OSError.
     """
-    if Job.read(directory / MARKER) is not None:
+    if ErasureJob.read(directory / ERASING) is not None:
         raise BadInput(f"an erasure in {directory} is incomplete; complete it first, by any append or erase there")
     segments = all_segments(directory)
     for segment, following in pairwise(segments):

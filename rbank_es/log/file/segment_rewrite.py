@@ -19,9 +19,8 @@ from rbank_es.events.event import Ref
 from rbank_es.log import disk, lines
 from rbank_es.log.disk import System
 from rbank_es.log.erasure import Targets
-from rbank_es.log.file.erasure_job import Job
+from rbank_es.log.file.bank_directory import ErasureJob, remove_remains
 from rbank_es.log.file.reader import Reader
-from rbank_es.log.file.remains import remove_remains
 from rbank_es.log.file.segments import Segment, Texts, all_segments, blocks, read_opened, read_sealed, segment_of
 from rbank_es.log.protocol import Residue
 from rbank_es.log.residue import ResidueSearch
@@ -80,7 +79,7 @@ class SegmentLines:
         return self._texts.read(ref, part)
 
 
-def rewrite(directory: Path, job: Job, seed: int, calls: System) -> None:
+def rewrite(directory: Path, job: ErasureJob, seed: int, calls: System) -> None:
     """Rewrite every closed segment that holds texts to erase. Raises `LogCorruption` rather than change a head."""
     segments, targets = all_segments(directory), Targets.of(job.events())
     # A text line is in the segment of every handle to it, so the units name all segments that are concerned.

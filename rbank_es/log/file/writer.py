@@ -24,10 +24,16 @@ from rbank_es.errors import ErasureUnfinished, InterruptedAppend, LogError, LogF
 from rbank_es.events import Event, type_of
 from rbank_es.log import disk, groups, lines
 from rbank_es.log.disk import FailureMarker
-from rbank_es.log.file.erasure_job import MARKER, Job
+from rbank_es.log.file.bank_directory import (
+    ERASING,
+    ErasureJob,
+    keep_remains,
+    kept_remains,
+    next_remains,
+    remove_remains,
+)
 from rbank_es.log.file.index import Heads, Ids
 from rbank_es.log.file.reader import Reader, Tail
-from rbank_es.log.file.remains import keep_remains, kept_remains, next_name, remove_remains
 from rbank_es.log.file.segments import Segment, Texts, all_segments, read_opened, segment_path, stored_texts
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
@@ -67,7 +73,7 @@ class Writer(disk.ProcessCache):
         self._clock, self._entropy, self._system = clock, entropy, calls
         self._unsafe_no_sync = unsafe_no_sync
         self._failure = FailureMarker(directory, calls)
-        self._erasing = str(directory / MARKER)
+        self._erasing = str(directory / ERASING)
         self.ids = Ids(directory, reader, cache)
         self._cache = cache
         self._release()
@@ -117,7 +123,7 @@ class Writer(disk.ProcessCache):
 
         Raises `_Interrupted` if an erasure was begun and not completed.
         """
-        if os.path.lexists(self._erasing) and Job.read(Path(self._erasing)) is not None:
+        if os.path.lexists(self._erasing) and ErasureJob.read(Path(self._erasing)) is not None:
             raise _Interrupted
         return self._caught_up()
 
@@ -172,7 +178,7 @@ class Writer(disk.ProcessCache):
         if size <= 0:
             return
         # Under the lock nobody is appending, and nothing vouches for them: an interrupted append left them.
-        kept = next_name(self._directory)
+        kept = next_remains(self._directory)
         warnings.warn(InterruptedAppend(f"segment {tail.segment.name}, byte {tail.offset:,}", size, kept), stacklevel=2)
         keep_remains(self._directory / kept, self._fd, tail.offset, self._system)
         self._system.truncate(self._fd, tail.offset)
@@ -386,16 +392,16 @@ class Writer(disk.ProcessCache):
                 return planned.carried_out(None, remove_remains(self._directory, self._system))
             remains = kept_remains(self._directory)
             prepared = self._prepare(erasure.records_of(planned, reason, by))
-            job = Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
+            job = ErasureJob.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
             # From here on the erasure will be completed, by whoever writes next.
-            self._system.write_whole(self._directory / MARKER, msgspec.json.encode(job))
+            self._system.write_whole(self._directory / ERASING, msgspec.json.encode(job))
             return planned.carried_out(self._carry_out(job, prepared, tail), remains)
 
     def finish_erasure(self) -> None:
         """Complete an interrupted erasure, if there is one."""
         if os.path.lexists(self._erasing):
             with self._alone():
-                job = Job.read(self._directory / MARKER)
+                job = ErasureJob.read(self._directory / ERASING)
                 if job is not None:
                     self._carry_out(job, self._prepare(job.events()), self._caught_up())
 
@@ -417,13 +423,13 @@ class Writer(disk.ProcessCache):
         self._cache.found()
         return caches_of(self._bank_id)
 
-    def _carry_out(self, job: Job, prepared: list[Prepared], tail: Tail) -> Appended:
+    def _carry_out(self, job: ErasureJob, prepared: list[Prepared], tail: Tail) -> Appended:
         try:
             return self._erase_everywhere(job, prepared, tail)
         except OSError as error:
             raise ErasureUnfinished(self._place, error) from error
 
-    def _erase_everywhere(self, job: Job, prepared: list[Prepared], tail: Tail) -> Appended:
+    def _erase_everywhere(self, job: ErasureJob, prepared: list[Prepared], tail: Tail) -> Appended:
         from rbank_es.log.file import segment_rewrite
 
         self._cut(tail)
@@ -438,7 +444,7 @@ class Writer(disk.ProcessCache):
         segment_rewrite.clear(self._directory, self._caches(), self._system)
         self.ids.forget()  # their index files were removed
         self._heads.leave_receipt(tail)
-        self._system.remove(self._directory / MARKER)
+        self._system.remove(self._directory / ERASING)
         return appended
 
     # ---------------------------------------------------------------- closing
