@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rbank_es.policies.bit_slices import documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.policies.word_relevance import Formula
+from rbank_es.projections.held_words import WordScores
 from rbank_es.projections.tokenizer import CountedText
-from rbank_es.projections.word_scores import WordScores
 from tests.effort import examples
 
 ADDENDS = st.lists(st.tuples(st.integers(0, 2**70 - 1), st.integers(1, 300)), max_size=12)
