@@ -15,7 +15,7 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.models.choice import LmChoice
-from rbank_es.sandbox.session import SandboxPool
+from rbank_es.sandbox.sandbox_pool import SandboxPool
 
 K = 3
 GOAL = 1.5

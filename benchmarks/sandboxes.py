@@ -14,7 +14,8 @@ from benchmarks.measure import Row, duration, interleave, timed
 from benchmarks.sizes import Sizes
 from rbank_es.sandbox import deno
 from rbank_es.sandbox.interpreter import Sandbox
-from rbank_es.sandbox.session import DEFAULT_SETTINGS, SandboxPool, Session, start_session
+from rbank_es.sandbox.sandbox_pool import SandboxPool
+from rbank_es.sandbox.session import DEFAULT_SETTINGS, Session, start_session
 
 ASK = "1 + 1"
 CODE_CACHES = "*_cache_v2*"

@@ -146,8 +146,9 @@ def test_a_module_imports_only_from_floors_below(name: str) -> None:
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
+    """Not in functions either, and not for types: who reads one of a circle must read them all."""
     try:
-        TopologicalSorter({module: eager_imports(module) for module in MODULES}).prepare()
+        TopologicalSorter({module: all_imports(module) & MODULES.keys() for module in MODULES}).prepare()
     except CycleError as error:
         pytest.fail("import cycle: " + " <- ".join(error.args[1]))
 

@@ -373,11 +373,15 @@ class QueryRunner:
     def _proposed(self, checked: Checked, answer: Answer, by: str) -> tuple[MemoryProposed, ...]:
         if not found_something(answer):
             return ()
+        session = self._session
         rows = None if answer.form == "ask" else len(answer.rows)
-        evidence = ProposalEvidence.on(self._session, checked.parsed, variables=answer.variables, rows=rows)
-        item = self._session.extractor.from_success(evidence)
-        event = proposal(self._session, item, by, "the query found something") if item is not None else None
-        return (event,) if event is not None else ()
+        evidence = ProposalEvidence.on(
+            session.source, checked.parsed, domain=session.domain, variables=answer.variables, rows=rows
+        )
+        item = session.extractor.from_success(evidence)
+        if item is None or (item.id, by) in session.proposed:
+            return ()
+        return (proposal(item, run=session.run, call=session.call, by=by, why="the query found something"),)
 
 
 _TRUNCATED_VALUES = f"values over {limits.RESULT_CELL_CHARS:,} characters were cut"

@@ -19,7 +19,7 @@ from rbank_es.events.run_events import Trial
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.sandbox.session import SandboxPool
+from rbank_es.sandbox.sandbox_pool import SandboxPool
 from rbank_es.tools.runtime.run_meter import RunMeter
 
 if TYPE_CHECKING:

@@ -208,7 +208,10 @@ class Sandbox(dspy.PythonInterpreter):
         if self._is_shut_down:
             raise CodeInterpreterError("this sandbox was shut down; make a new one")
         if self._session is None:
-            self._session = self._take_session(self.settings)
+            try:
+                self._session = self._take_session(self.settings)
+            except SandboxUnavailable as error:
+                raise CannotStart(error) from error
             # Shut down from another thread while it started: nobody else would end it.
             if self._is_shut_down:
                 self._drop()

@@ -1,4 +1,4 @@
-"""Sessions of the sandbox, their settings, and the pool that starts them ahead: a start takes more than a second.
+"""Sessions of the sandbox, and their settings.
 
 A session never hangs, and never continues from an unknown state: whatever disturbs the protocol ends the session and
 raises `Lost`.
@@ -7,19 +7,14 @@ raises `Lost`.
 from __future__ import annotations
 
 import json
-import os
-import threading
-from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, SandboxUnavailable
+from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno, ready_runtime
 from rbank_es.sandbox.guest_protocol import (
@@ -34,10 +29,6 @@ from rbank_es.sandbox.guest_protocol import (
 )
 from rbank_es.sandbox.process import Channel, SandboxProcess, confine
 from rbank_es.sandbox.step_outcome import LossCode
-
-if TYPE_CHECKING:
-    from rbank_es.sandbox.interpreter import Sandbox
-
 
 # Places in the agent's code that an error message names.
 _ERROR_PLACES = 4
@@ -246,143 +237,6 @@ def _prelude() -> str:
     )
 
 
-STARTERS = 2
-"""Sessions that a pool starts at a time: starting is work for the processor, so more would make all of them late."""
-
-
-class SandboxPool:
-    """A factory of sandboxes with sessions that were started ahead: `dspy.RLM(..., interpreter_factory=pool)`.
-
-    The caller shuts each sandbox down; none is used twice. A sandbox that loses its session takes the next one. Safe
-    for several threads; a forked child starts its own sessions.
-    """
-
-    execution_instructions = EXECUTION_INSTRUCTIONS
-
-    def __init__(
-        self, size: int = 1, settings: SandboxSettings = DEFAULT_SETTINGS, *, needed: int | None = None
-    ) -> None:
-        """Begin to start sessions, and return at once. Raises `BadInput` for a size out of range.
-
-        Args:
-            size: sessions kept ready, from 1 to `SANDBOX_POOL`; each takes about 160 MB.
-            settings: of every sandbox.
-            needed: how many will be taken, if known: no more are started ahead.
-        """
-        if not 1 <= size <= limits.SANDBOX_POOL:
-            raise BadInput(f"a pool keeps 1 to {limits.SANDBOX_POOL} sandboxes ready, not {size}")
-        self.settings = settings
-        self._owner = os.getpid()
-        self._lock = threading.Lock()
-        self._starters = threading.Semaphore(STARTERS)
-        self._is_closed = False
-        self._to_start = needed
-        self.spares: deque[Future[Session]] = deque()
-        for _ in range(size):
-            self._start_ahead()
-
-    def __call__(self) -> Sandbox:
-        """Return a sandbox that takes its session from the pool at its first step."""
-        from rbank_es.sandbox.interpreter import Sandbox
-
-        return Sandbox(settings=self.settings, take_session=self.take)
-
-    def wait(self) -> None:
-        """Wait until all sessions are ready. Raises `CannotStart`."""
-        with self._lock:
-            spares = [*self.spares]
-        for spare in spares:
-            spare.result()
-
-    def close(self) -> None:
-        """End the sessions that were not taken. Sandboxes in use keep theirs, but get no other.
-
-        A session that is starting is ended by its starter thread; this does not wait for it.
-        """
-        with self._lock:
-            self._is_closed = True
-            spares = [*self.spares]
-            self.spares.clear()
-        for spare in spares:
-            if not spare.cancel():
-                spare.add_done_callback(_end)
-
-    def __enter__(self) -> SandboxPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _start_ahead(self) -> None:
-        # Begin one session more, unless all that are needed were begun.
-        if self._to_start is not None:
-            if self._to_start < 1:
-                return
-            self._to_start -= 1
-        self.spares.append(self._start())
-
-    def _start(self) -> Future[Session]:
-        spare: Future[Session] = Future()
-        # A daemon, because exit need not wait for it: its session ends with this process.
-        threading.Thread(target=_fill, args=(spare, self._starters, self.settings), daemon=True).start()
-        return spare
-
-    def take(self, settings: SandboxSettings) -> Session:
-        """Return the oldest session when it is ready; a new one if that died meanwhile.
-
-        Raises `CannotStart` once the pool is closed, because no process may start after that.
-        """
-        spare = self._next()
-        if spare is not None:
-            with suppress(CancelledError):
-                session = _result(spare)
-                if session.alive:
-                    return session
-                session.end()
-        # Not in a forked child, which has no threads of the pool and starts its sessions itself.
-        if self._is_closed and os.getpid() == self._owner:
-            from rbank_es.sandbox.interpreter import CannotStart
-
-            raise CannotStart(SandboxUnavailable("broken", "the pool of sandboxes is closed", "make another one"))
-        return start_session(settings)
-
-    def _next(self) -> Future[Session] | None:
-        """Remove one session, and begin another."""
-        with self._lock:
-            if self._is_closed or os.getpid() != self._owner:
-                return None
-            self._start_ahead()
-            return self.spares.popleft() if self.spares else None
-
-
-def _fill(spare: Future[Session], starters: threading.Semaphore, settings: SandboxSettings) -> None:
-    with starters:
-        if spare.set_running_or_notify_cancel():
-            try:
-                spare.set_result(start_session(settings))
-            except BaseException as error:
-                spare.set_exception(error)
-
-
-def _result(spare: Future[Session]) -> Session:
-    """Wait for a session. If the wait is interrupted, the session is ended once it has started."""
-    try:
-        return spare.result()
-    except BaseException:
-        spare.add_done_callback(_end)
-        raise
-
-
-def _end(spare: Future[Session]) -> None:
-    if not spare.cancelled() and spare.exception() is None:
-        spare.result().end()
-
-
 def start_session(settings: SandboxSettings) -> Session:
-    """Start a session. Raises `CannotStart`."""
-    from rbank_es.sandbox.interpreter import CannotStart
-
-    try:
-        return Session(ready_runtime(), memory_bytes=settings.memory_bytes)
-    except SandboxUnavailable as error:
-        raise CannotStart(error) from error
+    """Start a session. Raises `SandboxUnavailable`."""
+    return Session(ready_runtime(), memory_bytes=settings.memory_bytes)

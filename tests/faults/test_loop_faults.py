@@ -16,9 +16,9 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
-from rbank_es.sandbox import session as pool_module
+from rbank_es.sandbox import sandbox_pool as pool_module
 from rbank_es.sandbox.process import SandboxProcess
-from rbank_es.sandbox.session import STARTERS, SandboxPool
+from rbank_es.sandbox.sandbox_pool import STARTERS, SandboxPool
 from tests.cli_runner import COMMAND, environment, run
 from tests.faults.disk import Disk, no_space
 from tests.loop.loops import SCRIPT, TASKS, learnt, looped, quick, scripted, summary, told

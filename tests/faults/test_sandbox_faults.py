@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.sandbox import session as pool_module
+from rbank_es.sandbox import sandbox_pool as pool_module
 from rbank_es.sandbox.session import Restart, SandboxSettings, Session
 from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep
 from tests.sandbox import sandboxes
@@ -344,7 +344,7 @@ START = """
     import os, signal, sys, threading, time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background
     from pathlib import Path
-    from rbank_es.sandbox import deno, session
+    from rbank_es.sandbox import deno, sandbox_pool
     from rbank_es.sandbox.guest_protocol import TimeLimits
     from rbank_es.sandbox.session import Session
     from tests.sandbox.fake_deno import fake
@@ -368,8 +368,8 @@ FORK = """
     time.sleep(1000)
 """
 FORGET = """
-    session.start_session = lambda settings: Session(runtime)
-    sessions = session.SandboxPool(3)
+    sandbox_pool.start_session = lambda settings: Session(runtime)
+    sessions = sandbox_pool.SandboxPool(3)
     sessions.wait()
     print(*[spare.result().pid for spare in sessions.spares], flush=True)
 """

@@ -22,8 +22,9 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox import session as pool_module
-from rbank_es.sandbox.session import SandboxPool, Session, start_session
+from rbank_es.sandbox import sandbox_pool as pool_module
+from rbank_es.sandbox.sandbox_pool import SandboxPool
+from rbank_es.sandbox.session import Session, start_session
 from rbank_es.sandbox.step_outcome import RecordedCall, StepReport
 from tests.sandbox import sandboxes
 from tests.sandbox.fake_deno import fake

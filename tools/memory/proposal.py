@@ -49,13 +49,14 @@ class Proposer:
         # Before the check, because tidying changes lengths and the id.
         item = tidy(item)
         check(item)
-        event = proposal(self._session, item, by, why)
-        if event is None:
+        session = self._session
+        if (item.id, by) in session.proposed:
             return Reply(self._body(item, BEFORE, proposed=False))
         # Checked last, because it may bring projections up to date.
         state = self._state_of(item.id)
         if state is not None and state not in RETURNING:
             return Reply(self._body(item, f"{KNOWN} {state}", proposed=False))
+        event = proposal(item, run=session.run, call=session.call, by=by, why=why)
         return Reply(self._body(item, LATER, proposed=True), beside=(event,))
 
     def show(self, item: Item) -> Reply:
@@ -75,11 +76,19 @@ class Proposer:
             )
         answer = from_json(self._session.store.get(result))
         rows = None if answer.form == "ask" else len(answer.rows)
-        return ProposalEvidence.on(self._session, query, task=task, variables=answer.variables, rows=rows)
+        return self._evidence(query, task, answer.variables, rows)
 
     def evidence_of_text(self, query: str, task: str) -> ProposalEvidence:
         """Return the evidence of a query of which only the text is known."""
-        return ProposalEvidence.on(self._session, query, task=task, rows=None)
+        return self._evidence(query, task)
+
+    def _evidence(
+        self, query: str, task: str, variables: tuple[str, ...] = (), rows: int | None = None
+    ) -> ProposalEvidence:
+        session = self._session
+        return ProposalEvidence.on(
+            session.source, query, task=task, domain=session.domain, variables=variables, rows=rows
+        )
 
     def _state_of(self, item: str) -> str | None:
         with items_view(self._session) as (view, _):

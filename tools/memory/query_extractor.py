@@ -25,7 +25,7 @@ from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms, generalise
 
 if TYPE_CHECKING:
-    from rbank_es.tools.runtime.tool_family import ToolSession
+    from rbank_es.sparql.source import Source
 
 
 class ProposalEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,22 +51,22 @@ class ProposalEvidence(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def on(
         cls,
-        session: ToolSession,
+        source: Source | None,
         query: str | ParsedQuery,
         *,
+        domain: str | None,
         task: str = "",
         variables: tuple[str, ...] = (),
         rows: int | None,
     ) -> ProposalEvidence:
         """Return the evidence of a query of this run, with what its source knows about the ontology."""
-        source = session.source
         return cls(
             query=query if isinstance(query, str) else query.text,
             parsed=None if isinstance(query, str) else query,
             task=task,
             variables=variables,
             rows=rows,
-            domain=session.domain,
+            domain=domain,
             prefixes={} if source is None else source.surroundings.prefixes,
             schema=None if source is None else source.schema,
         )
@@ -108,16 +108,10 @@ class QueryPattern:
         return pitfall(evidence)
 
 
-def proposal(session: ToolSession, item: Item, by: str, why: str = "") -> MemoryProposed | None:
-    """Return the event by which this call proposes an item; None if this tool has proposed it in this run.
-
-    Another tool may propose the same item again: what a query found by itself and what an agent vouches for are
-    different reasons for it.
-    """
-    if (item.id, by) in session.proposed:
-        return None
+def proposal(item: Item, *, run: str, call: str, by: str, why: str = "") -> MemoryProposed:
+    """Return the event by which a call of a run proposes an item."""
     reason = encodable(why)[: limits.ERROR_CHARS]
-    return MemoryProposed(run=session.run, by=by, call=session.call, head=item.head, candidate=item.text, why=reason)
+    return MemoryProposed(run=run, by=by, call=call, head=item.head, candidate=item.text, why=reason)
 
 
 REASON_CHARS = 300

@@ -69,7 +69,11 @@ class ToolSession:
     calls: int = 0
     """Calls that the run made before these tools were built."""
     proposed: set[tuple[str, str]] = field(default_factory=set)
-    """Ids of the items that this run has proposed so far, with the tool that did."""
+    """Ids of the items that this run has proposed so far, with the tool that did.
+
+    Another tool may propose the same item again: what a query found by itself and what an agent vouches for are
+    different reasons for it.
+    """
     seen: int = 0
     """The bank's position to which its projections were last brought up to date for this run; 0 before."""
     hidden: tuple[str, ...] = field(default_factory=secrets)

@@ -13,24 +13,6 @@ from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.tokens import Token, refuse_at
 from rbank_es.sparql.parser.triples import TripleParser
 
-_ANY = 1_000_000
-_ARITIES = {
-    (0, 0): "NOW RAND UUID STRUUID",
-    (0, 1): "BNODE",
-    (1, 1): "STR LANG DATATYPE BOUND IRI URI ABS CEIL FLOOR ROUND STRLEN UCASE LCASE ENCODE_FOR_URI YEAR MONTH DAY "
-    "HOURS MINUTES SECONDS TIMEZONE TZ MD5 SHA1 SHA256 SHA384 SHA512 ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC",
-    (2, 2): "LANGMATCHES CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER STRLANG STRDT SAMETERM",
-    (2, 3): "REGEX SUBSTR",
-    (3, 3): "IF",
-    (3, 4): "REPLACE",
-    (0, _ANY): "COALESCE CONCAT",
-}
-_FUNCTIONS = {name: arity for arity, names in _ARITIES.items() for name in names.split()}
-"""Every built-in function in capitals, with the least and the largest number of its arguments."""
-
-OPERAND_WORDS = frozenset(_FUNCTIONS) | tree.AGGREGATES | {"EXISTS", "NOT"}
-"""Every word that an expression can begin with, apart from true and false."""
-
 _RELATION = 3
 _RANKS = {
     **{"||": 1, "&&": 2, "+": 4, "-": 4, "*": 5, "/": 5},
@@ -136,7 +118,7 @@ class ExpressionParser(TripleParser, ABC):
     def _built_in(self) -> tree.Expression:
         """Parse the call of a function that SPARQL has, an aggregate, or EXISTS."""
         token = self.token
-        if token.keyword not in OPERAND_WORDS:
+        if token.keyword not in tree.OPERAND_WORDS:
             self.fail("a variable, a value, a function or '('")
         self.take()
         if token.keyword in ("EXISTS", "NOT"):
@@ -146,7 +128,7 @@ class ExpressionParser(TripleParser, ABC):
         if token.keyword in tree.AGGREGATES:
             return tree.FunctionCall(token.keyword, self._aggregated(token.keyword), token.offset)
         arguments = self._arguments()
-        least, most = _FUNCTIONS[token.keyword]
+        least, most = tree.FUNCTIONS[token.keyword]
         if not least <= len(arguments) <= most:
             number = f"{least}" if least == most else f"{least} to {most}"
             message = f"{token.text} takes {number} argument{'s' if most != 1 else ''}, not {len(arguments)}"
@@ -169,7 +151,7 @@ class ExpressionParser(TripleParser, ABC):
 
     def at_constraint(self) -> bool:
         """Return whether brackets or the call of a function come next."""
-        return self.at("(") or self.token.keyword in OPERAND_WORDS or self.at_iri()
+        return self.at("(") or self.token.keyword in tree.OPERAND_WORDS or self.at_iri()
 
     def constraint(self) -> tree.Expression:
         """Parse what FILTER and HAVING take: an expression in brackets, or the call of a function."""

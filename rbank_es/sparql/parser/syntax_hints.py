@@ -5,8 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from rbank_es.sparql.parser.expressions import OPERAND_WORDS
 from rbank_es.sparql.parser.tokens import Token, clipped
+from rbank_es.sparql.parser.tree import OPERAND_WORDS
 
 _OTHER_NAMES = {
     "LOWER": "LCASE",

@@ -20,6 +20,24 @@ from rbank_es.sparql.results import Form
 
 AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"})
 
+_ANY = 1_000_000
+_ARITIES = {
+    (0, 0): "NOW RAND UUID STRUUID",
+    (0, 1): "BNODE",
+    (1, 1): "STR LANG DATATYPE BOUND IRI URI ABS CEIL FLOOR ROUND STRLEN UCASE LCASE ENCODE_FOR_URI YEAR MONTH DAY "
+    "HOURS MINUTES SECONDS TIMEZONE TZ MD5 SHA1 SHA256 SHA384 SHA512 ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC",
+    (2, 2): "LANGMATCHES CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER STRLANG STRDT SAMETERM",
+    (2, 3): "REGEX SUBSTR",
+    (3, 3): "IF",
+    (3, 4): "REPLACE",
+    (0, _ANY): "COALESCE CONCAT",
+}
+FUNCTIONS = {name: arity for arity, names in _ARITIES.items() for name in names.split()}
+"""Every built-in function in capitals, with the least and the largest number of its arguments."""
+
+OPERAND_WORDS = frozenset(FUNCTIONS) | AGGREGATES | {"EXISTS", "NOT"}
+"""Every word that an expression can begin with, apart from true and false."""
+
 
 class Variable(NamedTuple):
     """A variable, its name without the mark."""
