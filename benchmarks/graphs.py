@@ -16,7 +16,7 @@ from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
-from rbank_es.sparql.guard.guard import Surroundings, check
+from rbank_es.sparql.guard import Surroundings, check
 
 ROWS = 10_000
 COLD_S, CACHED_MS = 1.0, 50.0

@@ -31,8 +31,8 @@ from rbank_es.tools.runtime.tool_answers import (
 from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.guard.guard import Checked
-    from rbank_es.sparql.guard.lint import LintFinding
+    from rbank_es.sparql.guard import Checked
+    from rbank_es.sparql.lint import LintFinding
     from rbank_es.sparql.source import Source
 
 # Classes that an overview of the schema names, and properties that a class shows in its detail.
@@ -326,7 +326,7 @@ class QueryRunner:
 
     def explain(self, asked: QueryRequest) -> Reply:
         """Reply with the checks of a query and the limit it would run with. Nothing runs."""
-        from rbank_es.sparql.guard.guard import explain
+        from rbank_es.sparql.guard import explain
 
         explanation = explain(asked.query, self._source.surroundings, asked.rows)
         body: dict[str, Any] = {"form": explanation.form, "refused": bool(explanation.refused_by)}

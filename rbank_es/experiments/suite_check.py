@@ -23,7 +23,7 @@ from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import plain
 from rbank_es.loop.tasks import Task
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
-from rbank_es.sparql.guard.guard import Checked
+from rbank_es.sparql.guard import Checked
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import Edit, rewritten
 from rbank_es.sparql.parser.tree import Selection, projected, selections

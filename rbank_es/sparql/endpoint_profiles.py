@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.sparql.guard.lint import CODES
+from rbank_es.sparql.lint import CODES
 from rbank_es.system.files import read_regular
 
 _SECONDS = msgspec.Meta(gt=0, le=limits.QUERY_TIME_MOST_S)

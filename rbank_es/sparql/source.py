@@ -17,7 +17,7 @@ from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.terms import Vocabulary
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile, profile_named
 from rbank_es.sparql.engines.query_engine import Caps, Dataset, QueryEngine
-from rbank_es.sparql.guard.guard import Checked, Surroundings, check, load_second_parser
+from rbank_es.sparql.guard import Checked, Surroundings, check, load_second_parser
 from rbank_es.sparql.parser.tokens import is_iri_text
 from rbank_es.sparql.parser.tree import Query
 from rbank_es.sparql.results import Answer

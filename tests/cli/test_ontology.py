@@ -11,7 +11,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.data import lights
 from rbank_es.sparql.endpoint_profiles import profile_named
-from rbank_es.sparql.guard.lint import CODES
+from rbank_es.sparql.lint import CODES
 from tests.cli_runner import ROOT, fails, on_terminal, run
 
 KILNS = """\

@@ -14,8 +14,8 @@ from rbank_es.events.items import Item
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.ontology.terms import WELL_KNOWN
 from rbank_es.sparql.parser.query import parse_query
+from rbank_es.tools.memory.generalised_query import Terms, generalise
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern
-from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 SEA, ISLE = "https://sea.example/ns#", "https://sea.example/isle/"
 CLASSES, PROPERTIES = ("Ferry", "Boat", "Harbour"), ("callsAt", "hasName", "lengthM", "builtIn")

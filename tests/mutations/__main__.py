@@ -38,7 +38,7 @@ ROOMS = {
     "judging": ("rbank_es/judging",),
     "extraction": ("rbank_es/extraction",),
     "tools": ("tools",),
-    "guard": ("rbank_es/sparql/guard", "rbank_es/sparql/parser"),
+    "guard": ("rbank_es/sparql/guard.py", "rbank_es/sparql/lint.py", "rbank_es/sparql/parser"),
     "sandbox": ("rbank_es/sandbox",),
 }
 TESTS = tuple(f"tests/{room}" for room in (*ROOMS, "bank", "sparql", "laws", "faults", "attacks", "loop", "rerun"))

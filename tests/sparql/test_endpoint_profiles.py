@@ -8,8 +8,8 @@ import pytest
 
 from rbank_es.errors import BadInput
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile, names, profile_named
-from rbank_es.sparql.guard.guard import Surroundings, check
-from rbank_es.sparql.guard.lint import CODES
+from rbank_es.sparql.guard import Surroundings, check
+from rbank_es.sparql.lint import CODES
 
 GOOD = """
 name = "lab"

@@ -6,8 +6,8 @@ import pytest
 
 from rbank_es.errors import QueryRefused
 from rbank_es.sparql.endpoint_profiles import Profile, profile_named
-from rbank_es.sparql.guard.guard import Surroundings, check, explain
-from rbank_es.sparql.guard.lint import CODES
+from rbank_es.sparql.guard import Surroundings, check, explain
+from rbank_es.sparql.lint import CODES
 
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"}, graphs=frozenset({"http://ex/g"}))
 

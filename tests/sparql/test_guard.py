@@ -17,7 +17,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.terms import Prefixes, Vocabulary
-from rbank_es.sparql.guard.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
+from rbank_es.sparql.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import parse_query
 
@@ -463,7 +463,7 @@ def test_the_second_parser_can_be_used_by_threads_that_are_all_the_first() -> No
 import threading, sys
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import parse_query
-from rbank_es.sparql.guard.guard import read_by_rdflib
+from rbank_es.sparql.guard import read_by_rdflib
 texts = [f"SELECT ?x {{ ?x a <e:{n}> ; <e:p> 'a'@en, 1.5, -{n}, true, [], (1 _:b) }} LIMIT {n}" for n in range(16)]
 found = []
 start = threading.Barrier(16)
@@ -552,14 +552,14 @@ def test_what_a_second_parser_reads_otherwise_is_not_let_through(monkeypatch: py
         RdflibReading("ask", 11),
         RdflibReading(error="no"),
     ):
-        monkeypatch.setattr("rbank_es.sparql.guard.guard.read_by_rdflib", lambda _, verdict=verdict: verdict)
+        monkeypatch.setattr("rbank_es.sparql.guard.read_by_rdflib", lambda _, verdict=verdict: verdict)
         assert refusal("SELECT * { ?s ?p ?o }").code == "syntax"
 
 
 def test_the_place_where_a_second_parser_stops_is_told_in_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     query = "SELECT *\n{ ?s ex:p ?o }"
     at = len("PREFIX ex: <http://ex/>\n") + query.index("?o")
-    monkeypatch.setattr("rbank_es.sparql.guard.guard.read_by_rdflib", lambda _: RdflibReading(error="no", offset=at))
+    monkeypatch.setattr("rbank_es.sparql.guard.read_by_rdflib", lambda _: RdflibReading(error="no", offset=at))
     error = refusal(query)
     assert (error.line, error.column) == (2, 11)
 

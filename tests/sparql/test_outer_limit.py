@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.guard import Checked, Surroundings, check
 from rbank_es.sparql.parser.tokens import Edit, original_offset, rewritten
 
 EX = "PREFIX ex: <http://ex/>\n"

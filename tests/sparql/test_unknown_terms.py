@@ -6,7 +6,7 @@ import pytest
 
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.terms import Vocabulary
-from rbank_es.sparql.guard.guard import SHOWN_TERMS, Surroundings, check
+from rbank_es.sparql.guard import SHOWN_TERMS, Surroundings, check
 
 EX = "http://ex/"
 VOCABULARY = Vocabulary(

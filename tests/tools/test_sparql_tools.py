@@ -18,7 +18,7 @@ from rbank_es.ontology.rdf_names import XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
-from rbank_es.sparql.guard.guard import Surroundings
+from rbank_es.sparql.guard import Surroundings
 from rbank_es.sparql.parser import query
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.results import Answer, Cell, Form, Row

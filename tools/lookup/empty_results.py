@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.ontology.rdf_names import TYPE
-from rbank_es.sparql.guard.lint import findings
+from rbank_es.sparql.lint import findings
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Edit, Token, rewritten

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rbank_es.ontology.rdf_names import SUBCLASS
 from rbank_es.ontology.terms import WELL_KNOWN, Prefixes, Vocabulary
-from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms
+from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms
 
 SHOWN = 3
 """Names that are shown where there are several."""

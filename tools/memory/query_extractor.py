@@ -22,7 +22,7 @@ from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
 from rbank_es.ontology.terms import Prefixes, local_name
 from rbank_es.sparql.parser.query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.tools.lookup.failure_hints import checks
-from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms, generalise
+from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms, generalise
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source

@@ -1,4 +1,4 @@
-"""A query's pattern: its classes, properties and structure, with placeholders instead of its data.
+"""A generalised query: its classes, properties and structure, with placeholders instead of its data.
 
 No data that a person could have put into the query is kept. Literals and instances become placeholders such as
 «organism», and variables are named after their classes or properties. Prefixes are those of the ontology; comments and

@@ -23,7 +23,7 @@ from rbank_es.errors import QueryRefused
 from rbank_es.ontology.schema_model import TermKind
 from rbank_es.ontology.terms import Prefixes, Vocabulary, is_refused, local_name
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
-from rbank_es.sparql.guard.lint import LintFinding, findings, refuse_scopes
+from rbank_es.sparql.lint import LintFinding, findings, refuse_scopes
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import (
     Edit,

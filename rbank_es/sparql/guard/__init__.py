@@ -1,1 +1,0 @@
-"""The guard: the checks and edits that a query passes before an engine runs it."""
