@@ -47,13 +47,13 @@ _Occurrence = int
 
 
 class _Band(NamedTuple):
-    """What bounds the weight of occurrences: the greatest frequency, and the least length for each unit of it."""
+    """The bound on the weight of occurrences: the greatest frequency, and the least length for each unit of it."""
 
     frequency: float
     length_each: float
 
     def bound(self, formula: Formula, average: float) -> float:
-        """Return what no weight is above, by the average length of the documents."""
+        """Return the upper bound of all weights, by the average length of the documents."""
         shorter = (1.0 - formula.b) / self.frequency + formula.b * self.length_each / average
         return (formula.k1 + 1.0) / (1.0 + formula.k1 * shorter)
 

@@ -36,7 +36,7 @@ def span_edges(edges: Iterable[LineageEdge]) -> Iterator[LineageEdge]:
 
 
 class _Spans:
-    """What leads to items, each with the position since which it does, and what they lead to."""
+    """The causes of items, each with the position since which it is one, and the effects of items."""
 
     def __init__(self, edges: Iterable[LineageEdge]) -> None:
         self.causes: defaultdict[LineageNode, list[tuple[int, LineageNode]]] = defaultdict(list)

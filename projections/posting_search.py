@@ -173,7 +173,7 @@ class WeightedTerm(NamedTuple):
 
 
 class RankedTexts(NamedTuple):
-    """What a search ranks: the length of each text by number, and their average; the weighted frequency of each code.
+    """The numbers behind a ranking: each text's length, their average, and the weighted frequency of each code.
 
     `wanted` has 1 for an active text that passes the filters. `norms` keeps what numpy computes of the lengths.
     """
@@ -338,7 +338,7 @@ class _NumpySelection:
 
 
 def _norms(formula: Formula, texts: RankedTexts) -> Any:
-    """Return what the length of each text adds to a frequency, as `Formula.saturated` has it."""
+    """Return the amount that the length of each text adds to a frequency, as `Formula.saturated` has it."""
     import numpy
 
     if formula not in texts.norms:

@@ -31,7 +31,7 @@ _TAGS, _DESC, _TITLE, _PART = (1 << place * _COUNT_BITS for place in (1, 2, 3, 4
 
 
 class CountedText(NamedTuple):
-    """How often a text has each term, packed: `own` of its columns, and those `among` parts of names alone.
+    """The counts of a text's terms, packed: `own` of its columns, and those `among` parts of names alone.
 
     `length` is the number of tokens in its columns.
     """

@@ -142,7 +142,7 @@ class KnownVectors(NamedTuple):
 
 
 def known_vectors(connection: sqlite3.Connection, position: int, model: str) -> KnownVectors:
-    """Return what has a vector of a model at a position."""
+    """Return the digests of the texts with a vector of a model at a position."""
     rows = connection.execute(_KNOWN, (model, position, position)).fetchall()
     of_purpose = {name: frozenset(row[1] for row in rows if row[0] == name) for name in ("item", "query")}
     from rbank_es.policies.vector_relevance import dimensions

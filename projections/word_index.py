@@ -59,7 +59,7 @@ class ActiveWords(ABC, Generic[Texts]):
         self._documents = 0
 
     def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
-        """Return what `word_relevance.rank_documents` defines."""
+        """Return the hits that `word_relevance.rank_documents` defines."""
         tokens = self._tokenizer.read([word for word, _ in words])
         terms = terms_of(words, tokens)
         having = {term.token: self._having(term.token, formula) for term in terms}
@@ -74,7 +74,7 @@ class ActiveWords(ABC, Generic[Texts]):
         return WordRanking(hits, word_idf(terms, rarities, len(words)), self._documents)
 
     def by_sqlite(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
-        """Return what FTS5's bm25() with equal weights finds; None for a word that it takes as a phrase."""
+        """Return the hits of FTS5's bm25() with equal weights; None for a word that it takes as a phrase."""
         tokens = self._tokenizer.tokens(words)
         if tokens is None:
             return None

@@ -59,7 +59,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 class AbsorptionPlan:
-    """What an absorption would bring; `brings` tells it of a position of the other log."""
+    """The events that an absorption would bring; `brings` answers for a position of the other log."""
 
     def __init__(self, upto: int, renaming: Renaming) -> None:
         self.renaming = renaming
@@ -100,7 +100,7 @@ def plan_absorption(log: EventLog, other: EventLog, upto: int, reached: Reached)
 
 
 class _Held:
-    """What a log has: positions by id, runs by their start and starts by run, the words of items, the items born."""
+    """A log's contents: positions by id, runs by their start and starts by run, the words of items, the items born."""
 
     def __init__(self, log: EventLog) -> None:
         self.ids: dict[str, int] = {}

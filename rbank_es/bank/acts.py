@@ -57,7 +57,7 @@ class Ruling(NamedTuple):
 
 
 class Remembered(Struct, frozen=True, kw_only=True):
-    """What became of an item that somebody wrote down.
+    """The outcome of adding an item that a person wrote down.
 
     `state` is that of the item of this id, None if there is none; `action`, `targets` and `reason` are the decision
     (an item that nearly repeats another supports that one, its target). `because` says in words why it was not added,

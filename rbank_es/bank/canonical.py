@@ -41,7 +41,7 @@ KEPT, ERASED, UNSUPPORTED = "kept", "erased", "unsupported"
 
 
 class Canon(NamedTuple):
-    """What differs in the canonical bank: decisions, in order of rank, and items that are forgotten there, or not."""
+    """The differences of the canonical bank: decisions, in order of rank, and items that only one of both forgot."""
 
     decisions: tuple[tuple[Pair, Decision], ...] = ()
     forgotten: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Canon(NamedTuple):
 
 
 def refold(state: State, timeline: Timeline, progress: OnProgress | None = None, *, since: Order = (0, 0)) -> Canon:
-    """Return what differs between a bank and its canonical form, by making all of its decisions again.
+    """Return the differences between a bank and its canonical form, by making all of its decisions again.
 
     Decisions before the order `since` are taken as they are; what was forgotten among them is found out again.
     `progress` is called with the number of candidates done and their total.
@@ -92,7 +92,7 @@ def counts(state: State | MemoryFacts, pair: Pair) -> bool:
 
 
 def effect(decided: Decision | PairState) -> tuple[str, tuple[str, ...]]:
-    """Return what a decision does; reasons and similarities don't matter."""
+    """Return the effect of a decision; reasons and similarities don't matter."""
     return decided.action, decided.targets
 
 
@@ -176,7 +176,7 @@ class Redecider(MemoryFacts):
 
 
 def kept(first: Decision, item: Item, erased: bool, known: KnownItems) -> Decision:
-    """Return what is kept of a decision that can't be made again, among known items: it, as far as its targets exist.
+    """Return the part that is kept of a decision that can't be made again: that with targets among known items.
 
     `first` is the decision as it was first recorded, `item` its candidate, whose words may be `erased`.
     """
@@ -225,7 +225,7 @@ class _Refold(Redecider):
             step(seq)
 
     def _steps(self) -> list[Step]:
-        """Return what happened: position, place at this position, number, and the function that does it again."""
+        """Return the acts in order: position, place at this position, number, and the function that does it again."""
         acts = sorted((seq, id, act) for id, record in self.records.items() for seq, act in record.acts())
         steps: list[Step] = [
             (seq, 0, number, partial(self._act, id, act)) for number, (seq, id, act) in enumerate(acts)

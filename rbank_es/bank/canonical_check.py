@@ -13,7 +13,7 @@ from rbank_es.system.progress import OnProgress
 
 
 class CanonicalCheck(Struct, frozen=True, kw_only=True):
-    """How far a bank is from its canonical form.
+    """The distance of a bank from its canonical form.
 
     `decided` is the number of decisions that were made again: all of them if `refolded`, else those that may differ
     since the last correction. `decisions` and `forgotten` are the numbers that differ, of decisions and of items that

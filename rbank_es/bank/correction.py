@@ -1,4 +1,4 @@
-"""What a correction did, as a value: verdicts, items, uses and wins, and the runs and items that were misled."""
+"""The effect of a correction, as a value: verdicts, items, uses and wins, and the runs and items that were misled."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Vouched(Struct, frozen=True, kw_only=True):
 
 
 class Correction(Struct, frozen=True, kw_only=True):
-    """What a correction did, or would do.
+    """The effect that a correction had, or would have.
 
     correction  id of the correction, empty if nothing was appended
     first, last positions of its last group, 0 if nothing was appended

@@ -126,7 +126,7 @@ class Decider:
         return policy.decide(index, Item.join(head, words), self._known, proposal)
 
     def _forgotten(self, event: MemoriesExtracted) -> list[MemoriesForgotten]:
-        """Return what the forgetting policy gives up after the decisions about an extraction."""
+        """Return the items that the forgetting policy gives up after the decisions about an extraction."""
         policy = forgetting_policy(self._live.state)
         ids = policy.to_forget(self._live.state) if policy.overflows(self._known.active) else ()
         if not ids:
@@ -147,7 +147,7 @@ def _decisions_id(event: MemoriesExtracted) -> str:
 
 
 class Basis:
-    """What decisions are based on: a state, its items, and a number that grows whenever items or policies change."""
+    """The basis of decisions: a state, its items, and a number that grows whenever items or policies change."""
 
     def __init__(self, state: State, revision: int, known: Callable[[], KnownItems]) -> None:
         self.state, self.revision, self._known = state, revision, known

@@ -364,7 +364,7 @@ def _expected(opinion: Opinion, record: JudgeRecord) -> float:
 
 
 def _shifts_of(opinion: Opinion, record: JudgeRecord, place: float) -> dict[Shift, float]:
-    """Return what shifts the log odds of an error, and by how much for each unit."""
+    """Return the shifts of the log odds of an error, and the size of each."""
     by = opinion.by
     shifts: dict[Shift, float] = {("judge", by, ""): 1.0, ("value", by, opinion.verdict): 1.0}
     if opinion.family is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """What knows the ids of runs and items: a view, or a state."""
+    """A source of the ids of runs and items: a view, or a state."""
 
     @property
     def position(self) -> int:
@@ -130,7 +130,7 @@ def events_beginning(log: EventLog, given: str, upto: int, at_most: int) -> list
 
 
 def erasing_of(log: EventLog, event: int | None, item: str | None, run: str | None) -> Erasing:
-    """Return what to erase of an event, an item or a run. Raises `NotInBank` if it does not exist."""
+    """Return the target of an erasure: an event, an item or a run. Raises `NotInBank` if it does not exist."""
     if event is not None:
         if not 1 <= event <= log.position():
             raise NotInBank(str(event), log.position())

@@ -44,7 +44,7 @@ class _DecidedRun(Struct, frozen=True):
 
 
 def lessons_to_draw(state: State, runs: Iterable[str]) -> tuple[LessonToDraw, ...]:
-    """Return what is left to draw from some runs, each with the other rollouts of its task; in the order of the runs.
+    """Return the lessons left to draw from some runs, each with the other rollouts of its task; in order of runs.
 
     Nothing is drawn from a run that nobody judged or that is undecided.
     """
@@ -76,7 +76,7 @@ def _decided(state: State, run: str) -> Decided | None:
 
 
 def _together(state: State, runs: Iterable[str]) -> list[LessonToDraw]:
-    """Return what the rollouts of a task can teach, drawn or not."""
+    """Return the lessons that the rollouts of a task can teach, drawn or not."""
     verdicts = dict[str, Decided]()
     for run in runs:
         if (verdict := _decided(state, run)) is not None:

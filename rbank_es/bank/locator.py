@@ -74,7 +74,7 @@ def locate(bank: str | Path) -> Located:
 
 
 def path_advice(bank: str | Path) -> str | None:
-    """Return what to write where a bare name is that of something here, which only a path names; else None."""
+    """Return advice where a bare name is that of a file here, which only a path names; else None."""
     bare = isinstance(bank, str) and _BARE.fullmatch(bank) is not None and Path(bank).exists()
     return f"Make one with: rbank-es init {bank}; what is called {bank} in this directory is ./{bank}" if bare else None
 

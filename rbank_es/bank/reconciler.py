@@ -17,7 +17,7 @@ from rbank_es.system.progress import OnProgress
 
 
 class Reconciler:
-    """What is due in one log. It keeps what it read, so that the next correction reads only what is new."""
+    """The corrections due in one log. It keeps the events that it read, so the next correction reads only new ones."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -27,7 +27,7 @@ class Reconciler:
         self._timeline, self._index, self._epoch = Timeline(), CandidateIndex(), self._log.erasures()
 
     def canon(self, state: State, basis: State | None = None, *, every: bool = False) -> Canon:
-        """Return what is due in a state: that of the log, or one that goes on from it (then `basis` is the log's).
+        """Return the corrections due in a state: the log's, or one that goes on from it (then `basis` is the log's).
 
         With `every`, all decisions are made again.
         """
@@ -42,7 +42,7 @@ class Reconciler:
         return canonical(state, self._timeline, self._index)
 
     def refold(self, state: State, progress: OnProgress | None = None, *, upto: int | None = None) -> Canon:
-        """Return what differs between the bank and its canonical form, by making all decisions again.
+        """Return the differences between the bank and its canonical form, by making all decisions again.
 
         `upto` is the log's position, where the state goes on from there.
         """

@@ -1,4 +1,4 @@
-"""What a run was given, and what was learned from it."""
+"""The items that a run was given, and the lessons drawn from it."""
 
 from __future__ import annotations
 

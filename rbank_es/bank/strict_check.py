@@ -102,7 +102,7 @@ def check_slips(log: EventLog, progress: OnProgress | None = None) -> SlipCheck:
 
 
 class _Seen:
-    """What a log names, and what there is."""
+    """The names in a log, and the things that exist."""
 
     def __init__(self) -> None:
         self._runs: set[str] = set()

@@ -1,4 +1,4 @@
-"""What would differ between a bank as recorded and as supposed, as values, and the differences of two states."""
+"""The differences between a bank as recorded and as supposed, as values, and those of two states."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PromptDifference(Struct, frozen=True, kw_only=True):
 
 
 class ModelNeeds(Struct, frozen=True, kw_only=True):
-    """What only a model could tell, counted.
+    """Counts of the unknowns that only a model could settle.
 
     runs         that would be given another prompt, find other items, or not read one that they read, and so might
                  behave otherwise
@@ -94,7 +94,7 @@ class Unknowable(Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(Struct, frozen=True, kw_only=True):
-    """What would differ under a supposition, from one position to another; to the first order.
+    """The differences under a supposition, from one position to another; to the first order.
 
     `overdue` is the number of decisions and forgotten items that a correction is due to change without any supposition:
     above 0, the bank isn't canonical, and where decisions are made again, the differences hold what `correct` would do.

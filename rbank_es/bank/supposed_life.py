@@ -154,7 +154,7 @@ class SupposedLife:
             self._close(position)
 
     def overdue(self) -> Canon:
-        """Return what a correction is due to change in the recorded bank."""
+        """Return the changes that a correction is due to make in the recorded bank."""
         return _due(self.recorded.state, self._recorded_timeline, CandidateIndex())
 
     def _open(self, next: int, at: str) -> None:
@@ -394,7 +394,7 @@ class SupposedLife:
 
 
 def _due(state: State, timeline: Timeline, index: CandidateIndex) -> Canon:
-    """Return what is due in a state; `index` has the candidates of that bank up to an earlier time."""
+    """Return the corrections due in a state; `index` has the candidates of that bank up to an earlier time."""
     if state.due and not state.due.whole and not timeline.forgets:
         index.take(state)
     return canonical(state, timeline, index)

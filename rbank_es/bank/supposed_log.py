@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SupposedLog:
-    """What building read models needs of a log: its events up to a position, and the texts that they name."""
+    """The part of a log that read models are built from: its events up to a position, and the texts that they name."""
 
     def __init__(
         self, log: EventLog, since: int, until: int, made: Mapping[int, Made], supposition: Supposition

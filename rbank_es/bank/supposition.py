@@ -26,7 +26,7 @@ Without = Iterable[str]
 
 
 class Supposition(Struct, frozen=True, kw_only=True):
-    """What is supposed: tables of policies by kind, a verdict by run, and the items and runs that there are not."""
+    """A supposition: tables of policies by kind, a verdict by run, and the items and runs that there are not."""
 
     policies: Mapping[str, Any] = {}
     verdicts: Mapping[str, VerdictValue] = {}

@@ -19,7 +19,7 @@ TIMELINE_TYPES = frozenset(type_of(each) for each in (PolicySet, MemoriesForgott
 
 
 class Timeline:
-    """What making decisions again needs of the log beside the final state. It goes on with the log."""
+    """The facts of a log that new decisions need beside the final state. It continues with the log."""
 
     def __init__(self) -> None:
         self.position = 0

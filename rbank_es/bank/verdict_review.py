@@ -42,7 +42,7 @@ MINUTES_EACH = 1.0
 
 
 class Stake(Struct, frozen=True, kw_only=True):
-    """What rests on one verdict alone: active items, their uses, and the runs that were given any of them."""
+    """The things that rest on one verdict alone: active items, their uses, and the runs that were given any of them."""
 
     items: tuple[str, ...] = ()
     uses: int = 0
@@ -113,7 +113,7 @@ def _doubtful(
 
 
 def stake_of(state: State, run: str, verdict: VerdictValue) -> Stake:
-    """Return what rests on a verdict alone: what would leave a state at once if the verdict were the other one."""
+    """Return the things that rest on a verdict alone: those that would leave at once if it were the other one."""
     if not state.relying.get(run):
         return Stake()
     # The fold itself, so that no second rule says what stands.

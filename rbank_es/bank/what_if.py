@@ -1,4 +1,4 @@
-"""What a bank would be under a supposition: decisions, items, uses, retrievals and prompts that would differ.
+"""The bank as it would be under a supposition: decisions, items, uses, retrievals and prompts that would differ.
 
 First order: what agents, models and people did is taken as recorded, and a model is never asked. Where its answer would
 be needed to say more, that is counted. Nothing is written to the log.
@@ -75,7 +75,7 @@ _RESOLVED = _VECTORS | {"memories_extracted", "memories_retrieved"}
 
 
 class WhatIfQuestion(Struct, frozen=True, kw_only=True):
-    """What is asked, in the words of the asker: tables of policies, verdicts by run, items and runs left out."""
+    """A question in the words of the asker: tables of policies, verdicts by run, items and runs left out."""
 
     policies: Mapping[str, Any] = {}
     verdicts: Mapping[str, str] = {}

@@ -121,7 +121,7 @@ class CandidateIndex:
 
 
 def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress: OnProgress | None = None) -> Canon:
-    """Return what differs between a bank and its canonical form, as far as its last correction is right.
+    """Return the differences between a bank and its canonical form, as far as its last correction is right.
 
     `timeline` and `index` are of that bank, up to its last candidate. `progress` is called as by `refold`.
     """
@@ -227,7 +227,7 @@ class _WorkList(Redecider):
         return found
 
     def _words(self, pair: Pair) -> tuple[str, str] | None:
-        """Return what candidates are compared by; None for one whose words were erased."""
+        """Return the polarity and content by which candidates are compared; None where they were erased."""
         known = self.candidates[pair]
         return None if known.erased else (known.item.polarity, known.item.content)
 

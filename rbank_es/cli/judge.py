@@ -217,7 +217,7 @@ class Judged(NamedTuple):
     repeated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs; `before` is what stood, or None, and `stands` whether the new verdict does."""
+        """Return it for programs: `before` is the verdict that stood, or None, `stands` whether the new one does."""
         before = self.before and {"verdict": self.before.verdict, "judge": _judge_of(self.before)}
         facts = {"run": self.run, "position": self.position, "before": before, "stands": self.stands}
         return self.verdict.as_dict() | facts | {"repeated": self.repeated, "findings": self.verdict.findings}

@@ -97,7 +97,7 @@ def log(
 
 
 def _why_empty(types: Collection[str] | None, run: str | None, after: int, upto: int) -> str:
-    """Return what was looked for where no event matched."""
+    """Return the filters in words, where no event matched."""
     kinds = f" of type {' or '.join(sorted(types))}" if types else ""
     of = f" of the run {run}" if run is not None else ""
     return (

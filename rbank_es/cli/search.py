@@ -70,7 +70,7 @@ def search(
 
 
 def _unknown_domain(view: View, domain: str | None) -> str | None:
-    """Return what to say of a domain that no item has: a slip in it would go unnoticed where domains only rank."""
+    """Return a warning about a domain that no item has: a slip in it would go unnoticed where domains only rank."""
     known = sorted({row["domain"] for row in view.items("active") if row["domain"]}) if domain is not None else []
     if domain is None or not known or domain in known:
         return None

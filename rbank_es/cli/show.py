@@ -321,7 +321,7 @@ def _print_run(facts: dict[str, Any]) -> None:
 
 
 def _present(learned: LearnedItem) -> str:
-    """Return what became of a candidate: the state of its item, or the item that it supports."""
+    """Return the outcome of a candidate: the state of its item, or the item that it supports."""
     others = [id for id in learned.landed if id != learned.item]
     return f"supports {', '.join(others)}" if others else learned.state or "discarded"
 

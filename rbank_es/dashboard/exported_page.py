@@ -37,7 +37,7 @@ from rbank_es.system.files import write_replacing
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes into an exported page: `runs` are ids of runs that go in whole beside the newest ones.
+    """The content of an exported page: `runs` are ids of runs that go in whole beside the newest ones.
 
     `argument` is the bank as the page's commands name it; empty: by its name.
     """
@@ -140,7 +140,7 @@ def newest_runs(view: View) -> list[dict[str, Any]]:
 
 
 def _summary(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Html:
-    """Return what the page says before, or without, its script."""
+    """Return the text of the page before, or without, its script."""
     bank = data["bank"]
     runs = data["in_file"]["runs"]
     forked = f" Forked from {bank['forked_from']}." if bank["forked_from"] else ""

@@ -135,7 +135,7 @@ class Chains:
 
 
 class ByClass(dict[type[Event], Made], Generic[Made]):
-    """What a function makes of each event class, made on first use: plugins add classes at any time."""
+    """The results of a function for event classes, computed on first use: plugins add classes at any time."""
 
     def __init__(self, make: Callable[[type[Event]], Made]) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ Outcome = Literal["submitted", "forced_at_limit", "failed"]
 
 
 class RunBounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much one run may do. Past a bound of a step its tools refuse; past one of the run, the run ends."""
+    """The bounds of one run. Past a bound of a step its tools refuse; past one of the run, the run ends."""
 
     # Written whole, without `omit_defaults`: a record must not change its meaning when a default changes.
     step_calls: Annotated[Count, Meta(description="Calls of tools in one step.")] = limits.STEP_CALLS

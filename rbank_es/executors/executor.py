@@ -317,7 +317,7 @@ class Recorder:
 
 
 class Ending(NamedTuple):
-    """How the work on a task ended: its outcome, the submission if there is one, and the error if there is one."""
+    """The end of the work on a task: its outcome, the submission if there is one, and the error if there is one."""
 
     outcome: Outcome
     submission: Submission | None = None

@@ -48,7 +48,7 @@ class Contrast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ContrastResult(Struct, frozen=True, kw_only=True):
-    """What the repetitions say about a contrast.
+    """The evidence of the repetitions about a contrast.
 
     paired          always: conditions share orders and random numbers
     n               units, which are pairs

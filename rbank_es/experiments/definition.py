@@ -145,7 +145,7 @@ _LOOP_FIELDS = tuple(
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is run: conditions over the tasks of a suite, in shuffled orders, several times. Raises `BadInput`."""
+    """An experiment: conditions over the tasks of a suite, in shuffled orders, several times. Raises `BadInput`."""
 
     name: str
     title: str

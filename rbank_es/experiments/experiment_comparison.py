@@ -65,7 +65,7 @@ def compare(first: Results, second: Results) -> ExperimentComparison:
 
 
 def _differing(first: Results, second: Results) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield what the runs name differently: models, release, commit, definition, environment."""
+    """Yield the facts in which the runs differ: models, release, commit, definition, environment."""
     one, other = (
         {
             **{f"model of {role}": name for role, name in results.models.items()},

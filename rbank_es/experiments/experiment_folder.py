@@ -97,7 +97,7 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_experiment(folder: Path, source: Source | None = None, progress: OnProgress | None = None) -> ExperimentData:
-    """Return what the folder of an experiment holds; `progress` is called after each trial.
+    """Return the contents of an experiment's folder; `progress` is called after each trial.
 
     `source` is the one that the agents asked: queries are then checked for flaws and for terms that don't exist.
 
@@ -154,7 +154,7 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
         return cls(experiment=experiment, suite=suite, environment=environment, files=files)
 
     def terms(self, trial: Trial) -> TrialTerms:
-        """Return what a trial has to be. Raises `BadInput` where the definition names no model."""
+        """Return the terms of a trial. Raises `BadInput` where the definition names no model."""
         condition, models = self.experiment.named(trial.condition), self.experiment.models
         if "agent" not in models:
             raise BadInput(f"{DEFINITION} names no model of the agent: an experiment that was run has one")

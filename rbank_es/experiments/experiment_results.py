@@ -85,7 +85,7 @@ class GuideResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskTally(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a task was answered rightly: by condition, the number of right runs and of counted ones."""
+    """The right answers to one task: by condition, the number of right runs and of counted ones."""
 
     task: str
     level: int | None

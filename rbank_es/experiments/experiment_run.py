@@ -145,7 +145,7 @@ def _require_same(folder: Path, name: str, wanted: bytes) -> None:
 
 
 def environment(materials: Materials) -> dict[str, Any]:
-    """Return what a result may depend on beside the definition and the suite, as plain data."""
+    """Return the facts on which a result may depend beside definition and suite, as plain data."""
     scripted = any(choice.scripted for choice in materials.experiment.models.values())
     return {
         "kind": "SCRIPTED: a script stood in for the model" if scripted else "models",
@@ -166,7 +166,7 @@ def environment(materials: Materials) -> dict[str, Any]:
 
 
 def _named(source: Source) -> dict[str, Any]:
-    """Return what names a source and its content."""
+    """Return the id of a source, and the digest or the address of its content."""
     content = {"sha256": source.ontology.digest} if source.ontology is not None else {"url": source.url}
     return {"id": source.id, **content}
 

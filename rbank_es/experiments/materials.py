@@ -122,7 +122,7 @@ def _text_sha256(text: str) -> str:
 
 
 def about(task: Task) -> str | None:
-    """Return what a task names as its source: the id of an ontology, else an endpoint; None where it names none."""
+    """Return the source that a task names: the id of an ontology, else an endpoint; None where it names none."""
     return task.ontology or task.endpoint
 
 

@@ -71,7 +71,7 @@ class RolePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trials of a condition will do; `context_chars` is the longest context of the first run of a trial."""
+    """The work of the trials of a condition; `context_chars` is the longest context of the first run of a trial."""
 
     condition: str
     about: str
@@ -82,7 +82,7 @@ class ConditionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment will do. `guide` are the calls of the run that writes a guide, `ratings` those by rubric."""
+    """The work of an experiment. `guide` are the calls of the run that writes a guide, `ratings` those by rubric."""
 
     experiment: str
     tasks: int

@@ -148,7 +148,7 @@ def _event(text: Rated, rubric: Rubric, choice: LmChoice, rating: Rating) -> Run
 
 
 def _texts(folder: Path, experiment: Experiment, suite: Suite) -> Iterator[Rated]:
-    """Yield what can be rated: guides in the common bank, then the answers of each trial."""
+    """Yield the texts that can be rated: guides in the common bank, then the answers of each trial."""
     tasks = {task.id for task in suite.tasks}
     base = directory(folder, base_place(folder))
     if base is None:

@@ -137,7 +137,7 @@ def _failed(differences: list[ReportDifference]) -> ReportCheck:
 def _log_differences(
     folder: Path, head: FolderHead, recorded: _Recorded, progress: OnProgress | None
 ) -> Iterator[ReportDifference]:
-    """Yield what is wrong with the logs: a damaged one has no place, a changed one that of the head."""
+    """Yield the faults of the logs: a damaged one has no place, a changed one that of the head."""
     heads = {each.place: each.head for each in recorded.trials}
     planned = trials(head.experiment)
     yield from _log_difference(lambda: ratings_place(folder), RATINGS, recorded.ratings)
@@ -220,7 +220,7 @@ class _RecordedTrial(msgspec.Struct):
 
 
 class _Recorded(msgspec.Struct):
-    """What a check takes from a report before it computes anything: by which ontology, and from which logs."""
+    """The facts of a report that a check needs before it computes anything: its ontology and its logs."""
 
     source: str | None = None
     ratings: str = ""
@@ -228,7 +228,7 @@ class _Recorded(msgspec.Struct):
 
 
 def _recorded(folder: Path) -> _Recorded:
-    """Return what a report names; nothing of one that can't be read."""
+    """Return the names in a report; none of one that can't be read."""
     with suppress(BadInput, msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(read_part(folder, CONDITIONS, limits.REPORT_FILE_BYTES), type=_Recorded)
     return _Recorded()

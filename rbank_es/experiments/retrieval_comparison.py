@@ -32,7 +32,7 @@ class MeasureComparison(Struct, frozen=True, kw_only=True):
 
 
 class InjectionShares(Struct, frozen=True, kw_only=True):
-    """What runs would be given unasked: shares with Wilson intervals at 95 %, None where there is nothing to share.
+    """The items that runs would be given unasked: shares with Wilson intervals at 95 %, None where they are of nothing.
 
     `precision`: of the given items, the relevant ones. `coverage`: of the related cases, those given a relevant item.
     `disturbed`: of the unrelated cases, those given anything.
@@ -113,7 +113,7 @@ class FloorCalibration(Struct, frozen=True, kw_only=True):
 
 
 def calibrate_floor(cases: Sequence[RelevanceCase], measure: Measure, precision: float) -> FloorCalibration:
-    """Return what each floor gives, and the best: of those that reach the precision, the one that helps most cases.
+    """Return the results of each floor, and the best: of those that reach the precision, the one that helps most cases.
 
     Of floors that help as many, the highest disturbs the fewest unrelated ones. Where none reaches the precision, the
     most precise is the best. Raises `BadInput` unless both halves have related and unrelated cases.

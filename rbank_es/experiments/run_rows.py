@@ -143,7 +143,7 @@ def rows_of(
 
 
 class _Known:
-    """What is known of the runs of some tasks: `begun` in their order, and those that ended."""
+    """The known runs of some tasks: `begun` in their order, and those that ended."""
 
     def __init__(self, log: TrialLog, tasks: Mapping[str, Task], ratings: Mapping[str, float]) -> None:
         self._log, self._state, self._ratings = log, log.state, ratings

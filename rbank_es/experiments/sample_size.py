@@ -25,7 +25,7 @@ MOST = 100_000
 
 
 class SampleSize(Struct, frozen=True):
-    """What n repetitions of each of two conditions can show, at a level `alpha` divided by the number of contrasts.
+    """The power of n repetitions of each of two conditions, at a level `alpha` divided by the number of contrasts.
 
     least_p         the smallest p that they can give
     to_reach        repetitions from which p can be small enough at all
@@ -44,7 +44,7 @@ class SampleSize(Struct, frozen=True):
 
 
 def sample_size(n: int, sd: float | None, effect: float, *, alpha: float = ALPHA) -> SampleSize:
-    """Return what n repetitions can show of an effect, with a standard deviation of the differences."""
+    """Return the power of n repetitions for an effect, with a standard deviation of the differences."""
     powered = None if sd is None else repetitions_for_power(effect, sd, alpha=alpha)
     narrow = None if sd is None else repetitions_for_half_width(effect, sd)
     return SampleSize(n, least_paired_p(n), repetitions_to_reach(alpha), effect, powered, narrow)

@@ -117,7 +117,7 @@ def _without(fields: dict[str, Any], name: str, value: object) -> dict[str, Any]
 
 
 class _TaskFiles(msgspec.Struct):
-    """What a task in a file says of its ontology's files."""
+    """The members of a task in a file that name its ontology's files."""
 
     ontology: str | None = None
     dataset: str | None = None

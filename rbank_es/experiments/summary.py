@@ -140,7 +140,7 @@ def _guides(results: Results) -> Iterator[str]:
 
 
 def guide_sentences(results: Results) -> Iterator[str]:
-    """Yield what each guide cost, and after how many tasks it has paid for that, in plain text."""
+    """Yield the cost of each guide, and after how many tasks it has paid for that, in plain text."""
     for guide in results.guides:
         worth = guide.worth
         known = {"lm_calls": "calls", "tokens": "tokens", "cost_usd": "US$"}

@@ -52,7 +52,7 @@ class SupposedCondition(msgspec.Struct, frozen=True, kw_only=True):
 def supposed_conditions(
     experiment: Experiment, folder: Path, basis: str, progress: OnProgress | None = None
 ) -> tuple[SupposedCondition, ...]:
-    """Return what each finished trial of the condition `basis` would be under each comparable condition.
+    """Return each finished trial of the condition `basis` as it would be under each comparable condition.
 
     Raises `BadInput` for an unknown condition, and where none is comparable or no trial of it is finished.
     """

@@ -36,7 +36,7 @@ class Draft(NamedTuple):
 
 
 class Template(NamedTuple):
-    """How the tasks of a family and level are made: `build` fills in one of `parameters`."""
+    """The making of the tasks of a family and level: `build` fills in one of `parameters`."""
 
     family: str
     level: int

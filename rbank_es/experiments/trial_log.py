@@ -98,7 +98,7 @@ def _known(sizes: list[int], size: int | None) -> None:
 
 
 class TrialLog(Struct, frozen=True, kw_only=True):
-    """What the log of a trial holds.
+    """The contents of a trial's log.
 
     started    runs by id, as they began;  in_bank  active items at that moment
     runs       events of each run

@@ -34,7 +34,7 @@ TrialState = Literal["finished", "unfinished", "altered", "missing"]
 
 
 class TrialTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial has to be, by the definition and the suite of its folder.
+    """The terms of a trial, by the definition and the suite of its folder.
 
     config_digest   of its condition, as `experiment_started` names it
     settings        digest of the loop's settings, as each of its runs names it
@@ -65,7 +65,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: str) -> TrialRecord:
-    """Return what became of a trial, given its rows; `where` names its place in messages.
+    """Return the outcome of a trial, given its rows; `where` names its place in messages.
 
     Raises `BadInput` for the bank of another trial, suite or code, and for one that declared other terms.
     """

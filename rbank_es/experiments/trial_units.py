@@ -68,7 +68,7 @@ def by_trial(
 
 
 def unit_of(trials: Collection[TrialKey]) -> Unit:
-    """Return what the units of these trials are."""
+    """Return the kind of unit of these trials."""
     orders, repetitions = {order for order, _ in trials}, {repetition for _, repetition in trials}
     return "order" if len(orders) > len(repetitions) else "repetition"
 

@@ -118,7 +118,7 @@ def judge_by_checks(
 
 
 def check(outcome: RunOutcome, source: Source | None = None, *, grounding: bool = True) -> CheckedRun:
-    """Return what the checks find. A run that did not converge is not checked further.
+    """Return the findings of the checks. A run that did not converge is not checked further.
 
     Raises `JudgeFailed` if a run converged but its submission is not in the bank.
     """

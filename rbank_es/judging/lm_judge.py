@@ -78,7 +78,7 @@ class LmJudge:
 
 
 class Evidence(NamedTuple):
-    """What a judging model is shown beside the submission.
+    """The texts that a judging model is shown beside the submission.
 
     `findings` are those of the checks, `answer` is the answer of the submitted query, `ending` the run's last steps.
     """

@@ -29,7 +29,7 @@ class Pattern(NamedTuple):
     object: str
 
     def renamed(self, names: dict[str, str]) -> Pattern:
-        """Return it under other names of variables; those without one get a name that no query has."""
+        """Return the pattern under other names of variables; those without one get a name that no query has."""
         return Pattern(*(names.get(part, f"?+{part[1:]}") if part.startswith("?") else part for part in self))
 
     def __str__(self) -> str:

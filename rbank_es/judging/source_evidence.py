@@ -1,4 +1,4 @@
-"""What a source says of a submission: which terms of query and answer exist, and what the query finds.
+"""The evidence of a source about a submission: which terms of query and answer exist, and what the query finds.
 
 The source isn't asked for what the run's own events tell.
 """

@@ -245,7 +245,7 @@ class Receipts(ProcessCache):
         return sorted(filter(None, self._slots()), reverse=True)
 
     def _slots(self) -> list[Receipt | None]:
-        """Return what is in each slot that was used: None for damage. Empty without a file."""
+        """Return the content of each slot that was used: None for damage. Empty without a file."""
         path = self.path
         if path is None:
             return []

@@ -268,7 +268,7 @@ class _Search(Generic[Part]):
                     self._add(line, unit, part, form=form)
 
     def searched(self) -> Searched:
-        """Return what was searched, and how often each form was found."""
+        """Return the extent of the search, and how often each form was found."""
         return Searched(
             len(self._source.parts()), **self._size, forms=dict(sorted(Counter(self._form_at.values()).items()))
         )

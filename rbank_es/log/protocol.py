@@ -149,7 +149,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Searched(msgspec.Struct, frozen=True):
-    """What a search for words went through, and how many texts hold them, by form (`plain`, `escaped`, `HTML`, …).
+    """The extent of a search for words, and how many texts hold them, by form (`plain`, `escaped`, `HTML`, …).
 
     `parts` counts the engine's units of storage (segments), or after an erasure files.
     """
@@ -161,7 +161,7 @@ class Searched(msgspec.Struct, frozen=True):
 
 
 class Residue(msgspec.Struct, frozen=True):
-    """What is left of erased words in the files of a bank, its read models and caches included.
+    """The remaining places of erased words in the files of a bank, its read models and caches included.
 
     `found` has the forms of the words by file, `unread` the files that could not be searched.
     """
@@ -295,7 +295,7 @@ class EventLog(Protocol):
         ...
 
     def mark(self, position: int) -> str | None:
-        """Return what tells this log from another that took its place: "" at 0, None where there is no event.
+        """Return a mark that differs if another log took the place of this one: "" at 0, None where there is no event.
 
         Two histories of one bank may end with the same event. So a mark holds more than its digest: its place in the
         file, or the head. Cheap, because each search asks for it; a head is not. Other after an erasure, perhaps.
@@ -391,7 +391,7 @@ class EventLog(Protocol):
 
 
 def older_copy_advice(derived: Path) -> str:
-    """Return what to do where what was derived from a log, in a folder, reaches beyond the log's end."""
+    """Return advice where files derived from a log, in a folder, reach beyond the log's end."""
     return (
         f"If an older copy was put there on purpose, remove the folder {derived}: it holds nothing but what was "
         "derived from the log, and is made again."

@@ -102,7 +102,7 @@ class ResidueSearch:
             self._found.setdefault(name, Counter())[form] += 1
 
     def residue(self) -> Residue:
-        """Return what was found so far."""
+        """Return the findings so far."""
         forms = sum(self._found.values(), Counter[str]())
         return Residue(
             Searched(**self._size, forms=dict(sorted(forms.items()))),

@@ -148,7 +148,7 @@ _ESCAPED_CHARACTER = re.compile(rb"\\x[c-fC-F]%b\\+x[89abAB]" % _HEX)
 
 
 class Reading(NamedTuple):
-    """What a text says once `levels` levels of escapes are undone; `form` names their kind."""
+    """A reading of a text: `levels` levels of escapes are undone; `form` names their kind."""
 
     form: str
     levels: int
@@ -201,7 +201,7 @@ def _in_languages(text: bytes, strings: tuple[Step, ...]) -> Iterator[Reading]:
 
 
 class _Seen:
-    """Whether a pattern was found in any of the texts that were looked at."""
+    """A pattern, and whether it was found in any of the texts that it was given."""
 
     def __init__(self, pattern: re.Pattern[bytes], text: bytes = b"") -> None:
         self._pattern, self._found = pattern, False
@@ -215,7 +215,7 @@ class _Seen:
 
 
 def _undone(text: bytes, form: str, steps: Collection[Step]) -> Iterator[Reading]:
-    """Yield what a text says after each step that changes it, until no step does or the levels are used up."""
+    """Yield the text after each step that changes it, until no step does or the levels are used up."""
     for level in range(1, limits.ERASURE_LEVELS + 1):
         before = text
         for step in steps:

@@ -90,7 +90,7 @@ def group_id(task: Task, key: str, number: int) -> str:
 
 
 class RunProgress(msgspec.Struct, kw_only=True):
-    """How far one run got: the events of its stages, None for stages that are missing."""
+    """The progress of one run: the events of its stages, None for stages that are missing."""
 
     run: str
     started_seq: int
@@ -240,7 +240,7 @@ def is_of_proposals(extracted: ExtractionProgress) -> bool:
 
 
 def flaw_of(event: MemoriesExtracted) -> str:
-    """Return what was wrong with the model's answer if it gave no candidate; empty if nothing was."""
+    """Return the fault of the model's answer if it gave no candidate; empty if nothing was."""
     reason = _reason(event)
     return reason if not event.heads and reason.startswith(FLAWS) else ""
 

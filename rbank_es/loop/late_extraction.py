@@ -27,7 +27,7 @@ NO_ANSWER = "lm_failed"
 
 
 class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned from a run, or by comparing several, under the verdicts that stand.
+    """The lessons from a run, or from comparing several, under the verdicts that stand.
 
     `kind` is that of the extraction: success and failure are of one run. `code` and `reason` say why there is nothing,
     or less than the model gave; `extraction` is the id of the event that records it, empty if the model gave no answer:
@@ -44,7 +44,7 @@ class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def all_lessons_to_draw(bank: Bank) -> tuple[LessonToDraw, ...]:
-    """Return what no standing extraction gave yet, in the order in which the runs began."""
+    """Return the lessons that no standing extraction gave yet, in the order in which the runs began."""
     state = bank.state()
     return lessons_to_draw(state, state.runs)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint(Protocol):
-    """What gives vectors: `EmbeddingEndpoint`, or another."""
+    """A source of vectors: `EmbeddingEndpoint`, or another."""
 
     def embed(self, texts: Sequence[str]) -> EmbeddedBatch:
         """Return a vector for each text, or a failure."""

@@ -158,7 +158,7 @@ class _Description:
         return tuple(self._class(iri, degrees[iri], iri in echoes) for iri in iris)
 
     def _named_classes(self) -> Iterator[str]:
-        """Yield what hierarchies, constraints and shapes name as a class."""
+        """Yield the names that hierarchies, constraints and shapes use for classes."""
         for predicate in rdf_names.BETWEEN_CLASSES:
             ends = (cls for pair in self._statements.links(predicate) for cls in pair)
             yield from (cls for cls in ends if cls in self._declared_classes or not self._levels.is_instance(cls))

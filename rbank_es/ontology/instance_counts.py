@@ -18,7 +18,7 @@ from rbank_es.ontology.terms import namespace_of
 
 
 class ClassUses(NamedTuple):
-    """How properties are used, by class: their triples on instances, and their steps from class to class."""
+    """The uses of properties, by class: their triples on instances, and their steps from class to class."""
 
     typed: tuple[TypedUse, ...]
     links: tuple[Link, ...]

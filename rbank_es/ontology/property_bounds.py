@@ -88,7 +88,7 @@ def classes_in_constraints(statements: Statements) -> set[str]:
 
 
 def datatypes_in_constraints(statements: Statements) -> set[str]:
-    """Return what constraints name as a datatype."""
+    """Return the names that constraints use for datatypes."""
     return {kind for predicate in rdf_names.OF_DATATYPES for _, kind in statements.links(predicate)}
 
 

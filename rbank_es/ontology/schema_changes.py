@@ -1,4 +1,4 @@
-"""What changed from one version of an ontology to the next: terms that are gone, renamed, or have another domain or
+"""Changes from one version of an ontology to the next: terms that are gone, renamed, or have another domain or
 range. Pure: two schemas in, changes out.
 
 A rename is never certain. A term that is gone is paired with one that came if the two, of one kind, alone have in

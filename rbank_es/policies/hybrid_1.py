@@ -92,7 +92,7 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
         return "items-without-vector" if len(near.cosines) < near.items else None
 
     def _parts(self, ranked: Mapping[str, float]) -> dict[str, float]:
-        """Return what each item of a ranking adds to its fused score; the items are in order, best first."""
+        """Return the part of each item's fused score that a ranking adds; the items are in order, best first."""
         if self.fusion == "rank":
             return {id: 1 / (self.rank_constant + rank) for rank, id in enumerate(ranked, 1)}
         best = max(ranked.values(), default=0.0)

@@ -39,7 +39,7 @@ _NEAR: dict[Nearness, str] = {
 
 
 class ItemFacts(NamedTuple):
-    """What filters ask of an active item. `domains` has an empty name where a candidate was about no ontology."""
+    """The facts of an active item for filters. `domains` has an empty name where a candidate was about no ontology."""
 
     src: str
     polarity: str
@@ -156,7 +156,7 @@ class ItemIndex(Protocol):
         ...
 
     def best(self, words: Sequence[str], k: int, filters: Filters) -> list[RankedItem] | None:
-        """Return what SQLite's BM25 with equal weights finds for words, any of them; ties are in order of id.
+        """Return the hits of SQLite's BM25 with equal weights for words, any of them; ties are in order of id.
 
         None where only SQL can tell.
         """

@@ -60,7 +60,7 @@ class Formula(Struct, frozen=True, kw_only=True):
         return of_columns + self.parts * parts
 
     def saturated(self, frequency: float, length: int, average: float) -> float:
-        """Return what a frequency counts in a document of that length: from 0 to k1 + 1."""
+        """Return the saturated frequency in a document of that length: from 0 to k1 + 1."""
         return (frequency * (self.k1 + 1.0)) / (frequency + self.norm(length, average))
 
     def norm(self, length: float, average: float) -> float:
@@ -69,7 +69,7 @@ class Formula(Struct, frozen=True, kw_only=True):
 
 
 class Document(NamedTuple):
-    """How often an item has each token: by column (title, desc, content, tags), and among parts of compound names."""
+    """The counts of an item's tokens: by column (title, desc, content, tags), and among parts of compound names."""
 
     columns: tuple[Mapping[str, int], Mapping[str, int], Mapping[str, int], Mapping[str, int]]
     parts: Mapping[str, int]

@@ -26,7 +26,7 @@ given the one and a later place where it was given the other."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is given else than before. `gained` and `lost` are ids of items.
+    """The difference of a run's memory from before. `gained` and `lost` are ids of items.
 
     `guide`: the guide is another one. `words`: the same items come in another order or in other words.
     """
@@ -69,7 +69,7 @@ class ChangeSearch:
         self._ask = ask
 
     def at(self, place: int) -> GivenMemory:
-        """Return what the run is given at a place."""
+        """Return the memory that the run is given at a place."""
         if place not in self.given:
             if len(self.given) >= limits.BISECT_CHECKS:
                 raise _TooManyChecks

@@ -145,7 +145,7 @@ _TOOL = "the tool answered otherwise: its code, the ontology, or the bank that i
 
 
 def hint_for(event: Event, field: str) -> str:
-    """Return what may have changed if a field of this recorded event differs."""
+    """Return the thing that may have changed if a field of this recorded event differs."""
     if field == "type":
         return _ORDER
     if isinstance(event, ContextBuilt):

@@ -1,4 +1,4 @@
-"""What the bank gave to a recorded run, and what it would have given as of another position.
+"""The memory that the bank gave to a recorded run, and would have given as of another position.
 
 A run of the loop is asked about as a whole: the layers L2 and L3 of its context are built again, by the settings of the
 run and the policy in force at that position. Searches of the agent, and all searches of other recordings, are repeated
@@ -22,7 +22,7 @@ _TYPES = frozenset({"run_started", "memories_retrieved", "context_built"})
 
 
 class GivenMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What the bank gave to a run.
+    """The memory that the bank gave to a run.
 
     `items` are the ids of the items in its context, and of the hits of other searches. `searches` are the ids that each
     search found, best first; `procedures` and `guide` the texts of the layers L2 and L3, empty where there were none.
@@ -48,7 +48,7 @@ class ContextChoices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run used memory, as recorded: its beginning, its context if recorded, and its searches in order.
+    """The uses of memory by a run, as recorded: its beginning, its context if recorded, and its searches in order.
 
     `choices` are None for a run that was not made by the loop.
     """
@@ -129,7 +129,7 @@ def _choices(started: RunStarted) -> ContextChoices | None:
 
 
 def given_recorded(use: MemoryUse) -> GivenMemory:
-    """Return what a run was given, by its own events."""
+    """Return the memory that a run was given, by its own events."""
     injected = use.context.items if use.context is not None and use.is_of_loop else ()
     others = (hit.id for each in use.repeated for hit in each.hits)
     return GivenMemory(
@@ -141,7 +141,7 @@ def given_recorded(use: MemoryUse) -> GivenMemory:
 
 
 def given_at(bank: Bank, use: MemoryUse, position: int) -> GivenMemory:
-    """Return what the bank as of a position gives to a run; nothing is asked later than the run itself asked it.
+    """Return the memory that the bank as of a position gives to a run; no search is later than the run's own.
 
     Raises `BadPolicy` if this release doesn't know the retrieval policy in force there.
     """

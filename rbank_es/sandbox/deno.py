@@ -128,7 +128,7 @@ class Deno(NamedTuple):
 
 
 def find() -> Deno:
-    """Return what the sandbox runs on here. Neither imports dspy nor starts Deno.
+    """Return the runtime of the sandbox here. Neither imports dspy nor starts Deno.
 
     Raises `SandboxUnavailable` (no_deno, no_dspy, wrong_dspy, no_cache).
     """
@@ -235,7 +235,7 @@ class _Part(NamedTuple):
 
 
 def ready_runtime() -> Deno:
-    """Return what an agent's code may run on: all parts found, the cache filled, every digest as it must be.
+    """Return the runtime that an agent's code may use: all parts found, the cache filled, every digest as it must be.
 
     Raises `SandboxUnavailable`, as `find` does; `cold` and `wrong_part`.
     """

@@ -290,7 +290,7 @@ def sub_agents_refused() -> CodeExecutionError:
 
 
 def result_of(step: RecordedStep) -> Any:
-    """Return what `execute` returns for a step with this outcome, or raise what it raises."""
+    """Return the result of `execute` for a step with this outcome, or raise its error."""
     if step.kind == "final":
         return FinalOutput(json.loads(step.output))
     if step.kind in ("lost", "exhausted"):

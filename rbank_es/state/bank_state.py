@@ -78,14 +78,14 @@ class PairState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Proposal(Struct, frozen=True, kw_only=True, gc=False):
-    """What a model proposed to do with a candidate."""
+    """A model's proposal about a candidate."""
 
     action: Action
     targets: tuple[str, ...] = ()
 
 
 class ItemRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """What is known of an item id: the facts from which its state is derived.
+    """The record of an item id: the facts from which its state is derived.
 
     `pairs` are the candidates with this id, `landed` those whose decision puts them on it, `enders` those whose
     decision ends it. `recent` are the latest acts of people, in order: position, and `vouched`, `withdrawn`, `rejected`
@@ -142,7 +142,7 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """What a correction has to look at: candidates that began or ceased to count, items that people acted on, and runs
+    """The work of a correction: candidates that began or ceased to count, items that people acted on, and runs
     whose outcomes count otherwise where a policy chose what to forget; `whole` if words were erased, so that every
     decision may differ. `causes` are the ids of the events, the first `limits.CORRECTION_CAUSES` of them."""
 

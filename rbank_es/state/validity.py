@@ -68,7 +68,7 @@ def stands(extraction: ExtractionState, verdict_of: Callable[[str], VerdictValue
 
 
 class Standing(NamedTuple):
-    """What became of an item. `birth` is the candidate with its words, `rank` the order of the first decision about it,
+    """An item's standing. `birth` is the candidate with its words, `rank` the order of the first decision about it,
     `landed` the candidates that support it, `by` those that took its place, both in order."""
 
     state: ItemStatus
@@ -89,7 +89,7 @@ class Acts(NamedTuple):
 
     @classmethod
     def of(cls, record: ItemRecord, upto: int) -> Acts:
-        """Return what holds at a position."""
+        """Return the acts that hold at a position."""
         admitted = 0 < record.admitted_seq <= upto
         # The latest counts, and somebody may have gone back and forth thousands of times.
         for seq, act in record.acts():
@@ -105,7 +105,7 @@ def standing_of(
     extractions: Mapping[str, ExtractionState],
     before: Order = LATEST,
 ) -> Standing | None:
-    """Return what became of an item by the candidates decided on `before` an order; None if there was none.
+    """Return the standing of an item by the candidates decided on `before` an order; None if there was none.
 
     Rejections count from the start, other acts from their positions.
     """
@@ -144,7 +144,7 @@ def standing_of(
 def _alone(
     record: ItemRecord, pairs: Mapping[Pair, PairState], extractions: Mapping[str, ExtractionState], before: Order
 ) -> Standing | None:
-    """Return what became of an item with one candidate that landed on it, and nothing else: most items are such."""
+    """Return the standing of an item with one candidate that landed on it, and nothing else: most items are such."""
     [pair] = record.pairs
     known, extraction = pairs[pair], extractions[pair[0]]
     if known.order >= before:

@@ -1,1 +1,1 @@
-"""What the program finds on the machine: files, which may come from anybody, and packages that add to ours."""
+"""The machine as the program finds it: files, which may come from anybody, and packages that add to ours."""

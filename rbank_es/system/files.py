@@ -55,7 +55,7 @@ class NotRegular(OSError):
 
 
 def kind_of(path: Path) -> str | None:
-    """Return what is at a path, in words such as `a file` or `a symbolic link`; None where nothing is."""
+    """Return the kind of thing at a path, in words such as `a file` or `a symbolic link`; None where nothing is."""
     try:
         return _KINDS.get(stat.S_IFMT(os.lstat(path).st_mode), "an unknown thing")
     except (FileNotFoundError, NotADirectoryError):

@@ -63,7 +63,7 @@ _NOT_IN_A_VARIABLE = re.compile(r"[^a-z0-9]+")
 
 
 class Terms:
-    """What a schema knows about the terms of a query."""
+    """The facts of a schema about the terms of a query."""
 
     def __init__(self, schema: Schema | None) -> None:
         self.schema = schema or Schema()
@@ -130,7 +130,7 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Uses:
-    """What the triples and the names of a query say of its variables, and of the terms at an offset."""
+    """The facts that the triples and names of a query give about its variables and its terms."""
 
     typed: dict[str, str] = field(default_factory=dict)
     """The class of a variable."""

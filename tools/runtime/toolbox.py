@@ -222,7 +222,7 @@ class Tool:
         self._session.meter.wrote(*events)
 
     def refusal(self, excess: Excess) -> dict[str, Any]:
-        """Return what a call gets that a bound leaves no room for. It is not recorded."""
+        """Return the reply to a call that a bound leaves no room for. It is not recorded."""
         return self._error(error_of_bound(excess))
 
     def _error(self, error: ToolError) -> dict[str, Any]:

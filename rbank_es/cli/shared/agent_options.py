@@ -339,7 +339,7 @@ embeddings_option = click.option(
 
 @contextmanager
 def search_vectors(bank: Bank, url: str | None) -> Iterator[SearchVectors | None]:
-    """Yield what gives searches their vectors, None without a URL; at the end, warn of what was not given.
+    """Yield the source of vectors for searches, None without a URL; at the end, warn of vectors it did not give.
 
     Raises `BadInput` for a URL that can't be.
     """

@@ -1,4 +1,4 @@
-"""What a shell may complete: banks by name, files and directories, and the names of commands."""
+"""Completions for a shell: banks by name, files and directories, and the names of commands."""
 
 from __future__ import annotations
 

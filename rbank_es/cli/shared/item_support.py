@@ -1,4 +1,4 @@
-"""What an item stands on: the verdicts that its extractions relied on, the words of people, and what would end it.
+"""The support of an item: the verdicts that its extractions relied on, the words of people, and its possible ends.
 
 It is computed by the fold itself, over the events that concern the item, so that no second rule says what stands.
 """
@@ -73,7 +73,7 @@ class Ground(Struct, frozen=True, kw_only=True):
 
 
 class ItemAct(Struct, frozen=True, kw_only=True):
-    """What a person did to an item, at a position: rejected, withdrawn, vouched or admitted."""
+    """An act of a person on an item, at a position: rejected, withdrawn, vouched or admitted."""
 
     act: str
     seq: int
@@ -82,7 +82,7 @@ class ItemAct(Struct, frozen=True, kw_only=True):
 
 
 class ItemSupport(Struct, frozen=True, kw_only=True):
-    """What an item stands on, and what would end it, in a sentence (`ends`; empty if it has ended)."""
+    """The support of an item, and its possible end in a sentence (`ends`; empty if it has ended)."""
 
     grounds: tuple[Ground, ...]
     acts: tuple[ItemAct, ...]
@@ -94,7 +94,7 @@ class ItemSupport(Struct, frozen=True, kw_only=True):
 
 
 def support_of(bank: Bank, name: str, position: int) -> tuple[ItemSupport, list[Event]]:
-    """Return what an item of the bank stands on at a position, and the events that concern it, oldest first."""
+    """Return the support of an item of the bank at a position, and the events that concern it, oldest first."""
     state, history = _folded(bank, name, position)
     record, entry = state.records.get(name), state.items.get(name)
     pairs = record.pairs if record is not None else ()
@@ -213,7 +213,7 @@ _ACTS = {"memories_admitted": "admitted", "memories_restored": "vouched"}
 
 
 def _acts(history: Iterable[Any], name: str) -> Iterator[ItemAct]:
-    """Yield what people did to an item; returns that follow from verdicts are none."""
+    """Yield the acts of people on an item; returns that follow from verdicts are none."""
     for event in history:
         tag, how = type_of(event), getattr(event, "how", "")
         if tag not in (*_ACTS, "memories_retracted") or how in ("supported", "tainted") or name not in event.ids:

@@ -144,7 +144,7 @@ class LoopDisplay:
 
 
 def doing(event: Event) -> str:
-    """Return what a loop does after an event, in a few words; empty where the event doesn't tell."""
+    """Return the next work of a loop after an event, in a few words; empty where the event doesn't show it."""
     if isinstance(event, RunStarted):
         return "thinking"
     if isinstance(event, ToolCalled):

@@ -15,7 +15,7 @@ NAMING = frozenset({"run", "task_id", "started", "time", "finished", "ended", "r
 
 
 def changes_answer(asked: PageQuestion) -> dict[str, Any]:
-    """Return what changed behind the position `from`: states of items, verdicts, policies, and the runs that began."""
+    """Return the changes behind the position `from`: states of items, verdicts, policies, and the runs that began."""
     from rbank_es.projections.paged_view import RowCondition
 
     since = asked.bank.resolve(asked.needed("from"))

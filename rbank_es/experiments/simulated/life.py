@@ -80,7 +80,7 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Life(Struct, frozen=True, kw_only=True):
-    """What became of a life. Skills are probabilities, 0 to 1, on unseen tasks.
+    """The results of a life. Skills are probabilities, 0 to 1, on unseen tasks.
 
     `skill` at the end, `without` memory, `curve` as pairs (tasks done, skill); `families` are the gains over no memory,
     from the hardest family to the easiest; `training` is the mean skill on the tasks while they were done.
@@ -123,7 +123,7 @@ class _Run(Struct):
 
 
 def live(world: World, plan: LifePlan, new_memory: Callable[[], LearnerMemory]) -> Life:
-    """Return what becomes of one life in a world. `new_memory` makes its empty bank, and another if it is emptied."""
+    """Return the results of one life in a world. `new_memory` makes its empty bank, and another if it is emptied."""
     work = _Living(world, plan, new_memory)
     try:
         return work.whole()

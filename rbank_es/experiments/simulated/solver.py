@@ -21,7 +21,7 @@ from rbank_es.experiments.simulated.world import MOVES, Share, SimulatedTask, Wo
 
 
 class Lesson(NamedTuple):
-    """What an item tells the solver: to make a move in a family of tasks (success), or to avoid it (failure).
+    """The advice of an item to the solver: to make a move in a family of tasks (success), or to avoid it (failure).
 
     `task` is the id of the task that it was drawn from.
     """
@@ -44,7 +44,7 @@ class SimulatedOutcome(NamedTuple):
 
 
 class JudgeErrors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often a judge errs: the share of failures that it calls a success, and of successes that it calls a failure.
+    """A judge's error rates: the share of failures that it calls a success, of successes that it calls a failure.
 
     The share `systematic` of its verdicts depends on the family and the move alone, so it errs alike each time.
     The defaults are about the best that was reported of judging models: a precision of 70 % (AgentRewardBench,
@@ -84,7 +84,7 @@ def chances(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: 
 
 
 def solve(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: int) -> SimulatedOutcome:
-    """Return what the solver does with a task."""
+    """Return the outcome of the solver's work on a task."""
     right, left = world.right_move(task.family, done), draw("solve", *world.key, task.id)
     of_move = chances(world, task, lessons, done)
     # The right move first: a condition that makes it more likely then never turns a success into a failure.

@@ -91,7 +91,7 @@ def drafted(directory: Path, calls: System) -> Iterator[Path]:
 
 
 def _occupant(directory: Path) -> str:
-    """Return what is at the place of a new bank, in words; a link is not followed."""
+    """Return the kind of thing at the place of a new bank, in words; a link is not followed."""
     if directory.is_symlink():
         return "there is a link already"
     if not directory.is_dir():
@@ -231,7 +231,7 @@ class ErasureJob(msgspec.Struct, frozen=True):
 
 
 def foreign_files(directory: Path) -> tuple[ForeignFile, ...]:
-    """Return what is in a bank's directory and no sound part of the bank, in order of name. Raises OSError."""
+    """Return the entries of a bank's directory that are no sound part of the bank, in order of name. Raises OSError."""
     entries = ((path, kind_of(path)) for path in sorted(directory.iterdir()))
     found = (_foreign(path, kind) for path, kind in entries if kind is not None)
     return tuple(each for each in found if each is not None)

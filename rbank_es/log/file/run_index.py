@@ -152,7 +152,7 @@ class SegmentRuns:
 
     @classmethod
     def decoded(cls, data: bytes, segment: Segment, inode: int) -> tuple[SegmentRuns, bytes] | None:
-        """Return what a file holds, and the checksum of the last line covered; None unless it is sound and of that
+        """Return the content of a file, and the checksum of the last line covered; None unless it is sound and of that
         segment."""
         body = data[:-_CRC_BYTES]
         if crc32(body).to_bytes(_CRC_BYTES, "big") != data[-_CRC_BYTES:]:
@@ -200,7 +200,7 @@ class RunIndex(ProcessCache):
     def batches(
         self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
     ) -> Iterator[LineBatch]:
-        """Yield what `Reader.batches` yields, of one run where given, up to the position at the first step."""
+        """Yield the batches of `Reader.batches`, of one run where given, up to the position at the first step."""
         if unknown := unknown_types(types or ()):
             raise UnknownEvent(min(unknown), None, None)
         end = self._heads.look().seq

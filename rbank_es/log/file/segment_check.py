@@ -119,7 +119,7 @@ def verified(reader: Reader, noted: Sequence[Head]) -> Verification:
 
 
 def remains_of(reader: Reader) -> dict[str, int]:
-    """Return what interrupted appends left, by place: files of cut-off bytes, and bytes still to be cut."""
+    """Return the remains of interrupted appends, by place: files of cut-off bytes, and bytes still to be cut."""
     last = all_segments(reader.directory)[-1]
     torn = _torn(reader, last, reader.tail(last))
     return kept_remains(reader.directory) | ({torn.where: torn.size_bytes} if torn else {})

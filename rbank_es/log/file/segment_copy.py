@@ -132,7 +132,7 @@ def _shortened(data: bytes, more: int, seed: int) -> bytes:
 
 
 class ForkBasis(NamedTuple):
-    """What a fork begins with: position and head digest, the last erasure up to there, the time of the last event.
+    """The beginning of a fork: position and head digest, the last erasure up to there, the time of the last event.
 
     `erased_texts` are the keys of the erased texts in its segments, if any text was erased behind the position.
     """

@@ -131,7 +131,7 @@ def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
 
 
 def residue_of(source: SegmentLines, directory: Path, caches: Iterable[Path], sought: SoughtWords) -> Residue:
-    """Return what is left of words in the lines of a log, in its directory, and in the folders derived from it."""
+    """Return the places where words remain: lines of a log, its directory, and the folders derived from it."""
     search = ResidueSearch(sought)
     for part in source.parts():
         search.look_through_lines(part.name, (block for _, block in source.blocks(part)))

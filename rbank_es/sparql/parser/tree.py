@@ -177,14 +177,14 @@ class Nested(NamedTuple):
 
 
 class GroupPattern(msgspec.Struct, frozen=True):
-    """What stands between two braces."""
+    """The pattern between two braces."""
 
     elements: tuple[Element, ...] = ()
     offset: int = 0
 
 
 class ProjectedColumn(NamedTuple):
-    """What a SELECT gives under a name: a variable of the pattern, or an expression."""
+    """A column of a SELECT: a variable of the pattern, or an expression."""
 
     variable: Variable
     expression: Expression | None = None
@@ -406,7 +406,7 @@ def names(triple: Triple) -> set[str]:
 
 
 def joints(triple: Triple) -> set[str]:
-    """Return what may join a triple pattern to others: its variables, and its blank nodes as `_:label`."""
+    """Return the names that may join a triple pattern to others: its variables, and its blank nodes as `_:label`."""
     return names(triple) | {f"_:{node.label}" for node in triple if isinstance(node, Blank)}
 
 
