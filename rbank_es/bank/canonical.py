@@ -112,11 +112,15 @@ Row = TypeVar("Row")
 
 
 def _chunks(rows: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
-    """Yield rows in order, in pieces of at most `limits.CORRECTION_ROWS` and `limits.CORRECTION_ROW_BYTES` as JSON."""
+    return pieces(rows, limits.CORRECTION_ROWS, limits.CORRECTION_ROW_BYTES)
+
+
+def pieces(rows: Iterable[Row], most: int, most_bytes: int) -> Iterator[tuple[Row, ...]]:
+    """Yield rows in order, in pieces of at most so many rows, and bytes as JSON."""
     some, size = list[Row](), 0
     for row in rows:
         row_bytes = len(msgspec.json.encode(row)) + 1
-        if some and (size + row_bytes > limits.CORRECTION_ROW_BYTES or len(some) == limits.CORRECTION_ROWS):
+        if some and (size + row_bytes > most_bytes or len(some) == most):
             yield tuple(some)
             some, size = [], 0
         some.append(row)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.canonical import Canon, parts_of
+from rbank_es.bank.canonical import Canon, parts_of, pieces
 from rbank_es.bank.correction import (
     Correction,
     causes_of_loss,
@@ -27,7 +27,7 @@ from rbank_es.bank.correction import (
 )
 from rbank_es.bank.decisions import Basis, Latest, optimistically
 from rbank_es.bank.lessons_to_draw import lessons_to_draw
-from rbank_es.bank.reconciler import completed, fits, groups
+from rbank_es.bank.reconciler import completed, fits
 from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, EventLog
@@ -94,7 +94,7 @@ class Corrector:
 
     def _prepare(self, plan: _Plan) -> None:
         """Append the parts of a correction in groups of their own; nobody sees their effect before it is completed."""
-        for group in groups(plan.parts):
+        for group in pieces(plan.parts, limits.CORRECTION_GROUP_EVENTS, limits.CORRECTION_GROUP_BYTES):
             self._log.append(group, expected=ANY)
 
     def _plan(

@@ -221,9 +221,7 @@ class OpenBank:
             return models.rebuild(self.log, only=only, on_batch=progress)
         return models.catch_up(self.log, only=only, on_batch=progress)
 
-    def write_read_models(
-        self, into: str | Path, *, force: bool = False, progress: OnProgress | None = None
-    ) -> Applied:
+    def write_read_models(self, into: str | Path, *, force: bool = False) -> Applied:
         """Write all read models, as of the head, to an SQLite file for other programs; return what was applied.
 
         A file of read models that is there is replaced; any other one only with `force`. The file is whole, or as it
@@ -234,7 +232,7 @@ class OpenBank:
         place = replaceable(into)
         if place.exists() and not force and not holds_read_models(place):
             raise BadInput(f"{place} is a file of another kind; choose another name, or give --force to replace it")
-        return self.read_models().write_to(place, self.log, on_batch=progress)
+        return self.read_models().write_to(place, self.log)
 
     def as_of(self, point: str | int | None = None) -> View:
         """Return a read-only view at a point: items, runs, counters, search. Close it, or use it in a `with`.

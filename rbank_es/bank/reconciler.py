@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -78,19 +78,3 @@ def fits(group: Sequence[Event]) -> bool:
     if len(group) > limits.CORRECTION_GROUP_EVENTS:
         return False
     return sum(len(msgspec.json.encode(event)) for event in group) <= limits.CORRECTION_GROUP_BYTES
-
-
-def groups(parts: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the parts of a correction in order, in groups that fit."""
-    group: list[Event] = []
-    size = 0
-    for part in parts:
-        part_bytes = len(msgspec.json.encode(part))
-        full = len(group) == limits.CORRECTION_GROUP_EVENTS or size + part_bytes > limits.CORRECTION_GROUP_BYTES
-        if group and full:
-            yield group
-            group, size = [], 0
-        group.append(part)
-        size += part_bytes
-    if group:
-        yield group

@@ -29,7 +29,6 @@ from rbank_es.state import Pair, State
 from rbank_es.state.bank_state import Order
 from rbank_es.state.memory import ENDS
 from rbank_es.state.validity import LATEST
-from rbank_es.system.progress import OnProgress
 
 _FOUND_KEPT = 1_000_000
 """Candidates found to be alike that an open bank remembers until the next ones come: some 8 MB."""
@@ -120,16 +119,16 @@ class CandidateIndex:
         return self._opposing.get(id, ())
 
 
-def canonical(state: State, timeline: Timeline, index: CandidateIndex, progress: OnProgress | None = None) -> Canon:
+def canonical(state: State, timeline: Timeline, index: CandidateIndex) -> Canon:
     """Return the differences between a bank and its canonical form, as far as its last correction is right.
 
-    `timeline` and `index` are of that bank, up to its last candidate. `progress` is called as by `refold`.
+    `timeline` and `index` are of that bank, up to its last candidate.
     """
     if not state.due:
         return Canon()
     content_min = timeline.unlike_anywhere()
     if state.due.whole or timeline.forgets or content_min is None:
-        return refold(state, timeline, progress, since=first_touched(state, timeline))
+        return refold(state, timeline, since=first_touched(state, timeline))
     return _WorkList(state, timeline, index, content_min).run()
 
 

@@ -12,7 +12,6 @@ from rbank_es import limits
 from rbank_es.cli.shared.agent_options import (
     OF_THE_AGENT,
     agent_model_options,
-    check_settings,
     executor_options,
     open_named_source,
     parse_models,
@@ -58,6 +57,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     from then on. BANK is made if there is none. After an interruption, the same command resumes.
     """
     from rbank_es.loop.guide_run import guide_settings, write_guide
+    from rbank_es.loop.resources import check
     from rbank_es.loop.settings import LoopSettings
 
     place = whole_bank(bank)
@@ -79,7 +79,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
             )
         )
         # Check before the bank is opened, so that a missing key leaves no empty bank behind.
-        check_settings(settings)
+        check(settings)
         opened = stack.enter_context(open_or_create(place)[0])
         live = stack.enter_context(LoopDisplay(verbose=verbose))
         with resumable(again):

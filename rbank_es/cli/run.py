@@ -16,7 +16,6 @@ from rbank_es.cli.shared.agent_options import (
     MODELS,
     OF_A_LOOP,
     agent_model_options,
-    check_settings,
     context_options,
     embeddings_option,
     executor_options,
@@ -160,7 +159,9 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
 
             print_dry_run(tasks, settings, source, known, again=given["again"], as_json=as_json)
             return
-        check_settings(settings)
+        from rbank_es.loop.resources import check
+
+        check(settings)
         # Results are collected here, so that they can be reported when the loop ends in an error.
         results: list[TaskResult] = []
         try:

@@ -50,9 +50,9 @@ class PageResponse(Struct, frozen=True, kw_only=True):
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def json_response(value: Any, status: int = 200) -> PageResponse:
+def json_response(value: Any) -> PageResponse:
     """Return a value as JSON."""
-    return PageResponse(status=status, body=msgspec.json.encode(value))
+    return PageResponse(status=200, body=msgspec.json.encode(value))
 
 
 def refusal(status: int, reason: str) -> PageResponse:

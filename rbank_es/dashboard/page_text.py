@@ -80,6 +80,6 @@ def minute(value: str | None) -> str:
     return NOT_RECORDED if not value else value[:16].replace("T", " ")
 
 
-def plural(n: int, one: str, many: str = "") -> str:
+def plural(n: int, one: str) -> str:
     """Return a counted noun: `1 run`, `2 runs`, `1,000 runs`."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{n:,} {one if n == 1 else one + 's'}"

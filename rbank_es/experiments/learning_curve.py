@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from rbank_es.experiments.statistics import LEVEL, Estimate, interval, mean_of
+from rbank_es.experiments.statistics import Estimate, interval, mean_of
 from rbank_es.experiments.trial_units import Row, by_trial, by_unit, unit_of
 
 Values = Sequence[float | None]
@@ -40,7 +40,7 @@ class LearningCurve(Struct, frozen=True):
     gain: Estimate | None
 
 
-def learning_curve(units: Sequence[Values], width: int | None = None, level: float = LEVEL) -> LearningCurve:
+def learning_curve(units: Sequence[Values], width: int | None = None) -> LearningCurve:
     """Return the curve of the values of each unit by position; windows of a tenth of the positions unless given.
 
     A unit counts at each point where its window has a value. Raises ValueError for a width below 1.
@@ -48,18 +48,18 @@ def learning_curve(units: Sequence[Values], width: int | None = None, level: flo
     tasks = max(map(len, units), default=0)
     width = max(1, tasks // 10) if width is None else width
     moving = [windowed(values, width) for values in units]
-    points = [_estimate([means[at] for means in moving if at < len(means)], level) for at in range(tasks - width + 1)]
+    points = [_estimate([means[at] for means in moving if at < len(means)]) for at in range(tasks - width + 1)]
     return LearningCurve(
         width,
         tuple(CurvePoint(at + width, point) for at, point in enumerate(points) if point),
-        _estimate([area(values) for values in units], level),
-        _estimate([gain(values) for values in units], level),
+        _estimate([area(values) for values in units]),
+        _estimate([gain(values) for values in units]),
     )
 
 
-def _estimate(values: Values, level: float) -> Estimate | None:
+def _estimate(values: Values) -> Estimate | None:
     """Return the interval over the units that have a value."""
-    return interval([value for value in values if value is not None], level)
+    return interval([value for value in values if value is not None])
 
 
 def values_by_position(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[float | None]:

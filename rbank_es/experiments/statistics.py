@@ -23,7 +23,7 @@ from msgspec import Struct
 from rbank_es.errors import missing_extra
 
 LEVEL = 0.95
-"""The level of intervals, unless another is given."""
+"""The level of intervals."""
 
 EXACT_ARRANGEMENTS = 2**14
 """Arrangements of its data up to which a permutation test tries all of them, in some 20 ms; it samples from more."""
@@ -100,7 +100,7 @@ def t_quantile(probability: float, freedom: float) -> float:
     return round(float(special_function("stdtrit")(freedom, probability)), DIGITS)
 
 
-def interval(values: Sequence[float], level: float = LEVEL) -> Estimate | None:
+def interval(values: Sequence[float]) -> Estimate | None:
     """Return the mean with its t interval; None of nothing.
 
     Values that are all equal give an interval without width: they show no spread, which is no proof that there is none.
@@ -109,13 +109,13 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Estimate | None:
         return None
     n, mean = len(values), mean_of(values)
     if n == 1:
-        return Estimate(n, mean, None, None, None, level)
+        return Estimate(n, mean, None, None, None, LEVEL)
     sd = sd_of(values)
-    half = t_quantile((1 + level) / 2, n - 1) * sd / math.sqrt(n)
-    return Estimate(n, mean, sd, mean - half, mean + half, level)
+    half = t_quantile((1 + LEVEL) / 2, n - 1) * sd / math.sqrt(n)
+    return Estimate(n, mean, sd, mean - half, mean + half, LEVEL)
 
 
-def welch_interval(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate | None:
+def welch_interval(first: Sequence[float], second: Sequence[float]) -> Estimate | None:
     """Return the mean of the first group less that of the second, with Welch's interval; None if a group is empty.
 
     `n` is the size of the smaller group, `sd` the root of the mean variance; no ends where a group has a single value.
@@ -124,7 +124,7 @@ def welch_interval(first: Sequence[float], second: Sequence[float], level: float
         return None
     n, difference = min(len(first), len(second)), mean_of(first) - mean_of(second)
     if n == 1:
-        return Estimate(n, difference, None, None, None, level)
+        return Estimate(n, difference, None, None, None, LEVEL)
     variances = [sd_of(group) ** 2 for group in (first, second)]
     parts = [variance / len(group) for variance, group in zip(variances, (first, second), strict=True)]
     total, half = math.fsum(parts), 0.0
@@ -132,8 +132,8 @@ def welch_interval(first: Sequence[float], second: Sequence[float], level: float
         # The degrees of freedom by Welch and Satterthwaite; of shares, because squares of variances may be no floats.
         one, other = ((part / total) ** 2 for part in parts)
         freedom = 1 / (one / (len(first) - 1) + other / (len(second) - 1))
-        half = t_quantile((1 + level) / 2, freedom) * math.sqrt(total)
-    return Estimate(n, difference, math.sqrt(mean_of(variances)), difference - half, difference + half, level)
+        half = t_quantile((1 + LEVEL) / 2, freedom) * math.sqrt(total)
+    return Estimate(n, difference, math.sqrt(mean_of(variances)), difference - half, difference + half, LEVEL)
 
 
 # ---------------------------------------------------------------- tests

@@ -34,7 +34,6 @@ from rbank_es.models.choice import SCRIPT
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.executors.executor import Executor
-    from rbank_es.loop.settings import LoopSettings
     from rbank_es.models.choice import LmChoice
     from rbank_es.models.embedder import SearchVectors
     from rbank_es.sparql.source import Source
@@ -121,16 +120,6 @@ def parse_models(
         name: LmChoice.parse(model, api_base=api_base, arguments=arguments) if model is not None else None
         for name, model in given.items()
     }
-
-
-def check_settings(settings: LoopSettings) -> None:
-    """Raise any error that every run would end with, before a bank is created. Sends nothing.
-
-    Raises `LmFailed` for a missing key, `BadInput` for a script or a parameter, `SandboxUnavailable`.
-    """
-    from rbank_es.loop.resources import check
-
-    check(settings)
 
 
 def open_named_source(

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.agent_options import check_settings
 from rbank_es.cli.shared.arguments import read_ontology
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
 from rbank_es.cli.shared.output import SCRIPTED, Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
@@ -72,14 +71,14 @@ CASES = (
 
 def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: bool) -> None:
     """Judge each case and extract from it, in a temporary bank; print verdicts and items."""
-    from rbank_es.loop.resources import LoopResources
+    from rbank_es.loop.resources import LoopResources, check
     from rbank_es.loop.run_stages import PostRun
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.sparql.source import open_source
 
     # Any executor without a sandbox will do, because no code runs.
     settings = LoopSettings(**models, executor="react")  # type: ignore[arg-type]
-    check_settings(settings)
+    check(settings)
     with ExitStack() as stack:
         bank = stack.enter_context(Bank.create("memory:"))
         live = stack.enter_context(LoopDisplay(verbose=verbose))
