@@ -17,6 +17,7 @@ from rbank_es.log.disk import System
 from rbank_es.log.file import relatives
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import segment_path
+from rbank_es.system.files import cache_folder
 from rbank_es.testing import SECRET, note
 
 
@@ -85,6 +86,26 @@ def test_nothing_that_either_log_does_writes_through_a_shared_file(log: FileLog,
             assert contents(other.directory) == before
             assert {path: path.stat().st_mode for path in names(other)} == modes
             other.verify()
+
+
+def test_a_place_is_noted_although_another_process_removes_the_empty_folder(
+    log: FileLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes fork at once: one sweeps the notes between the other's making of a folder and its note there."""
+    sweeps = [1]
+
+    def swept(*names: str) -> Path | None:
+        folder = cache_folder(*names)
+        if folder is not None and len(names) == 2 and sweeps:
+            sweeps.clear()
+            folder.rmdir()
+        return folder
+
+    monkeypatch.setattr(relatives, "cache_folder", swept)
+    with log.fork(log.position(), str(tmp_path / "fork")) as fork:
+        assert not sweeps
+        assert [each.place for each in fork.relatives()] == [str(log.directory)]
+        assert [each.place for each in log.relatives()] == [str(fork.directory)]
 
 
 def test_an_erasure_breaks_the_link_and_names_the_other_banks(log: FileLog, tmp_path: Path) -> None:

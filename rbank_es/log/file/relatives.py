@@ -54,8 +54,12 @@ def note_place(lineage: str, directory: Path) -> None:
     with suppress(OSError):
         if (lineages := cache_folder(_LINEAGES)) is not None:
             sweep_lineages(lineages, os.getpid())
-        if (folder := cache_folder(_LINEAGES, _digest(lineage.encode()))) is not None:
-            write_replacing(folder / _digest(place), [place])
+    # Twice, because another process that sweeps may remove the folder as long as nothing is in it.
+    for _ in range(2):
+        with suppress(OSError):
+            if (folder := cache_folder(_LINEAGES, _digest(lineage.encode()))) is not None:
+                write_replacing(folder / _digest(place), [place])
+            return
 
 
 def known_relatives(lineage: str, log: Placed) -> tuple[Relative, ...]:
