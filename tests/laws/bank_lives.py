@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import combinations
 from typing import Any
 
 from hypothesis import strategies as st
@@ -34,28 +35,26 @@ from rbank_es.log.erasure import paths_of_item
 from rbank_es.log.protocol import Erasing
 from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, Exposure, LeastProven, Merge, Never
 from tests.laws.plain_bank import BIRTHS, Facts, recorded, repeats, verdicts_of, visible
+from tests.pools import one_of_each
 
 RUNS = ("r1", "r2", "r3")
 S, F, U = "success", "failure", "undecided"
 Op = tuple[Any, ...]
 
 # Small words: likeness is common, neither symmetric (difflib on titles) nor transitive (Jaccard at a half).
-contents = st.sets(st.sampled_from("abcde"), min_size=2, max_size=4).map(lambda some: " ".join(sorted(some)))
-titles = st.sampled_from(("abcd efgh", "abcd efgh", "abcd efgh", "efgh abcd", "not abcd efgh"))
+TITLES = ("abcd efgh", "abcd efgh", "abcd efgh", "efgh abcd", "not abcd efgh")
+CONTENTS = [" ".join(some) for size in (2, 3, 4, 4) for some in combinations("abcde", size)]
 
 
-@st.composite
-def candidates(draw: st.DrawFn) -> Item:
-    """One candidate; most have an id of their own words."""
-    title, content = draw(titles), draw(contents)
-    return Item.make(
-        title,
-        content,
-        "seed" if draw(st.integers(0, 5)) == 0 else "success",
-        polarity=draw(st.sampled_from((S, S, S, F))),
-        domain=draw(st.sampled_from((None, None, None, "D"))),
-        id=draw(st.sampled_from((None, None, None, None, "x1"))),
-    )
+def _candidate(drawn: tuple[Any, ...]) -> Item:
+    title, content, src, polarity, domain, id = drawn
+    return Item.make(title, content, src, polarity=polarity, domain=domain, id=id)
+
+
+candidates = one_of_each(
+    TITLES, CONTENTS, ("seed", *("success",) * 5), (S, S, S, F), (None, None, None, "D"), (*(None,) * 4, "x1")
+).map(_candidate)
+"""Single candidates; most have an id of their own words."""
 
 
 def judges(*kinds: str) -> st.SearchStrategy[Op]:
@@ -67,13 +66,13 @@ learns = st.tuples(
     st.just("learn"),
     st.sampled_from((S, S, F, "contrastive", "pattern", "seed", "stale")),
     st.permutations(RUNS),
-    st.lists(candidates(), min_size=1, max_size=3),
+    st.lists(candidates, min_size=1, max_size=3),
     st.sampled_from((False, False, False, True)),
     st.lists(st.tuples(st.sampled_from(("supersede", "merge", "skip")), st.integers(0, 9)), max_size=2),
 )
 by_hand = st.tuples(
     st.just("hand"),
-    st.lists(candidates(), min_size=1, max_size=2),
+    st.lists(candidates, min_size=1, max_size=2),
     st.sampled_from(("add", "skip", "supersede")),
     st.integers(0, 9),
 )

@@ -55,16 +55,20 @@ entries = st.dictionaries(names, json_values, max_size=5) | json_values
 lists = st.lists(entries, max_size=6).map(lambda listed: answer(json.dumps(listed)))
 GOOD = answer([entry(), entry("Look at the classes first", "g_classes()\ntells what there is.")], "")
 
+ANSWERS = st.sampled_from([GOOD, GOOD, GOOD.split("\n", 1)[1]]) | lists
+DOUBLED = None
+PIECES = st.sampled_from(["", DOUBLED, "]", "[[ ## memory_items ## ]]\n", "```"]) | odd_texts
+
 
 @st.composite
 def mutations(draw: st.DrawFn) -> str:
     """A good answer, or a list of anything, of which pieces are cut out, doubled, moved or replaced."""
-    text = draw(st.sampled_from([GOOD, GOOD, GOOD.split("\n", 1)[1]]) | lists)
+    text = draw(ANSWERS)
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(text)))
         end = min(len(text), start + draw(st.integers(0, 60)))
-        piece = draw(st.sampled_from(["", text[start:end] * 2, "]", "[[ ## memory_items ## ]]\n", "```"]) | odd_texts)
-        text = text[:start] + piece + text[end:]
+        piece = draw(PIECES)
+        text = text[:start] + (text[start:end] * 2 if piece is DOUBLED else piece) + text[end:]
     return text
 
 
