@@ -207,17 +207,31 @@ def test_a_real_server_gives_the_stored_answer_over_http(task: Task, ontologies:
 
 
 def is_slow(task: Task) -> bool:
-    """Whether rdflib takes seconds to load the ontology of a task, or a minute to answer it."""
+    """Whether rdflib takes seconds to load the ontology of a task."""
     return bool(task["id"].startswith("brick"))
 
 
-@pytest.mark.timeout(600)
+# rdflib takes the patterns of one group in an order of its own, and a minute for this task; one group after the other,
+# it takes half a second for the same answer.
+IN_GROUPS = {
+    "brick-L3-1": """
+PREFIX brick: <https://brickschema.org/schema/Brick#>
+PREFIX soda: <https://brickschema.org/schema/1.0.2/building_example#>
+SELECT DISTINCT ?z ?s WHERE {
+  { soda:ahu_A1 brick:feeds ?v . ?v a brick:VAV }
+  { ?v brick:feeds ?z . ?z a brick:HVAC_Zone }
+  { ?v brick:hasPoint ?s . ?s a brick:Zone_Air_Temperature_Sensor }
+}"""
+}
+
+
 @pytest.mark.parametrize(
     "task", [pytest.param(task, id=task["id"], marks=[pytest.mark.slow] * is_slow(task)) for task in tasks()]
 )
 def test_the_second_opinion_gives_the_stored_answer(task: Task, ontologies: Ontologies) -> None:
-    source = ontologies.local(task)
-    checked, _ = source.query(task["gold_sparql"], rows=limits.QUERY_ROWS)
+    source, query = ontologies.local(task), IN_GROUPS.get(task["id"], task["gold_sparql"])
+    checked, answer = source.query(query, rows=limits.QUERY_ROWS)
+    assert_equal(answer, task)
     assert_equal(ontologies.rdflib(task).run(checked.query, checked.form, Caps(rows=checked.rows)), task)
 
 

@@ -81,7 +81,10 @@ def doubted(sources: dict[str, Source]) -> Iterator[dict[str, Source]]:
 
 
 def asked() -> Iterator[Any]:
-    """Every task on either engine, but what takes the second one minutes: `test_real_engines` asks it that."""
+    """Every task on either engine, but what takes the second one a minute.
+
+    `test_real_engines` asks it that in other words.
+    """
     for task in TASKS:
         yield pytest.param(task, "sources", id=task["id"])
         if task["id"] not in SLOW_TO_DOUBT:
