@@ -80,17 +80,11 @@ def _cell(column: TableColumn, row: Row, *, first: bool) -> Html:
     return element("th", shown, scope="row") if first else element("td", shown, class_=_kind(column))
 
 
-def text(name: str, max_chars: int = page_limits.DASHBOARD_TEXT_CHARS) -> Callable[[Row], str]:
+def text(name: str) -> Callable[[Row], str]:
     """Return the cell of a column of text."""
-    return lambda row: shorten(row[name], max_chars) if row.get(name) else NOT_RECORDED
+    return lambda row: shorten(row[name]) if row.get(name) else NOT_RECORDED
 
 
-def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
-    """Return the cell of a column of numbers, which marks a number over the threshold, also for screen readers."""
-
-    def cell(row: Row) -> str:
-        value = row.get(name)
-        over = threshold is not None and value is not None and value > threshold
-        return element("span", count(value), class_="over", title=f"over {threshold:,}") if over else count(value)
-
-    return cell
+def number(name: str) -> Callable[[Row], str]:
+    """Return the cell of a column of numbers."""
+    return lambda row: count(row.get(name))

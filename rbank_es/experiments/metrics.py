@@ -146,7 +146,7 @@ METRICS: Mapping[str, Metric] = {
 """Metrics by name, in the order in which reports show them. All are of the runs that count."""
 
 
-def measured(rows: Sequence[RunRow], metrics: Mapping[str, Metric] = METRICS) -> dict[str, float | None]:
+def measured(rows: Sequence[RunRow]) -> dict[str, float | None]:
     """Return all metrics of the rows of one trial; rows that don't count are left out."""
     counted = [row for row in rows if row.counted]
-    return {name: metric.measure(counted) if counted else None for name, metric in metrics.items()}
+    return {name: metric.measure(counted) if counted else None for name, metric in METRICS.items()}

@@ -18,7 +18,7 @@ from rbank_es.cli.shared import output
 from rbank_es.cli.shared.application import application
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import Progress, format_bar
-from rbank_es.events import Erased, NoteLogged, Ref, type_of
+from rbank_es.events import Erased, MemoriesRetracted, NoteLogged, Ref, type_of
 from rbank_es.events.codec import TYPES
 from tests.cli_runner import ROOT
 
@@ -103,6 +103,11 @@ def test_a_summary_shows_the_beginning_of_a_long_text_and_marks_an_erased_one() 
     """A handle shows its preview, an erased text says so."""
     assert summary(NoteLogged(note=Ref("0" * 64, "text", 500, "begins"))) == "note: begins…"
     assert summary(NoteLogged(by="ann", note=Erased("0" * 64))) == "ann: [erased]"
+
+
+def test_extractions_that_are_set_aside_are_not_called_items() -> None:
+    event = MemoriesRetracted(how="tainted", extractions=("e1", "e2"), run="run-7", verdict="failure")
+    assert summary(event) == "2 extractions: e1, e2 set aside while run-7 is a failure"
 
 
 # ---------------------------------------------------------------- tables

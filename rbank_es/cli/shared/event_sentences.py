@@ -143,7 +143,9 @@ def _undone(event: ev.DecisionUndone) -> str:
 
 def _retracted(event: ev.MemoriesRetracted) -> str:
     if event.how == "tainted":
-        return _with(f"{_names(event.extractions)} set aside while {event.run} is a {event.verdict}", event.why)
+        return _with(
+            f"{_names(event.extractions, 'extraction')} set aside while {event.run} is a {event.verdict}", event.why
+        )
     return _with(f"{_names(event.ids)} ({event.how})", event.why)
 
 
