@@ -1,7 +1,9 @@
-"""The names of files and classes: nouns, and one name for one thing across the project."""
+"""The names of files and classes: nouns, and one name for one thing across the project; tests use public ones."""
 
+import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,6 +20,9 @@ SAME_FILE_NAMES = {
     "runs": "the command, and the read model that it lists",
 }
 SAME_CLASS_NAMES: dict[str, str] = {}
+LIBRARY_NAMES = {"_replace", "_asdict", "_exit", "_shutdown", "_run_exitfuncs"}
+"""Names with an underscore that Python itself documents, or that only a process of tests needs at its end."""
+
 MOST_ROOMS = 26
 MOST_DOUBLES = 8
 MOST_LINES = 500
@@ -57,6 +62,32 @@ def test_the_name_of_a_public_class_means_one_thing() -> None:
     doubles = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
     assert doubles.keys() == SAME_CLASS_NAMES.keys(), doubles
     assert len(doubles) <= MOST_DOUBLES
+
+
+def _private_names(tree: ast.Module) -> Iterator[str]:
+    """Yield names with an underscore that a test takes from elsewhere, or replaces there."""
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own |= {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rbank_es"):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and node.attr not in own | LIBRARY_NAMES:
+            yield node.attr
+        elif isinstance(node, ast.Call) and re.search(r"\b(patch|setattr|getattr)\b", ast.unparse(node.func)):
+            yield from (given.arg for given in node.keywords if given.arg)
+            texts = (given.value for given in node.args if isinstance(given, ast.Constant))
+            yield from (text.rpartition(".")[2] for text in texts if isinstance(text, str))
+
+
+def test_no_test_uses_a_private_name() -> None:
+    found = {
+        str(path.relative_to(ROOT)): names
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if (names := {name for name in _private_names(ast.parse(path.read_text())) if re.match(r"_[^_]", name)})
+    }
+    assert found == {}
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

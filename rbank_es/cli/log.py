@@ -33,6 +33,7 @@ from rbank_es.events import Event, type_of
 from rbank_es.events.codec import event_types, unknown_types
 
 Entry = TypeVar("Entry")
+# Columns below which times lose their year, and below which runs are left out; the summary keeps at least the last.
 NARROW_COLUMNS = 110
 SLIM_COLUMNS = 80
 SUMMARY_COLUMNS = 12

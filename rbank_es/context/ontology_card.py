@@ -25,6 +25,7 @@ from rbank_es.ontology import rdf_names as names
 from rbank_es.ontology.count_queries import sizes
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
+# A tenth of the card.
 TITLE_CHARS = 60
 LINKS = 2
 """Classes that are shown on either side of a property, and steps in the data of one property."""

@@ -29,6 +29,7 @@ SUBHEADINGS: dict[Polarity, str] = {"success": "Strategies:", "failure": "Guardr
 ITEM_CHARS_LEAST = 40
 """The least room of an item; with less it isn't shown, because the beginning of a title helps nobody."""
 
+# An imported id may be longer, and would take the room of the text that it names.
 _ID_CHARS = 64
 # A bracket would end the brackets around the id.
 _ID_UNSAFE = str.maketrans("", "", "[]")

@@ -186,6 +186,7 @@ def _log_difference(find: Callable[[], Path | None], name: str, recorded: str) -
                 where = _changed_at(bank, noted) + torn
                 yield ReportDifference(file=name, place=where, found=str(seen.head), computed=recorded)
     except (RBankError, OSError) as error:
+        # Damage is a finding of the check, and does not end it.
         yield ReportDifference(file=name, found=message_of(error) if isinstance(error, RBankError) else str(error))
 
 

@@ -139,6 +139,7 @@ class _Head(msgspec.Struct):
         try:
             whole = decode_strict(data.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, RecursionError):
+            # JSON Lines are several documents, and none of them speaks for the whole file.
             return cls()
         listed = {"tasks": whole} if isinstance(whole, list) else whole
         try:

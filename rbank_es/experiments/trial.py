@@ -101,6 +101,7 @@ def patiently(
         try:
             return work()
         except LoopStopped as stopped:
+            # An outage or a rate limit may pass: wait for it. Any other failure would repeat itself.
             stopped.advice = stopped.advice or GOES_ON
             if stopped.code not in WAITED_FOR or not waits.wait(done()):
                 raise

@@ -36,6 +36,7 @@ ERASED = b'{"is":"erased",'
 REF = b'{"is":"ref",'
 SALT = b',"salt":'
 MORE = b',"more":'
+# 18 random bytes in base64: no text can be guessed by its commitment alone.
 SALT_CHARS = 24
 
 _RAWS: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])

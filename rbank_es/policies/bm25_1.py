@@ -22,6 +22,7 @@ HEADROOM, HEADROOM_FILTERED = 16, 64
 """Hits that are fetched beyond `k`, because some tie or are dropped by filters; more are fetched if not enough. Each
 makes a search a little slower."""
 
+# FTS5's own weights, for which `index.best` has a quicker way.
 _EQUAL = (1.0, 1.0, 1.0, 1.0)
 _SCORE = "bm25(items_fts, ?, ?, ?, ?)"
 

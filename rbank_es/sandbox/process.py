@@ -27,6 +27,7 @@ _DRAINED_BYTES = 4 * limits.MIB
 WATCHDOG = Path(__file__).with_name("watchdog.py")
 PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
 
+# Standard input, output and error are open already, so the process can open no file and no socket.
 _DESCRIPTORS = 3
 _DATA = re.compile(r"^VmData:\s*(\d+) kB", re.MULTILINE)
 

@@ -158,6 +158,7 @@ class Store:
         return self._bank.text(event.result) if self._bank is not None and event is not None else None
 
 
+# The length of a UUID as text: no other key can be that of an event.
 _ID_CHARS = 36
 
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+# The convention of shells and of sysexits.h: 70 is EX_SOFTWARE, 130 is 128 + SIGINT, 141 is 128 + SIGPIPE.
 USAGE = 2
 DEFECT = 70
 INTERRUPTED = 130

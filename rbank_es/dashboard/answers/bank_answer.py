@@ -52,6 +52,7 @@ FLAGS = {
 }
 """What is flagged as leakage, over these limits."""
 
+# Events that are searched first for the stop before a position; each further step takes four times as many.
 _NEARBY_EVENTS = 256
 
 

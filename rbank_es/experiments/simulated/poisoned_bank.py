@@ -84,6 +84,7 @@ STUDY = Study(
     name="poisoned-bank",
     title="The phase diagram of a poisoned bank",
     assumptions=SIZE,
+    # As the shipped experiments: with fewer than six pairs no permutation test reaches p < .05.
     repetitions=8,
     cells=tuple(_cells()),
 )

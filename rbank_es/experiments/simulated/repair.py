@@ -15,6 +15,7 @@ from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
 
+# The bad judge teaches until `AT`; the repaired bank then has as many tasks again to recover.
 AT, TASKS, EVERY = 120, 240, 10
 JUDGE = JudgeErrors(false_success=0.5, false_failure=0.2)
 """A judge that praises half of what failed: below the break-even of the other study, so the bank still helps."""
@@ -75,6 +76,7 @@ STUDY = Study(
     name="repair",
     title="Repairing a poisoned bank",
     assumptions=Assumptions(tasks=TASKS),
+    # As the shipped experiments: with fewer than six pairs no permutation test reaches p < .05.
     repetitions=8,
     cells=tuple(_cells()),
 )
