@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
+from rbank_es.sparql.engines.query_engine import tell_of_forks
 from rbank_es.system.files import remove_temporary, temporary_folder
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class MemoryGraph:
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._source: Source | None = None
+        tell_of_forks(self)
 
     @property
     def source(self) -> Source:
@@ -66,6 +68,11 @@ class MemoryGraph:
             source.close()
         if folder is not None:
             remove_temporary(folder)
+
+    def forked(self) -> None:
+        """Begin anew in a forked child: the lock may be held by a thread of the parent, whose folder it is."""
+        self._lock = threading.Lock()
+        self._folder = self._source = None
 
     def __enter__(self) -> MemoryGraph:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.cli.misled import HEIGHT, misled_bank, ran
+from tests.processes import alone
 
 MISLED = 'SELECT ?t { ?i rbank:used_in ?r ; prov:value ?t . ?r rbank:verdict "failure" }'
 
@@ -111,6 +113,22 @@ def test_no_copy_of_the_bank_s_words_outlives_it(past: Bank) -> None:
     assert not folder.exists()
     assert graph.source.id == "memory", "it is made again when it is asked again"
     graph.close()
+
+
+def test_a_forked_child_makes_a_graph_of_its_own_and_leaves_that_of_its_parent(past: Bank) -> None:
+    assert alone(fork_beside_a_graph, past.place) == 0
+
+
+def fork_beside_a_graph(place: str) -> None:
+    with Bank.open(place) as bank, MemoryGraph(bank, bank.position) as graph:
+        quads = graph.source.ontology.quads  # type: ignore[union-attr]
+        child = os.fork()
+        if child == 0:
+            own = graph.source.ontology.quads  # type: ignore[union-attr]
+            graph.close()
+            os._exit(0 if own != quads and not own.exists() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert quads.exists()
 
 
 def test_a_history_that_is_too_large_is_an_answer_to_an_agent(
