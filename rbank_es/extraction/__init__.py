@@ -16,7 +16,14 @@ if TYPE_CHECKING:
         extract_common_patterns,
         extract_from_rollouts,
     )
-    from rbank_es.extraction.judged_run import Judgment, PastRun, PastStep, format_trajectory, past_run, trajectory_of
+    from rbank_es.extraction.judged_run import (
+        Judgment,
+        PastRun,
+        PastStep,
+        format_trajectory,
+        past_run,
+        recorded_steps_of,
+    )
     from rbank_es.extraction.prompts import ContrastiveExtractor, FailureExtractor, PatternExtractor, SuccessExtractor
     from rbank_es.extraction.proposals import from_proposals, proposals_of
     from rbank_es.policies.consolidation import content_jaccard, find_similar, title_similarity
@@ -43,7 +50,7 @@ __all__ = [
     "past_run",
     "proposals_of",
     "title_similarity",
-    "trajectory_of",
+    "recorded_steps_of",
 ]
 
 __getattr__, __dir__ = exports(
@@ -51,7 +58,7 @@ __getattr__, __dir__ = exports(
     {
         ".candidates": ("Consolidated", "Extraction", "consolidate"),
         ".extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
-        ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run", "trajectory_of"),
+        ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run", "recorded_steps_of"),
         ".prompts": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
         ".proposals": ("from_proposals", "proposals_of"),
         "..policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),

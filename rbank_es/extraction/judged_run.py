@@ -172,10 +172,10 @@ def past_run(bank: Bank, run: str) -> PastRun:
         texts = {name: bank.text(getattr(finished, name)) or "" for name in ("answer", "sparql", "error")}
         end = {"outcome": finished.outcome, **texts}
     task = bank.text(started.task) or ""
-    return PastRun(task=task, run=run, domain=started.ontology, steps=trajectory_of(bank, run), **end)
+    return PastRun(task=task, run=run, domain=started.ontology, steps=recorded_steps_of(bank, run), **end)
 
 
-def trajectory_of(bank: Bank, run: str) -> tuple[PastStep, ...]:
+def recorded_steps_of(bank: Bank, run: str) -> tuple[PastStep, ...]:
     """Return the steps of a run from its events; its tool calls if no steps were recorded.
 
     Erased texts are empty. An unknown run has no steps.

@@ -81,11 +81,11 @@ class Extractor(Protocol):
         ...
 
     def from_success(self, evidence: ProposalEvidence) -> Item | None:
-        """Return a procedure from a query that answered its question."""
+        """Return a strategy from a query that answered its question."""
         ...
 
     def from_failure(self, evidence: ProposalEvidence) -> Item | None:
-        """Return a pitfall from a query that failed, or whose answer was empty or wrong."""
+        """Return a guardrail from a query that failed, or whose answer was empty or wrong."""
         ...
 
 
@@ -100,12 +100,12 @@ class QueryPattern:
     label = "query-pattern-1"
 
     def from_success(self, evidence: ProposalEvidence) -> Item | None:
-        """See `Extractor`. None also for a query that gave no rows: that is no procedure."""
-        return None if evidence.rows == 0 else procedure(evidence)
+        """See `Extractor`. None also for a query that gave no rows: it found no answer."""
+        return None if evidence.rows == 0 else strategy(evidence)
 
     def from_failure(self, evidence: ProposalEvidence) -> Item | None:
         """See `Extractor`."""
-        return pitfall(evidence)
+        return guardrail(evidence)
 
 
 def proposal(item: Item, *, run: str, call: str, by: str, why: str = "") -> MemoryProposed:
@@ -119,8 +119,8 @@ CHECKS_CHARS = 700
 PREFIXES_CHARS = 500
 MEANINGS = 5
 MEANING_CHARS = 160
-"""What a pitfall says of the reason and of what to check, what an item spends on prefixes, and of how many terms it
-says in how many characters what they mean; the pattern has the rest."""
+"""Characters of a guardrail for its reason and for its checks, and of any item for prefixes; the terms whose meaning it
+gives, and the characters of each meaning. The query's pattern has the rest."""
 
 _AGGREGATES = re.compile(r"\b(?:SUM|AVG|MIN|MAX|SAMPLE|GROUP_CONCAT)\(")
 _QUOTED = re.compile(r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|`[^`]*`|<[^<>\s]*>|\bhttps?://\S+""")
@@ -143,7 +143,7 @@ _FAULT_IN_WORDS = (
 )
 
 
-def procedure(evidence: ProposalEvidence) -> Item | None:
+def strategy(evidence: ProposalEvidence) -> Item | None:
     """Return an item on what to do again; None where the query names no class and no property."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or _parsed(evidence)
@@ -168,7 +168,7 @@ def _parsed(evidence: ProposalEvidence) -> ParsedQuery | None:
         return None
 
 
-def pitfall(evidence: ProposalEvidence) -> Item | None:
+def guardrail(evidence: ProposalEvidence) -> Item | None:
     """Return an item on what to avoid; None where the text is no query, or names no term at all."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or parse_leniently(evidence.query, evidence.prefixes)
