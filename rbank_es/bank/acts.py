@@ -152,7 +152,7 @@ class BankActs(OpenBank):
             judge_version="1",
             kind="human",
             by=ruling.by or SOMEBODY,
-            judgment=None if standing is None else self._event(standing.seq).id,
+            judgment=None if standing is None else self.event_at(standing.seq).id,
             reason=ruling.reason,
         )
 
@@ -176,9 +176,6 @@ class BankActs(OpenBank):
         events = self.log.read(upto=state.position, types=JUDGMENTS)
         judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
         return doubtful_verdicts(state, judgments, progress)
-
-    def _event(self, seq: int) -> Event:
-        return next(self.log.read(after=seq - 1, upto=seq))
 
     def correct(self, *, decisions: bool = False, dry_run: bool = False) -> Correction:
         """Complete what is due: after verdicts and acts that came by `append`, by import or from judges.
@@ -290,7 +287,7 @@ class BankActs(OpenBank):
     def _decision_at(self, seq: int, candidate: int) -> tuple[Pair, bool]:
         """Return the candidate that a person means, and whether its undoing is to be taken back."""
         position = self.log.position()
-        event = self._event(seq) if 1 <= seq <= position else None
+        event = self.event_at(seq) if 1 <= seq <= position else None
         if isinstance(event, DecisionUndone) and event.candidate == candidate:
             return (event.extraction, candidate), not event.lifted
         if isinstance(event, MemoriesExtracted):
@@ -350,7 +347,7 @@ class BankActs(OpenBank):
             if verdict is not None and verdict.verdict == "undecided":
                 raise BadInput(f"run {run!r} is undecided, so nothing is learned from it; overrule that first")
         return tuple(
-            Reliance(run=run, verdict=verdict.verdict, judgment=self._event(verdict.seq).id)
+            Reliance(run=run, verdict=verdict.verdict, judgment=self.event_at(verdict.seq).id)
             for run, verdict in standing.items()
             if verdict is not None
         )

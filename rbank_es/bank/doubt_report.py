@@ -29,7 +29,7 @@ def doubt_facts(argument: str, bank: Bank, view: View, each: DoubtfulVerdict) ->
     `argument` is the bank as the commands name it. Fractions have 4 decimals.
     """
     row = view.run(each.run) or {}
-    [judgment] = bank.events(after=each.seq - 1, point=each.seq, resolve=True)
+    judgment = bank.event_at(each.seq, resolve=True)
     assert isinstance(judgment, RunJudged | JudgmentOverruled)
     texts = [row.get(name) or "" for name in RUN_TEXTS] + [text_of(judgment.reason)]
     facts: dict[str, Any] = _rounded(msgspec.to_builtins(each))

@@ -146,6 +146,10 @@ class OpenBank:
         wanted = _all_types() if resolve else ()
         return self.log.read(after=after, upto=upto, types=types, run=run, resolve=wanted)
 
+    def event_at(self, position: int, *, resolve: bool = False) -> Event:
+        """Return the event at a position from 1 on; `resolve` replaces handles. Raises `BadPoint` past the head."""
+        return next(self.events(after=position - 1, point=position, resolve=resolve))
+
     def text(self, value: Text | None) -> str | None:
         """Return the words of a text field, read from the log if it is a handle; None if absent or erased."""
         if isinstance(value, Ref):

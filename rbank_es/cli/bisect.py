@@ -77,12 +77,8 @@ def _facts(bank: Bank, view: View, found: Bisection) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(found)
     sources = _sources(view) if found.changes else {}
     for shown, change in zip(facts["changes"], found.changes, strict=True):
-        shown |= {"summary": _summary(bank, change.position), "items": _items(view, change, sources)}
+        shown |= {"summary": summary(bank.event_at(change.position)), "items": _items(view, change, sources)}
     return facts | {"needs_model": found.needs_model}
-
-
-def _summary(bank: Bank, position: int) -> str:
-    return next(summary(event) for event in bank.log.read(after=position - 1, upto=position))
 
 
 def _sources(view: View) -> dict[str, list[str]]:
@@ -111,7 +107,7 @@ def _print(bank: Bank, view: View, found: Bisection) -> None:
     sources = _sources(view) if found.changes else {}
     for change in found.changes:
         items = _items(view, change, sources)
-        _print_change(change, _summary(bank, change.position), items, len(found.runs))
+        _print_change(change, summary(bank.event_at(change.position)), items, len(found.runs))
     for each in found.runs:
         _print_run(each)
 

@@ -101,7 +101,7 @@ def _node(then: Moment, graph: LineageGraph, kind: str, name: str) -> LineageNod
         return LineageNode(kind, name)
     seq = position_of(then, name)
     assert seq is not None  # it was found
-    (event,) = then.bank.events(after=seq - 1, point=seq)
+    event = then.bank.event_at(seq)
     type_, run = type_of(event), getattr(event, "run", None)
     node = LineageNode(NODES.get(type_, type_), event.id)
     if node in graph:

@@ -152,7 +152,7 @@ def _facts(bank: Bank, view: View, state: State, entry: ItemState) -> dict[str, 
 
 
 def _origin(bank: Bank, view: View, seq: int) -> dict[str, Any]:
-    [event] = bank.events(after=seq - 1, point=seq)
+    event = bank.event_at(seq)
     assert isinstance(event, MemoriesExtracted)
     known = {run: view.run(run) or {} for run in event.runs}
     runs = [{"run": run, "task": row.get("task"), "verdict": row.get("verdict")} for run, row in known.items()]

@@ -346,7 +346,7 @@ def _print_leakage(facts: dict[str, Any]) -> None:
 def _event_facts(then: Moment, name: str) -> dict[str, Any]:
     seq = position_of(then, name)
     assert seq is not None
-    (event,) = then.bank.events(after=seq - 1, point=seq, resolve=True)
+    event = then.bank.event_at(seq, resolve=True)
     (stored,) = then.bank.log.lines(after=seq - 1, upto=seq)
     return {"event": event, "stored": msgspec.Raw(stored)}
 

@@ -16,7 +16,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BadPolicy
-from rbank_es.events import Event, type_of
+from rbank_es.events import type_of
 from rbank_es.projections.view import View
 from rbank_es.rerun.change_search import ChangeSearch, Difference, FoundChange
 from rbank_es.rerun.given_memory import (
@@ -379,7 +379,7 @@ def _shared(bank: Bank, found: Sequence[RunBisection], judged: Sequence[TaskRun]
             by_position.setdefault(change.position, []).append((each.run, change))
     tasks = {each.run: each.task for each in judged}
     for position, given in sorted(by_position.items(), key=lambda pair: (-len(pair[1]), -pair[0])):
-        event = _event_at(bank, position)
+        event = bank.event_at(position)
         before, since = tallies(judged, {tasks[run] for run, _ in given if run in tasks}, position)
         yield SharedChange(
             position=position,
@@ -392,7 +392,3 @@ def _shared(bank: Bank, found: Sequence[RunBisection], judged: Sequence[TaskRun]
             before=before,
             since=since,
         )
-
-
-def _event_at(bank: Bank, position: int) -> Event:
-    return next(iter(bank.log.read(after=position - 1, upto=position)))

@@ -60,7 +60,7 @@ def _event_facts(then: Moment, node: LineageNode) -> dict[str, Any]:
     seq = then.bank.log.seq_of_id(node.name)
     if seq is None or seq > then.position:
         return {}
-    (event,) = then.bank.events(after=seq - 1, point=seq)
+    event = then.bank.event_at(seq)
     return {"position": seq, "summary": summary(event)}
 
 
