@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,18 @@ os.fsync = os.fdatasync = lambda descriptor: None
 
 ID_CHARS = 80
 """The longest text that is the name of a case. Names go from process to process several times a test."""
+
+
+FOLDER_CHARS = 30
+"""What the folder of a test keeps of its name."""
+_FOLDERS = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for this test only. pytest's own looks through the folders of all tests before it to number the next."""
+    name = re.sub(r"\W", "_", request.node.name)[:FOLDER_CHARS]
+    return tmp_path_factory.mktemp(f"{name}{next(_FOLDERS)}", numbered=False)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
