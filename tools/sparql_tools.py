@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rbank_es import limits
 from rbank_es.events import Event, MemoryProposed
 from rbank_es.events.items import without_controls
-from rbank_es.ontology.terms import local_name, words_of
+from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.sparql.results import Answer, from_json, to_json
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary

@@ -146,7 +146,7 @@ def _proposal(bank: str, each: DriftedText) -> str:
 
 
 def _print(bank: str, found: tuple[DriftedText, ...], looked_at: int, prefixes: Mapping[str, str]) -> None:
-    from rbank_es.ontology.terms import Prefixes
+    from rbank_es.ontology.prefixes import Prefixes
 
     shorten = Prefixes(prefixes).shorten
     for title, broken in (("name terms that are gone or renamed", True), ("name terms that changed", False)):

@@ -89,7 +89,7 @@ def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Ontolo
 
 def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> OntologyFacts:
     from rbank_es.context.ontology_card import sense_card
-    from rbank_es.ontology.terms import Prefixes
+    from rbank_es.ontology.prefixes import Prefixes
     from rbank_es.ontology.void import load_void
 
     if len(paths) > 1:

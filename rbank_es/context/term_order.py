@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
-from rbank_es.ontology.terms import Prefixes, local_name
 from rbank_es.policies.words import STOP_WORDS, words_of
 
 if TYPE_CHECKING:

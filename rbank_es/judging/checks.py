@@ -18,8 +18,8 @@ from rbank_es.judging.run_outcome import RunOutcome, asks_for_all, asks_for_coun
 from rbank_es.judging.source_evidence import QueryEvidence, gather, ground, is_bare, refused_finding, terms_of
 from rbank_es.judging.verdict import Finding, Grounding, Verdict
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.schema_model import PropertyInfo, Schema
-from rbank_es.ontology.terms import local_name
 from rbank_es.policies import CheckJudging
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query

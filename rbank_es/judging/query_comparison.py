@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.terms import Prefixes
+from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Token, plain

@@ -15,7 +15,8 @@ from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.judging.query_comparison import fingerprint
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome
 from rbank_es.judging.verdict import Finding, Grounding
-from rbank_es.ontology.terms import WELL_KNOWN, Vocabulary, namespace_of
+from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.instance_counts import InstanceCounts
+from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
 from rbank_es.ontology.property_bounds import (
     Constraints,
     Shapes,
@@ -24,7 +25,6 @@ from rbank_es.ontology.schema_level import Levels
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, PropertyInfo, Schema
 from rbank_es.ontology.statements import Literal, Statements, Triple, is_iri
 from rbank_es.ontology.term_texts import Wording, best_text
-from rbank_es.ontology.terms import choose_prefixes, count_namespaces, namespace_of
 
 _OWL = rdf_names.OWL
 _TITLES = (rdf_names.DCTERMS + "title", rdf_names.DC + "title", rdf_names.LABEL, rdf_names.SKOS + "prefLabel")

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import namespace_of
 from rbank_es.ontology.schema_level import Levels, Types
 from rbank_es.ontology.schema_model import Link, TypedUse
 from rbank_es.ontology.statements import Statements, is_iri
-from rbank_es.ontology.terms import namespace_of
 
 
 class ClassUses(NamedTuple):

@@ -17,9 +17,9 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, CannotWrite, LimitExceeded
+from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.source_files import SourceFile, digest_of, find_files
-from rbank_es.ontology.terms import Prefixes
 from rbank_es.system.files import cache_or_temporary, make_private, opened, process_folder, read_regular
 
 __all__ = ["Ontology", "load_ontology"]

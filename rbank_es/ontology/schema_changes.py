@@ -14,8 +14,9 @@ from typing import Literal
 
 import msgspec
 
+from rbank_es.ontology.prefixes import local_name, namespace_of, words_of
 from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema, TermKind
-from rbank_es.ontology.terms import Vocabulary, local_name, namespace_of, words_of
+from rbank_es.ontology.vocabulary import Vocabulary
 
 Change = Literal["gone", "renamed", "domain", "range"]
 Way = Literal["", "name", "label", "use"]

@@ -19,8 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
 
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import namespace_of
 from rbank_es.ontology.statements import BLANK, Statements, is_iri
-from rbank_es.ontology.terms import namespace_of
 
 _IS_DEFINED_BY = rdf_names.RDFS + "isDefinedBy"
 _HEADERS = (_IS_DEFINED_BY, rdf_names.OWL + "imports")

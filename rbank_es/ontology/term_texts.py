@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from rbank_es import limits
 from rbank_es.events.items import one_line
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.statements import Literal, Statements, Term
-from rbank_es.ontology.terms import local_name
 
 
 def best_text(terms: Iterable[Term], chars: int) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
 from rbank_es.ontology.property_bounds import Constraints
 from rbank_es.ontology.rdf_reader import read_files
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema, TypedUse
 from rbank_es.ontology.source_files import find_files
 from rbank_es.ontology.statements import Statements, integer_of, is_iri
 from rbank_es.ontology.term_texts import best_text
-from rbank_es.ontology.terms import choose_prefixes, count_namespaces, namespace_of
 
 _VOID, _EXT, _SD = rdf_names.VOID, rdf_names.VOID_EXT, rdf_names.SD
 

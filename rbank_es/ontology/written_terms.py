@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from unicodedata import category
 
+from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.ontology.terms import local_name, words_of
 
 _START = r"(?:https?://|urn:[A-Za-z0-9][A-Za-z0-9-]+:)"
 # A comma or semicolon may be part of an IRI; it ends one only if another IRI follows at once.

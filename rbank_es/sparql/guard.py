@@ -20,8 +20,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.ontology.prefixes import Prefixes, is_refused, local_name
 from rbank_es.ontology.schema_model import TermKind
-from rbank_es.ontology.terms import Prefixes, Vocabulary, is_refused, local_name
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.lint import LintFinding, findings, refuse_scopes
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query

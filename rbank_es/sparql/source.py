@@ -14,7 +14,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
-from rbank_es.ontology.terms import Vocabulary
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile, profile_named
 from rbank_es.sparql.engines.query_engine import Caps, Dataset, QueryEngine
 from rbank_es.sparql.guard import Checked, Surroundings, check, load_second_parser

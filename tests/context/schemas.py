@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Bound, Cardinality, ClassInfo, Link, PropertyInfo, Schema, TypedUse
-from rbank_es.ontology.terms import Prefixes
 
 EX = "https://example.org/ns#"
 PREFIXES = Prefixes({"ex": EX})

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es.context.ontology_card import sense_card
+from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Bound, Schema
-from rbank_es.ontology.terms import Prefixes
 from tests.context.schemas import EX, PREFIXES, cls, iri, line_of, link, make, prop, use
 
 CLASSES, WITH_DATA, PROPERTIES = "Classes: ", "Classes (×instances): ", "Properties: "

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.terms import Vocabulary
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import profile_named
 from rbank_es.sparql.guard import Checked, Surroundings, check, edits_for_rdflib, explain, read_by_rdflib
 from rbank_es.sparql.parser.query import parse_query

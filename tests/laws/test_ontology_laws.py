@@ -15,9 +15,10 @@ from rbank_es.errors import BadOntology
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.description import describe
 from rbank_es.ontology.loader import load_ontology
+from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes, choose_prefixes, count_namespaces, namespace_of
 from rbank_es.ontology.source_files import SUFFIXES
 from rbank_es.ontology.statements import Literal, Term, Triple
-from rbank_es.ontology.terms import WELL_KNOWN, Prefixes, Vocabulary, choose_prefixes, count_namespaces, namespace_of
+from rbank_es.ontology.vocabulary import Vocabulary
 from tests.effort import examples
 
 ZOO = "http://example.org/zoo#"

@@ -10,8 +10,9 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
 from rbank_es.models.adapter import adapter
+from rbank_es.models.call_recorder import Totals
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.run_models import Lms, Totals
+from rbank_es.models.run_models import Lms
 from tests.faults.disk import Disk
 from tests.models.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.ontology.terms import Vocabulary
+from rbank_es.ontology.vocabulary import Vocabulary
 from tests.ontology.graphs import PREFIXES, ZOO, described
 
 RDF, RDFS, OWL, SKOS, SH = (PREFIXES[name] for name in ("rdf", "rdfs", "owl", "skos", "sh"))

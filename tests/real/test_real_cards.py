@@ -13,8 +13,8 @@ from rbank_es.context.assembly import build_context
 from rbank_es.context.constraints import constraints
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
-from rbank_es.ontology.terms import Prefixes
 from rbank_es.ontology.void import load_void
 
 pytestmark = pytest.mark.real

@@ -12,8 +12,9 @@ import rdflib
 
 from rbank_es.ontology.description import describe
 from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
-from rbank_es.ontology.terms import WELL_KNOWN, Vocabulary
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.void import load_void
 from tests.ontology.graphs import triples_of_rdflib
 

@@ -12,7 +12,7 @@ import pyoxigraph
 import pytest
 
 from rbank_es import limits
-from rbank_es.ontology.terms import WELL_KNOWN
+from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.tools.memory.generalised_query import Terms, generalise
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern

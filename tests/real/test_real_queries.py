@@ -14,7 +14,7 @@ from rdflib.plugins.sparql.parser import parseQuery
 
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.ontology.terms import Vocabulary
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import profile_named
 from rbank_es.sparql.guard import Surroundings, check, explain
 

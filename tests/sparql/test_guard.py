@@ -16,7 +16,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.terms import Prefixes, Vocabulary
+from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import parse_query

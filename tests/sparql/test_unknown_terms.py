@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.terms import Vocabulary
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.guard import SHOWN_TERMS, Surroundings, check
 
 EX = "http://ex/"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes
 from rbank_es.ontology.rdf_names import SUBCLASS
-from rbank_es.ontology.terms import WELL_KNOWN, Prefixes, Vocabulary
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms
 
 SHOWN = 3

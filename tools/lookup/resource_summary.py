@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.count_queries import instances_query
+from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
-from rbank_es.ontology.terms import Vocabulary, words_of
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference

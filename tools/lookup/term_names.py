@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
-    from rbank_es.ontology.terms import Prefixes
+    from rbank_es.ontology.prefixes import Prefixes
     from rbank_es.sparql.source import Source
 
 _IRI = re.compile(
@@ -28,7 +28,7 @@ class TermNames:
     @classmethod
     def of(cls, source: Source) -> TermNames:
         """Return the names of a source: of its ontology, or of its endpoint's profile and description."""
-        from rbank_es.ontology.terms import Prefixes
+        from rbank_es.ontology.prefixes import Prefixes
 
         known = source.ontology.prefixes if source.ontology is not None else Prefixes(source.surroundings.prefixes)
         return cls(known)

@@ -13,7 +13,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.terms import WELL_KNOWN
+from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.expressions import ExpressionParser
 from rbank_es.sparql.parser.tokens import FORMS, Lines, Token, refuse_at, refuse_by_token, tokenise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.ontology.terms import WELL_KNOWN, Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of
+from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of
 
 UP, ZOO, GO = "http://purl.uniprot.org/core/", "http://example.org/zoo#", "http://purl.obolibrary.org/obo/GO_"
 

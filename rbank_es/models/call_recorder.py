@@ -1,0 +1,281 @@
+"""The engine of every call, which records each try before it returns the response, and retries temporary failures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import LmFailed, RBankError
+from rbank_es.events import LmCalled
+from rbank_es.events.event import Settings, Timer
+from rbank_es.events.redaction import redact, secrets
+from rbank_es.events.run_events import Role
+from rbank_es.models.model_call import (
+    FATAL,
+    UNREADABLE,
+    Model,
+    ModelAnswer,
+    Question,
+    RetryableFailure,
+    Try,
+    answer_text,
+    canonical,
+    failed,
+    for_dspy,
+    key_of,
+    prompt_text,
+    request_data,
+    response_data,
+    response_of,
+    wait_s,
+)
+
+if TYPE_CHECKING:
+    from dspy.lm15 import Request, Response
+
+    from rbank_es.bank import Bank
+
+Sleep = Callable[[float], None]
+
+WITHIN_STEPS = ("agent", "sub")
+"""Roles whose calls belong to a step; judges and extractors are called after the last."""
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals of a run's calls. Failed tries count as calls; unknown costs add nothing."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+
+
+class RunCalls:
+    """The record of one run's calls, and their totals.
+
+    `step` is the index of the current step, from 1; None outside of steps. `prompt_chars` is the length of the agent's
+    last prompt. `broken` is the failure after which no more calls may be made: a script or a record that differs, or a
+    call that was not recorded.
+    """
+
+    def __init__(self, bank: Bank, run: str | None) -> None:
+        self.run = run
+        self.step: int | None = None
+        self.prompt_chars = 0
+        self.totals = Totals()
+        self.broken: LmFailed | None = None
+        self.ids: list[str] = []
+        """Ids of the recorded events, in order."""
+        self.on_record: Callable[[LmCalled], None] | None = None
+        """Called with each event that was appended."""
+        self._bank = bank
+        self._hidden = secrets()
+        self._mutex = threading.Lock()
+
+    def redact(self, text: str) -> str:
+        """Return a text without the values of keys in the environment."""
+        return redact(text, self._hidden)
+
+    def check(self) -> None:
+        """Raise the failure that ended the run's calls, if there was one."""
+        if self.broken is not None:
+            raise for_dspy(self.broken)
+
+    def record(self, event: LmCalled) -> None:
+        """Append the event; it is on disk on return. Raises `LmFailed('not_recorded')`."""
+        event = msgspec.structs.replace(event, id=self._bank.log.new_id())
+        try:
+            self._bank.append(event)
+        except (RBankError, OSError) as error:
+            failure = failed("not_recorded", f"the call of the {event.role} could not be recorded: {error}")
+            failure.__cause__ = error
+            self.broken = failure
+            # Raised to the caller as well as kept, because batched sub-calls swallow errors.
+            raise for_dspy(failure) from error
+        if self.on_record is not None:
+            self.on_record(event)
+        with self._mutex:
+            self.ids.append(event.id)
+            self.totals = _added(self.totals, event)
+            if event.error_code in FATAL:
+                self.broken = failed(event.error_code, str(event.error))
+
+
+def _added(totals: Totals, event: LmCalled) -> Totals:
+    known = [cost for cost in (totals.cost_usd, event.cost_usd) if cost is not None]
+    return Totals(
+        calls=totals.calls + 1,
+        tokens_in=totals.tokens_in + (event.tokens_in or 0),
+        tokens_out=totals.tokens_out + (event.tokens_out or 0),
+        cost_usd=sum(known) if known else None,
+    )
+
+
+class _Outcome(NamedTuple):
+    """One try: its event, its result, and the seconds to wait before a retry (None: no retry)."""
+
+    event: LmCalled
+    result: Response | LmFailed
+    wait_s: float | None = None
+
+
+class RecordingEngine:
+    """An engine for dspy.LM around a model in one role, safe for several threads.
+
+    Each try is one `lm_called` event, on disk before the response is returned. The response is parsed back from the
+    record, redacted, because a rerun must get the same one.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        calls: RunCalls,
+        role: Role,
+        name: str,
+        *,
+        parameters: Settings | None = None,
+        sleep: Sleep = time.sleep,
+        clock: Timer = time.perf_counter,
+    ) -> None:
+        """Wrap `model`, recorded as `name` in `calls`."""
+        self._model, self._calls = model, calls
+        self._role: Role = role
+        self._name = name
+        self._parameters = dict(parameters or {})
+        self._sleep, self._clock = sleep, clock
+
+    def complete(self, request: Request) -> Response:
+        """Return the response to a request, and record it.
+
+        Raises `LmFailed`: the model's, which is recorded too; `not_recorded` where the event can't be appended; and the
+        failure of an earlier call where that ended the run.
+        """
+        self._calls.check()
+        data = request_data(request)
+        question, blank = self._question(request, data)
+        try_once = self._prepared_try(question)
+        for number in itertools.count(1):
+            outcome = self._try(try_once, msgspec.structs.replace(blank, attempt=number))
+            self._calls.record(outcome.event)
+            if not isinstance(outcome.result, LmFailed):
+                return outcome.result
+            if outcome.wait_s is None:
+                raise for_dspy(outcome.result)
+            self._sleep(outcome.wait_s)
+        raise AssertionError("a try is the last one, or there is another")
+
+    def _question(self, request: Request, data: dict[str, Any]) -> tuple[Question, LmCalled]:
+        text = self._calls.redact(canonical(data))
+        step = self._calls.step if self._role in WITHIN_STEPS else None
+        # Only the agent's, because the leakage report measures what the agent was shown.
+        if self._role == "agent":
+            self._calls.prompt_chars = len(prompt_text(data))
+        blank = LmCalled(
+            run=self._calls.run,
+            role=self._role,
+            model=self._name,
+            step=step,
+            parameters={**self._parameters, **_temperature(data)},
+            request_key=key_of(text),
+            request=text if len(text.encode()) <= limits.LM_REQUEST_BYTES else None,
+        )
+        return Question(request, self._role, step, key_of(text), text), blank
+
+    def _prepared_try(self, question: Question) -> Try:
+        size = len(question.json.encode())
+        try:
+            if size > limits.LM_REQUEST_BYTES:
+                most = limits.LM_REQUEST_BYTES
+                raise failed("request_too_long", f"the request has {size:,} bytes; {most:,} are sent")
+            return self._model.prepare(question)
+        except LmFailed as failure:
+            return _raising(failure)
+
+    def _try(self, try_once: Try, blank: LmCalled) -> _Outcome:
+        """Try once. Whatever happens becomes an event, an interruption too."""
+        began = self._clock()
+        try:
+            answer = try_once()
+            return self._answered(self._timed(blank, began), answer)
+        except RetryableFailure as turned:
+            wait = wait_s(blank.attempt or 1, turned.asked_s)
+            return self._failed(self._timed(blank, began), turned.failure, wait)
+        except LmFailed as failure:
+            return self._failed(self._timed(blank, began), failure)
+        except Exception as error:
+            defect = failed("unexpected", f"the call failed ({type(error).__name__}): {error}")
+            defect.__cause__ = error
+            return self._failed(self._timed(blank, began), defect)
+        except BaseException:
+            stopped = failed("interrupted", "the call was interrupted")
+            with suppress(LmFailed):  # the interruption matters more than a failure to record it
+                self._calls.record(self._failed(self._timed(blank, began), stopped).event)
+            raise
+
+    def _timed(self, blank: LmCalled, began: float) -> LmCalled:
+        return msgspec.structs.replace(blank, duration_s=max(0.0, round(self._clock() - began, 6)))
+
+    def _answered(self, blank: LmCalled, answer: ModelAnswer) -> _Outcome:
+        usage = answer.response.usage
+        # Usage first, because an answer that can't be kept was paid for all the same.
+        paid = msgspec.structs.replace(
+            blank,
+            tokens_in=_count(usage.input_tokens),
+            tokens_out=_count(usage.output_tokens),
+            tokens_cached=_count(usage.cache_read_tokens),
+            cost_usd=_cost(answer.cost_usd),
+        )
+        try:
+            text = self._calls.redact(canonical(response_data(answer.response)))
+            if len(text) > limits.LM_RESPONSE_CHARS:
+                most = limits.LM_RESPONSE_CHARS
+                raise failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
+            data = msgspec.json.decode(text)
+            response = response_of(data)
+        except LmFailed as failure:
+            return self._failed(paid, failure)
+        except UNREADABLE as error:
+            message = f"the answer is of no form that can be kept ({type(error).__name__}: {error})"
+            return self._failed(paid, failed("bad_response", message))
+        event = msgspec.structs.replace(paid, response=text)
+        # Recorded whole, but no success: dspy would pass on an empty text, and the caller could not tell.
+        if not answer_text(data).strip() and not response.tool_calls:
+            return self._failed(event, failed("bad_response", f"the answer is empty ({response.finish_reason})"))
+        return _Outcome(event, response)
+
+    def _failed(self, blank: LmCalled, failure: LmFailed, wait: float | None = None) -> _Outcome:
+        words = self._calls.redact(failure.message)[: limits.ERROR_CHARS]
+        shown = failed(failure.code, words)
+        shown.__cause__ = failure.__cause__
+        return _Outcome(msgspec.structs.replace(blank, error_code=failure.code, error=words), shown, wait)
+
+
+def _raising(failure: LmFailed) -> Try:
+    def try_once() -> ModelAnswer:
+        raise failure
+
+    return try_once
+
+
+def _temperature(data: dict[str, Any]) -> Settings:
+    # From the request, because callers may set the temperature call by call.
+    temperature = data.get("config", {}).get("temperature")
+    return {} if temperature is None else {"temperature": temperature}
+
+
+def _count(tokens: int | None) -> int | None:
+    # Clamped, because providers report any number, and an event's counts are bounded.
+    return None if tokens is None else max(0, min(tokens, limits.COUNT_MOST))
+
+
+def _cost(cost_usd: float | None) -> float | None:
+    # An unknown price is null, never 0: a sum must not look complete.
+    return cost_usd if cost_usd is not None and math.isfinite(cost_usd) and cost_usd >= 0 else None
