@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case
     from rbank_es.judging.confidence import Threshold
     from rbank_es.judging.gold import Gold
-    from rbank_es.judging.judges import JudgingPolicy
+    from rbank_es.judging.judge_protocol import JudgingPolicy
     from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.judging.verdict import Verdict
     from rbank_es.models.choice import LmChoice
@@ -131,7 +131,7 @@ def _models(bank: Bank | None, run: str, choice: LmChoice | None, task: str) -> 
 
 def _said(outcome: RunOutcome, judge: str, lms: Lms | None, **options: Any) -> Verdict:
     """Return a judge's verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run would have one either."""
-    from rbank_es.judging.judgment import decide
+    from rbank_es.judging.judges import decide
     from rbank_es.models.model_call import FATAL, STOPPING
 
     try:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rbank_es.judging.checks import judge_by_checks
     from rbank_es.judging.gold import Gold, gold_of
     from rbank_es.judging.gold_judge import judge_by_gold
-    from rbank_es.judging.judges import JUDGES, Judge, JudgeInputs
-    from rbank_es.judging.judgment import decide, judge
+    from rbank_es.judging.judge_protocol import Judge, JudgeInputs
+    from rbank_es.judging.judges import JUDGES, decide, judge
     from rbank_es.judging.lm_judge import TrajectoryJudge, judge_by_lm
     from rbank_es.judging.run_outcome import RunOutcome, outcome_of
     from rbank_es.judging.verdict import Finding, Verdict
@@ -48,8 +48,8 @@ __getattr__, __dir__ = exports(
         ".checks": ("judge_by_checks",),
         ".gold": ("Gold", "gold_of"),
         ".gold_judge": ("judge_by_gold",),
-        ".judges": ("JUDGES", "Judge", "JudgeInputs"),
-        ".judgment": ("decide", "judge"),
+        ".judge_protocol": ("Judge", "JudgeInputs"),
+        ".judges": ("JUDGES", "decide", "judge"),
         ".lm_judge": ("TrajectoryJudge", "judge_by_lm"),
         ".run_outcome": ("RunOutcome", "outcome_of"),
         ".verdict": ("Finding", "Verdict"),

@@ -1,13 +1,15 @@
-"""Judges: their protocol and inputs, the registry that names them, and the policies by which they judge."""
+"""The registry of judges, the policies by which they judge, and the order in which checks and judges decide."""
 
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
-from rbank_es.errors import BadPolicy
+from rbank_es.errors import BadInput, BadPolicy
+from rbank_es.judging.checks import check
+from rbank_es.judging.judge_protocol import Judge, JudgeInputs, JudgingPolicy
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import NOBODY, Verdict
 from rbank_es.policies import governing
@@ -20,71 +22,7 @@ if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
     from rbank_es.judging.gold import Gold
     from rbank_es.models.run_models import Lms
-    from rbank_es.sparql.results import Answer
     from rbank_es.sparql.source import Source
-
-
-@runtime_checkable
-class JudgingPolicy(Protocol):
-    """The settings that `decide` takes from a judging policy of any name; a judge may have settings of its own."""
-
-    name: ClassVar[str]
-    """The name of the policy, and of its judge."""
-
-    @property
-    def choice(self) -> PolicyChoice:
-        """The record of the policy with its settings."""
-        ...
-
-    @property
-    def supervised(self) -> bool:
-        """Whether the right answer judges for learning too, and not only for scoring."""
-        ...
-
-    @property
-    def grounding(self) -> bool:
-        """Whether the terms of query and answer are looked up."""
-        ...
-
-
-class JudgeInputs(NamedTuple):
-    """Everything beside the run that a judge may use.
-
-    `checked` is the verdict of the checks, with what they suspect. `answer` is the answer of the submitted query, if
-    known.
-    """
-
-    policy: JudgingPolicy
-    checked: Verdict
-    purpose: Purpose
-    answer: Answer | None = None
-    source: Source | None = None
-    gold: Gold | None = None
-    lms: Lms | None = None
-    bank: Bank | None = None
-    point: str | int | None = None
-
-
-class Judge(Protocol):
-    """A judge: decides about the runs that the checks leave undecided, or leaves them so.
-
-    `needs` may hold `model` (then `lms` is given) and `gold`. `policy` has the settings by which it judges unless the
-    bank's policy in force has the judge's name.
-    """
-
-    @property
-    def needs(self) -> Set[str]:
-        """Inputs without which the judge gives no verdict: `model`, `gold`."""
-        ...
-
-    @property
-    def policy(self) -> JudgingPolicy:
-        """The default settings."""
-        ...
-
-    def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
-        """Return the verdict on a converged run. Raises `JudgeFailed` if there is none, and `LmFailed`."""
-        ...
 
 
 # By their homes, because `gold` loads the comparison of results and `lm` the models, and a run may need neither.
@@ -97,6 +35,67 @@ JUDGES: Registry[Judge] = Registry(
     },
 )
 """Every judge, by its name in `--judge`, in the loop's settings and in judging policies."""
+
+
+def decide(
+    outcome: RunOutcome,
+    *,
+    judge: str | None = None,
+    policy: JudgingPolicy | None = None,
+    source: Source | None = None,
+    gold: Gold | None = None,
+    lms: Lms | None = None,
+    bank: Bank | None = None,
+    point: str | int | None = None,
+    purpose: Purpose = "learning",
+) -> Verdict:
+    """Return the verdict on a run, in this order.
+
+    1. A run that did not converge failed; nobody else is asked.
+    2. The right answer decides if it is given, and the purpose is scoring or the policy is supervised: by the judge
+       `gold`, unless `judge` itself needs the right answer.
+    3. A run of whose failure a check is sure failed.
+    4. Otherwise `judge` decides: the name of a judge, or else the one by which the policy is called, or `checks`.
+       It may use the principles and past cases of `bank` at `point`.
+
+    With a source, the verdict reports whether the terms of query and answer exist: see `Verdict.learnable`.
+
+    Raises:
+        JudgeFailed: there is no verdict; nothing should be recorded, and nothing learned.
+        LmFailed: the model gave no reply.
+        BadInput: the judge is unknown, needs a model that is not given, or may not use the right answer.
+    """
+    name = judge or (policy.name if policy is not None else "checks")
+    chosen = JUDGES.get(name)
+    rule = policy or chosen.policy
+    by_gold = purpose == "scoring" or rule.supervised
+    if "gold" in chosen.needs and not by_gold:
+        raise BadInput(f"the judge {name} judges for learning only under a policy that is supervised; score with it")
+    found = check(outcome, source, grounding=rule.grounding)
+    checked = found.verdict(purpose)
+    # Before anything else, because a model's call would cost money and could not change this verdict.
+    if not outcome.converged:
+        return checked
+    # No check matters beside the right answer: a query with a flaw may have the right result.
+    if gold is not None and by_gold:
+        chosen = chosen if "gold" in chosen.needs else JUDGES.get("gold")
+    elif checked.verdict == "failure":
+        return checked
+    if "model" in chosen.needs and lms is None:
+        raise BadInput(
+            f"the judge {name} asks a model, and none was given; name one with --judge-lm, or take --judge checks"
+        )
+    verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, found.answer, source, gold, lms, bank, point))
+    return msgspec.structs.replace(verdict, grounding=checked.grounding)
+
+
+def judge(result: Any, task: str, **options: Any) -> dict[str, Any]:
+    """Return the verdict on a result as `Verdict.as_dict` has it: `success`, `reason`, `verdict` and more.
+
+    `result` is a `RunOutcome`, or anything with `answer` and `sparql`, and `outcome` or `converged`. Options and errors
+    are those of `decide`.
+    """
+    return decide(RunOutcome.of(result, task), **options).as_dict()
 
 
 def needs_of(name: str) -> Set[str]:

@@ -24,7 +24,7 @@ from rbank_es.sparql.results import row_line
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.events.run_events import Purpose
-    from rbank_es.judging.judges import JudgeInputs
+    from rbank_es.judging.judge_protocol import JudgeInputs
     from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.models.run_models import Lms
 

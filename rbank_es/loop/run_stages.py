@@ -31,8 +31,8 @@ from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of, propose_merges
 from rbank_es.judging.checks import check
-from rbank_es.judging.judges import JudgingPolicy, needs_of, policy_for
-from rbank_es.judging.judgment import decide
+from rbank_es.judging.judge_protocol import JudgingPolicy
+from rbank_es.judging.judges import decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED

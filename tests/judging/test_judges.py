@@ -14,7 +14,8 @@ from rbank_es.errors import BadInput, BadPolicy, JudgeFailed
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, decide
-from rbank_es.judging.judges import NOBODY, JudgingPolicy, needs_of, policy_for
+from rbank_es.judging.judge_protocol import JudgingPolicy
+from rbank_es.judging.judges import NOBODY, needs_of, policy_for
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import CheckJudging, LmJudging

@@ -22,7 +22,7 @@ from rbank_es.judging.calibration import Calibration, Case, calibrate, load_case
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.gold import Gold, gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
-from rbank_es.judging.judgment import decide
+from rbank_es.judging.judges import decide
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.source_evidence import described

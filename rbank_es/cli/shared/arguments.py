@@ -21,7 +21,7 @@ from rbank_es.system.files import read_regular, replaceable
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from rbank_es.judging.judges import Judge
+    from rbank_es.judging.judge_protocol import Judge
     from rbank_es.ontology.loader import Ontology
     from rbank_es.projections.view import View
     from rbank_es.system.registry import Registry
