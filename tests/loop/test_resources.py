@@ -80,7 +80,7 @@ def test_a_loop_that_gets_no_sandbox_stops_with_the_reason_and_what_to_do(
     def start(_: object) -> None:
         raise SandboxUnavailable("broken", reason, fix)
 
-    monkeypatch.setattr("rbank_es.sandbox.session.start_session", start)
+    monkeypatch.setattr("rbank_es.sandbox.sandbox_pool.start_session", start)
     monkeypatch.setattr("rbank_es.loop.resources.check", lambda *_, **__: None)
     with quick(tmp_path / "bank") as bank, pytest.raises(LoopStopped, match="goes on from here") as caught:
         run_closed_loop(TASKS, bank, scripted(tmp_path), source())
