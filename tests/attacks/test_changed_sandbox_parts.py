@@ -14,7 +14,6 @@ import pytest
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno
-from rbank_es.sandbox.interpreter import CannotStart
 from rbank_es.sandbox.session import SandboxSettings, start_session
 from tests.cli_runner import run
 from tests.sandbox import sandboxes
@@ -136,7 +135,7 @@ def test_a_note_that_is_a_link_is_not_written_through(runtime: Deno, tmp_path: P
 def test_no_session_starts_from_changed_parts(runtime: Deno, monkeypatch: pytest.MonkeyPatch) -> None:
     flip(package_of(runtime) / "pyodide.asm.wasm")
     monkeypatch.setattr(deno, "find", lambda: runtime)
-    with pytest.raises(CannotStart, match=r"pyodide\.asm\.wasm"):
+    with pytest.raises(SandboxUnavailable, match=r"pyodide\.asm\.wasm"):
         start_session(SandboxSettings())
 
 
