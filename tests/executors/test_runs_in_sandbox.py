@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox.deno import Deno
 from rbank_es.sandbox.session import SandboxSettings, Session
 from tests.sandbox.fake_deno import fake
 from tests.sandbox.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
 
 require_dspy()
 from rbank_es.executors.executor import executor_class  # noqa: E402
-from rbank_es.sandbox.interpreter import CannotStart, Sandbox  # noqa: E402
+from rbank_es.sandbox.interpreter import Sandbox  # noqa: E402
 from tests.executors.contract import comparable  # noqa: E402
 from tests.executors.runs import TASK, Setting, answer, code  # noqa: E402
 
@@ -147,7 +145,7 @@ def test_a_sandbox_that_is_lost_too_often_fails_the_run_with_its_steps(name: str
 
 def test_a_sandbox_that_does_not_start_again_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
     runtime = fake(tmp_path)
-    box = Sandbox(take_session=lambda settings: start(runtime))
+    box = Sandbox(take_session=lambda settings: Session(runtime))
 
     def remove(_: object) -> str:
         runtime.executable.write_text("#!/bin/sh\ncase $1 in --version) echo deno 2.9.8;; *) exit 7;; esac\n")
@@ -157,13 +155,6 @@ def test_a_sandbox_that_does_not_start_again_fails_the_run_with_its_steps(name: 
     result = made.run(name, lambda: box)
     assert (result.outcome, result.error_code) == ("failed", "broken") and "does not start" in str(made.end.error)
     assert [step.fault for step in result.steps] == [None, "died", "no_sandbox"] and len(made.steps) == 3
-
-
-def start(runtime: Deno) -> Session:
-    try:
-        return Session(runtime)
-    except SandboxUnavailable as error:
-        raise CannotStart(error) from error
 
 
 @pytest.mark.slow
