@@ -106,6 +106,7 @@ def export_files(bank: Bank, point: Point, form: str) -> Iterator[tuple[str, Ite
 
 def file_name(name: str) -> str:
     """Return a run's or bank's name as a file name: unchanged where possible, else made fit, with a digest."""
+    # No dot at the beginning: it would hide the file, and `..` names a folder.
     fit = _UNFIT.sub("-", name)[: limits.EXPORT_NAME_CHARS].lstrip(".")
     return fit if fit == name else f"{fit}-{sha256(name.encode()).hexdigest()[:8]}"
 
@@ -143,6 +144,7 @@ def _with_texts(line: bytes, event: Event) -> bytes:
     """Return the line with its texts in place of their handles; all else byte for byte."""
     salt: Any = getattr(event, "salt", "")
     # Not encoded as a whole, because the envelope must stay byte for byte, with the log's own checksum.
+    # The first and the last of their kind, because texts in between may hold the same characters.
     head, tail = line.index(b',"v":'), line.rindex(b',"more":')
     envelope = line[:head] + f',"v":{event.v}'.encode()
     if event.occurred_at:
@@ -228,6 +230,7 @@ def _called(event: ToolCalled) -> Iterator[bytes]:
     extra = _extra(event)
     if extra.get(ONLY) != "tool_result":
         data = data_of(CALLED, event) | extra.get(CALL, {})
+        # The rest of `extra` is about the line of the result.
         bare = replace(event, extra=None)
         lone = extra.get(ONLY) == "tool_call"
         yield _line(bare, "tool_call", data, timestamp=extra.get(TIMESTAMP) if lone else _call_time(event, extra))
@@ -310,6 +313,7 @@ def _memory_fields(run: str, events: list[Any], items: list[Item], status: str |
     start = next(event for event in events if isinstance(event, RunStarted))
     steps = [event for event in events if isinstance(event, StepTaken)]
     extra = _extra(start)
+    # A run that was imported from this form goes out under the keys of its own line.
     fields: dict[str, Any] = extra if "task_id" in extra else {"task_id": run}
     fields["query"] = start.task if isinstance(start.task, str) else ""
     if steps:
@@ -329,6 +333,7 @@ def _items_by_run(bank: Bank, upto: int, state: State) -> dict[str, list[Item]]:
     runs: dict[str, str] = {}
     for event in bank.log.read(upto=upto, types=("memories_extracted",)):
         if isinstance(event, MemoriesExtracted) and event.runs:
+            # A line is of one run: a lesson of several goes out with the first of them, and only once.
             runs[event.id] = event.runs[0]
     drawn: dict[str, list[Item]] = {}
     for (extraction, index), candidate in state.candidates.items():

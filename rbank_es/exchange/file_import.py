@@ -89,6 +89,7 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
 def read_file(path: Path) -> Parsed:
     """Read and parse a file. Raises `BadImport`, also for a time with a zone in the future; `LimitExceeded`."""
     try:
+        # A link that a user names is followed; `files_in` leaves out those that it finds.
         data = read_regular(path, limits.IMPORT_FILE_BYTES, follow=True)
     except OSError as error:
         raise BadImport(str(path), error.strerror or str(error)) from None
@@ -180,6 +181,7 @@ class _Importer:
             return report
 
         done = optimistically(self._log, try_once, limits.IMPORT_TRIES)
+        # A file that was known already left no time unset in this bank.
         return done if done.appended else replace(done, times_unset=0)
 
     def _planned(self, parsed: Parsed, new: list[ImportUnit], position: int) -> list[ImportUnit]:
@@ -203,6 +205,7 @@ def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
 
 
 def _same(stored: Event, given: Event) -> str:
+    # By the rule of `parse_exported`: a time of recording stands in where there is no other.
     if not same_but_held(replace(stored, occurred_at=stored.occurred_at or stored.at), given):
         raise DuplicateEvent(stored.id, stored.seq, "with other content")
     return stored.id

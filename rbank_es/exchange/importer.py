@@ -203,6 +203,7 @@ def canonical(value: Any) -> str:
 
 def json_lines(path: str, data: bytes) -> Iterator[JsonLine]:
     """Yield the objects of JSON Lines; blank lines are skipped. Raises `BadImport` naming the line."""
+    # Not `splitlines`, which would also count a lone carriage return as the end of a line.
     for number, raw in enumerate(data.split(b"\n"), 1):
         if raw.strip():
             fields = decode(path, raw, number)

@@ -176,6 +176,7 @@ def parse_memories(text: str) -> tuple[list[MarkdownMemory], str]:
     stray = [line for line in before if not _is_fence(line)]
     found: list[MarkdownMemory] = []
     for draft in drafts:
+        # Models also write the title on the heading of the item itself.
         memory = MarkdownMemory(
             draft.text("title") or draft.text("memory item"), draft.text("description"), draft.text("content")
         )
@@ -196,6 +197,7 @@ def _drafts(text: str) -> tuple[list[_Draft], list[str]]:
             here.append(line)
             continue
         part = heading["name"].lower()
+        # A second title begins another item, because models leave out the heading of the item.
         if not drafts or part == "memory item" or (part == "title" and "title" in drafts[-1].lines):
             drafts.append(_Draft())
         here = drafts[-1].lines.setdefault(part, [])

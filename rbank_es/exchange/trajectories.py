@@ -178,6 +178,7 @@ class _Reader:
         else:
             lasted = _seconds_between(call.time, result.time)
             fields |= {"duration_s": lasted} if lasted >= 0 else {}
+            # Kept where an export couldn't compute it, as for a time in another zone or after the result.
             if lasted < 0 or recorded_time(seconds_before(result.time, lasted)) != call.timestamp:
                 extra[CALL_TIMESTAMP] = call.timestamp
         self._need(record, fields, "tool", "tool")
@@ -207,6 +208,7 @@ class _Reader:
         if isinstance(usage, dict):
             totals, rest = self._fields(LM_USAGE, record, usage)
             fields, extra = fields | totals, {key: value for key, value in extra.items() if key != "lm_usage"}
+            # An empty object is kept too, so that an export can give it back.
             extra |= {"lm_usage": rest} if rest or not totals else {}
         return RunFinished(
             **self._common(record, extra),
@@ -217,6 +219,7 @@ class _Reader:
 
     def _common(self, record: Record, extra: dict[str, Any], part: int = 0) -> dict[str, Any]:
         """Return the fields that every event of the run has."""
+        # Not in a second event of the same line: an export writes that line from the first one.
         if record.timestamp != recorded_time(record.time) and not part:
             extra = extra | {TIMESTAMP: record.timestamp}
         event_id = derived_id(self._digest, record.line, part)

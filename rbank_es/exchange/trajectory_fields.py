@@ -115,6 +115,7 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
     """Return the fields that `data` has, and its other values. Raises `BadField` for a key that recorders write."""
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
+    # Recorders' keys first: a key that is called like the field must not take its place.
     known = [key for key in part.names if key in data]
     for key in (*known, *(key for key in data if key not in part.names)):
         field, value = part.names.get(key, key), data[key]
@@ -154,6 +155,7 @@ def data_of(part: Part, event: Event) -> dict[str, Any]:
     keys = {field: key for key, field in part.names.items()}
     previews: tuple[str, ...] = getattr(event, "previews", ())
     data: dict[str, Any] = {}
+    # Sorted, because a set has another order in each process, and exports must be equal byte for byte.
     for field in sorted(part.fields):
         value = getattr(event, field)
         if value is None or value == _typed(part.cls)[field][1] or isinstance(value, Ref | Erased):

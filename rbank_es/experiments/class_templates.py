@@ -88,6 +88,7 @@ def _instances_in_region(world: MadeUpWorld, role: str, region: int) -> Draft:
         count_query(world, f"{is_a(world, '?x', role)} . {lies}"),
         count_query(world, f"{typed(world, '?x', role)} . {lies}"),
         number_row(len(set(of_kind(world, role)) & set(in_region(world, region)))),
+        # Nothing is typed with a class that has subclasses, so the mistake counts none.
         number_row(0),
     )
 
@@ -142,6 +143,7 @@ def _posts_without_heavy_watchers(world: MadeUpWorld, post_role: str, weight: in
         query(world, body(world.watch("?c", "?x"))),
         query(world, body(world.unheld_watch("?c", "?x"))),
         thing_rows(world, (world.posts[at].name for at in found)),
+        # By the inverse nothing watches any post, so the mistake finds them all.
         thing_rows(world, (world.posts[at].name for at in every)),
     )
 

@@ -74,6 +74,7 @@ def _held(task: Task, words: str) -> Iterator[Kind]:
         yield "right query"
     if _tells_answer(task, words, said):
         yield "right answer"
+    # Between blanks, so that only whole words count.
     if any(f" {literal} " in f" {said} " for literal in _telling_literals(task)):
         yield "literal"
 
@@ -103,6 +104,7 @@ def _telling_literals(task: Task) -> Iterable[str]:
     return _literals(task.gold_sparql, task.question) if task.gold_sparql else ()
 
 
+# Kept, because each item that any run of a task was given asks for the literals of the same query.
 @lru_cache(maxsize=1024)
 def _literals(sparql: str, question: str) -> tuple[str, ...]:
     from rbank_es.sparql.parser.query import parse_query

@@ -121,6 +121,7 @@ def contrast_results(
             contrast,
             values[contrast.metric],
             sign=-1 if contrast.metric in less_is_better else 1,
+            # The strictest level of Holm's method, because which contrast meets it is not known beforehand.
             alpha=ALPHA / len(contrasts),
         )
         for contrast in contrasts

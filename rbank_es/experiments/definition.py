@@ -297,6 +297,7 @@ def parse_experiment(data: bytes, name: str = "experiment") -> Experiment:
         _check_keys(facts, Experiment, "an experiment", leave_out="condition")
         _check_keys(shared, Condition, "[shared]", leave_out="name")
         conditions = [_merged(shared, _table(each, "condition")) for each in listed]
+        # Before msgspec does: its error about an unknown key proposes no known one.
         for each in conditions:
             _check_keys(each, Condition, f"condition {each.get('name', '')!r}")
         return msgspec.convert(facts | {"condition": conditions}, Experiment)

@@ -268,6 +268,7 @@ def _condition(
     counted = [row for row in own if row.counted]
     kinds = Counter[Kind]()
     for row in counted:
+        # A run counts once for each kind, however many items could hold the answer.
         found: set[Kind] = {each.kind for each in row.contamination}
         kinds.update(found)
     gates: Counter[Gate] = Counter(gate for row in own for gate in row.gates_broken)

@@ -87,6 +87,7 @@ def run_experiment(
     """
     if not 1 <= jobs <= limits.EXPERIMENT_JOBS:
         raise BadInput(f"{jobs} jobs: give 1 to {limits.EXPERIMENT_JOBS}")
+    # All of them before anything is written: the last condition must not fail after the others were paid for.
     for condition in materials.experiment.condition:
         own = {"models": "model_for" not in parts, "sandbox": "interpreters" not in parts}
         check(materials.settings(condition), **own)
@@ -136,6 +137,7 @@ def _require_same(folder: Path, name: str, wanted: bytes) -> None:
     there = read_part(folder, name, limits.TASKS_BYTES)
     if there == wanted:
         return
+    # An empty line behind both, so that a text that only goes on differs from a shorter one.
     pairs = zip((*there.decode(errors="replace").splitlines(), ""), (*wanted.decode().splitlines(), ""), strict=False)
     old, new = next(((one.strip(), other.strip()) for one, other in pairs if one != other), ("", ""))
     raise BadInput(
@@ -217,6 +219,7 @@ def shared_policies(experiment: Experiment) -> tuple[PolicyChoice, ...]:
 def shared_seeds(experiment: Experiment) -> tuple[str, ...]:
     """Return the packs of items with which every condition begins, in their order."""
     first, *others = [each.seeds for each in experiment.condition]
+    # Only the packs that all begin with: the order of births decides which of two near duplicates stays.
     upto = next((at for at, name in enumerate(first) if any(name not in other[at : at + 1] for other in others)), None)
     return first[:upto]
 
@@ -321,6 +324,7 @@ class _Work:
                 while thread.is_alive():
                     thread.join(JOIN_WAIT_S)
         finally:
+            # After an interruption too: no thread may begin another task.
             self._stop.set()
         if self._errors:
             raise _first(self._errors)
@@ -338,6 +342,7 @@ class _Work:
                 # Another trial failed: this one ended after its task, and the same command completes it.
                 return
             except BaseException as error:
+                # Anything at all: in a thread it would end unseen. `done_by` raises it.
                 self._errors.append(error)
                 self._stop.set()
 

@@ -146,6 +146,7 @@ def make_world(seed: int, size: int) -> MadeUpWorld:
     labels = {role: words.word() for role in _CLASSES + _PROPERTIES}
     terms = {role: labels[role].capitalize() if role in _CLASSES else labels[role] for role in labels}
     stem = words.word()
+    # The look-alikes: one stem, with endings that differ by a letter.
     terms |= {"empty": f"{stem}an", "loaded": f"{stem}en"}
     labels |= {"empty": terms["empty"], "loaded": terms["loaded"]}
     # About two carriers for each post, ten for each region and three for each person.
@@ -191,6 +192,7 @@ def _faces(random: Random, size: int) -> tuple[tuple[int, int], ...]:
     for _ in range(size):
         pair = (random.randrange(size), random.randrange(size))
         if pair[0] != pair[1]:
+            # Written once, in the direction that was drawn first: `faces` holds both ways.
             found.setdefault(frozenset(pair), pair)
     return tuple(found.values())
 

@@ -94,6 +94,7 @@ def _pass_at(k: int) -> Measure:
 def _top_tenth(rows: Sequence[RunRow]) -> float | None:
     """Return the share of all uses that went to the most used tenth of the items that were used."""
     uses = sorted(Counter(item for row in rows for item in row.items_injected).values(), reverse=True)
+    # Rounded up, so that fewer than ten items have a tenth too.
     return sum(uses[: -(-len(uses) // 10)]) / sum(uses) if uses else None
 
 

@@ -179,6 +179,7 @@ def _ratings(materials: Materials, prices: Prices | None) -> tuple[RolePlan, ...
     texts = answers * ("answer" in experiment.rubrics) + guides * ("guide" in experiment.rubrics)
     if not texts:
         return ()
+    # Of the longest text that a rubric is asked about, because no answer exists yet.
     tokens = limits.RUBRIC_TEXT_CHARS // CHARS_A_TOKEN + ANSWER_TOKENS
     most = limits.JUDGE_TRIES
     model = models.get("judge", models["agent"]).name
@@ -198,6 +199,7 @@ def _summed(tasks: Sequence[Sequence[CallEstimate]], lives: int, prices: Prices 
 def _role(role: str, model: str, each: Sequence[CallEstimate], lives: int, prices: Prices | None) -> RolePlan:
     most = lives * sum(one.most for one in each)
     tokens_out = most * ANSWER_TOKENS
+    # An estimate's tokens are those of prompts and answers together.
     tokens_in = lives * sum(one.tokens_most for one in each) - tokens_out
     usd = None
     if prices is not None:

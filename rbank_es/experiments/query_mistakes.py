@@ -120,5 +120,6 @@ def _directions(query: ParsedQuery) -> Iterator[Edit]:
     """Yield edits that walk one plain property backwards."""
     for triple in tree.triples(query.tree):
         step = triple.predicate
+        # A literal can't be a subject, so a pattern that ends in one finds nothing when turned around.
         if isinstance(step, tree.PathStep) and step.iri.iri != TYPE and not isinstance(triple.object, tree.Value):
             yield Edit(step.iri.offset, step.iri.offset, "^")

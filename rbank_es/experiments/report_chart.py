@@ -47,6 +47,7 @@ def curve_chart(own: LearningCurve, beside: LearningCurve | None, unit: str, lab
     tops = [point.value.mean for each in curves for point in each.points]
     frame = Frame(max(ends, default=1), 0, 1 if unit == "share" else _round_top(max(tops, default=1)))
     parts = [*_grid(frame, unit), *_band(frame, own.points)]
+    # Before the curve itself: SVG draws later shapes over earlier ones.
     parts += [_line(frame, beside.points, "line beside")] if beside is not None else []
     parts += [_line(frame, own.points, "line"), *_dots(frame, own.points)]
     return _drawing(WIDTH, HEIGHT, parts, label)

@@ -94,6 +94,7 @@ def check_report(folder: Path, source: Source | None = None, progress: OnProgres
             f"the report was made with the ontology {recorded.source[:12]}, by which queries were checked: name its "
             "files with --ont"
         )
+    # A report that was made without the ontology has no values that depend on it.
     source = source if recorded.source is not None else None
     logs = [*_log_differences(folder, head, recorded, progress)]
     if any(not each.place for each in logs):  # damaged: nothing can be computed from it
@@ -109,6 +110,7 @@ def check_report(folder: Path, source: Source | None = None, progress: OnProgres
         *(_score_differences(folder, data, source) if source is not None else ()),
         *(each for name, content in files.items() for each in _compared(folder, name, content)),
     ]
+    # Of digests: bytes that moved from one file to the next would not change a digest of all bytes.
     digest = sha256(b"".join(sha256(content).digest() for content in files.values())).hexdigest()
     sound = sum(bool(each.head) for each in data.trials)
     return ReportCheck(
@@ -281,6 +283,7 @@ def _line(line: bytes | None) -> str:
 
 def _of_json(file: str, place: str, found: Any, computed: Any) -> Iterator[ReportDifference]:
     """Yield the values in which two documents differ, each by its path."""
+    # Types too, because 1, 1.0 and true are equal in Python.
     if found == computed and type(found) is type(computed):
         return
     if isinstance(found, dict) and isinstance(computed, dict):

@@ -226,6 +226,7 @@ class _Known:
             return "none"
         kinds = {kind for kind in judged.evidence if kind in get_args(Kind)}
         if judged.verdict == "success":
+            # The only difference with which a result passes is more columns.
             return "superset" if kinds else "exact"
         return "superset" if kinds and kinds <= MORE else "subset" if kinds and kinds <= LESS else "wrong"
 
@@ -235,6 +236,7 @@ def _born(state: State) -> Counter[str]:
     born = Counter[str]()
     for (extraction, _), pair in state.pairs.items():
         if pair.action in BIRTHS and not pair.undone:
+            # Of rollouts that taught it together, each counts it; a run that is named twice, once.
             born.update(dict.fromkeys(state.extractions[extraction].runs, 1))
     return born
 
@@ -256,6 +258,7 @@ def _groups(log: TrialLog) -> dict[str, _Group]:
         same = known is not None and run.rollout_group and known[0].rollout_group == run.rollout_group
         latest[run.task_id] = [*known, run] if same and known is not None else [run]
     policy = selection_policy(log.state.policies.get("selection"))
+    # By index, because a rollout that was run again replaces its first try.
     groups = ({run.rollout_index or 0: _rollout(log, run) for run in runs}.values() for runs in latest.values())
     return {task: _Group(tuple(group), spread_of([*group], policy)) for task, group in zip(latest, groups, strict=True)}
 

@@ -150,6 +150,7 @@ def paired_permutation(first: Sequence[float], second: Sequence[float], key: str
     The hypothesis is that each difference is as likely as its opposite. Exact up to 14 pairs; beyond, 9,999 flips are
     drawn by key. Raises ValueError for unequal numbers of values.
     """
+    # Sorted, because flips are drawn in order: the order of pairs must not change a sampled p.
     pairs, least = sorted(differences(first, second)), least_paired_p(len(first))
     if 2 ** len(pairs) <= EXACT_ARRANGEMENTS:
         flips = product((1, -1), repeat=len(pairs))
@@ -232,6 +233,7 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float:
         return 0.0
     one_mean, other_mean = mean_of(first), mean_of(second)
     products = ((one - one_mean) * (other - other_mean) for one, other in zip(first, second, strict=True))
+    # Rounding may leave it just beyond either end.
     return max(-1.0, min(1.0, math.fsum(products) / spread))
 
 

@@ -313,6 +313,7 @@ def broken_ties(query: ParsedQuery) -> Iterator[tuple[str, str]]:
     for at, selection in _cuts(query):
         columns = projected(selection)
         if columns:
+            # Behind the query's own keys, so that only what they leave tied changes places.
             begin = " " if selection.ordered else " ORDER BY "
             upwards, downwards = (
                 begin + " ".join(f"{order}(?{name})" for name in columns) + " " for order in ("ASC", "DESC")

@@ -186,6 +186,7 @@ class _Life:
             scored = all(ran.scored is not None for ran in ended) or not (task.gold_sparql or task.answer)
             if scored and loop.is_done(task):
                 return None
+        # Its first run, because all rollouts of a task are done again together.
         return f"run:{next(event.run for event in own if event.task_id == task.id)}"
 
     def _begin(self, bank: Bank) -> None:
@@ -211,6 +212,7 @@ class _Life:
         from rbank_es.exchange.file_import import import_paths
 
         bank.set_policies(tables_of(self.condition.choices()), why=f"condition {self.condition.name}")
+        # All of them: packs that the common bank was filled with add nothing a second time.
         for name in self.condition.seeds:
             import_paths(bank, [self.materials.seeds[name].path])
         bank.append(started)
@@ -238,6 +240,7 @@ class _Life:
                 )
                 for source in self.materials.sources
             }
+            # Every task that was begun counts: `_opened` has cut off the one that didn't.
             begun = {event.task_id for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted)}
             left = [task for task in self.tasks if task.id not in begun]
             self.done = len(self.tasks) - len(left)
@@ -252,6 +255,7 @@ class _Life:
 
     def _runs(self, bank: Bank) -> list[RunProgress]:
         started = next(bank.events(types={"experiment_started"}))
+        # Not the run that wrote the guide: the common bank had it before the trial began.
         return [ran for ran in History(bank).catch_up().runs.values() if ran.started_seq > started.seq]
 
     def _outcome(self, bank: Bank) -> TrialOutcome:
@@ -300,6 +304,7 @@ def _require_settled(bank: Bank, history: History, result: TaskResult) -> None:
         last: dict[str, LmCalled] = {}
         for event in bank.events(types={"lm_called"}, run=run):
             if isinstance(event, LmCalled) and event.role in ("judge", "extractor"):
+                # Only the last call of a role, because a failure before it was followed by another try.
                 last[event.role] = event
         for call in last.values():
             if call.error_code in WAITED_FOR:

@@ -58,6 +58,7 @@ class TrialPlace(NamedTuple):
 
     def _cut_numbers(self) -> set[int]:
         folder = directory(self.folder / CUT, self.folder / CUT / self.trial.condition)
+        # No leading zero: `_cut` must give back the very name that was found.
         named = re.compile(re.escape(self.name) + "-cut([1-9][0-9]{0,5})")
         found = (named.fullmatch(name) for name in (entries(folder) if folder is not None else ()))
         return {int(match[1]) for match in found if match is not None}
@@ -73,6 +74,7 @@ def base_place(folder: Path) -> Path:
 
 def experiment_of(bank: Path) -> Path | None:
     """Return the folder of the experiment in which a bank lies, by its place alone; None for any other bank."""
+    # The common bank lies directly in `banks`, that of a trial in the folder of its condition.
     inside = (place.parent for place in bank.absolute().parents[:2] if place.name in (BANKS, CUT))
     return next((folder for folder in inside if kind_of(folder / DEFINITION) == "a file"), None)
 
@@ -82,6 +84,7 @@ def require_own_places(folder: Path, trials: Iterable[Trial]) -> None:
     directory(folder / BANKS, base_place(folder))
     for trial in trials:
         place = TrialPlace(folder, trial)
+        # Looking them up raises.
         _ = place.found_bank, place.cuts
 
 

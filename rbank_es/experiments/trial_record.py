@@ -75,6 +75,7 @@ def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: s
     acts: list[str] = []
     for event in log.declared:
         match event:
+            # Policies set later are no terms, but an act on the bank.
             case PolicySet() if started is None:
                 policies = event.policies
             case ExperimentStarted() if started is None:

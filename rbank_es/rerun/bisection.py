@@ -203,6 +203,7 @@ def _pairs(bank: Bank, bad: Sequence[str], good: Sequence[str], upto: int) -> li
 
 
 def _began_before(good: MemoryUse, bad: MemoryUse) -> bool:
+    # Rollouts of one group begin with one memory, so their order in the log says nothing.
     group = good.started.rollout_group
     return good.position < bad.position or (group is not None and group == bad.started.rollout_group)
 
@@ -247,11 +248,13 @@ class _OneRun:
                 return self._answer("nothing", "it asked nothing of the bank")
             return self._searched()
         except BadPolicy as error:
+            # An answer for this run alone: the search goes on for the others.
             return self._answer("unknown", f"{error}")
 
     def _searched(self) -> RunBisection:
         self.places = list(self._changed_at())
         self.search = ChangeSearch(len(self.places), self._given_at)
+        # First as of its own time: where the record doesn't come out again, earlier positions would prove nothing.
         own = self.search.at(self.search.last)
         if reason := why_not_reproduced(self.bank, self.use, own, self.view.position):
             return self._answer("unknown", reason)
@@ -264,6 +267,7 @@ class _OneRun:
         """Return the positions at which memory changed, the guide included where the run is given one."""
         with self.bank.as_of(self.upto) as view:
             places = set(view.memory_changes(self.after))
+        # A guide is an artifact and not an item, so `memory_changes` leaves it out.
         if self.use.is_of_loop and "L3" in self.use.layers:
             made = self.bank.log.read(after=self.after, upto=self.upto, types={"artifact_materialised"})
             places |= {each.seq for each in made}
@@ -279,8 +283,10 @@ class _OneRun:
 
     def _guesses(self, difference: Difference, low: GivenMemory, high: GivenMemory) -> list[int]:
         """Return the place that explains most runs so far, and where items that came or left began or ended."""
+        # For a lost item, what came too: the number of hits is limited, so a newcomer can displace it.
         came = dict.fromkeys((*difference.gained, *(item for item in high.items if item not in low.items)))
         left = dict.fromkeys((*difference.lost, *(item for item in low.items if item not in high.items)))
+        # The last span alone: an earlier one ended again before the run.
         began = [begin for item in came for begin, _ in self._spans(item)[-1:]]
         ended = [end for item in left for _, end in self._spans(item)[-1:]]
         return [self.places.index(each) for each in (self.hint, *began, *ended) if each in self.places]
@@ -320,6 +326,7 @@ class _OneRun:
         if own is None:
             return
         comparable = outcome != "unknown" and self._quoted_alike(own)
+        # In other words than were recorded, no prompt could equal a recorded one.
         prompts = RecordedPrompts(self.bank, self.view, self.use) if comparable else None
         for place, given in self.search.given.items():
             yield GivenCheck(
@@ -380,6 +387,7 @@ def _shared(bank: Bank, found: Sequence[RunBisection], judged: Sequence[TaskRun]
     tasks = {each.run: each.task for each in judged}
     for position, given in sorted(by_position.items(), key=lambda pair: (-len(pair[1]), -pair[0])):
         event = bank.event_at(position)
+        # A run that was named may be undecided; its task is not among the judged ones then.
         before, since = tallies(judged, {tasks[run] for run, _ in given if run in tasks}, position)
         yield SharedChange(
             position=position,

@@ -106,11 +106,13 @@ class ChangeSearch:
             if len(tried) < GUESSES:
                 near = (each for each in guesses(self.given[low], self.given[high]) if low < each <= high)
                 guess = next((each for each in near if each not in tried), None)
+            # With the place before a guess: only both answers together prove that the difference began there.
             asked = ((low + high) // 2,) if guess is None else (guess, guess - 1)
             tried |= set() if guess is None else {guess}
             for place in asked:
                 if low < place < high:
                     low, high = (low, place) if holds(self.at(place)) else (place, high)
+        # One check behind the place found, which shows a change that didn't last: it is not steady then.
         if high < self.last:
             self.at(high + 1)
         return high, all(holds(given) == (place >= high) for place, given in self.given.items())
@@ -119,6 +121,7 @@ class ChangeSearch:
         """Return the last two neighbours among the places asked so far between which something begins to hold."""
         known = sorted(self.given)
         pairs = zip(known, known[1:], strict=False)
+        # What began earlier ended again before the run, so only the last beginning explains it.
         return [(low, high) for low, high in pairs if holds(self.given[high]) and not holds(self.given[low])][-1]
 
 
@@ -133,6 +136,7 @@ def _differences(own: GivenMemory, before: GivenMemory) -> Iterator[tuple[Differ
     if own.guide != before.guide:
         yield Difference(guide=True), lambda given: given.guide == own.guide
     words = (own.items, own.procedures)
+    # Where items came or left, the texts that quote them differ anyway.
     if not gained and not lost and words != (before.items, before.procedures):
         yield Difference(words=True), lambda given: (given.items, given.procedures) == words
 

@@ -132,10 +132,12 @@ def _within(name: str, was: Any, is_: Any) -> Departure | None:
             found = departure(before, after, name)
             if found is not None:
                 return found
+    # Also reached by JSON that is equal once decoded: its texts then differ in spacing or in the order of keys.
     return departure(_plain(was), _plain(is_), name)
 
 
 def _plain(value: Any) -> Any:
+    # `departure` looks into lists and objects alone, and not into tuples and structs.
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

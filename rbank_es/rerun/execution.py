@@ -123,6 +123,7 @@ def rerun(
                 first_difference(recording.events, tuple(run_itself(scratch, run, recording.position))),
             )
         ]
+        # After a difference nothing more is compared: all that follows may differ because of it.
         for stage in recording.stages if parts[0].difference is None else ():
             passed = sum(len(part.events) for part in parts)
             parts.append(
@@ -353,8 +354,10 @@ class PlayedResources(LoopResources):
             return
         with bank.live() as view:
             known = view.known_vectors(self._embedded[0].model).queries
+        # A query whose vector the bank has is not embedded again, so the run recorded nothing for it.
         if digest not in known:
             event = self._embedded.pop(0)
+            # Without its envelope: the log of the copy writes its own.
             bank.append(msgspec.structs.replace(event, seq=0, at="", id="", salt="", more=0, dur=0, crc=""))
 
     def tools(
@@ -370,6 +373,7 @@ class PlayedResources(LoopResources):
         return super().tools(run, task, bank=bank, memory_graph=memory_graph, new_id=self._next_key)
 
     def _next_key(self) -> str:
+        # More handles than were recorded are a difference: the comparison reports it, so no error ends the run here.
         return next(self._keys, None) or self.bank.log.new_id()
 
 
@@ -421,6 +425,7 @@ def _live(bounds: RunBounds) -> Interpreters:
     from rbank_es.executors.executor import RunLimits
     from rbank_es.sandbox.deno import ready_runtime
 
+    # Before anything runs: a missing sandbox is no fault of the run, so it raises here and not at the first step.
     ready_runtime()
     return make_sandboxes(RunLimits(bounds=bounds))
 
@@ -438,6 +443,7 @@ def _recorded(recording: RecordedRun) -> Interpreters:
         return RecordedInterpreter(steps)
 
     instructions = RecordedInterpreter.execution_instructions
+    # Prompts hold these instructions, and those of an interpreter without a sandbox are others.
     if recording.settings.unsafe_local:
         import dspy
 

@@ -71,6 +71,7 @@ class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def layers(self) -> tuple[str, ...]:
         """The layers of its context that the bank gave."""
+        # In this mode `build_context` leaves L2 out: the agent searches by itself.
         off = ("L2",) if self.started.mode == "tools" else ()
         return tuple(name for name in MEMORY_LAYERS if name in self.started.layers and name not in off)
 

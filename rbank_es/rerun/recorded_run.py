@@ -258,6 +258,7 @@ def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
         return event.run in runs and event.purpose == ("learning" if what == "verdict" else "scoring") and by_loop
     if not isinstance(event, MemoriesExtracted) or event.extractor is None or runs.isdisjoint(event.runs):
         return False
+    # What an agent proposed by a tool is recorded as made by hand, and is the loop's nonetheless.
     return event.kind != "manual" or event.extractor in PROPOSED_BY
 
 
@@ -279,6 +280,7 @@ def _last_beginning(events: list[Event], begin: int, end: int) -> int:
         for at, event in enumerate(events[begin:end], begin)
         if first is not None
         and isinstance(event, LmCalled)
+        # A retry has the same key, and belongs to the try that it goes on with.
         and event.attempt in (None, 1)
         and event.request_key == first.request_key
     ]

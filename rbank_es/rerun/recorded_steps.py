@@ -46,6 +46,7 @@ def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
     made: list[RecordedStep] = []
     calls: list[RecordedCall] = []
     for event in events:
+        # The calls that a step made are recorded before the step itself.
         if isinstance(event, StepTaken):
             if _ran(event):
                 made.append(_step(event, tuple(calls)))
@@ -74,6 +75,7 @@ def _step(step: StepTaken, calls: tuple[RecordedCall, ...]) -> RecordedStep:
         code=_text(step.code),
         kind=FAILED.get(fault, "output"),
         loss=LOSSES.get(fault),
+        # The executor puts this prefix before the interpreter's words, and will do so again.
         output=output.removeprefix(ERROR) if fault in FAILED else output,
         calls=calls,
         measures=_measures(step),

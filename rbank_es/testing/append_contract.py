@@ -149,6 +149,7 @@ class AppendingContract(ContractBase):
     def test_limits(self) -> None:
         """Too many events, a line, a text or a group that is too long: refused with the number and the limit."""
         log = self.filled(2)
+        # Facts, because texts of this size would lie outside of the line.
         names = tuple(f"name {number:04d} {'x' * 200}" for number in range(100))
         cases: tuple[tuple[str, int, Sequence[Event]], ...] = (
             ("GROUP_EVENTS", 10, [note("x")] * 11),
@@ -182,6 +183,7 @@ class AppendingContract(ContractBase):
         log = self.filled(2)
         log.sync()
         log.close()
+        # Twice, because closing what is closed is no error.
         log.close()
         assert log.position() == 2
         assert log.append([note("again")]).last == 3
@@ -294,6 +296,7 @@ class TogetherContract(ContractBase):
 
         at_once(*[partial(write, writer) for writer in range(4)])
         events = list(log.read())
+        # Eight groups of 1, 3, 7, 1, … events are 26 for each writer.
         assert [event.seq for event in events] == list(range(1, 4 * 26 + 1))
         assert [event.at for event in events] == sorted(event.at for event in events)
         for writer in range(4):

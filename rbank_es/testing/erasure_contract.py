@@ -25,6 +25,7 @@ class ErasingContract(ContractBase):
     def secretive(self) -> EventLog:
         """Return a log that holds the secret in many forms, among other texts."""
         log = self.make_log()
+        # One item, one result and one note below are too long for a line, and lie in texts of their own.
         inside = json.dumps({"said": SECRET, "deep": json.dumps({"again": SECRET})})
         log.append([run("r", f"Remember: {SECRET}", 1, model="m"), note("harmless", 2)])
         log.append([note(inside, 3), ToolCalled(run="r", tool="t", arguments=inside, result=SECRET + " or not" * 500)])
@@ -220,6 +221,7 @@ class ErasingContract(ContractBase):
         for handle in (log, self.reopen(log)):
             again = handle.append(group)
             assert (again.first, again.last, again.duplicate) == (1, 2, True)
+        # What was erased can't be compared, so another text in its place is no conflict.
         assert log.append([run("r", "a guess of the text", 1), group[1]]).duplicate
         with self.refused(log, DuplicateEvent):
             log.append([run("r3", SECRET, 1), group[1]])
@@ -250,6 +252,7 @@ class ErasingContract(ContractBase):
         other.append([note("other's", 50)])
         noted = [log.head(seq) for seq in range(log.position() + 1)]
         log.erase(Erasing(words=(SECRET,)))
+        # By the handle that didn't erase: it must find its own event in what the other one rewrote.
         assert other.append([note("other's", 50)]).duplicate
         position = log.position()
         assert other.append([note("after")], expected=position).last == position + 1

@@ -102,6 +102,7 @@ class ForkingContract(ContractBase):
             with log.fork(end) as fork:
                 assert not any(form in line for line in fork.lines() for form in forms_of(SECRET))
                 assert any(isinstance(event, ContentErased) for event in fork.read(after=end))
+                # The epoch is the position of the last erasure, and a fork records this one at its end.
                 assert fork.erasures() == fork.position() > end
                 fork.append([note("on")])
                 assert fork.verify([log.head(end)]).erased > 0

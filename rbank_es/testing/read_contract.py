@@ -64,6 +64,7 @@ class ReadingContract(ContractBase):
             log.append([run(f"r{number % 3}", str(number)), note(str(number)), called(f"r{number % 2}", "x" * 3_000)])
         everything = list(log.read(resolve=TYPES))
         for handle in (log, self.reopen(log)):
+            # The last two are no runs: one begins a run's name, the other begins with one.
             for name in ("r0", "r1", "r2", "r", "r00"):
                 for types in (None, {"run_started"}, {"tool_called", "note_logged"}, set[str]()):
                     for after, upto in ((0, None), (4, 17), (13, 12), (26, 40)):

@@ -231,6 +231,7 @@ class _Living:
             self.memory.restore([id for id in left if self._seems_right(id, check, done)])
         for run in changed if check.relearn else ():
             known = self.runs[run]
+            # A verdict that was changed back to the judge's has its lesson already.
             if known.verdict != known.judged:
                 self._learn(known.task, known.outcome, known.verdict)
 

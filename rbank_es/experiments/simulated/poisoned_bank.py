@@ -48,6 +48,7 @@ def _cells() -> Iterator[StudyCell]:
     for (false_success, false_failure), bank in product(judges, BANKS):
         yield _cell(bank, false_success, false_failure)
     for (false_success, false_failure), bank in product(CHECKED_JUDGES, CHECKED_BANKS):
+        # The other judge is in the grid above, without checks.
         if false_success not in FALSE_SUCCESS:
             yield _cell(bank, false_success, false_failure)
         for checks, pick in product(CHECKS, PICKS):

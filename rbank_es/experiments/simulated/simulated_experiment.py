@@ -148,6 +148,7 @@ def _live(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condit
     chosen = experiment.named(trial.condition)
     digests, models = MaterialDigests(), experiment.models
     world = World(condition.assumptions, 0, trial.order)
+    # The planned order and not the world's own, because reports refuse a trial that departs from it.
     order = [task.id for task in ordered_tasks(suite.tasks, experiment.seed, trial.order)]
     world.tasks = tuple(sorted(world.tasks, key=lambda task: order.index(task.id)))
     declared: dict[str, Any] = {"config_digest": digests.config_digest(chosen, models), "suite": suite.digest}

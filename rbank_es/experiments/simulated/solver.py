@@ -69,6 +69,7 @@ def chances(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: 
     """Return the chance of each move: those without memory, multiplied by the effect of each lesson."""
     given, family = world.assumptions, world.families[task.family]
     right = world.right_move(task.family, done)
+    # After a drift the trap may be the right move; the one that was right tempts then.
     trap = family.trap if family.trap != right else family.right
     rest = 1 - family.chance
     weights = [rest * (1 - given.trap) / (len(MOVES) - 2)] * len(MOVES)
@@ -89,6 +90,7 @@ def solve(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: in
     of_move = chances(world, task, lessons, done)
     # The right move first: a condition that makes it more likely then never turns a success into a failure.
     order = [right, *(move for move in range(len(MOVES)) if move != right)]
+    # The last one, should rounding let the chances add up to less than was drawn.
     made = order[-1]
     for move in order:
         left -= of_move[move]
