@@ -139,6 +139,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 _MODEL_FIELDS: dict[Role, str] = {"agent": "lm", "sub": "sub_lm", "judge": "judge_lm", "extractor": "extractor_lm"}
+# In a condition `guide` is the name of a text, in the loop's settings the text itself.
 _LOOP_FIELDS = tuple(
     name for name in LoopSettings.__struct_fields__ if name in Condition.__struct_fields__ and name != "guide"
 )

@@ -283,6 +283,7 @@ class _Found:
             raise BadInput(f"{where} holds runs of another trial, such as {other.run}")
         for started in (log.started[row.run] for row in rows):
             self._code.setdefault((started.release or "", started.commit or ""), where)
+        # The first ancestor: a bank that was cut off and forked again has more of them.
         ancestors = log.bank.log.ancestors()
         self._origins.setdefault(ancestors[0].bank if ancestors else "", where)
         if len(self._origins) > 1:

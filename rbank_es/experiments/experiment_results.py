@@ -289,6 +289,7 @@ def _condition(
         metrics={name: measures.metric(name, condition.name) for name in METRICS},
         curve=learning_curve([*successes.get(condition.name, {}).values()]),
         gap=_gap(condition.name, data.experiment.baseline, successes),
+        # Of single positions, because the page names the size of a bank as one task began.
         growth=learning_curve([*growth.get(condition.name, {}).values()], 1),
     )
 

@@ -89,6 +89,7 @@ def run_experiment(
         raise BadInput(f"{jobs} jobs: give 1 to {limits.EXPERIMENT_JOBS}")
     # All of them before anything is written: the last condition must not fail after the others were paid for.
     for condition in materials.experiment.condition:
+        # A model or an interpreter that the caller brings needs no key and no sandbox here.
         own = {"models": "model_for" not in parts, "sandbox": "interpreters" not in parts}
         check(materials.settings(condition), **own)
     prepare_folder(materials, folder)
@@ -250,6 +251,7 @@ def _rate(materials: Materials, folder: Path, parts: dict[str, Any]) -> None:
     from rbank_es.experiments.ratings import rate_experiment
 
     experiment, models = materials.experiment, materials.experiment.models
+    # Only the model: a rating runs no code, and takes no other part of `LoopResources`.
     own = {"model_for": parts["model_for"]} if "model_for" in parts else {}
     judge = models.get("judge", models["agent"])
     rate_experiment(folder, experiment, materials.suite, judge, experiment.rubrics, **own)

@@ -135,6 +135,7 @@ def _later(world: MadeUpWorld) -> MadeUpWorld:
     words = MadeUpWords(Random(f"rbank-es second {world.id}"))
     # Still a look-alike of the other weight.
     renamed = {"loaded": world.terms["loaded"][:-2] + "on"}
+    # These words are drawn apart from those of the world, so one may be taken there.
     while (word := words.word()) in world.terms.values():
         pass
     return msgspec.structs.replace(world, terms={**world.terms, **renamed, "of": word}, turned=True, has_middle=False)
@@ -156,6 +157,7 @@ def _generated(seed: int, tasks: int) -> tuple[MadeUpWorld, list[_Chosen]]:
         (f"{family}-{level}", _drafts(world, family, level, random, asked)) for level in LEVELS for family in FAMILIES
     ]
     chosen, counts = list[_Chosen](), Counter[str]()
+    # In turn: one task of each level and family before a second of any; a cell without drafts is dropped.
     while cells and len(chosen) < tasks:
         name, drafts = cells.pop(0)
         if (found := next(drafts, None)) is not None:

@@ -143,6 +143,7 @@ def _log_differences(
     heads = {each.place: each.head for each in recorded.trials}
     planned = trials(head.experiment)
     yield from _log_difference(lambda: ratings_place(folder), RATINGS, recorded.ratings)
+    # The report names no head of the common bank; the logs of its forks do.
     common = _common_head(folder, planned)
     yield from _log_difference(lambda: directory(folder / BANKS, base_place(folder)), f"{BANKS}/{BASE}", common)
     for trial in reported(planned, progress):

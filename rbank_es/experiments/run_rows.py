@@ -136,6 +136,7 @@ def rows_of(
     places = {(row.experiment, row.condition, row.order, row.repetition) for row in rows}
     if len(places) > 1:
         raise BadInput(f"{name} holds runs of {len(places)} trials: a trial has a bank of its own")
+    # A run that names no suite is no error here: it breaks a quality gate.
     named = {started.suite for started in known.begun} - {None}
     if named - {suite.digest}:
         raise BadInput(f"{name} holds runs of the suite {min(map(str, named))[:12]}, not of {suite.digest[:12]}")

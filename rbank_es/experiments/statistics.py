@@ -193,6 +193,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     corrected, largest = [0.0] * len(p_values), 0.0
     for rank, at in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        # Never below that of a smaller p: Holm's method rejects in order, and stops at the first that it keeps.
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[at]))
         corrected[at] = largest
     return corrected

@@ -201,6 +201,7 @@ class _Trial:
         """Run the task's queries, and yield what is wrong with it."""
         yield from self.flaws_of_gold()
         gold, checked = self.gold, self._checked
+        # By rows that are missing, cut or empty nothing more can be told.
         if gold is None or checked is None or gold.truncated or not (gold.rows or gold.form == "ask"):
             return
         yield from self._of_ties()
@@ -246,6 +247,7 @@ class _Trial:
 
     def _of_answer(self, gold: Answer) -> Iterator[Flaw]:
         stored = gold_of(None, self._task.answer)
+        # For a stored answer, `_of_text` has looked already.
         if stored is None and (row := given_away(self._task.question, gold)):
             yield Flaw("gives_answer_away", f"the question holds a row of the answer: {row}")
         if stored is not None and stored.answer is not None:
@@ -327,6 +329,7 @@ def _cuts(query: ParsedQuery) -> Iterator[tuple[int, Selection]]:
     depth, current, seen = 0, dict[int, Selection](), set[int]()
     for token in query.tokens:
         depth += token.is_symbol("{", "(", "[") - token.is_symbol("}", ")", "]")
+        # A LIMIT belongs to the last SELECT that began at the same depth of brackets.
         if token.offset in by_offset:
             current[depth] = by_offset[token.offset]
         # A slice is one cut, though it may have both words.

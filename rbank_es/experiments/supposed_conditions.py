@@ -88,6 +88,7 @@ def _of_trial(folder: Path, trial: Trial, others: list[Condition]) -> Iterator[S
         there = len(active(bank.state()))
         for other in others:
             changes = {kind: table for kind, table in tables_of(other.choices()).items() if kind in REDECIDED}
+            # From the trial's beginning on: its seeds stay as its own policies took them up.
             supposed = bank.what_if(policies=changes, since=started.seq)
             born = sum(each.after == "active" for each in supposed.items)
             gone = sum(each.before == "active" for each in supposed.items)

@@ -78,6 +78,7 @@ def write_trial_pages(trials: Sequence[TrialRead], folder: Path, progress: OnPro
 
 def _page(trial: TrialRead, folder: Path) -> bytes:
     bank_place = folder / trial.place
+    # Each folder on the way, because none of them may be a link.
     if directory(bank_place.parent.parent, bank_place.parent, bank_place) is None:
         raise BankNotFound(str(bank_place))
     with Bank.open(bank_place) as bank, bank.as_of() as view:

@@ -101,6 +101,7 @@ def _ended(
     rows: Sequence[RunRow], finished: ExperimentFinished, terms: TrialTerms, missing: tuple[str, ...], acts: list[str]
 ) -> TrialRecord:
     altered = results_digest(rows) != finished.result_digest
+    # Acts first, because they explain why results changed.
     if acts:
         return TrialRecord(state="altered", why=acts[0], without_run=missing, altered_rows=altered)
     if altered:
@@ -147,6 +148,7 @@ def _require_declared(
 
 
 def _require_settings(started: RunStarted, terms: TrialTerms, where: str) -> None:
+    # A run that names no settings is no error here: it breaks a quality gate.
     if started.trial == terms.trial and started.config_digest not in (None, terms.settings):
         raise BadInput(
             f"{where}: the run {started.run} names other settings than the definition has for "

@@ -120,6 +120,7 @@ class AppendingContract(ContractBase):
                 log.append([note("good", 100), event])
         with self.refused(log, BadEvent):
             log.append([])
+        # The good event's id is free: it was refused with its group each time.
         assert log.append([note("good", 100), run("\\u0000", "\0")]).last == 4
 
     def test_a_number_that_json_cannot_hold_is_refused_and_not_stored_as_unknown(self) -> None:
@@ -176,6 +177,7 @@ class AppendingContract(ContractBase):
         now[0] += 2 * 10**9
         log.append([note("fourth")])
         times = [event.at for event in log.read()]
+        # The first three have one time, because the clock was set back; then it passed that.
         assert times == sorted(times) and times[0] == times[2] < times[3]
 
     def test_closed_log_opens_again_when_used(self) -> None:
@@ -331,6 +333,7 @@ class TogetherContract(ContractBase):
             nonlocal seen
             while not done.is_set():
                 position = reader.position()
+                # Counted after the position was read, so there may be more by now.
                 count = sum(1 for _ in reader.read())
                 assert position % 4 == 0 and count % 4 == 0 and seen <= position <= count
                 seen = count

@@ -231,6 +231,7 @@ class SharingContract(ContractBase):
             log.wait(1, 30)
         stop.set()
         log.wait(2, 30, stop)
+        # Far below the 30 s that any of the waits would take without news.
         assert time.monotonic() - began < 10
 
     def test_exclusive_has_one_holder(self) -> None:

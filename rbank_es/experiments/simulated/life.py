@@ -241,6 +241,7 @@ class _Living:
             runs = [run for run in self.memory.doubtful() if run not in self.checked]
         else:
             left = (run for run in self.runs if run not in self.checked)
+            # By a draw for each run, so that a person picks the same runs under all conditions.
             runs = sorted(left, key=lambda run: draw("pick", *self.world.key, run))
         return runs[: check.verdicts]
 

@@ -72,6 +72,7 @@ def chances(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: 
     # After a drift the trap may be the right move; the one that was right tempts then.
     trap = family.trap if family.trap != right else family.right
     rest = 1 - family.chance
+    # Moves that are neither right nor the trap share alike what is left.
     weights = [rest * (1 - given.trap) / (len(MOVES) - 2)] * len(MOVES)
     weights[trap], weights[right] = rest * given.trap, family.chance
     for lesson in lessons:

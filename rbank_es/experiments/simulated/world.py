@@ -154,6 +154,7 @@ class World:
         right: list[int] = []
         for family in range(count):
             move = int(draw("right", self.number, family) * len(MOVES))
+            # The families of its own clan so far: each of them needs another move.
             while move in right[family - family % given.clan :]:
                 move = (move + 1) % len(MOVES)
             right.append(move)
