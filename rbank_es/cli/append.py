@@ -86,6 +86,7 @@ def _append_to_new(place: str, events: list[Event], expect: int | Expected, size
     done: list[AppendResult] = []
 
     def fill(made: Bank) -> None:
+        # A new bank holds the events of its creation, so it is expected to be at their end.
         done.append(_append(made, events, made.position if expect is EMPTY else expect, size))
 
     with suppress(BankExists), Bank.create(lasting(place), fill=fill):

@@ -121,6 +121,7 @@ def _in_data(iris: Iterable[str], source: Source) -> frozenset[str]:
     """Return the IRIs that occur in the data of a source. Raises `QueryFailed` where these can't be queried."""
     from rbank_es.sparql.source import is_valid_iri, terms_in_data
 
+    # No data hold an invalid IRI.
     asked = [iri for iri in dict.fromkeys(iris) if is_valid_iri(iri)]
     found: set[str] = set()
     for start in range(0, len(asked), limits.JUDGE_TERMS):

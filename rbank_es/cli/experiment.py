@@ -240,6 +240,7 @@ def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: Exit
 
     folder = Path(name).parent if Path(name).suffix == ".toml" else Path()
     beside = folder / chosen.suite
+    # A file beside the definition comes before a shipped suite of that name.
     place = beside if given["tasks_file"] is None and beside.exists() else chosen.suite
     suite = load_suite(place)
     folders = Path(place).parent
@@ -295,6 +296,7 @@ def _only_source(suite: Suite, folder: Path, given: dict[str, Any]) -> tuple[Seq
     """
     if given["paths"] or given["endpoint"] is not None:
         return given["paths"], given["endpoint"]
+    # One at most: the sources of a suite that names several are opened by `_several`.
     for about in suite.ontologies:
         return _files_of(suite, about, folder), None
     for endpoint in filter(None, (task.endpoint for task in suite.tasks)):

@@ -76,6 +76,7 @@ def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int |
 
 
 def _made(view: View, rows: Rows, *, with_runs: bool) -> Rows:
+    # This reads the lineage of every item, so only where it is shown or sorted by.
     drawn = _source_runs(view) if with_runs else {}
     made = []
     for row in rows:

@@ -115,6 +115,7 @@ def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) 
         if "gold" in needs and gold is None:
             raise JudgeFailed(name, "the case has no expected_sparql")
         lms = _models(scratch, "calibration", choice, case.id)
+        # For scoring, where the right answer counts without a supervised policy.
         return _said(case.run, name, lms, source=source, gold=gold, bank=bank, purpose="scoring")
 
     return judged
@@ -317,6 +318,7 @@ def _chosen(bank: Bank, named: Sequence[str], given: Mapping[str, Any]) -> list[
         raise BadInput(f"--all and {picked[1]} exclude each other: leave one out")
     after = bank.resolve(given["since"]) if given["since"] is not None else 0
     state = bank.state()
+    # Leave out runs that failed from outside: their end says nothing about the agent.
     own = (
         run
         for run, known in state.runs.items()
@@ -363,6 +365,7 @@ class _Judging:
         outweighs = rank is not None and (before is None or rank >= before.rank)
         known = self._said_before(event)
         holds = before is not None and before.seq == known
+        # What was said before is recorded again only if that changes which verdict stands.
         if known is not None and (holds or not outweighs):
             return Judged(run, made, known, before, holds, repeated=True)
         if self._record is not self._bank:

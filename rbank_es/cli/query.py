@@ -58,6 +58,7 @@ def query(bank: str, sparql: str, limit: int, timeout: float, as_json: bool) -> 
     text = _text(sparql)
     opened, point = open_at(bank)
     with opened, MemoryGraph(opened, opened.resolve(point)) as graph:
+        # The view is not used: opening it brings the read models up to the head, for the next command.
         view_at(opened, point).close()
         checked, answer = graph.source.query(text, rows=limit, timeout_s=timeout)
         for finding in checked.warnings:

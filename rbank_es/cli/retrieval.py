@@ -37,6 +37,7 @@ def _searching(view: View, policy: RetrievalPolicy, progress: Progress, total: i
     def search(case: RelevanceCase, k: int, polarity: Polarity | None) -> Sequence[str]:
         nonlocal done
         progress(done := done + 1, total)
+        # As many more as are taken out of the hits below.
         wanted = min(k + len(case.without), limits.SEARCH_HITS)
         chosen = plain if polarity is None else policy
         unasked = polarity is not None

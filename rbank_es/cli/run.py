@@ -161,6 +161,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
             return
         from rbank_es.loop.resources import check
 
+        # Before the bank is made, so that a missing key leaves no empty one behind.
         check(settings)
         # Results are collected here, so that they can be reported when the loop ends in an error.
         results: list[TaskResult] = []
@@ -199,6 +200,7 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
     if given["load_mem"] is not None:
         from rbank_es.exchange.file_import import read_file
 
+        # Only to refuse a bad file before the first task.
         read_file(Path(given["load_mem"]))
     if given["save_mem"] is not None:
         _refuse_losing(writable(Path(given["save_mem"])), given)
@@ -251,6 +253,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
     from rbank_es.loop.settings import LoopSettings
 
     learns = given["extract"] or given["matts"]
+    # On by default where runs teach: without it, they may teach about another ontology.
     sense = given["l0"] if given["l0"] is not None else learns
     layers = [name for name, on in (("L0", sense), ("L1", given["l1"]), ("L2", given["l2"]), ("L3", given["l3"])) if on]
     chosen = {name: given[name] for name in _CHOSEN}

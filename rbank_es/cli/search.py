@@ -83,6 +83,7 @@ def _why_nothing(view: View, query: str, result: SearchResult, polarity: str | N
         return f"nothing is given: the best match {_shortfall(result)}; --all shows what is withheld"
     if not view.retrieval_policy().words(query):
         return "the query has no words to search for"
+    # No search but a judge's finds the items that serve the judge.
     active = [row for row in view.items("active") if row["src"] not in JUDGE_SOURCES]
     passing = [row for row in active if polarity in (None, row["polarity"])]
     if active and not passing:

@@ -49,6 +49,7 @@ def serve(bank: str, port: int, opens: bool, no_prompts: bool, no_path: bool, as
         # Typed in whatever folder: only a bank in a directory has a path.
         place = Path(opened.place)
         argument = str(place.absolute()) if place.is_dir() and not no_path else bank
+        # The port in use, because 0 asks for any.
         handler = PageHandler(opened, listening.getsockname()[1], prompts=not no_prompts, argument=argument)
         server = PageServer(handler, listening)
         with _stopped_by_signals(server):

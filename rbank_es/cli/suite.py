@@ -133,6 +133,7 @@ class _Engines:
 
         if task.endpoint is not None and not self._online:
             return None
+        # The empty text keeps a single file apart from an endpoint of that name.
         key = (task.endpoint,) if task.endpoint is not None else ("", *self._files(task.ontology))
         if key not in self._opened:
             second = None

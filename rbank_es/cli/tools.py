@@ -109,6 +109,7 @@ def tools(
         raise BadInput("--memory-graph offers the history of a bank: name it with --bank")
     with ExitStack() as stack:
         opened = stack.enter_context(_scratch(bank))
+        # As of just before the run that was begun here, as runs of a loop get it.
         graph = stack.enter_context(MemoryGraph(opened, opened.position - 1)) if memory_graph else None
         box = stack.enter_context(_toolbox(opened, paths, endpoint, void, allowed, graph, naive=naive))
         _refuse_unknown(planned, box)

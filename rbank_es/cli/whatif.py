@@ -69,6 +69,7 @@ def whatif(
     target = outside(opened, writable(Path(into))) if into else None
     given = {"verdicts": _verdicts(verdicts), "without": without, "until": until, "since": point or 0}
     with opened:
+        # Without a file of policies there is one column, under the recorded ones.
         found = [_asked(opened, tables, target, force, given) for tables in columns or [{}]]
     if as_json:
         shown = [msgspec.to_builtins(each) for each in found]

@@ -92,6 +92,7 @@ def constraints(
     naming = derived.ranked.naming
     heading = "# Constraints" + (f" (names without a prefix: {naming.prefix})" if naming.prefix else "")
     sections = [section for section in (*_endpoint(endpoint), *derived.sections()) if section.entries]
+    # Without derived lines there is nothing to keep the other half for.
     share = checked_budget(budget_chars) if not sections else budget_chars * CURATED_SHARE[0] // CURATED_SHARE[1]
     lines = _curated(curated or (), derived.task)
     curated_sections = _fitting(lines, share - len(heading))
@@ -185,6 +186,7 @@ class _Derived:
 
     def _data_warning(self) -> list[str]:
         ranked, counts = self.ranked, [info.instances for info in self._schema.classes]
+        # One unknown count is enough: its class may have instances.
         if ranked.has_data or not ranked.terms or None in counts:
             return []
         if not any(counts):
@@ -229,6 +231,7 @@ class _Derived:
         if not first.triples or not second.triples:
             return "one way"
         there = {(link.subject, link.object): link.uses for link in self._links(first.iri)}
+        # Turned round, so that the same two things have the same key in both.
         back = {(link.object, link.subject): link.uses for link in self._links(second.iri)}
         if there and back and not there.keys() & back.keys():
             return "apart"

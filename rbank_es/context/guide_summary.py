@@ -137,6 +137,7 @@ def _parts(markdown: str) -> list[_Part]:
 def _blocks(markdown: str) -> Iterator[tuple[int, str]]:
     """Yield headings with their level, and paragraphs, list entries and table rows with level 0."""
     paragraph: list[str] = []
+    # The empty line at the end closes the last paragraph.
     for line in [*_prose(markdown), ""]:
         heading, underline, bullet = _HEADING.match(line), _UNDERLINE.match(line), _BULLET.match(line)
         if underline and paragraph:
@@ -160,6 +161,7 @@ def _blocks(markdown: str) -> Iterator[tuple[int, str]]:
 def _prose(markdown: str) -> Iterator[str]:
     """Yield the lines of a Markdown text without front matter, comments and code."""
     lines = _without_comments(markdown).splitlines()
+    # Front matter ends with a second ---; a single one is a rule.
     if lines and lines[0].strip() == "---" and "---" in (line.strip() for line in lines[1:]):
         lines = lines[[line.strip() for line in lines].index("---", 1) + 1 :]
     fence = ""
@@ -169,6 +171,7 @@ def _prose(markdown: str) -> Iterator[str]:
             fence = "" if mark and mark[1].startswith(fence) else fence
         elif mark:
             fence = mark[1]
+            # Text before and behind code is not one paragraph.
             yield ""
         else:
             yield line

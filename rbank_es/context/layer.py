@@ -207,6 +207,7 @@ def read_text(path: str | Path) -> str:
     except ValueError as error:  # because the name holds a NUL
         raise BadContextFile(repr(str(place)), f"no file can be called that: {error}") from None
     try:
+        # Editors on Windows begin a UTF-8 file with a byte order mark.
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadContextFile(str(place), f"it is not UTF-8 (byte {error.start:,})") from None
@@ -227,6 +228,7 @@ def short_count(number: int) -> str:
     for size, letter in ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
             whole = number / size
+            # Three digits of 999.9 would be written 1e+03.
             return f"{whole:,.0f}{letter}" if whole >= 100 else f"{whole:.3g}{letter}"
     raise AssertionError(number)
 

@@ -96,6 +96,7 @@ class RankedTerms:
         self._found_bounds: dict[tuple[str, str], list[str]] = {}
         self._ancestors: dict[str, set[str]] = {}
         self.traffic = self._traffic()
+        # Numbered from the end: the best gets the largest number, and a term without one counts 0.
         first = {iri: place for place, iri in enumerate(reversed(observed), 1)}
         self.classes = self._classes(first)
         # Properties are ranked after classes, because their rank depends on the core classes.

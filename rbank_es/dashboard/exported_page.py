@@ -229,6 +229,7 @@ class EventFacts:
         self.runs.append(getattr(event, "run", None))
         match event:
             case PolicySet():
+                # The authority of a judgment depends on the policies in force at its position.
                 self._policies = {choice.kind: choice for choice in event.policies}
             case RunJudged() | JudgmentOverruled():
                 self.judgments.append(self._judgment(event))

@@ -46,6 +46,7 @@ def parse_request(head: bytes) -> PageRequest:
     if found is None:
         raise Refused(400, "this is no request of HTTP 1.1 for a path")
     method, target = found.groups()
+    # latin-1 has a character for every byte, so that only the checks below refuse a header.
     headers = _headers(rest.removesuffix(END).decode("latin-1"))
     if method not in METHODS:
         raise Refused(405, "only GET and HEAD are answered: this server changes nothing")

@@ -19,6 +19,7 @@ def packed_column(values: Sequence[Any]) -> Column:
     """
     if not values:
         return []
+    # By exact type: a bool is an int too, and would come back as a number.
     if all(type(value) is int for value in values):
         deltas = [after - before for before, after in zip([0, *values], values, strict=False)]
         return {"deltas": deltas} if min(deltas) >= 0 else list(values)

@@ -67,6 +67,7 @@ class PageHandler:
         try:
             self._check_origin(request)
             if request.path == "/" and "token" in request.parameters:
+                # Before the cookie is checked, because the response to this request sets it.
                 return self._let_in(request.parameters["token"])
             self._check_cookie(request)
             return self._route(request)
@@ -154,6 +155,7 @@ def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
             return 400, "there is no such point in this bank: give a position, such as 120, or HEAD~5"
         case BankNotFound():
             return 503, "the bank is no longer in its place"
+        # By exact class, because the messages of other subclasses may name files.
         case BadInput() if type(error) in _TOLD:
             return 400, str(error)
         case LogCorruption():

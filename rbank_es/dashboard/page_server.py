@@ -70,6 +70,7 @@ class PageServer:
     def _accept(self, client: socket.socket) -> None:
         if not self._threads.acquire(blocking=False):
             with client, suppress(OSError):
+                # Don't wait for this client: the thread accepts all others.
                 client.setblocking(False)
                 client.send(_whole(refusal(503, "too many requests at once; try again")))
             return
@@ -130,6 +131,7 @@ def _received(client: socket.socket) -> bytes:
             raise Refused(414, "the address is too long")
         if len(head) > page_limits.REQUEST_HEAD_BYTES:
             raise Refused(431, "the headers are too long")
+        # Above 0, because a timeout of 0 makes the socket non-blocking, which raises another error.
         client.settimeout(max(0.001, end - monotonic()))
         piece = client.recv(_PIECE_BYTES)
         if not piece:
@@ -183,6 +185,7 @@ class PositionWatch:
             if self._thread is None:
                 self._thread = Thread(target=self._look, daemon=True)
                 self._thread.start()
+            # 0 stands for a position that was not looked up yet.
             changed = self._changed.wait_for(lambda: self._position not in (0, seen), timeout_s)
             return self._position if changed else None
 

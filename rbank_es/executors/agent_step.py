@@ -143,6 +143,7 @@ def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int) -> 
         except LmFailed as failure:
             if failure.code not in _PROMPT_TOO_LONG or left_out >= steps:
                 raise
+        # Rounded up, so that each retry leaves out one step at least.
         left_out += (steps - left_out + 1) // 2
 
 
@@ -218,6 +219,7 @@ def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -
         index=index, reasoning=reasoning, code=code, output=ran.output, measures=ran.measures, fault=ran.fault
     )
     recorder.step(step)
+    # Raised after the step is recorded, because its output shows what ended the interpreter.
     if ran.terminal is not None:
         raise ran.terminal
     return step, ran.submission
@@ -338,9 +340,11 @@ class SubCalls:
             raise TypeError("llm_query_batched takes a list of texts")
         for prompt in prompts:
             _check(prompt)
+        # After all prompts were checked, so that a refused batch costs no sub-calls.
         self._take(prompts)
         workers = ThreadPoolExecutor(max_workers=limits.SUB_CALLS_AT_ONCE)
         try:
+            # dspy's settings are in context variables, which a thread of a pool doesn't inherit.
             asked = [
                 workers.submit(contextvars.copy_context().run, self._answer_or_error, prompt) for prompt in prompts
             ]

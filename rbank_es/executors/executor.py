@@ -371,6 +371,7 @@ class Executor(ABC):
         recorder.begin(lms)
         try:
             with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
+                # A lone surrogate has no UTF-8, so a request with one could be neither sent nor recorded.
                 ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
         except Exception as error:
             ending = Ending("failed", None, *failure_of(error))

@@ -130,6 +130,7 @@ class RecordedReAct(dspy.ReAct):
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> CallOutcome:
         """Call a tool. Errors become replies for the agent."""
+        # Models write it in any case.
         if name.upper() == SUBMIT:
             return _submitted(arguments)
         function = self._functions.get(name)
@@ -138,6 +139,7 @@ class RecordedReAct(dspy.ReAct):
             return _failed("unknown_tool", f"no tool is called {name[:80]!r}", f"call one of: {there}", "unknown_tool")
         try:
             answer = function(**arguments)
+        # Tools return their failures with ok=false, so this is a sub-call's.
         except Exception as error:
             words = f"{name}: {error}"[: lim.ERROR_CHARS]
             return _failed("sub_call_failed", words, "give other arguments, or go on without it", "tool_failed")

@@ -199,6 +199,7 @@ def _decoded(text: str) -> Any:
 
 
 def _repaired(text: str) -> Any:
+    # A text without brackets holds no list, and a longer one takes up to minutes to repair.
     if not 0 < len(text) <= limits.LM_REPAIRED_CHARS or not {"[", "{"} & set(text):
         return None
     from rbank_es.models.model_call import load_dspy

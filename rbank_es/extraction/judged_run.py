@@ -266,6 +266,7 @@ def _laid_out(index: int, parts: Mapping[str, str]) -> str:
 def _clipped(step: PastStep, room: int) -> str:
     """Return a step within the room, which its texts share equally; shorter texts leave their rest to longer ones."""
     texts = {name: text for name in _TEXTS if (text := getattr(step, name).strip("\n"))}
+    # Measure the headings with one character for each text, and count these characters back.
     left = room - len(_laid_out(step.index, dict.fromkeys(texts, "x"))) + len(texts)
     parts = dict(texts)
     # Shortest first, so that their unused room is known before the longer ones get theirs.

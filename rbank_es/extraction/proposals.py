@@ -238,9 +238,11 @@ def read_proposals(text: str, extraction: str, found: Neighbours) -> list[Consol
     made: dict[int, ConsolidationProposed] = {}
     for entry in read_answer(text, ENTRIES, REASON).entries or ():
         try:
+            # Not strict, because models write numbers as texts.
             read = msgspec.convert(entry, _Entry, strict=False)
         except msgspec.ValidationError:
             continue
+        # The prompt numbers candidates from 1.
         index = read.candidate - 1
         listed = {item.id for item in found.get(index, ())}
         targets = tuple(id for id in dict.fromkeys(read.targets) if id in listed)

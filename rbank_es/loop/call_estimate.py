@@ -94,10 +94,12 @@ def estimate_calls(prompt_chars: int, settings: LoopSettings, bank: Bank | None 
         made.append(calls("sub", 0, runs * settings.subcalls, ANSWER_TOKENS))
     judging = governing("judging", bank.policy_choice("judging") if bank is not None else None)
     if "model" in needs_of(settings.judge or judging.name):
+        # Twice, because principles and past cases each take so much.
         chars = VERDICT_CHARS + 2 * limits.JUDGE_MEMORY_CHARS
         made.append(calls("judge", 0, runs * limits.JUDGE_TRIES, _tokens(chars)))
     if settings.extract:
         policy = extraction_policy(bank, settings)
+        # Two at most: one for the contrast of rollouts, one for what the successes share.
         extractions = 1 if runs == 1 or policy.extract_from == "best" else 2
         chars = policy.trajectory_chars + LESSON_CHARS
         made.append(calls("extractor", 0, extractions * policy.tries, _tokens(chars)))

@@ -222,6 +222,7 @@ class ClosedLoop:
         self._judge(work)
         self._learn(work)
         self.history.catch_up()
+        # Without a new run, a new event is a verdict or a lesson that an interrupted loop left out.
         how: How = "ran" if ran_now else "continued" if self.history.position > before else "known"
         return self._result(work, how)
 
@@ -345,6 +346,7 @@ class ClosedLoop:
         ran, text = runs[best.run], self.resources.bank.text
         end = ran.finished
         assert end is not None
+        # No known price is None, not 0: a run at an unknown price would look free.
         costs = [each.cost_usd for each in runs.values() if each.cost_usd is not None]
         return TaskResult(
             task=work.task.id,

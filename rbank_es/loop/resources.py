@@ -268,6 +268,7 @@ def registered_digest(bank: Bank, ontology: str | None, upto: int | None = None)
 def code_commit() -> str | None:
     """Return the commit of the checkout that this code runs from; None outside of one, or without git."""
     root = Path(__file__).resolve().parents[2]
+    # git searches parent folders too: it would name the commit of a repository around an installed package.
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]

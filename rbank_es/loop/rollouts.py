@@ -103,6 +103,7 @@ def diversity_of(rollouts: Sequence[Rollout]) -> tuple[float | None, Literal["sp
     texts = [" ".join((one.sparql if of == "sparql" else one.answer).split()) for one in rollouts]
     # Sort, because difflib's ratio depends on the order of two texts, and that in which rollouts ended is chance.
     pairs = [*combinations(sorted(text[: limits.ROLLOUT_COMPARED_CHARS] for text in texts), 2)]
+    # autojunk would ignore characters that make up over 1 % of a long text: nearly all of them.
     return sum(1 - SequenceMatcher(None, *pair, autojunk=False).ratio() for pair in pairs) / len(pairs), of
 
 

@@ -137,6 +137,7 @@ def _objects(data: bytes, name: str) -> Iterator[tuple[str, Any]]:
     except (msgspec.DecodeError, RecursionError) as error:
         yield from _lines(data, name, error)
         return
+    # JSON Lines of one line are one JSON object.
     if isinstance(whole, dict) and "tasks" not in whole:
         yield f"{name}, line 1", whole
         return

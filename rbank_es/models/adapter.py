@@ -52,6 +52,7 @@ def _bounded_adapter() -> type[Any]:
             typed = {name for name, field in signature.output_fields.items() if field.annotation is not str}
             try:
                 read: dict[str, Any] = super().parse(signature, repairable(completion, typed))
+            # Unchanged, because executors read from it which fields the answer had.
             except dspy.AdapterParseError:
                 raise
             except Exception as error:  # the repair may raise anything
@@ -104,6 +105,7 @@ def repairable(completion: str, typed: set[str]) -> str:
 def _rewritten(completion: str, typed: set[str]) -> Iterator[str]:
     """Yield the sections of an answer, split at headers as dspy does."""
     name, lines = None, list[str]()
+    # None stands for the end, which yields the last section as a header yields the one before it.
     for line in [*completion.splitlines(), None]:
         head = _HEADER.match(line.strip()) if line is not None else None
         if line is not None and head is None:

@@ -173,6 +173,7 @@ class RecordingEngine:
         raise AssertionError("a try is the last one, or there is another")
 
     def _question(self, request: Request, data: dict[str, Any]) -> tuple[Question, LmCalled]:
+        # Redact before the key is made, because a rerun has only the recorded text to make it from.
         text = self._calls.redact(canonical(data))
         step = self._calls.step if self._role in WITHIN_STEPS else None
         # Only the agent's, because the leakage report measures what the agent was shown.
@@ -197,6 +198,7 @@ class RecordingEngine:
                 raise failed("request_too_long", f"the request has {size:,} bytes; {most:,} are sent")
             return self._model.prepare(question)
         except LmFailed as failure:
+            # Raise in the try instead of here, so that a request that was never sent is recorded too.
             return _raising(failure)
 
     def _try(self, try_once: Try, blank: LmCalled) -> _Outcome:
@@ -239,6 +241,7 @@ class RecordingEngine:
                 most = limits.LM_RESPONSE_CHARS
                 raise failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
             data = msgspec.json.decode(text)
+            # The caller gets the response as recorded, redacted, because a rerun can give no other.
             response = response_of(data)
         except LmFailed as failure:
             return self._failed(paid, failure)

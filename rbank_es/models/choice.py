@@ -106,6 +106,7 @@ def check_address(address: str) -> None:
         # Parameters hide in the path and the fragment too, and are separated by ; as well as &.
         given = ";".join((parts.path, parts.query, parts.fragment)).replace(";", "&")
         host, names = parts.hostname, [name for name, _ in parse_qsl(given, keep_blank_values=True)]
+        # An invalid port raises only when it is read.
         _ = parts.port
     except ValueError:
         host, parts, names = None, urlsplit(""), []
@@ -189,6 +190,7 @@ def _parsed(text: str) -> tuple[str, Setting]:
 
 
 def _value(name: str, text: str) -> Setting:
+    # Before JSON, which has no True as Python writes it.
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:

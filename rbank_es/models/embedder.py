@@ -165,6 +165,7 @@ class SearchVectors:
         if not model:
             return
         with self._mutex:
+            # One at a time: rollouts side by side may search for the same words, which are then sent once.
             embedder = self._embedder(model)
             if not embedder.given_up:
                 embedder.embed(bank, missing_vectors(bank, model, (query,), items=items), run=run)

@@ -127,6 +127,7 @@ class EmbeddingEndpoint:
         while True:
             attempts += 1
             try:
+                # httpx bounds each read, not their sum: a server that answers byte by byte would never end.
                 made = run_within(self.choice.timeout_s, lambda: self._once(sent, len(texts)))
                 return msgspec.structs.replace(made, attempts=attempts, duration_s=_since(began))
             except RetryableFailure as turned:

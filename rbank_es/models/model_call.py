@@ -208,6 +208,7 @@ def _encodable(value: Any) -> Any:
         try:
             value.encode()
         except UnicodeEncodeError:
+            # Two surrogates that are a pair become their character, a lone one becomes U+FFFD.
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return value
     if isinstance(value, dict):

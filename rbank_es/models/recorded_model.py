@@ -124,6 +124,7 @@ def departure(before: Any, now: Any, path: str = "") -> Departure | None:
         both = zip(before, now, strict=False)
         found = (departure(*pair, f"{path}[{at}]") for at, pair in enumerate(both))
         lengths = Departure(path, f"{len(before)} of them", str(len(now))) if len(before) != len(now) else None
+        # The first entry that differs says more than the number of entries.
         return next(filter(None, found), lengths)
     if isinstance(before, str) and isinstance(now, str) and before != now:
         at = _shared(before, now)

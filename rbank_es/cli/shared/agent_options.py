@@ -178,6 +178,7 @@ def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
     if place is None:
         return None
     text = read_text(place)
+    # Only to refuse a bad file before any run: settings keep the text, from which their digest is made.
     parse_curated(text, str(place))
     return text
 

@@ -222,6 +222,7 @@ def decorated(*options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> C
     """Return several options as one decorator, in their order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        # click lists the option that is applied last first.
         for option in reversed(options):
             function = option(function)
         return function

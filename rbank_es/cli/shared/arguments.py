@@ -70,6 +70,7 @@ def parse_bounds(texts: Sequence[str]) -> RunBounds:
         if name in named:
             raise BadInput(f"--bound {name} is given twice; give it once")
         try:
+            # Seconds may be fractions; all other bounds are counts.
             named[name] = float(number) if name.endswith("_s") else int(number)
         except ValueError:
             raise BadInput(f"{text!r} is not a bound: write a name and a number, such as step_calls=50") from None

@@ -246,6 +246,7 @@ def _print_task(done: DemoTask, number: int, total: int) -> None:
     echo(f"  answer     {score}, by the expected one")
     for name, items in (("retrieved", done.retrieved), ("learned", done.learned), ("confirmed", done.supported)):
         rows = [f"{id}  {safe_line(title)}" for id, title in items.items()]
+        # One label more than rows, because "nothing" needs one too.
         for label, row in zip([name, *[""] * len(rows)], rows or ["nothing"], strict=False):
             echo(f"  {label:<9}  {row}")
     flush()

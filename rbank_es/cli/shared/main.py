@@ -39,10 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _refuse_undecodable(given)
+        # A copy, because click removes what it reads, and the lines below look for options in it.
         code = _invoke([*given])
         if sys.stdout is not None:
             # Flush here: at the interpreter's end, a full disk or a closed pipe could no longer be reported.
             sys.stdout.flush()
+        # Frozen objects are left out of the collection at the interpreter's end, which frees nothing of use.
         gc.freeze()
         return code
     except BaseException as error:

@@ -219,6 +219,7 @@ def wrapped(line: str, columns: int, hang: int | None = None) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip(" ")) if hang is None else min(hang, columns // 2))
     current, *more = re.split(_BREAKS if hang is None else _BREAKS_IN_FIELDS, line)
     lines, used = [], _columns_of(current)
+    # Gaps and words alternate; before a wide character the gap is None.
     for gap, word in zip(more[::2], more[1::2], strict=True):
         added = f"{gap or ''}{word}"
         used += _columns_of(added)
@@ -413,6 +414,7 @@ class Progress:
         if self._drawn is None or now - self._drawn >= REDRAW_S:
             self._drawn = now
             text = format_bar(self.label, done, total, now - self._began)
+            # One column less: a full line wraps on some terminals, and the next redraw would leave it there.
             self._draw(truncate(text, terminal_columns() - 1))
 
     def _draw(self, text: str) -> None:

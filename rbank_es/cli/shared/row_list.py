@@ -110,6 +110,7 @@ def found(listed: RowList, sort: str, limit: int | None) -> tuple[Rows, int]:
     if name not in listed.derived:
         page = listed.view.page(listed.noun, listed.conditions, sort=sort, limit=limit)
         return listed.made(page.rows), page.total
+    # A derived field is no column of the read models: make all rows, then sort them.
     page = listed.view.page(listed.noun, listed.conditions)
     rows = listed.made(page.rows)
     known = sorted((row for row in rows if row[name] is not None), key=lambda row: row[name], reverse=sort != name)

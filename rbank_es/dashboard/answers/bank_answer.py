@@ -88,6 +88,7 @@ def bank_answer(asked: PageQuestion) -> dict[str, Any]:
 def bank_facts(bank: Bank, head: int, argument: str) -> dict[str, Any]:
     """Return the bank's name, `argument` (as commands name it), id and purpose, what it was forked from, and the digest
     of a head."""
+    # An empty bank has no position 1.
     first = next(bank.events(point=min(1, head)), None)
     purpose = bank.text(first.purpose) if isinstance(first, BankCreated) else None
     return {

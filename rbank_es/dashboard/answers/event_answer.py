@@ -87,6 +87,7 @@ def text_at(event: Event, path: str) -> str | None:
     if rest and isinstance(event, LmCalled) and isinstance(value, str):
         value = [message["text"] for message in messages_of(value)]
     for step in rest:
+        # Up to 8 digits: no list of an event is longer, and Python refuses to read thousands of them.
         if isinstance(value, Sequence) and not isinstance(value, str) and step.isdecimal() and len(step) < 9:
             if int(step) >= len(value):
                 raise KeyError(path)
