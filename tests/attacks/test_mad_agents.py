@@ -41,6 +41,8 @@ from tests.rerun.banks import quick_code, shipped  # noqa: E402
 
 SUBMITS = code("SUBMIT('Three.', '', {})")
 FLOOD = code("for n in range(300): last = find('rock')\nprint(last)")
+CALLING_ON = code("import time\nwhile True:\n    call('find', {'word': 'rock'})\n    time.sleep(0.01)")
+"""It calls for as long as it may, yet a quick machine doesn't reach the number of calls that makes a flood."""
 WITH_CODE = (pytest.param("rlm", marks=pytest.mark.slow), "scratchpad")
 
 
@@ -261,7 +263,7 @@ def test_a_step_that_never_ends_for_its_tools_is_stopped_and_the_run_goes_on(nam
     """A loop over calls ran 85 s with a limit of 2 s, until it was ended by hand."""
     box = sandboxes.standing_in(tmp_path / "place", settings=SandboxSettings(step_wall_s=0.5))
     box.start()
-    said = [code("while True: call('find', {'word': 'rock'})"), code("outcome['value'] = 'on'"), answer("Two.")]
+    said = [CALLING_ON, code("outcome['value'] = 'on'"), answer("Two.")]
     made = Setting(tmp_path / "bank", said)
     began = time.monotonic()
     result = made.run(name, lambda: box, iterations=2)
@@ -275,7 +277,7 @@ def test_a_step_that_never_ends_for_its_tools_is_stopped_and_the_run_goes_on(nam
 def test_the_last_step_gets_no_more_time_than_the_run_has(tmp_path: Path) -> None:
     box = sandboxes.standing_in(tmp_path / "place")
     box.start()
-    said = [code("while True: call('find', {'word': 'rock'})"), answer("Two.")]
+    said = [CALLING_ON, answer("Two.")]
     made = setting(tmp_path, said, run_wall_s=0.7)
     result = made.run("rlm", lambda: box)
     assert [step.error_code for step in made.steps] == ["wall_timeout"] and result.bound == "run_wall_s"
