@@ -111,8 +111,8 @@ def whole_runs(runs: Sequence[str], failed: frozenset[str], named: Sequence[str]
     """Return the runs that go into the file with all their events, newest first: those named, then the newest, with
     half of the places kept for failures.
     """
-    chosen = [run for run in dict.fromkeys(named) if run in set(runs)]
-    newest = [run for run in reversed(runs) if run not in set(chosen)]
+    chosen = set(named).intersection(runs)
+    newest = [run for run in reversed(runs) if run not in chosen]
     half = page_limits.PAGE_WHOLE_RUNS // 2
     first = newest[:half]
     failures = [run for run in newest[half:] if run in failed][: page_limits.PAGE_WHOLE_RUNS - len(first)]
