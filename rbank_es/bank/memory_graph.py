@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
-from rbank_es.sparql.engines.query_engine import tell_of_forks
 from rbank_es.system.files import remove_temporary, temporary_folder
+from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
     from rbank_es.bank.bank import Bank
@@ -33,7 +33,7 @@ class MemoryGraph:
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._source: Source | None = None
-        tell_of_forks(self)
+        told_of_forks.add(self)
 
     @property
     def source(self) -> Source:

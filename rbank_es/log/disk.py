@@ -21,7 +21,6 @@ import os
 import struct
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -33,6 +32,7 @@ from rbank_es import limits
 from rbank_es.errors import LimitExceeded, LogBusy
 from rbank_es.log import lines
 from rbank_es.system.files import BankCache, create_new, kind_of, open_regular, open_scratch, opened, read_regular
+from rbank_es.system.forks import told_of_forks
 
 LOCK, FAILED = "lock", "FAILED"
 """The file in a bank's directory on which a writer holds `flock`, never replaced; and the marker that stops writers."""
@@ -154,23 +154,16 @@ class ProcessCache:
     def __init__(self) -> None:
         """Begin to follow forks. Call it last, when there is something to forget."""
         self.lock = threading.RLock()
-        _CACHES.add(self)
+        told_of_forks.add(self)
 
     def forget(self) -> None:
         """Drop all that is kept: it is read or opened again when it is needed."""
         raise NotImplementedError
 
-
-_CACHES: weakref.WeakSet[ProcessCache] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for cache in list(_CACHES):
-        cache.lock = threading.RLock()
-        cache.forget()
-
-
-os.register_at_fork(after_in_child=_forked)
+    def forked(self) -> None:
+        """Take a free lock in a forked child, and keep nothing."""
+        self.lock = threading.RLock()
+        self.forget()
 
 
 # ---------------------------------------------------------------- receipts of syncs

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from rbank_es import limits
 from rbank_es.sandbox.deno import Deno
+from rbank_es.system.forks import told_of_forks
 
 _DRAINED_BYTES = 4 * limits.MIB
 """Bytes of standard error that are read when a sandbox dies, to get at its end."""
@@ -209,7 +210,7 @@ class SandboxProcess:
                 raise
         self._lifeline = ours
         self._end = weakref.finalize(self, _end, self.watchdog, ours, os.getpid())
-        _processes.add(self)
+        told_of_forks.add(self)
 
     @property
     def alive(self) -> bool:
@@ -251,23 +252,12 @@ class SandboxProcess:
         with contextlib.suppress(OSError):
             self._lifeline.shutdown(socket.SHUT_RDWR)
 
-    def disown(self) -> None:
+    def forked(self) -> None:
         """Close everything in a forked child, and kill nothing: the process belongs to the parent."""
         if self._end.detach():
             self._lifeline.close()
             _close_pipes(self.watchdog)
             self.watchdog.returncode = 0  # not ours to wait for
-
-
-_processes: weakref.WeakSet[SandboxProcess] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for process in list(_processes):
-        process.disown()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def confine(pid: int, memory_bytes: int) -> bool:

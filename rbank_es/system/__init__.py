@@ -1,1 +1,1 @@
-"""The machine as the program finds it: files, which may come from anybody, and packages that add to ours."""
+"""What the program takes from the machine: files from anybody, processes that fork, packages that add to ours."""

@@ -19,6 +19,7 @@ from rbank_es.log import erasure, lines
 from rbank_es.log.disk import locked
 from rbank_es.log.protocol import DERIVED_LOCK, Ancestor
 from rbank_es.system.files import remove_temporary, temporary_folder
+from rbank_es.system.forks import told_of_forks
 
 
 @dataclass(eq=False)
@@ -47,7 +48,7 @@ class MemoryStore:
     def __post_init__(self) -> None:
         self.lineage = next((each.bank for each in self.ancestors), self.bank_id)
         self.seed = lines.seed_of(self.lineage)
-        _STORES.add(self)
+        told_of_forks.add(self)
 
     def forked(self) -> None:
         """Reset the state in a forked child: a parent's thread may hold the lock, and the files are the parent's."""
@@ -158,17 +159,6 @@ def _keys_in(line: bytes) -> Iterator[str]:
         yield from (ref.key for ref in refs_of(event))
 
 
-_STORES: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
-
-
 def _remove(directory: Path, process: int) -> None:
     if os.getpid() == process:  # a forked child ends with the parent's finalizers
         remove_temporary(directory)
-
-
-def _forked() -> None:
-    for store in list(_STORES):
-        store.forked()
-
-
-os.register_at_fork(after_in_child=_forked)

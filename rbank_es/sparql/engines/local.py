@@ -21,8 +21,9 @@ import msgspec
 import rbank_es.sparql
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, status_in_words
-from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine, tell_of_forks
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.results import Answer, Form
+from rbank_es.system.forks import told_of_forks
 
 _LENGTH = struct.Struct(">I")
 
@@ -120,7 +121,7 @@ class LocalEngine(QueryEngine):
         self._quads, self._library = quads, library
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
-        tell_of_forks(self)
+        told_of_forks.add(self)
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """Return the answer within the caps. Raises `QueryFailed`, and is ready for the next query then."""

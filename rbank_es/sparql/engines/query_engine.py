@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -90,27 +88,3 @@ class CappedRows:
         if cell is None or len(cell.value) <= self._caps.cell_chars:
             return cell
         return cell._replace(value=cell.value[: self._caps.cell_chars])
-
-
-class Forkable(Protocol):
-    """An object that a fork copies although it shouldn't."""
-
-    def forked(self) -> None:
-        """Drop, in the child, what belongs to the parent."""
-        ...
-
-
-_known: weakref.WeakSet[Forkable] = weakref.WeakSet()
-
-
-def tell_of_forks(thing: Forkable) -> None:
-    """Call `thing.forked()` in every child that is forked from now on, as long as `thing` exists."""
-    _known.add(thing)
-
-
-def _in_child() -> None:
-    for thing in list(_known):
-        thing.forked()
-
-
-os.register_at_fork(after_in_child=_in_child)

@@ -20,10 +20,11 @@ from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events.event import Timer
 from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, Address, failure_of, readable, shown
-from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine, tell_of_forks
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine
 from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
 from rbank_es.sparql.engines.retry import Calendar, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
 from rbank_es.sparql.results import Answer, Form, NotResults, ResultContent
+from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
     import httpx
@@ -89,7 +90,7 @@ class RemoteEngine(QueryEngine):
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
         self._wire = Wire()
-        tell_of_forks(self)
+        told_of_forks.add(self)
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """Return the answer within the caps. Raises `QueryFailed`, and is ready for the next query then."""

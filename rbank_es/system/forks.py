@@ -1,0 +1,31 @@
+"""What a forked child must not share with its parent: locks, open files, connections, processes, folders."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Protocol
+
+
+class Forkable(Protocol):
+    """An object that a fork copies although it should not."""
+
+    def forked(self) -> None:
+        """Drop, in the child, what belongs to the parent.
+
+        Take no lock: at the fork, a thread of the parent may have held it, and no such thread is in the child.
+        """
+        ...
+
+
+told_of_forks: weakref.WeakSet[Forkable] = weakref.WeakSet()
+"""The objects of which `forked` is called in every child. Add one when it has all that `forked` drops."""
+
+
+def _in_child() -> None:
+    for each in list(told_of_forks):
+        each.forked()
+
+
+# Once in the whole project, because Python can't take back a function that follows forks.
+os.register_at_fork(after_in_child=_in_child)

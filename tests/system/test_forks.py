@@ -1,0 +1,55 @@
+"""Forked children."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+
+import rbank_es
+from rbank_es.system.forks import told_of_forks
+
+PACKAGE = Path(rbank_es.__file__).parent
+
+
+class Lock:
+    """An object that counts the forks that it is told of."""
+
+    def __init__(self) -> None:
+        self.forks = 0
+        told_of_forks.add(self)
+
+    def forked(self) -> None:
+        self.forks += 1
+
+
+def in_a_child(lock: Lock) -> int:
+    """Return how many forks the child's copy was told of."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(lock.forks)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns of forks where threads are
+def test_an_object_is_told_of_a_fork_in_the_child_and_not_in_the_parent() -> None:
+    lock = Lock()
+    assert in_a_child(lock) == 1
+    assert lock.forks == 0
+
+
+def test_an_object_that_is_told_of_forks_is_not_kept_alive() -> None:
+    known = len(told_of_forks)
+    lock = Lock()
+    assert len(told_of_forks) == known + 1
+    del lock
+    gc.collect()
+    assert len(told_of_forks) <= known
+
+
+def test_forks_are_followed_in_one_place_only() -> None:
+    """A function that is registered with Python can't be taken back, so nothing else registers one."""
+    registered = [path.name for path in PACKAGE.rglob("*.py") if "os.register_at_fork(" in path.read_text()]
+    assert registered == ["forks.py"]
