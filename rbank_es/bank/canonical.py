@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.timeline import Timeline
+from rbank_es.bank.decision_timeline import DecisionTimeline
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRestored
 from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.policies.consolidation import REJECTED, find_rejected
@@ -53,7 +53,9 @@ class Canon(NamedTuple):
         return bool(self.decisions or self.forgotten or self.remembered)
 
 
-def refold(state: State, timeline: Timeline, progress: OnProgress | None = None, *, since: Order = (0, 0)) -> Canon:
+def refold(
+    state: State, timeline: DecisionTimeline, progress: OnProgress | None = None, *, since: Order = (0, 0)
+) -> Canon:
     """Return the differences between a bank and its canonical form, by making all of its decisions again.
 
     Decisions before the order `since` are taken as they are; what was forgotten among them is found out again.
@@ -70,7 +72,7 @@ def refold(state: State, timeline: Timeline, progress: OnProgress | None = None,
     return Canon(tuple(changed), gone, back, len(work.made))
 
 
-def first_touched(state: State, timeline: Timeline) -> Order:
+def first_touched(state: State, timeline: DecisionTimeline) -> Order:
     """Return an order before which no decision differs, as far as the last correction of the bank is right.
 
     Wins count from the first judgment of a run on, with the verdict that stands now.
@@ -132,7 +134,7 @@ def pieces(rows: Iterable[Row], most: int, most_bytes: int) -> Iterator[tuple[Ro
 class Redecider(MemoryFacts):
     """A bank whose decisions are made again, one after the other, each among the items as they were before it."""
 
-    def __init__(self, state: State, timeline: Timeline, *, layered: bool = False) -> None:
+    def __init__(self, state: State, timeline: DecisionTimeline, *, layered: bool = False) -> None:
         """Begin with a state, which stays as it is: copied, or `layered`, which is quicker where little changes."""
         super().__init__(state, Overlay if layered else dict)
         self.items: dict[str, ItemState] = {}
@@ -207,7 +209,7 @@ Step = tuple[int, int, int, Callable[[int], None]]
 class _Refold(Redecider):
     """All decisions of a bank, made again from the first one on, with what people did and forgot between them."""
 
-    def __init__(self, state: State, timeline: Timeline, since: Order) -> None:
+    def __init__(self, state: State, timeline: DecisionTimeline, since: Order) -> None:
         undecided = {pair: replace(known, action="discard", targets=()) for pair, known in state.pairs.items()}
         records = {id: replace(record, landed=(), enders=(), forgotten=False) for id, record in state.records.items()}
         super().__init__(replace(state, pairs=undecided, records=records), timeline)

@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.canonical import RULE, Canon, parts_of, refold
-from rbank_es.bank.timeline import TIMELINE_TYPES, Timeline
+from rbank_es.bank.decision_timeline import TIMELINE_TYPES, DecisionTimeline
 from rbank_es.bank.work_list import CandidateIndex, canonical
 from rbank_es.events import CorrectionCompleted, Event
 from rbank_es.log import Appended, EventLog
@@ -24,7 +24,7 @@ class Reconciler:
         self._forget()
 
     def _forget(self) -> None:
-        self._timeline, self._index, self._epoch = Timeline(), CandidateIndex(), self._log.erasures()
+        self._timeline, self._index, self._epoch = DecisionTimeline(), CandidateIndex(), self._log.erasures()
 
     def canon(self, state: State, basis: State | None = None, *, every: bool = False) -> Canon:
         """Return the corrections due in a state: the log's, or one that goes on from it (then `basis` is the log's).

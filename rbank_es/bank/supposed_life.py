@@ -16,9 +16,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from rbank_es.bank.canonical import UNSUPPORTED, Canon, effect, kept, parts_of, refold
+from rbank_es.bank.decision_timeline import DecisionTimeline
 from rbank_es.bank.reconciler import completed
 from rbank_es.bank.supposition import WHAT_IF, Supposition
-from rbank_es.bank.timeline import Timeline
 from rbank_es.bank.work_list import CandidateIndex, canonical
 from rbank_es.errors import BadPolicy
 from rbank_es.events import (
@@ -78,7 +78,7 @@ class SupposedLife:
     a policy asks a model, and the log has no answer.
     """
 
-    def __init__(self, state: State, timeline: Timeline, supposition: Supposition) -> None:
+    def __init__(self, state: State, timeline: DecisionTimeline, supposition: Supposition) -> None:
         """Begin behind the position of a recorded state. `timeline` is the bank's up to there, and goes on with it."""
         self.recorded = LiveState(state, copied=True)
         self.made: dict[int, Made] = {}
@@ -393,7 +393,7 @@ class SupposedLife:
             self._record(completed(correction, state, {"decisions": len(canon.decisions)}))
 
 
-def _due(state: State, timeline: Timeline, index: CandidateIndex) -> Canon:
+def _due(state: State, timeline: DecisionTimeline, index: CandidateIndex) -> Canon:
     """Return the corrections due in a state; `index` has the candidates of that bank up to an earlier time."""
     if state.due and not state.due.whole and not timeline.forgets:
         index.take(state)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.correction import verdict_on
+from rbank_es.bank.decision_timeline import TIMELINE_TYPES, DecisionTimeline
 from rbank_es.bank.foreign_events import words_of
 from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.supposed_differences import (
@@ -32,7 +33,6 @@ from rbank_es.bank.supposed_differences import (
 from rbank_es.bank.supposed_life import LIFE_TYPES, SupposedLife, is_same_policy
 from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import Supposition, supposition_of
-from rbank_es.bank.timeline import TIMELINE_TYPES, Timeline
 from rbank_es.errors import BadInput
 from rbank_es.events import (
     ContextBuilt,
@@ -138,7 +138,7 @@ class _Comparison:
         self._chosen: dict[str, dict[Polarity | None, tuple[MemoriesRetrieved, tuple[str, ...] | None]]] = {}
         self._tasks: dict[str, RunStarted] = {}
         self._policies: dict[int, tuple[object, RetrievalPolicy]] = {}
-        timeline = Timeline()
+        timeline = DecisionTimeline()
         timeline.take(log.read(upto=since, types=TIMELINE_TYPES), since)
         state = fold(log.read(upto=since, types=LIFE_TYPES, resolve=_RESOLVED), position=since)
         self.life = SupposedLife(state, timeline, supposition)

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from rbank_es.bank.canonical import Canon, Redecider, counts, effect, first_touched, refold
-from rbank_es.bank.timeline import Timeline
+from rbank_es.bank.decision_timeline import DecisionTimeline
 from rbank_es.events.items import Item
 from rbank_es.policies.known_items import KnownItems, Peer
 from rbank_es.policies.rare_words import RareWords
@@ -119,7 +119,7 @@ class CandidateIndex:
         return self._opposing.get(id, ())
 
 
-def canonical(state: State, timeline: Timeline, index: CandidateIndex) -> Canon:
+def canonical(state: State, timeline: DecisionTimeline, index: CandidateIndex) -> Canon:
     """Return the differences between a bank and its canonical form, as far as its last correction is right.
 
     `timeline` and `index` are of that bank, up to its last candidate.
@@ -145,7 +145,9 @@ _NONE_ALIKE = _Alike(frozenset(), frozenset())
 class _WorkList(Redecider):
     """The decisions that may differ, by rank."""
 
-    def __init__(self, state: State, timeline: Timeline, index: CandidateIndex, content_min: tuple[int, int]) -> None:
+    def __init__(
+        self, state: State, timeline: DecisionTimeline, index: CandidateIndex, content_min: tuple[int, int]
+    ) -> None:
         super().__init__(state, timeline, layered=True)
         self._before, self._index, self._content_min = state, index, content_min
         self._heap: list[tuple[Order, Pair]] = []

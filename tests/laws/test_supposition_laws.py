@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.canonical import counts
+from rbank_es.bank.decision_timeline import DecisionTimeline
 from rbank_es.bank.supposed_differences import WhatIf
 from rbank_es.bank.supposed_life import LIFE_TYPES, SupposedLife
 from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import supposition_of
-from rbank_es.bank.timeline import Timeline
 from rbank_es.events import CorrectionCompleted, DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.policies import Append, Bounded, Never
@@ -250,7 +250,7 @@ def test_the_supposed_state_is_the_fold_of_the_supposed_log(
         bank.append([judged("first", "success"), *(judged(run, "success") for run in again)])
         recorded = list(bank.log.read(types=LIFE_TYPES, resolve={"memories_extracted"}))
         supposition, since = supposition_of(fold(recorded), {}, {"first": "failure"}, without), bank.position * late
-        past, timeline = [each for each in recorded if each.seq <= since], Timeline()
+        past, timeline = [each for each in recorded if each.seq <= since], DecisionTimeline()
         timeline.take(past, since)
         life = SupposedLife(fold(past, position=since), timeline, supposition)
         life.begin(unborn=not late)

@@ -118,7 +118,7 @@ class Commands(click.Group):
         """Return the commands that begin so, each with its line in the help, and the options; loads no command."""
         from click.shell_completion import CompletionItem
 
-        from rbank_es.cli.shared.completions import words
+        from rbank_es.cli.shared.shell_completion import words
 
         about = {name: line for section in SECTIONS.values() for name, line in section.items()}
         named = [CompletionItem(name, help=about.get(name)) for name in words(COMMANDS.names(), incomplete)]
@@ -173,7 +173,7 @@ class Command(click.Command):
         params = super().get_params(ctx)
         if not ctx.resilient_parsing:
             return params
-        from rbank_es.cli.shared.completions import completed
+        from rbank_es.cli.shared.shell_completion import completed
 
         return [completed(param) for param in params]
 

@@ -27,6 +27,7 @@ from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, Log
 from rbank_es.events.codec import event_types, resolved, type_of, unknown_types
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, erasure, groups, lines
+from rbank_es.log.erasure_residue import ResidueSearch
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
 from rbank_es.log.lines import Head
 from rbank_es.log.memory.memory_store import MemoryStore
@@ -43,7 +44,6 @@ from rbank_es.log.protocol import (
     Storage,
     Verification,
 )
-from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.verification import LogCheck
 
 LOST = "lost when this process ends"

@@ -18,7 +18,7 @@ TIMELINE_TYPES = frozenset(type_of(each) for each in (PolicySet, MemoriesForgott
 """The types of events that a timeline reads."""
 
 
-class Timeline:
+class DecisionTimeline:
     """The facts of a log that new decisions need beside the final state. It continues with the log."""
 
     def __init__(self) -> None:
@@ -30,9 +30,9 @@ class Timeline:
         self._resolved: dict[tuple[int, PolicyKind], Policy | None] = {}
         self._forgotten: list[MemoriesForgotten] = []
 
-    def copy(self) -> Timeline:
+    def copy(self) -> DecisionTimeline:
         """Return a timeline that is equal, and goes on by itself."""
-        made = Timeline()
+        made = DecisionTimeline()
         vars(made).update({name: copy(value) for name, value in vars(self).items()})
         return made
 
