@@ -1,6 +1,6 @@
 """Reports of experiments: 6,000 runs in a hundred banks, from their logs to the page, and the check of it.
 
-SCRIPTED: two conditions of E9 are lived over the sixty tasks of the shipped suite, by the loop with all that it
+SCRIPTED: two conditions of E9 are run over the sixty tasks of the shipped suite, by the loop with all that it
 records; each is then copied under fifty numbers of repetitions, event by event. Processor time, because the logs are
 read by one process, and others may be at work.
 """
@@ -62,22 +62,22 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
 
 
 def _lived(place: Path, source: Source) -> Materials:
-    """Run the experiment once, in one order, in `lived`, and return its materials for many repetitions."""
+    """Run the experiment once, in one order, in `first_folder`, and return its materials for many repetitions."""
     suite, script = load_suite(LIGHTS), place / "script.toml"
     script.write_text(script_of(suite))
     models = {"agent": LmChoice(model=f"script:{script}")}
     once = msgspec.structs.replace(load_experiment("E9"), models=models, orders=1)
-    run_experiment(gather(once, suite, source), place / "lived", interpreters=dspy.LocalInterpreter)
+    run_experiment(gather(once, suite, source), place / "first_folder", interpreters=dspy.LocalInterpreter)
     return gather(msgspec.structs.replace(once, repetitions=REPETITIONS), suite, source)
 
 
 def _copied(place: Path, materials: Materials) -> Path:
-    """Return the folder `copied`, with the trials of `lived` under each number of repetitions."""
-    lived, folder, experiment = place / "lived", place / "copied", materials.experiment
+    """Return the folder `copied`, with the trials of `first_folder` under each number of repetitions."""
+    first_folder, folder, experiment = place / "first_folder", place / "copied", materials.experiment
     prepare_folder(materials, folder)
-    with Bank.open(base_place(lived)) as first, first.fork(_made(base_place(folder))) as base:
+    with Bank.open(base_place(first_folder)) as first, first.fork(_made(base_place(folder))) as base:
         for trial in trials(experiment):
-            own = TrialPlace(lived, msgspec.structs.replace(trial, repetition=0)).bank
+            own = TrialPlace(first_folder, msgspec.structs.replace(trial, repetition=0)).bank
             with Bank.open(own) as bank, base.fork(_made(TrialPlace(folder, trial).bank)) as copy:
                 copy.set_policies(tables_of(experiment.named(trial.condition).choices()))
                 copy.append([*_events(bank, trial)])

@@ -136,10 +136,10 @@ def _side_by_side(place: Path, executor: str, tasks: int, goal: Goal | None = No
         took = {jobs: _ran(place, jobs, server.url) for jobs in (1, JOBS)}
         model = LATENCY_S * len(server.requests) / len(took) / JOBS
     (one, busy), (several, _) = took[1], took[JOBS]
-    cores, runs = os.cpu_count() or 1, tasks * experiment.lives
+    cores, runs = os.cpu_count() or 1, tasks * experiment.trials
     return Row(
         "harness",
-        f"SCRIPTED: `experiment run --jobs {JOBS}`, {experiment.lives} trials of {tasks} tasks by `{executor}`, "
+        f"SCRIPTED: `experiment run --jobs {JOBS}`, {experiment.trials} trials of {tasks} tasks by `{executor}`, "
         f"{LATENCY_S * 1e3:.0f} ms for each answer of the model",
         f"{duration(several)}, {one / several:.1f} x faster; of the processor {duration(busy / runs)} a task",
         peer=f"`--jobs 1` {duration(one)}",

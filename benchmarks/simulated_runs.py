@@ -1,6 +1,7 @@
-"""Runs of the simulated learner in a real bank: how many fit into minutes, and whether a run costs more in a long life.
+"""Runs of the simulated learner in a real bank: how many fit into minutes, and whether a run costs more in a long
+simulation.
 
-Processor time, because an experiment shares two cores among its lives.
+Processor time, because an experiment shares two cores among its simulations.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from pathlib import Path
 from benchmarks.measure import Goal, Row
 from benchmarks.sizes import Sizes
 from rbank_es.context.layer import LayerText
-from rbank_es.experiments.simulated.life import LifePlan, live
+from rbank_es.experiments.simulated.learner_memory import LearnerMemory
 from rbank_es.experiments.simulated.memory_mirror import MirrorMemory
-from rbank_es.experiments.simulated.real_life import LearnerMemory
+from rbank_es.experiments.simulated.simulation import SimulationPlan, simulate
 from rbank_es.experiments.simulated.world import Assumptions, World
 
 RUNS, CORES = 6_000, 2
@@ -34,19 +35,19 @@ class Timed(LearnerMemory):
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Yield the time of 6,000 runs on two cores, the growth within one life, and that of a life in the mirror."""
-    world, plan = World(Assumptions(tasks=sizes.loop_tasks)), LifePlan()
+    """Yield the time of 6,000 runs on two cores, the growth within a simulation, and the time of one in the mirror."""
+    world, plan = World(Assumptions(tasks=sizes.loop_tasks)), SimulationPlan()
     memory = Timed.create(str(place / "bank"), {})
     memory.times = []
-    live(world, plan, lambda: memory)
+    simulate(world, plan, lambda: memory)
     parts = sizes.loop_tasks // PARTS
     first, last = (_each(memory.times, start, parts) for start in (0, sizes.loop_tasks - parts))
     each = _each(memory.times, 0, sizes.loop_tasks)
     minutes = each * RUNS / CORES / 60
     begun = time.process_time()
-    live(world, plan, lambda: MirrorMemory.begin({}))
+    simulate(world, plan, lambda: MirrorMemory.begin({}))
     mirror = (time.process_time() - begun) / sizes.loop_tasks
-    what = f"SIMULATED: {RUNS:,} runs in banks on disk, {CORES} cores, by a life of {sizes.loop_tasks:,} tasks"
+    what = f"SIMULATED: {RUNS:,} runs in banks on disk, {CORES} cores, by a simulation of {sizes.loop_tasks:,} tasks"
     ours, floor = f"{minutes:.1f} min ({each * 1e3:.0f} ms a run)", f"in memory {mirror * 1e3:.1f} ms"
     yield Row("simulated runs", what, ours, floor=floor, goal=Goal("≤", GOAL_MINUTES, "min"), value=minutes)
     what = f"SIMULATED: the last fifth of {sizes.loop_tasks:,} runs beside the first"

@@ -462,7 +462,7 @@ EXPERIMENT_BYTES = 1 * MIB
 EXPERIMENT_NAME_CHARS = 60
 # Conditions, and trials in all: each trial is a bank on disk of its own.
 EXPERIMENT_CONDITIONS = 100
-EXPERIMENT_LIVES = 10_000
+EXPERIMENT_TRIALS = 10_000
 # Trials side by side. Each has sandboxes of its own, of about 160 MB each.
 EXPERIMENT_JOBS = 64
 # Simulated worlds: each family has words of its own, and each task is a run of a bank, 3 ms in memory and 20 on disk.

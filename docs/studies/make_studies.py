@@ -1,11 +1,11 @@
-"""Live the studies of the simulated learner again, and draw their plots and tables.
+"""Simulate the studies again, and draw their plots and tables.
 
-    python docs/studies/make_studies.py run poisoned-bank --jobs 2   lives it and writes poisoned-bank.json: 10 minutes
+    python docs/studies/make_studies.py run poisoned-bank --jobs 2   writes poisoned-bank.json: 10 minutes
     python docs/studies/make_studies.py run repair --jobs 2          5 minutes
     python docs/studies/make_studies.py run assumptions --jobs 2     3 minutes
     python docs/studies/make_studies.py draw                         plots and tables of all: seconds
 
-SIMULATED: no language model takes part. A test lives a part of each study again, and draws everything again.
+SIMULATED: no language model takes part. A test simulates a part of each study again, and draws everything again.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def result_of(name: str) -> StudyResult:
     return msgspec.json.decode((PLACE / f"{name}.json").read_bytes(), type=StudyResult)
 
 
-def lived(name: str, jobs: int) -> None:
+def simulated(name: str, jobs: int) -> None:
     """Live a study and keep its results."""
 
     def progress(done: int, total: int) -> None:
-        print(f"\r{name}: {done} of {total} lives", end="", file=sys.stderr)
+        print(f"\r{name}: {done} of {total} simulations", end="", file=sys.stderr)
 
     (PLACE / f"{name}.json").write_text(written(run_study(study_named(name), jobs=jobs, progress=progress)))
 
@@ -510,9 +510,9 @@ def main(arguments: Sequence[str]) -> None:
     """Live a study, or draw all."""
     match arguments:
         case ["run", name]:
-            lived(name, 1)
+            simulated(name, 1)
         case ["run", name, "--jobs", jobs]:
-            lived(name, int(jobs))
+            simulated(name, int(jobs))
         case ["draw"]:
             for name, content in drawn().items():
                 (PLACE / name).write_text(content)

@@ -295,7 +295,7 @@ class _Refold(Redecider):
         """Return the state at a position as a forgetting policy needs it, with verdicts as they are now.
 
         It has the active items, their uses that count by the attribution policy of then, and the verdicts on the runs
-        of those: a long life has many times as many.
+        of those: a long history has many times as many.
         """
         policies = self.timeline.policies(seq)
         counted = counted_uses(replace(self._final, policies=policies))

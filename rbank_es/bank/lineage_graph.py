@@ -134,7 +134,7 @@ def _walk(start: LineageNode, direction: Direction, ways: Mapping[LineageNode, l
                 known = bounds.get(next_node)
                 if known is None:
                     depths[next_node], edges[next_node] = depth, edge
-                # Again where it is reached with more of its life, because more follows from that.
+                # Again where it is reached with more of its history, because more follows from that.
                 if known is None or (reached < known if onward else reached > known):
                     bounds[next_node] = following[next_node] = reached
         level = following

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rbank_es.events import Event, Ref, type_of
 
 if TYPE_CHECKING:
-    from rbank_es.bank.supposed_life import Made
+    from rbank_es.bank.supposed_history import Made
     from rbank_es.bank.supposition import Supposition
     from rbank_es.log import EventLog
 
@@ -27,7 +27,7 @@ class SupposedLog:
     def __init__(
         self, log: EventLog, since: int, until: int, made: Mapping[int, Made], supposition: Supposition
     ) -> None:
-        """Take the recorded log, the positions between which it is otherwise, and what `SupposedLife` made."""
+        """Take the recorded log, the positions between which it is otherwise, and what `SupposedHistory` made."""
         self._log, self._since, self._until, self._supposition = log, since, until, supposition
         self._made = made
         self._keys = sorted(made)

@@ -30,7 +30,7 @@ from rbank_es.bank.supposed_differences import (
     item_differences,
     usage_differences,
 )
-from rbank_es.bank.supposed_life import LIFE_TYPES, SupposedLife, is_same_policy
+from rbank_es.bank.supposed_history import HISTORY_TYPES, SupposedHistory, is_same_policy
 from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import Supposition, supposition_of
 from rbank_es.errors import BadInput
@@ -70,7 +70,7 @@ _EXPECTED = 1_000
 """Events whose words are read at once, some time before they are searched for."""
 
 _VECTORS = frozenset({"words_embedded"})
-_READ = LIFE_TYPES | _VECTORS | {"memories_retrieved"}
+_READ = HISTORY_TYPES | _VECTORS | {"memories_retrieved"}
 _RESOLVED = _VECTORS | {"memories_extracted", "memories_retrieved"}
 
 
@@ -104,7 +104,7 @@ def what_if(
         )
     supposition = Supposition(policies=question.policies)
     if question.verdicts or question.without:  # else nothing has to be looked up, and policies are checked on the way
-        final = fold(log.read(upto=until, types=LIFE_TYPES, resolve=_RESOLVED), position=until)
+        final = fold(log.read(upto=until, types=HISTORY_TYPES, resolve=_RESOLVED), position=until)
         supposition = supposition_of(final, question.policies, question.verdicts, question.without)
     comparison = _Comparison(log, supposition, since, until, pack)
     try:
@@ -124,7 +124,7 @@ def _write(log: SupposedLog, into: Path, force: bool, progress: OnProgress | Non
 
 
 class _Comparison:
-    """The recorded life of a bank beside the supposed one."""
+    """The recorded history of a bank beside the supposed one."""
 
     def __init__(self, log: EventLog, supposition: Supposition, since: int, until: int, pack: PackItems | None) -> None:
         self.log, self.supposition, self.since, self.until, self.pack = log, supposition, since, until, pack
@@ -140,38 +140,38 @@ class _Comparison:
         self._policies: dict[int, tuple[object, RetrievalPolicy]] = {}
         timeline = DecisionTimeline()
         timeline.take(log.read(upto=since, types=TIMELINE_TYPES), since)
-        state = fold(log.read(upto=since, types=LIFE_TYPES, resolve=_RESOLVED), position=since)
-        self.life = SupposedLife(state, timeline, supposition)
+        state = fold(log.read(upto=since, types=HISTORY_TYPES, resolve=_RESOLVED), position=since)
+        self.history = SupposedHistory(state, timeline, supposition)
 
     def run(self, progress: OnProgress | None) -> None:
-        """Go through both lives, and compare what was given to agents."""
-        life = self.life
+        """Go through both histories, and compare what was given to agents."""
+        history = self.history
         first = next(self.log.read(upto=self.until, types={"policy_set"}), None)
         # A new bank's policies are its second event.
-        life.begin(unborn=first is not None and self.since < first.seq <= 2)
+        history.begin(unborn=first is not None and self.since < first.seq <= 2)
         self._watch()
         self._take_vectors()
         events = self.log.read(after=self.since, upto=self.until, types=_READ, resolve=_RESOLVED)
         while batch := list(islice(events, _EXPECTED)):
             if progress is not None:
                 progress(batch[0].seq, self.until)
-            if life.is_otherwise:
+            if history.is_otherwise:
                 self.index.expect(text for event in batch for text in _searched_texts(event))
             for event in batch:
                 self._take(event)
-        life.end(self.until)
+        history.end(self.until)
         self._watch()
 
     def _take(self, event: Event) -> None:
-        """Go on with the next event of both lives."""
+        """Go on with the next event of both histories."""
         if isinstance(event, WordsEmbedded):
             self.index.vectors.take(event)
         elif isinstance(event, MemoriesRetrieved):
-            if self.life.is_otherwise and not self.supposition.is_without(event):
+            if self.history.is_otherwise and not self.supposition.is_without(event):
                 self._retrieve(event)
         else:
-            self.life.take(event)
-            if self.life.is_otherwise:
+            self.history.take(event)
+            if self.history.is_otherwise:
                 self._watch()
                 self._look_at(event)
 
@@ -188,14 +188,14 @@ class _Comparison:
     # ---------------------------------------------------------------- what was given to agents
 
     def _watch(self) -> None:
-        """Note the items that are active in one life only, or otherwise, and those whose words can't be searched."""
-        if not self.life.is_otherwise:
+        """Note the items that are active in one history only, or otherwise, and those whose words can't be searched."""
+        if not self.history.is_otherwise:
             return
-        recorded, supposed = self.life.recorded.state, self.life.supposed
+        recorded, supposed = self.history.recorded.state, self.history.supposed
         if self._unindexed is None:
             self._unindexed = dict.fromkeys(supposed.items)
             self._wordless.update(id for id, entry in supposed.items.items() if _is_wordless(supposed, id))
-        for id in self.life.changed:
+        for id in self.history.changed:
             self._unindexed[id] = None
             same = _searched(recorded, id) == _searched(supposed, id)
             (self._differing.discard if same else self._differing.add)(id)
@@ -219,7 +219,7 @@ class _Comparison:
             self.drawn += other and origin_of(event) in ("run", "rollouts")
 
     def _is_other(self, kind: Any) -> bool:
-        recorded, supposed = self.life.recorded.state.policies, self.life.supposed.policies
+        recorded, supposed = self.history.recorded.state.policies, self.history.supposed.policies
         return not is_same_policy(kind, recorded.get(kind), supposed.get(kind))
 
     def _retrieve(self, event: MemoriesRetrieved) -> None:
@@ -237,7 +237,7 @@ class _Comparison:
 
     def _found(self, event: MemoriesRetrieved) -> tuple[str, ...] | None:
         """Return the ids that a recorded retrieval would find; None where they can't be known."""
-        other, recorded = self._is_other("retrieval"), self._policy(self.life.recorded.state)
+        other, recorded = self._is_other("retrieval"), self._policy(self.history.recorded.state)
         by_words = type(recorded) in _BY_WORDS and not recorded.weighs_outcomes
         if not self._differing and not other and by_words:
             return tuple(hit.id for hit in event.hits)
@@ -245,7 +245,7 @@ class _Comparison:
         if recorded.label != event.policy:
             return None
         k = event.k
-        supposed = self._policy(self.life.supposed)
+        supposed = self._policy(self.history.supposed)
         if other and k == _usual(recorded, event):
             k = _usual(supposed, event)
         return self._search(event.query, k, self._filters(event))
@@ -256,10 +256,10 @@ class _Comparison:
             return None
         self.searched += 1
         assert self._unindexed is not None
-        items = self.life.supposed.items
+        items = self.history.supposed.items
         self.index.update((id, items.get(id)) for id in self._unindexed)
         self._unindexed.clear()
-        policy, k = self._policy(self.life.supposed), min(k, limits.SEARCH_HITS)
+        policy, k = self._policy(self.history.supposed), min(k, limits.SEARCH_HITS)
         return tuple(hit.id for hit in policy.choose(words, k, filters, self.index).hits)
 
     def _filters(self, event: MemoriesRetrieved) -> Filters:
@@ -268,13 +268,13 @@ class _Comparison:
             polarity=event.polarity,
             role=event.role,
             ontology=event.ontology,
-            without=frozenset[str]() if task is None else items_of_task(self.life.supposed, task),
+            without=frozenset[str]() if task is None else items_of_task(self.history.supposed, task),
             unasked=event.unasked,
         )
 
     def _outcomes(self, item: str) -> tuple[int, int]:
         """Return wins and losses of an item in the supposed bank."""
-        state = self.life.supposed
+        state = self.history.supposed
         verdicts = [verdict_on(state, run) for run in counted_uses(state).get(item, ())]
         return verdicts.count("success"), verdicts.count("failure")
 
@@ -306,7 +306,7 @@ class _Comparison:
         if found is None:
             self.lost_prompts += 1
             return
-        before, after = self.life.recorded.state.items, self.life.supposed.items
+        before, after = self.history.recorded.state.items, self.history.supposed.items
         were = [before[id].item for id in recorded if id in before]
         would = [after[id].item for id in found]
         if were != would:
@@ -325,7 +325,7 @@ class _Comparison:
             filters = self._filters(some)
         else:
             filters = Filters(ontology=started.ontology if started is not None else None)
-        before, after = self._policy(self.life.recorded.state), self._policy(self.life.supposed)
+        before, after = self._policy(self.history.recorded.state), self._policy(self.history.supposed)
         polarities: tuple[Polarity, ...] = ("success", "failure")
         for polarity in polarities:
             if polarity in chosen:
@@ -370,12 +370,12 @@ class _Comparison:
 
     def supposed_log(self) -> SupposedLog:
         """Return the log that the bank would have."""
-        return SupposedLog(self.log, self.since, self.until, self.life.made, self.supposition)
+        return SupposedLog(self.log, self.since, self.until, self.history.made, self.supposition)
 
     def result(self) -> WhatIf:
         """Return the differences between the final states, and those of single decisions, retrievals and prompts."""
         # What no correction has looked at in the recorded bank, as `verify` finds it.
-        before, after, canon = self.life.recorded.state, self.life.supposed, self.life.overdue()
+        before, after, canon = self.history.recorded.state, self.history.supposed, self.history.overdue()
         items = tuple(item_differences(before, after))
         return WhatIf(
             since=self.since,
@@ -388,7 +388,7 @@ class _Comparison:
             prompts=tuple(self.prompts),
             needs=self._needs(before, after),
             unknowable=Unknowable(retrievals=self.lost_retrievals, prompts=self.lost_prompts),
-            decided=self.life.decided,
+            decided=self.history.decided,
             searched=self.searched,
             overdue=len(canon.decisions) + len(canon.forgotten) + len(canon.remembered),
         )
@@ -410,7 +410,7 @@ class _Comparison:
             extractions=len({run for each in lessons_to_draw(after, turned) for run in each.runs}),
             judgments=self.judgments,
             drawn=self.drawn,
-            proposals=self.life.unproposed,
+            proposals=self.history.unproposed,
         )
 
 

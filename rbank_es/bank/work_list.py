@@ -200,7 +200,7 @@ class _WorkList(Redecider):
         return (pair for pair in new if pair in self.pairs and counts(self, pair))
 
     def _only_leaves(self, pair: Pair) -> bool:
-        """Return whether a candidate takes a life away and gives none: then only those that named it may differ."""
+        """Return whether a candidate ends items and begins none: then only those that named it may differ."""
         known = self.pairs[pair]
         record = self.records[known.item]
         if counts(self, pair) or known.action in ENDS or record.recent:
@@ -218,7 +218,7 @@ class _WorkList(Redecider):
         return found
 
     def _meeting(self, ids: Iterable[str]) -> set[Pair]:
-        """Return the candidates whose decisions may depend on the lives of items: those with similar words, too."""
+        """Return the candidates whose decisions may depend on which items are active: those with similar words, too."""
         wide = self._with_replaced(ids) - self._met
         self._met |= wide
         found = self._naming(wide)

@@ -84,7 +84,7 @@ def list_(as_json: bool) -> None:
         echo_json([_facts(each) for each in loaded])
         return
     rows: list[list[Cell]] = [
-        [each.name, each.title, len(each.condition), each.orders, each.repetitions, each.lives] for each in loaded
+        [each.name, each.title, len(each.condition), each.orders, each.repetitions, each.trials] for each in loaded
     ]
     echo_table(["name", "title", "conditions", "orders", "repetitions", "trials"], rows, flexible=["title"])
 
@@ -109,7 +109,7 @@ def show(name: str, as_toml: bool, as_json: bool) -> None:
 
 def _facts(loaded: Experiment) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(loaded)
-    return facts | {"trials": loaded.lives, "digest": loaded.digest}
+    return facts | {"trials": loaded.trials, "digest": loaded.digest}
 
 
 def _print_experiment(loaded: Experiment) -> None:
@@ -122,7 +122,7 @@ def _print_experiment(loaded: Experiment) -> None:
     echo_fields(
         {
             "suite": loaded.suite,
-            "trials": f"{loaded.lives}: {count(len(loaded.condition), 'condition')} x {count(loaded.orders, 'order')} "
+            "trials": f"{loaded.trials}: {count(len(loaded.condition), 'condition')} x {count(loaded.orders, 'order')} "
             f"x {count(loaded.repetitions, 'repetition')}",
             "baseline": loaded.baseline,
             "contrasts": "; ".join(f"{one} against {other}" for one, other in loaded.contrasts) or None,
@@ -168,10 +168,10 @@ def _shown(value: Any) -> str:
 @learning_model_options
 @server_options
 @click.option(
-    "--orders", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_LIVES), help="Shuffled orders of tasks."
+    "--orders", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_TRIALS), help="Shuffled orders of tasks."
 )
 @click.option(
-    "--repeat", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_LIVES), help="Repetitions of each order."
+    "--repeat", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_TRIALS), help="Repetitions of each order."
 )
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_JOBS), default=1, show_default=True,
@@ -323,7 +323,7 @@ def _prices(text: str | None) -> Prices | None:
 def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[TrialOutcome, ...]:
     from rbank_es.experiments.experiment_run import run_experiment
 
-    total = materials.experiment.lives * len(materials.suite.tasks)
+    total = materials.experiment.trials * len(materials.suite.tasks)
     done, notes = 0, Counter[tuple[str, str]]()
     with ExitStack() as stack:
         # Report it also if the experiment stops: unreadable extractions would look like a memory without effect.

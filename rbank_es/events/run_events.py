@@ -52,7 +52,7 @@ DEFAULT_BOUNDS = RunBounds()
 
 
 class Trial(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The place of a run in an experiment: one life of one bank."""
+    """The place of a run in an experiment: one trial is one bank."""
 
     experiment: Annotated[Name, Meta(description="Name of the experiment.")]
     condition: Annotated[Name, Meta(description="Name of the condition: one setting of every switch.")]

@@ -71,7 +71,7 @@ ModelsByRole = Mapping[Role, LmChoice]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _Seed = Annotated[int, Meta(ge=-limits.COUNT_MOST, le=limits.COUNT_MOST)]
-_Number = Annotated[int, Meta(ge=1, le=limits.EXPERIMENT_LIVES)]
+_Number = Annotated[int, Meta(ge=1, le=limits.EXPERIMENT_TRIALS)]
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -174,9 +174,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if twice is not None:
             raise BadInput(f"two conditions are called {twice!r}: their trials would be the same; rename one")
         self._check_comparisons(names)
-        lives = len(names) * self.orders * self.repetitions
-        if lives > limits.EXPERIMENT_LIVES:
-            raise BadInput(f"{lives:,} trials; an experiment has at most {limits.EXPERIMENT_LIVES:,}")
+        count = len(names) * self.orders * self.repetitions
+        if count > limits.EXPERIMENT_TRIALS:
+            raise BadInput(f"{count:,} trials; an experiment has at most {limits.EXPERIMENT_TRIALS:,}")
 
     def _check_comparisons(self, names: list[str]) -> None:
         for name in (*(name for pair in self.contrasts for name in pair), *filter(None, [self.baseline])):
@@ -207,7 +207,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return found
 
     @property
-    def lives(self) -> int:
+    def trials(self) -> int:
         """The number of its trials."""
         return len(self.condition) * self.orders * self.repetitions
 

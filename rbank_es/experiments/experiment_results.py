@@ -39,7 +39,7 @@ class MetricResult(msgspec.Struct, frozen=True, kw_only=True):
 class ConditionResult(msgspec.Struct, frozen=True, kw_only=True):
     """The results of one condition.
 
-    trials, finished  planned, and lived to their end
+    trials, finished  planned, and run to their end
     runs, counted     that ended, and that are measured;  gates  runs left out, by the gate that they break
     contaminated      counted runs by how what they were given could hold the answer
     curve, gap        of successes, by position; and less those of the baseline. growth: of active items

@@ -121,7 +121,7 @@ def planned(materials: Materials, prices: Prices | None = None) -> ExperimentPla
         tasks=len(materials.suite.tasks),
         orders=experiment.orders,
         repetitions=experiment.repetitions,
-        trials=experiment.lives,
+        trials=experiment.trials,
         conditions=tuple(_condition(materials, each, prices) for each in experiment.condition),
         guide=_guide(materials, prices),
         ratings=_ratings(materials, prices),
@@ -129,7 +129,7 @@ def planned(materials: Materials, prices: Prices | None = None) -> ExperimentPla
 
 
 def _condition(materials: Materials, condition: Condition, prices: Prices | None) -> ConditionPlan:
-    lives = materials.experiment.orders * materials.experiment.repetitions
+    count = materials.experiment.orders * materials.experiment.repetitions
     settings, tasks = materials.settings(condition), materials.suite.tasks
     with Bank.create("memory:", policies=condition.choices()) as bank:
         _seed(bank, materials, condition)
@@ -144,10 +144,10 @@ def _condition(materials: Materials, condition: Condition, prices: Prices | None
     return ConditionPlan(
         condition=condition.name,
         about=condition.about,
-        trials=lives,
-        runs=lives * len(tasks) * condition.rollouts,
+        trials=count,
+        runs=count * len(tasks) * condition.rollouts,
         context_chars=max(map(len, texts)),
-        roles=_summed(each, lives, prices),
+        roles=_summed(each, count, prices),
     )
 
 
@@ -187,27 +187,27 @@ def _ratings(materials: Materials, prices: Prices | None) -> tuple[RolePlan, ...
     return _summed([[one]] * texts, 1, prices)
 
 
-def _summed(tasks: Sequence[Sequence[CallEstimate]], lives: int, prices: Prices | None) -> tuple[RolePlan, ...]:
+def _summed(tasks: Sequence[Sequence[CallEstimate]], trial_count: int, prices: Prices | None) -> tuple[RolePlan, ...]:
     """Return the estimates of all tasks as one for each role, for so many trials."""
     found: dict[tuple[str, str], list[CallEstimate]] = {}
     for calls in tasks:
         for one in calls:
             found.setdefault((one.role, one.model), []).append(one)
-    return tuple(_role(role, model, each, lives, prices) for (role, model), each in found.items())
+    return tuple(_role(role, model, each, trial_count, prices) for (role, model), each in found.items())
 
 
-def _role(role: str, model: str, each: Sequence[CallEstimate], lives: int, prices: Prices | None) -> RolePlan:
-    most = lives * sum(one.most for one in each)
+def _role(role: str, model: str, each: Sequence[CallEstimate], trial_count: int, prices: Prices | None) -> RolePlan:
+    most = trial_count * sum(one.most for one in each)
     tokens_out = most * ANSWER_TOKENS
     # An estimate's tokens are those of prompts and answers together.
-    tokens_in = lives * sum(one.tokens_most for one in each) - tokens_out
+    tokens_in = trial_count * sum(one.tokens_most for one in each) - tokens_out
     usd = None
     if prices is not None:
         usd = (tokens_in * prices.usd_in + tokens_out * prices.usd_out) / TOKENS_A_PRICE
     return RolePlan(
         role=role,
         model=model,
-        calls_least=lives * sum(one.least for one in each),
+        calls_least=trial_count * sum(one.least for one in each),
         calls_most=most,
         chars_in_most=tokens_in * CHARS_A_TOKEN,
         chars_out_most=tokens_out * CHARS_A_TOKEN,

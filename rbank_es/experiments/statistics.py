@@ -1,6 +1,6 @@
 """Statistics of few repetitions: intervals, permutation tests, Holm's correction, effect sizes, pass@k.
 
-A value is the number of one unit (`trial_units`): of whole lives of a bank, over all their tasks. Tasks of one bank are
+A value is the number of one unit (`trial_units`): of whole trials, over all their tasks. Tasks of one bank are
 not independent, because each run learns from those before it: a paired t-test over 60 tasks of one repetition, where
 nothing differed, was significant in 30 of 150 tries at a level of 5 %.
 

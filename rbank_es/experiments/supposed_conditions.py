@@ -63,8 +63,8 @@ def supposed_conditions(
             f"no condition of {experiment.name} differs from {basis} in its policies of consolidation, forgetting or "
             "retrieval alone: nothing can be supposed"
         )
-    lives = [each for each in trials(experiment) if each.condition == basis]
-    found = tuple(each for trial in reported(lives, progress) for each in _of_trial(folder, trial, others))
+    recorded = [each for each in trials(experiment) if each.condition == basis]
+    found = tuple(each for trial in reported(recorded, progress) for each in _of_trial(folder, trial, others))
     if not found:
         raise BadInput(f"no trial of {basis} is finished in {folder}")
     return found

@@ -1,4 +1,4 @@
-"""One trial: the life of one bank, from its fork to its last task. It may be cut off anywhere, and goes on from there.
+"""One trial: one bank, from its fork to its last task. It may be cut off anywhere, and goes on from there.
 
 A task counts whole or not at all. If a trial is interrupted inside a task, or a model fails outside of the agent's
 power, the bank is replaced by a fork of itself as it was before that task. So a trial ends with the same log as if
@@ -48,7 +48,7 @@ OnTaskEnd = Callable[[Trial, TaskResult], None]
 
 
 class TrialOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a trial that was lived to its end.
+    """The outcome of a trial that was run to its end.
 
     `runs` leaves out those that were cut off, in banks of which there are `cuts`. `right` and `wrong` are runs by the
     right answer, `successes` and `failures` by the judge. The cost is None where no call names one.
@@ -84,8 +84,8 @@ def run_trial(
     Raises `LoopStopped` after that, and for a failure that waiting doesn't mend; `BadInput` for the bank of another
     trial.
     """
-    life = _Life(materials, trial, TrialPlace(folder, trial), parts)
-    return patiently(partial(life.go_on, on_task), lambda: life.done, patience_s=patience_s, sleep=sleep)
+    work = _Work(materials, trial, TrialPlace(folder, trial), parts)
+    return patiently(partial(work.go_on, on_task), lambda: work.done, patience_s=patience_s, sleep=sleep)
 
 
 def patiently(
@@ -127,7 +127,7 @@ class _Waits:
         return True
 
 
-class _Life:
+class _Work:
     """A trial on its way: everything that it needs, and how many of its tasks count so far."""
 
     def __init__(self, materials: Materials, trial: Trial, place: TrialPlace, parts: Mapping[str, Any]) -> None:

@@ -89,7 +89,7 @@ def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: s
             case _ if started is not None:
                 acts += _acts(event)
     if all(row.simulated for row in rows):
-        acts.clear()  # the people of a simulated life are part of its plan
+        acts.clear()  # the people of a simulation are part of its plan
     ran = {row.task for row in rows}
     missing = tuple(task for task in terms.tasks if task not in ran)
     if started is None or finished is None:

@@ -1,6 +1,6 @@
 """Units of an experiment: what counts as one independent value, and the trials of which it is made.
 
-A trial is one life of one bank: of a condition, an order of the tasks and a repetition. Trials of one order are alike,
+A trial is one bank: of a condition, an order of the tasks and a repetition. Trials of one order are alike,
 because all conditions share it; if each counted by itself, intervals would be too narrow. So the units are either the
 orders or the repetitions: those of which there are more, repetitions if they are as many. A unit is averaged over the
 other. What is said of repetitions holds for the orders of the experiment, what is said of orders for its repetitions.

@@ -32,7 +32,7 @@ from rbank_es.experiments.trial_pages import write_trial_pages
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.log import Head
-from tests.experiments.folders import DEFINITION_TEXT, end, life, lived, pair, suite_of, written
+from tests.experiments.folders import DEFINITION_TEXT, end, pair, record_trial, suite_of, trial_events, written
 from tests.experiments.trials import materials, ran
 from tests.experiments.trials import pair as real_pair
 from tests.loop.loops import source
@@ -189,7 +189,7 @@ def test_a_history_made_again_with_right_checksums_is_found_by_its_head(folder: 
         was = bank.head()
     shutil.rmtree(place.bank)
     with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank) as bank:
-        lived(bank, place.trial, pair(), suite_of(), lambda *_: True, commit="c" * 40)
+        record_trial(bank, place.trial, pair(), suite_of(), lambda *_: True, commit="c" * 40)
         assert Head.parse(str(was)).seq == bank.position
     first = check_report(folder).differences[0]
     assert (first.file, first.computed) == ("banks/with/o1-r0", str(was)) and "another history" in first.place
@@ -202,7 +202,7 @@ def relived(folder: Path, change: Callable[[list[Any]], list[Any]], number: int 
     place = TrialPlace(folder, trial).bank
     shutil.rmtree(place)
     with Bank.open(folder / "banks" / "base") as base, base.fork(place) as bank:
-        events = change(life(trial, experiment, suite, lambda *_: True, {"commit": "c" * 40} | told))
+        events = change(trial_events(trial, experiment, suite, lambda *_: True, {"commit": "c" * 40} | told))
         bank.append(events)
         bank.append(end(bank, trial, experiment, suite))
     return folder

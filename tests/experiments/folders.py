@@ -93,15 +93,15 @@ def written(
             place = TrialPlace(folder, trial).bank
             place.parent.mkdir(exist_ok=True)
             with base.fork(place) as bank:
-                lived(bank, trial, experiment, suite, right, **{"commit": "c" * 40} | changes)
+                record_trial(bank, trial, experiment, suite, right, **{"commit": "c" * 40} | changes)
     return folder
 
 
-def lived(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right: Right, **changes: Any) -> None:
+def record_trial(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right: Right, **changes: Any) -> None:
     """Record a trial in its bank, from its policies to its end."""
     bank.set_policies(tables_of(experiment.named(trial.condition).choices()))
     # In several groups, as a loop appends them: of one at the end that is damaged a log is only cut.
-    for events in groups(life(trial, experiment, suite, right, changes)):
+    for events in groups(trial_events(trial, experiment, suite, right, changes)):
         bank.append(events)
     bank.append(end(bank, trial, experiment, suite))
 
@@ -123,7 +123,9 @@ def groups(events: list[Event]) -> Iterator[list[Event]]:
     yield from (events[start:end] for start, end in pairwise([0, *starts, len(events)]))
 
 
-def life(trial: Trial, experiment: Experiment, suite: Suite, right: Right, changes: dict[str, Any]) -> list[Event]:
+def trial_events(
+    trial: Trial, experiment: Experiment, suite: Suite, right: Right, changes: dict[str, Any]
+) -> list[Event]:
     """The events of a trial, up to its last run."""
     tasks = ordered_tasks(suite.tasks, experiment.seed, trial.order)
     settings = MaterialDigests().settings_digest(experiment.named(trial.condition), experiment.models)

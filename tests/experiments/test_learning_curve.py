@@ -1,4 +1,4 @@
-"""Learning curves worked by hand, and on lives that learn as it is known that they do."""
+"""Learning curves worked by hand, and on trials that learn as it is known that they do."""
 
 from random import Random
 

@@ -38,7 +38,7 @@ def test_every_condition_has_every_order_and_repetition_once_and_conditions_vary
     experiment = parse_experiment((DEFINITION.replace("{orders}", "2\nrepetitions = 3")).encode())
     found = [(each.repetition, each.order, each.condition) for each in trials(experiment)]
     assert found == sorted(set(found), key=lambda each: (each[0], each[1], each[2] == "with"))
-    assert len(found) == experiment.lives == 12 and found[:2] == [(0, 0, "without"), (0, 0, "with")]
+    assert len(found) == experiment.trials == 12 and found[:2] == [(0, 0, "without"), (0, 0, "with")]
 
 
 def test_a_plan_sums_what_every_run_may_need_and_prices_it(tmp_path: Path) -> None:

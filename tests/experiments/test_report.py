@@ -33,7 +33,7 @@ from rbank_es.experiments.report_page import page_of
 from rbank_es.experiments.summary import summary_of
 from rbank_es.experiments.trial_place import DEFINITION, SUITE, TrialPlace
 from tests.cli_runner import ROOT
-from tests.experiments.folders import lived, pair, suite_of, written
+from tests.experiments.folders import pair, record_trial, suite_of, written
 from tests.experiments.trials import materials, ran
 from tests.experiments.trials import pair as real_pair
 from tests.loop.loops import source
@@ -228,7 +228,7 @@ def test_trials_that_are_missing_or_unfinished_and_runs_that_break_a_gate_are_na
         shutil.rmtree(place.bank)
         with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank) as bank:
             changes = {"commit": "c" * 40} | ({"config_digest": None} if place == gateless else {})
-            lived(bank, place.trial, experiment, suite, lambda *_: True, **changes)
+            record_trial(bank, place.trial, experiment, suite, lambda *_: True, **changes)
             if place == unfinished:
                 bank.fork(folder / "cut", "HEAD~1").close()
     shutil.rmtree(unfinished.bank)

@@ -63,7 +63,7 @@ def ran(given: Materials, folder: Path, **options: Any) -> tuple[TrialOutcome, .
 
 
 OF_THE_MOMENT = {"seq", "at", "id", "crc", "salt", "dur", "request_key"}
-"""What differs between two lives of one trial: times, and the ids that they get."""
+"""What differs between two runs of one trial: times, and the ids that they get."""
 
 
 def told(place: Path) -> list[str]:

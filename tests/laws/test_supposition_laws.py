@@ -15,7 +15,7 @@ from rbank_es import Bank
 from rbank_es.bank.canonical import counts
 from rbank_es.bank.decision_timeline import DecisionTimeline
 from rbank_es.bank.supposed_differences import WhatIf
-from rbank_es.bank.supposed_life import LIFE_TYPES, SupposedLife
+from rbank_es.bank.supposed_history import HISTORY_TYPES, SupposedHistory
 from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import supposition_of
 from rbank_es.events import CorrectionCompleted, DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
@@ -248,17 +248,17 @@ def test_the_supposed_state_is_the_fold_of_the_supposed_log(
         learned(bank, HEIGHT, ("first", "success"))
         learned(bank, TWIN, ("second", "success"))
         bank.append([judged("first", "success"), *(judged(run, "success") for run in again)])
-        recorded = list(bank.log.read(types=LIFE_TYPES, resolve={"memories_extracted"}))
+        recorded = list(bank.log.read(types=HISTORY_TYPES, resolve={"memories_extracted"}))
         supposition, since = supposition_of(fold(recorded), {}, {"first": "failure"}, without), bank.position * late
         past, timeline = [each for each in recorded if each.seq <= since], DecisionTimeline()
         timeline.take(past, since)
-        life = SupposedLife(fold(past, position=since), timeline, supposition)
+        life = SupposedHistory(fold(past, position=since), timeline, supposition)
         life.begin(unborn=not late)
         for each in recorded[len(past) :]:
             life.take(each)
         life.end(bank.position)
         log = SupposedLog(bank.log, since, bank.position, life.made, supposition)
-        supposed = list(log.read(types=LIFE_TYPES, resolve={"memories_extracted"}))
+        supposed = list(log.read(types=HISTORY_TYPES, resolve={"memories_extracted"}))
         assert isinstance(supposed[-1], CorrectionCompleted | DecisionUndone)
         assert life.supposed == fold(supposed)
         assert log.position() == supposed[-1].seq

@@ -1,4 +1,4 @@
-"""The command `experiment simulate`: a study of the simulated learner, lived again."""
+"""The command `experiment simulate`: a study of the simulated learner, made again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def simulate(
     from rbank_es.experiments.simulated.study_run import run_study, study_named
 
     if folder is not None and (into is not None or jobs > 1):
-        raise BadInput("--folder is lived in one process and holds its results: leave out --into and --jobs")
+        raise BadInput("--folder is simulated in one process and holds its results: leave out --into and --jobs")
     if into is not None and Path(into).exists():
         raise BadInput(f"{into} exists; choose another file")
     known = study_named(study)
@@ -77,7 +77,7 @@ def simulate(
     if folder is not None:
         _live_folder(known, chosen, repeat, folder, as_json=as_json)
         return
-    with Progress("simulating lives") as progress:
+    with Progress("simulating") as progress:
         result = run_study(known, repetitions=repeat, only=chosen, jobs=jobs, progress=progress)
     if into is not None:
         import msgspec
@@ -90,17 +90,17 @@ def simulate(
 
 
 def _live_folder(study: Study, chosen: list[str], repeat: int | None, folder: Path, *, as_json: bool) -> None:
-    from rbank_es.experiments.simulated.simulated_experiment import live_experiment
+    from rbank_es.experiments.simulated.simulated_experiment import simulate_experiment
     from rbank_es.experiments.simulated.study import MARK
 
     cells = [cell for cell in study.cells if cell.name in chosen]
     with Progress("simulating trials") as progress:
-        lived = live_experiment(study, cells, repeat or study.repetitions, folder, progress)
+        experiment = simulate_experiment(study, cells, repeat or study.repetitions, folder, progress)
     if as_json:
-        echo_json({"mark": MARK, "folder": str(folder), "trials": lived.lives})
+        echo_json({"mark": MARK, "folder": str(folder), "trials": experiment.trials})
         return
     echo(MARK)
-    echo(f"{count(lived.lives, 'trial')} in {safe_line(str(folder))}")
+    echo(f"{count(experiment.trials, 'trial')} in {safe_line(str(folder))}")
     echo_command(f"experiment report {shlex.quote(str(folder))}")
 
 
@@ -125,8 +125,8 @@ def _is_value(factor: str | float | None, text: str) -> bool:
 
 def _print(result: StudyResult) -> None:
     echo(result.mark)
-    lived = f"{count(result.repetitions, 'repetition')} of {count(len(result.cells), 'condition')}"
-    echo(f"{lived}; skill without memory {result.without:.3f}")
+    size = f"{count(result.repetitions, 'repetition')} of {count(len(result.cells), 'condition')}"
+    echo(f"{size}; skill without memory {result.without:.3f}")
     names = list(dict.fromkeys(name for cell in result.cells for name in cell.factors))
     rows = [[*(cell.factors.get(name, "") for name in names), *_facts(cell)] for cell in result.cells]
     echo_table([*(each.replace("_", " ") for each in (*names, *FACTS))], rows, flexible=names)

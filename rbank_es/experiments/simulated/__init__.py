@@ -5,9 +5,9 @@ consolidation, forgetting, correction) do with what a learner of known strengths
 
     world          families of tasks, drawn from a seed
     solver         success, verdicts and lessons by given chances
-    life           one life: tasks in order, lessons, checks by people, and the skill that it leads to
-    real_life      the memory of a life in a real bank
-    memory_mirror  the same in memory, for grids of many lives: equal to the last digit
-    study          a grid of lives, and its results
+    simulation     one simulation: tasks in order, lessons, checks by people, and the skill that it leads to
+    learner_memory the memory of a simulated learner: a real bank
+    memory_mirror  the same in memory, for grids of many simulations: equal to the last digit
+    study          a grid of simulations, and its results
     poisoned_bank, repair, swept_assumptions   the studies in docs/studies
 """

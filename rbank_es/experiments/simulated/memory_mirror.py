@@ -1,8 +1,8 @@
-"""The mirror of a simulated life: the same bank in memory, for grids of many lives.
+"""The mirror of a simulated learner's memory: the same bank in memory, for grids of many simulations.
 
 It differs from `LearnerMemory` in two things: the log is in memory (the engine `memory:`), and items are found by an
 index in memory instead of read models on disk. The events, the decisions, the corrections and the policy that ranks are
-the same code, so a life is equal to the last digit; tests compare sampled lives.
+the same code, so its results are equal to the last digit; tests compare sampled simulations.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rbank_es.context.layer import LayerText
 from rbank_es.context.procedures import pack_items
 from rbank_es.events import Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRetrieved
 from rbank_es.events.items import Polarity
-from rbank_es.experiments.simulated.real_life import LearnerMemory, Tables
+from rbank_es.experiments.simulated.learner_memory import LearnerMemory, Tables
 from rbank_es.policies import Filters, retrieval_policy
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.state import State, counted_uses
 
 
 class MirrorMemory(LearnerMemory):
-    """The bank of one simulated life, in memory alone."""
+    """The bank of one simulation, in memory alone."""
 
     def __init__(self, bank: Bank) -> None:
         """Take a bank in memory."""

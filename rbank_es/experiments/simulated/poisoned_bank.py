@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from rbank_es.experiments.simulated.life import RANKING, LifePlan, Pick, VerdictCheck
+from rbank_es.experiments.simulated.simulation import RANKING, Pick, SimulationPlan, VerdictCheck
 from rbank_es.experiments.simulated.solver import JudgeErrors
 from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
@@ -73,7 +73,7 @@ def _cell(
     }
     return StudyCell(
         factors=factors | ({"pick": pick, "people": people} if checks else {}),
-        plan=LifePlan(
+        plan=SimulationPlan(
             policies=RANKING | BANKS[bank],
             judge=JudgeErrors(false_success=false_success, false_failure=false_failure),
             checks=tuple(rounds) if checks else (),

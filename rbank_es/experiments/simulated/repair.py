@@ -10,7 +10,7 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from rbank_es.experiments.simulated.life import RANKING, LifePlan, VerdictCheck
+from rbank_es.experiments.simulated.simulation import RANKING, SimulationPlan, VerdictCheck
 from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
@@ -32,31 +32,31 @@ _ALL = VerdictCheck(at=AT)
 _SOME = VerdictCheck(at=AT, verdicts=SOME)
 
 
-def _better(plan: LifePlan) -> LifePlan:
+def _better(plan: SimulationPlan) -> SimulationPlan:
     """Return a plan in which a judge that never errs takes over when the bank is repaired."""
     return replace(plan, judge_changes_at=AT, later_judge=PERFECT)
 
 
-REPAIRS: dict[str, LifePlan] = {
-    "right from the start": LifePlan(judge=PERFECT),
-    "nothing": LifePlan(),
-    "emptied": LifePlan(emptied_at=AT),
-    "24 checked at random": LifePlan(checks=(_SOME,)),
-    "24 checked by review": LifePlan(checks=(replace(_SOME, pick="review"),)),
-    "24 checked by review, people err": LifePlan(checks=(replace(_SOME, pick="review", errors=ERRING),)),
-    "all checked": LifePlan(checks=(_ALL,)),
-    "all checked, people err": LifePlan(checks=(replace(_ALL, errors=ERRING),)),
-    "better judge": _better(LifePlan()),
-    "emptied, better judge": _better(LifePlan(emptied_at=AT)),
-    "24 checked by review, better judge": _better(LifePlan(checks=(replace(_SOME, pick="review"),))),
-    "all checked, better judge": _better(LifePlan(checks=(_ALL,))),
-    "all checked and drawn again, better judge": _better(LifePlan(checks=(replace(_ALL, relearn=True),))),
-    "all checked, people err, better judge": _better(LifePlan(checks=(replace(_ALL, errors=ERRING),))),
+REPAIRS: dict[str, SimulationPlan] = {
+    "right from the start": SimulationPlan(judge=PERFECT),
+    "nothing": SimulationPlan(),
+    "emptied": SimulationPlan(emptied_at=AT),
+    "24 checked at random": SimulationPlan(checks=(_SOME,)),
+    "24 checked by review": SimulationPlan(checks=(replace(_SOME, pick="review"),)),
+    "24 checked by review, people err": SimulationPlan(checks=(replace(_SOME, pick="review", errors=ERRING),)),
+    "all checked": SimulationPlan(checks=(_ALL,)),
+    "all checked, people err": SimulationPlan(checks=(replace(_ALL, errors=ERRING),)),
+    "better judge": _better(SimulationPlan()),
+    "emptied, better judge": _better(SimulationPlan(emptied_at=AT)),
+    "24 checked by review, better judge": _better(SimulationPlan(checks=(replace(_SOME, pick="review"),))),
+    "all checked, better judge": _better(SimulationPlan(checks=(_ALL,))),
+    "all checked and drawn again, better judge": _better(SimulationPlan(checks=(replace(_ALL, relearn=True),))),
+    "all checked, people err, better judge": _better(SimulationPlan(checks=(replace(_ALL, errors=ERRING),))),
     "all checked twice, people err, better judge": _better(
-        LifePlan(checks=(replace(_ALL, errors=ERRING, second=True),))
+        SimulationPlan(checks=(replace(_ALL, errors=ERRING, second=True),))
     ),
     "all checked and vouched, people err, better judge": _better(
-        LifePlan(checks=(replace(_ALL, errors=ERRING, vouch=True),))
+        SimulationPlan(checks=(replace(_ALL, errors=ERRING, vouch=True),))
     ),
 }
 """The repairs, under the judge that poisoned the bank unless a better one follows."""

@@ -1,4 +1,4 @@
-"""Simulated lives as an experiment: a folder with definition, suite and a real bank per trial, marked SIMULATED.
+"""Simulations as an experiment: a folder with definition, suite and a real bank per trial, marked SIMULATED.
 
 What `experiment run` makes with models is made here by the simulated learner, so that the same rows, report, check and
 page come of it. A repetition is an order of the tasks of one world.
@@ -21,8 +21,8 @@ from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.run_rows import rows_of
-from rbank_es.experiments.simulated.life import LifePlan, live
-from rbank_es.experiments.simulated.real_life import SIMULATED, LearnerMemory
+from rbank_es.experiments.simulated.learner_memory import SIMULATED, LearnerMemory
+from rbank_es.experiments.simulated.simulation import SimulationPlan, simulate
 from rbank_es.experiments.simulated.study import MARK, Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions, World
 from rbank_es.experiments.suite import Suite, suite_json
@@ -42,20 +42,20 @@ WITHOUT = "no-memory"
 
 
 class SimulatedCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition of a study as one of an experiment: its name, and the life that it means."""
+    """A condition of a study as one of an experiment: its name, and the simulation that it means."""
 
     name: str
     about: str
     assumptions: Assumptions
-    plan: LifePlan
+    plan: SimulationPlan
 
 
-def live_experiment(
+def simulate_experiment(
     study: Study, cells: Sequence[StudyCell], orders: int, folder: Path, progress: OnProgress | None = None
 ) -> Experiment:
-    """Live some cells of a study in real banks, in so many orders of one world's tasks, into a new folder.
+    """Simulate some cells of a study in real banks, in so many orders of one world's tasks, into a new folder.
 
-    Return its experiment. Raises `BadInput` for a folder that is there, and for lives that can't be trials: those in
+    Return its experiment. Raises `BadInput` for a folder that is there, and for cells that can't be trials: those in
     which the bank is emptied, which then isn't one bank.
     """
     conditions = _conditions(study, cells)
@@ -68,16 +68,17 @@ def live_experiment(
             place = TrialPlace(folder, trial).bank
             place.parent.mkdir(exist_ok=True)
             base.fork(place).close()
-            # Without syncs, which are most of the time, because a life that a power cut ends is lived again.
-            _live(Bank.open(place, unsafe_no_sync=True), trial, experiment, suite, by_name[trial.condition])
+            # Without syncs, which are most of the time, because a simulation that a power cut ends is made again.
+            _simulate(Bank.open(place, unsafe_no_sync=True), trial, experiment, suite, by_name[trial.condition])
     return experiment
 
 
 def _conditions(study: Study, cells: Sequence[StudyCell]) -> list[SimulatedCondition]:
-    found = [SimulatedCondition(name=WITHOUT, about="", assumptions=study.assumptions, plan=LifePlan(memory=False))]
+    without = SimulationPlan(memory=False)
+    found = [SimulatedCondition(name=WITHOUT, about="", assumptions=study.assumptions, plan=without)]
     for cell in cells:
         if cell.plan.emptied_at:
-            raise BadInput(f"{cell.name}: an emptied bank is another bank, so this life is no trial; leave it out")
+            raise BadInput(f"{cell.name}: an emptied bank is another bank, so this cell is no trial; leave it out")
         words = "-".join(str(value) for value in cell.factors.values())
         name = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.")[:60]
         about = f"{SIMULATED}: {cell.name}"
@@ -143,8 +144,8 @@ def _prepare(folder: Path, experiment: Experiment, suite: Suite, conditions: Seq
         write_replacing(folder / name, [content])
 
 
-def _live(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condition: SimulatedCondition) -> None:
-    """Live one trial in its bank, and close it."""
+def _simulate(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condition: SimulatedCondition) -> None:
+    """Simulate one trial in its bank, and close it."""
     chosen = experiment.named(trial.condition)
     digests, models = MaterialDigests(), experiment.models
     world = World(condition.assumptions, 0, trial.order)
@@ -161,7 +162,7 @@ def _live(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condit
         **origin(),
     }
     memory = _TrialMemory(bank, facts, lambda: _finished(bank, trial, suite, declared))
-    live(world, condition.plan, lambda: memory)
+    simulate(world, condition.plan, lambda: memory)
 
 
 def _finished(bank: Bank, trial: Trial, suite: Suite, declared: Mapping[str, Any]) -> ExperimentFinished:
@@ -169,7 +170,7 @@ def _finished(bank: Bank, trial: Trial, suite: Suite, declared: Mapping[str, Any
 
 
 class _TrialMemory(LearnerMemory):
-    """The bank of a life that is a trial: it records the trial's end as the life is over."""
+    """The bank of a simulation that is a trial: it records the trial's end as the simulation is over."""
 
     def __init__(self, bank: Bank, facts: Mapping[str, Any], finished: Callable[[], ExperimentFinished]) -> None:
         super().__init__(bank, facts)

@@ -1,4 +1,4 @@
-"""A study: a grid of simulated lives, every condition in the same worlds, and its results by repetition.
+"""A study: a grid of simulations, every condition in the same worlds, and its results by repetition.
 
 A repetition is a world with its own families, tasks and luck, which all conditions share; it is the unit of every
 statistic.
@@ -11,8 +11,8 @@ from typing import Literal
 from msgspec import Struct
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments.simulated.life import LifePlan
-from rbank_es.experiments.simulated.real_life import SIMULATED
+from rbank_es.experiments.simulated.learner_memory import SIMULATED
+from rbank_es.experiments.simulated.simulation import SimulationPlan
 from rbank_es.experiments.simulated.world import Assumptions
 
 MARK = f"{SIMULATED}: no language model took part, and nothing here says anything about one."
@@ -21,13 +21,13 @@ StudyName = Literal["poisoned-bank", "repair", "assumptions"]
 
 
 class StudyCell(Struct, frozen=True, kw_only=True):
-    """One condition of a study: the factors that set it apart, and the life that they mean.
+    """One condition of a study: the factors that set it apart, and the simulation that they mean.
 
     `assumptions` are its own where they are what is varied; else those of the study.
     """
 
     factors: dict[str, str | float]
-    plan: LifePlan
+    plan: SimulationPlan
     assumptions: Assumptions | None = None
 
     @property
@@ -37,7 +37,7 @@ class StudyCell(Struct, frozen=True, kw_only=True):
 
 
 class Study(Struct, frozen=True, kw_only=True):
-    """Conditions that are lived in the same worlds, numbered from 0, so many `repetitions` of each."""
+    """Conditions that are simulated in the same worlds, numbered from 0, so many `repetitions` of each."""
 
     name: StudyName
     title: str
@@ -47,7 +47,7 @@ class Study(Struct, frozen=True, kw_only=True):
 
 
 class CellResult(Struct, frozen=True, kw_only=True):
-    """The lives of one condition: each value by repetition, in order; `curve` has the skill after `at` tasks."""
+    """The simulations of one condition: each value by repetition, in order; `curve` has the skill after `at` tasks."""
 
     factors: dict[str, str | float]
     gain: tuple[float, ...]

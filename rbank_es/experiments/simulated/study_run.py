@@ -1,4 +1,4 @@
-"""A run of a study: every cell lived in so many worlds, by several processes if asked for, and its results.
+"""A run of a study: every cell in so many worlds, by several processes if asked for, and its results.
 
 Results are rounded to `DIGITS` decimals, because the exponential function may differ in the last bit between two C
 libraries.
@@ -16,9 +16,9 @@ from typing import Any
 from rbank_es import __version__
 from rbank_es.errors import BadInput
 from rbank_es.experiments.simulated import poisoned_bank, repair, swept_assumptions
-from rbank_es.experiments.simulated.life import Life, LifePlan, live
+from rbank_es.experiments.simulated.learner_memory import Tables
 from rbank_es.experiments.simulated.memory_mirror import MirrorMemory
-from rbank_es.experiments.simulated.real_life import Tables
+from rbank_es.experiments.simulated.simulation import Simulation, SimulationPlan, simulate
 from rbank_es.experiments.simulated.study import MARK, CellResult, Study, StudyCell, StudyResult
 from rbank_es.experiments.simulated.world import Assumptions, World
 from rbank_es.system.progress import OnProgress
@@ -49,11 +49,11 @@ def run_study(
     jobs: int = 1,
     progress: OnProgress | None = None,
 ) -> StudyResult:
-    """Live all cells of a study, or those named in `only`, in so many worlds; return what became of them.
+    """Simulate all cells of a study, or those named in `only`, in so many worlds; return the results.
 
     The first repetitions of a long study are those of a short one, and a cell doesn't depend on others. `jobs`
-    processes share the work. `progress` is called with the number of lives done and their total. Raises `BadInput` for
-    a name that no cell has, and for numbers below 1.
+    processes share the work. `progress` is called with the number of simulations done and their total. Raises
+    `BadInput` for a name that no cell has, and for numbers below 1.
     """
     count = study.repetitions if repetitions is None else repetitions
     if min(count, jobs) < 1:
@@ -62,54 +62,52 @@ def run_study(
     if only is not None and (unknown := sorted(set(only) - names)):
         raise BadInput(f"study {study.name} has no cell {unknown[0]!r}")
     cells = [cell for cell in study.cells if only is None or cell.name in only]
-    lives: list[Life] = []
-    for life in _lived([(each.assumptions or study.assumptions, each.plan) for each in cells], count, jobs):
-        lives.append(life)
+    made: list[Simulation] = []
+    for each in _simulated([(cell.assumptions or study.assumptions, cell.plan) for cell in cells], count, jobs):
+        made.append(each)
         if progress is not None:
-            progress(len(lives), len(cells) * count)
+            progress(len(made), len(cells) * count)
     return StudyResult(
         mark=MARK,
         study=study.name,
         release=__version__,
         assumptions=study.assumptions,
         repetitions=count,
-        without=round(sum(life.without for life in lives) / len(lives), DIGITS),
-        cells=tuple(_result(cell, lives[number * count : (number + 1) * count]) for number, cell in enumerate(cells)),
+        without=round(sum(each.without for each in made) / len(made), DIGITS),
+        cells=tuple(_result(cell, made[number * count : (number + 1) * count]) for number, cell in enumerate(cells)),
     )
 
 
-def live_in_memory(assumptions: Assumptions, plan: LifePlan, repetition: int) -> Life:
-    """Return the life of a plan in the world of a repetition, in the mirror in memory."""
+def simulate_in_memory(assumptions: Assumptions, plan: SimulationPlan, repetition: int) -> Simulation:
+    """Simulate a plan in the world of a repetition, in the mirror in memory."""
     policies: Tables = plan.policies
-    return live(World(assumptions, repetition), plan, lambda: MirrorMemory.begin(policies))
+    return simulate(World(assumptions, repetition), plan, lambda: MirrorMemory.begin(policies))
 
 
-def _lived(plans: list[tuple[Assumptions, LifePlan]], count: int, jobs: int) -> Iterator[Life]:
-    """Yield the lives of each plan in turn, by repetition."""
+def _simulated(plans: list[tuple[Assumptions, SimulationPlan]], count: int, jobs: int) -> Iterator[Simulation]:
+    """Yield the simulations of each plan in turn, by repetition."""
     each = [(*plan, repetition) for plan, repetition in product(plans, range(count))]
     # Spawned, because a forked child would inherit the locks of threads that it doesn't have.
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else None
     with pool or nullcontext():
-        yield from (map if pool is None else pool.map)(live_in_memory, *zip(*each, strict=True))
+        yield from (map if pool is None else pool.map)(simulate_in_memory, *zip(*each, strict=True))
 
 
-def _result(cell: StudyCell, lives: list[Life]) -> CellResult:
+def _result(cell: StudyCell, made: list[Simulation]) -> CellResult:
     measured = bool(cell.plan.measured_every)
     return CellResult(
         factors=cell.factors,
-        gain=_rounded(life.gain for life in lives),
-        hurt=_rounded(life.hurt for life in lives),
-        hardest=_rounded(_mean_of_part(life.families) for life in lives),
-        wrong_lessons=tuple(
-            None if life.wrong_lessons is None else round(life.wrong_lessons, DIGITS) for life in lives
-        ),
-        judged_right=_rounded(life.judged_right for life in lives),
-        checked=tuple(life.checked for life in lives),
-        overruled=tuple(life.overruled for life in lives),
-        items=tuple(life.items for life in lives),
-        at=tuple(done for done, _ in lives[0].curve) if measured else (),
-        curve=tuple(_rounded(skill for _, skill in life.curve) for life in lives) if measured else (),
-        again=_rounded(life.again for life in lives) if cell.plan.measured_again else (),
+        gain=_rounded(each.gain for each in made),
+        hurt=_rounded(each.hurt for each in made),
+        hardest=_rounded(_mean_of_part(each.families) for each in made),
+        wrong_lessons=tuple(None if each.wrong_lessons is None else round(each.wrong_lessons, DIGITS) for each in made),
+        judged_right=_rounded(each.judged_right for each in made),
+        checked=tuple(each.checked for each in made),
+        overruled=tuple(each.overruled for each in made),
+        items=tuple(each.items for each in made),
+        at=tuple(done for done, _ in made[0].curve) if measured else (),
+        curve=tuple(_rounded(skill for _, skill in each.curve) for each in made) if measured else (),
+        again=_rounded(each.again for each in made) if cell.plan.measured_again else (),
     )
 
 

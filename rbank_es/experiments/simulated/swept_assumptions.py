@@ -12,7 +12,7 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from rbank_es.experiments.simulated.life import RANKING, LifePlan
+from rbank_es.experiments.simulated.simulation import RANKING, SimulationPlan
 from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions
@@ -50,12 +50,12 @@ def _cells() -> Iterator[StudyCell]:
     ]
     for judge, errors in JUDGES.items():
         for name, assumptions in settings:
-            plan = LifePlan(policies=POLICIES, judge=errors)
+            plan = SimulationPlan(policies=POLICIES, judge=errors)
             yield StudyCell(factors={"judge": judge, "assumption": name}, plan=plan, assumptions=assumptions)
     for judge, bonus, left_out in product(LEFT_OUT_JUDGES, SAME_TASK, (True, False)):
         yield StudyCell(
             factors={"judge": judge, "same_task": bonus, "leave_one_out": "on" if left_out else "off"},
-            plan=LifePlan(policies=POLICIES, judge=JUDGES[judge], measured_again=True, leave_one_out=left_out),
+            plan=SimulationPlan(policies=POLICIES, judge=JUDGES[judge], measured_again=True, leave_one_out=left_out),
             assumptions=replace(SIZE, same_task=bonus),
         )
 

@@ -1,4 +1,4 @@
-"""Simulated lives as an experiment: rows, report and check as of any other, and SIMULATED in every output."""
+"""Simulations as an experiment: rows, report and check as of any other, and SIMULATED in every output."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rbank_es.experiments.experiment_results import results_of
 from rbank_es.experiments.plan import ordered_tasks
 from rbank_es.experiments.report import write_report
 from rbank_es.experiments.report_check import check_report
-from rbank_es.experiments.simulated.life import LifePlan, VerdictCheck, live
 from rbank_es.experiments.simulated.memory_mirror import MirrorMemory
-from rbank_es.experiments.simulated.simulated_experiment import WITHOUT, live_experiment
+from rbank_es.experiments.simulated.simulated_experiment import WITHOUT, simulate_experiment
+from rbank_es.experiments.simulated.simulation import SimulationPlan, VerdictCheck, simulate
 from rbank_es.experiments.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.experiments.simulated.study import Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions, World
@@ -27,21 +27,21 @@ from tests.cli_runner import run
 from tests.loop.test_closed_loop import of_type
 
 SMALL = Assumptions(families=4, clan=2, tasks=12, unseen=1)
-PLAN = LifePlan(
+PLAN = SimulationPlan(
     judge=JudgeErrors(false_success=0.5, false_failure=0.3),
     checks=(VerdictCheck(at=6, verdicts=3, errors=0.2),),
     policies={"consolidation": {"name": "append"}},
 )
 
 
-def study_of(plan: LifePlan = PLAN) -> Study:
+def study_of(plan: SimulationPlan = PLAN) -> Study:
     cell = StudyCell(factors={"bank": "append", "checks": 3}, plan=plan)
     return Study(name="poisoned-bank", title="Small", assumptions=SMALL, repetitions=2, cells=(cell,))
 
 
 def test_lives_are_trials_whose_rows_are_counted_reported_and_checked(tmp_path: Path) -> None:
     study, folder = study_of(), tmp_path / "sim"
-    live_experiment(study, study.cells, 1, folder)
+    simulate_experiment(study, study.cells, 1, folder)
     data = read_experiment(folder)
     assert [each.state for each in data.trials] == ["finished"] * 2
     assert len(data.rows) == 24 and all(row.simulated and row.counted for row in data.rows)
@@ -58,20 +58,20 @@ def test_lives_are_trials_whose_rows_are_counted_reported_and_checked(tmp_path: 
 
 @pytest.mark.slow
 def test_the_trials_are_those_of_the_mirror(tmp_path: Path) -> None:
-    """What the rows say of a trial is what the same life in memory says of itself."""
+    """What the rows say of a trial is what the same simulation in memory says of itself."""
     study, folder = study_of(), tmp_path / "sim"
-    live_experiment(study, study.cells, 2, folder)
+    simulate_experiment(study, study.cells, 2, folder)
     data = read_experiment(folder)
     for order in range(2):
         world = World(SMALL, 0, order)
         places = [task.id for task in ordered_tasks(data.suite.tasks, 0, order)]
         world.tasks = tuple(sorted(world.tasks, key=lambda task: places.index(task.id)))
-        life = live(world, PLAN, lambda: MirrorMemory.begin(PLAN.policies))
+        simulation = simulate(world, PLAN, lambda: MirrorMemory.begin(PLAN.policies))
         rows = [row for row in data.rows if (row.condition, row.order) == ("append-3", order)]
         with Bank.open(folder / "banks" / "append-3" / f"o{order}-r0") as bank:
-            assert sum(entry.state == "active" for entry in bank.state().items.values()) == life.items
+            assert sum(entry.state == "active" for entry in bank.state().items.values()) == simulation.items
             judged = {e.run: e.verdict for e in bank.events(types={"run_judged"}) if e.purpose == "learning"}  # type: ignore[attr-defined]
-        assert mean(judged[row.run] == row.scored for row in rows) == pytest.approx(life.judged_right)
+        assert mean(judged[row.run] == row.scored for row in rows) == pytest.approx(simulation.judged_right)
     assert {row.items_injected for row in data.rows if row.condition == WITHOUT} == {()}
 
 
@@ -79,28 +79,28 @@ def test_a_folder_that_is_there_and_a_life_in_two_banks_are_refused(tmp_path: Pa
     study = study_of()
     (tmp_path / "sim").mkdir()
     with pytest.raises(BadInput, match="sim exists; choose another folder"):
-        live_experiment(study, study.cells, 1, tmp_path / "sim")
+        simulate_experiment(study, study.cells, 1, tmp_path / "sim")
     emptied = study_of(replace(PLAN, emptied_at=6))
     with pytest.raises(BadInput, match="an emptied bank is another bank"):
-        live_experiment(emptied, emptied.cells, 1, tmp_path / "other")
+        simulate_experiment(emptied, emptied.cells, 1, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.slow
 def test_leave_one_out_keeps_the_lesson_of_the_very_task_from_it_in_mirror_and_bank_alike(tmp_path: Path) -> None:
     """With an effect of its own for such a lesson, a memory that may repeat itself looks better than it is."""
-    from tests.experiments.simulated.test_lives import in_banks, in_mirror
+    from tests.experiments.simulated.test_simulation import in_banks, in_mirror
 
     skills = {}
     for left_out in (True, False):
-        plan = LifePlan(judge=PERFECT, measured_again=True, leave_one_out=left_out)
+        plan = SimulationPlan(judge=PERFECT, measured_again=True, leave_one_out=left_out)
         world = World(replace(SMALL, tasks=16, same_task=3.0), 3)
-        life = in_mirror(world, plan)
-        assert life == in_banks(world, plan, tmp_path / str(left_out))
-        skills[left_out] = life.again
+        simulation = in_mirror(world, plan)
+        assert simulation == in_banks(world, plan, tmp_path / str(left_out))
+        skills[left_out] = simulation.again
     assert skills[False] is not None and skills[True] is not None and skills[False] > skills[True]
     plain = World(replace(SMALL, tasks=16), 3)
-    assert in_mirror(plain, LifePlan()).again is None
+    assert in_mirror(plain, SimulationPlan()).again is None
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The studies in `docs/studies`: lived again in part, equal to the last digit, and drawn again."""
+"""The studies in `docs/studies`: simulated again in part, equal to the last digit, and drawn again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One simulated life: tasks one after the other, each with what the bank gives to it and what it teaches.
+"""One simulation of a learner: tasks one after the other, each with what the bank gives to it and what it teaches.
 
 Skill is the solver's *probability* of a right answer, averaged over siblings of the tasks that are never learned from:
 no coin is thrown for it, so it varies four times less than a share of successes would. It is measured without
@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 
 from rbank_es import limits
 from rbank_es.events.items import Polarity
-from rbank_es.experiments.simulated.real_life import LearnerMemory
+from rbank_es.experiments.simulated.learner_memory import LearnerMemory
 from rbank_es.experiments.simulated.solver import (
     JudgeErrors,
     Lesson,
@@ -32,7 +32,7 @@ HURT = 0.02
 """A family whose skill is lower by more than this than without memory is hurt. Below, chance would do: our choice."""
 
 RANKING: dict[str, dict[str, Any]] = {"retrieval": {"name": "bm25", "version": 1}}
-"""The policy that the studies in `docs/studies` were lived under, now no longer that of a new bank."""
+"""The policy under which the studies in `docs/studies` were made, now no longer that of a new bank."""
 
 Done = Annotated[int, Meta(ge=0, le=limits.SIMULATED_TASKS)]
 Pick = Literal["random", "review"]
@@ -56,13 +56,13 @@ class VerdictCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     vouch: bool = False
 
 
-class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The condition of a life. `policies` are tables by kind, as `Bank.set_policies` takes them.
+class SimulationPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The condition of a simulation. `policies` are tables by kind, as `Bank.set_policies` takes them.
 
     The judge errs by `judge`; from task `judge_changes_at` on (0: never) by `later_judge`. After `emptied_at` tasks (0:
-    never) the life goes on with an empty bank. From task `measured_from` on, skill is measured every so many tasks (0:
-    at the end alone), and before and after what happens between two tasks. `measured_again`: at the end, skill is
-    measured on the tasks that were learned from too, with `leave_one_out` without the lessons drawn from each.
+    never) it goes on with an empty bank. From task `measured_from` on, skill is measured every so many tasks (0: at the
+    end alone), and before and after what happens between two tasks. `measured_again`: at the end, skill is measured on
+    the tasks that were learned from too, with `leave_one_out` without the lessons drawn from each.
     """
 
     memory: bool = True
@@ -79,8 +79,8 @@ class LifePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leave_one_out: bool = True
 
 
-class Life(Struct, frozen=True, kw_only=True):
-    """The results of a life. Skills are probabilities, 0 to 1, on unseen tasks.
+class Simulation(Struct, frozen=True, kw_only=True):
+    """The results of a simulation. Skills are probabilities, 0 to 1, on unseen tasks.
 
     `skill` at the end, `without` memory, `curve` as pairs (tasks done, skill); `families` are the gains over no memory,
     from the hardest family to the easiest; `training` is the mean skill on the tasks while they were done.
@@ -114,7 +114,7 @@ class Life(Struct, frozen=True, kw_only=True):
 
 
 class _Run(Struct):
-    """A run of a life, with the verdict that its judge or the last person gave."""
+    """A run of a simulation, with the verdict that its judge or the last person gave."""
 
     task: SimulatedTask
     outcome: SimulatedOutcome
@@ -122,17 +122,17 @@ class _Run(Struct):
     verdict: Polarity
 
 
-def live(world: World, plan: LifePlan, new_memory: Callable[[], LearnerMemory]) -> Life:
-    """Return the results of one life in a world. `new_memory` makes its empty bank, and another if it is emptied."""
-    work = _Living(world, plan, new_memory)
+def simulate(world: World, plan: SimulationPlan, new_memory: Callable[[], LearnerMemory]) -> Simulation:
+    """Simulate a learner in a world. `new_memory` makes its empty bank, and another one if that is emptied."""
+    work = _Work(world, plan, new_memory)
     try:
         return work.whole()
     finally:
         work.memory.close()
 
 
-class _Living:
-    def __init__(self, world: World, plan: LifePlan, new_memory: Callable[[], LearnerMemory]) -> None:
+class _Work:
+    def __init__(self, world: World, plan: SimulationPlan, new_memory: Callable[[], LearnerMemory]) -> None:
         self.world, self.plan, self.new_memory = world, plan, new_memory
         self.memory = new_memory()
         self.lessons: dict[str, tuple[Lesson, SimulatedTask]] = {}
@@ -142,7 +142,7 @@ class _Living:
         self.overruled = self.judged_right = 0
         self.training = 0.0
 
-    def whole(self) -> Life:
+    def whole(self) -> Simulation:
         count = len(self.world.tasks)
         for done, task in enumerate(self.world.tasks):
             self._between(done)
@@ -150,7 +150,7 @@ class _Living:
         self._between(count)
         skills, wrong = self._skills(count)
         without = {task.id: skill(self.world, task, (), count) for task in self.world.unseen}
-        return Life(
+        return Simulation(
             skill=_mean(list(skills.values())),
             without=_mean(list(without.values())),
             families=self._gains(skills, without),

@@ -1,4 +1,4 @@
-"""The life of a bank lived again under a supposition: the events that its writers would have recorded.
+"""The history of a bank made again under a supposition: the events that its writers would have recorded.
 
 Nothing differs until the supposition changes an event. From there on, every decision is made again among the items
 that there would be, and forgetting follows the policy that would be in force. Corrections are completed where writers
@@ -49,7 +49,7 @@ from rbank_es.state import Due, LiveState, Pair, State
 from rbank_es.state.memory import MEMORY_HANDLERS, rank_of
 
 _TYPES: tuple[type[Event], ...] = (*MEMORY_HANDLERS, ContextBuilt, MemoriesRead, RunStarted)
-LIFE_TYPES = frozenset(type_of(cls) for cls in _TYPES)
+HISTORY_TYPES = frozenset(type_of(cls) for cls in _TYPES)
 """The types of events from which items, decisions and uses follow."""
 
 HARMLESS: frozenset[PolicyKind] = frozenset({"retrieval", "extraction", "selection"})
@@ -70,7 +70,7 @@ def is_same_policy(kind: PolicyKind, one: PolicyChoice | None, other: PolicyChoi
         return False
 
 
-class SupposedLife:
+class SupposedHistory:
     """The states of a bank as recorded and as supposed, event by event.
 
     `made` has the events in the place of recorded ones, by position. `changed` are the items that the last event
@@ -107,7 +107,7 @@ class SupposedLife:
     # ---------------------------------------------------------------- from event to event
 
     def begin(self, *, unborn: bool) -> None:
-        """Put what is supposed about the past behind the position at which this life begins.
+        """Put what is supposed about the past behind the position at which this history begins.
 
         `unborn`: the bank's first policies are still to come, and nothing is decided before them.
         """
@@ -166,7 +166,7 @@ class SupposedLife:
             self._moved += max(0, len(self._out) - 1)
 
     def _part(self, *, remakes: bool) -> None:
-        """Let the supposed life go its own way from here on; where it `remakes`, decisions are made again."""
+        """Let the supposed history go its own way from here on; where it `remakes`, decisions are made again."""
         if self._supposed is None:
             self._supposed = LiveState(self.recorded.state, copied=True)
             self._timeline = self._recorded_timeline.copy()
@@ -244,7 +244,7 @@ class SupposedLife:
         gone = gone or supposition.is_without(event)
         return gone, gone
 
-    # ---------------------------------------------------------------- the supposed life
+    # ---------------------------------------------------------------- the supposed history
 
     def _live(self, event: Event) -> None:
         """Let happen what would happen in the place of a recorded event."""
@@ -258,7 +258,7 @@ class SupposedLife:
         elif self._known is None:
             self._keep(event)
         elif not self._supposition.is_without(event):
-            _WAYS.get(type(event), SupposedLife._keep)(self, event)
+            _WAYS.get(type(event), SupposedHistory._keep)(self, event)
 
     def _judge(self, event: RunJudged | JudgmentOverruled) -> None:
         if event.purpose != "learning" or event.run not in self._supposition.verdicts:
@@ -405,14 +405,14 @@ def _sources(state: State, pair: Pair) -> set[str]:
     return {*extraction.runs, *(run for run, _ in extraction.relied)}
 
 
-_WAYS: dict[type[Event], Callable[[SupposedLife, Any], None]] = {
-    RunJudged: SupposedLife._judge,
-    JudgmentOverruled: SupposedLife._judge,
-    MemoriesExtracted: SupposedLife._extract,
-    MemoriesConsolidated: SupposedLife._decide,
-    MemoriesForgotten: SupposedLife._forget,
-    MemoriesRestored: SupposedLife._restore,
-    DecisionUndone: SupposedLife._undo,
-    CorrectionCompleted: SupposedLife._correct,
+_WAYS: dict[type[Event], Callable[[SupposedHistory, Any], None]] = {
+    RunJudged: SupposedHistory._judge,
+    JudgmentOverruled: SupposedHistory._judge,
+    MemoriesExtracted: SupposedHistory._extract,
+    MemoriesConsolidated: SupposedHistory._decide,
+    MemoriesForgotten: SupposedHistory._forget,
+    MemoriesRestored: SupposedHistory._restore,
+    DecisionUndone: SupposedHistory._undo,
+    CorrectionCompleted: SupposedHistory._correct,
 }
 """What would happen in the place of a recorded event; of another type, it stays as it is."""

@@ -1,4 +1,4 @@
-"""The memory of a simulated life in a real bank: every event by `Bank`, every decision by the bank's own policies.
+"""The memory of a simulated learner in a real bank: every event by `Bank`, every decision by the bank's own policies.
 
 A run is recorded as the loop records one, with `simulated` set, and its lessons are found as layer L2 of a context
 finds them. Only the scores by the right answers come last of all, because a review of verdicts would learn from them
@@ -41,7 +41,7 @@ NO_FACTS: Mapping[str, Any] = {}
 
 
 class LearnerMemory:
-    """The bank of one simulated life."""
+    """The bank of one simulation."""
 
     def __init__(self, bank: Bank, facts: Mapping[str, Any] = NO_FACTS) -> None:
         """Take a bank with its policies in force. Close it with the memory.
