@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,11 @@ from rbank_es import limits
 from rbank_es.bank.acts import BankActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
-from rbank_es.bank.inquiry import BankInquiry
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events.items import Item, truncate
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import Erasing, Erasure, Head, Verification
+from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.bank.strict_check import SlipCheck
+    from rbank_es.bank.supposed_differences import WhatIf
+    from rbank_es.bank.what_if import PackItems
     from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
     from rbank_es.state import State
@@ -66,10 +69,10 @@ class Verified(msgspec.Struct, frozen=True):
     slips: SlipCheck | None = None
 
 
-class Bank(BankActs, BankBranches, BankInquiry):
+class Bank(BankActs, BankBranches):
     """One bank, for use as a context manager. Threads may share it; processes open the same place each."""
 
-    # ---------------------------------------------------------------- policies and time travel
+    # ---------------------------------------------------------------- policies, time travel, what if
 
     def policies(self, point: str | int | None = None) -> tuple[PolicyInForce, ...]:
         """Return the policy of each kind that governs at a point, with all its settings, recorded or not."""
@@ -118,6 +121,38 @@ class Bank(BankActs, BankBranches, BankInquiry):
         from rbank_es.state.state_diff import diff_states
 
         return diff_states(self.state(before), self.state(after))
+
+    def what_if(
+        self,
+        *,
+        policies: Mapping[str, Any] | None = None,
+        verdicts: Mapping[str, VerdictValue] | None = None,
+        without: Iterable[str] = (),
+        since: str | int = 0,
+        until: str | int | None = None,
+        pack: PackItems | None = None,
+        into: str | Path | None = None,
+        force: bool = False,
+        progress: OnProgress | None = None,
+    ) -> WhatIf:
+        """Return what would differ if a supposition held from a point on, until another (by default the head).
+
+        `policies` are tables by kind, as `set_policies` takes them; `verdicts` are by run; `without` are ids of items
+        and runs. `pack` returns the text of items in a prompt, for the prompts of runs. With `into`, a file of read
+        models of the bank as it would be is written: over one that is there, or that another process wrote meanwhile,
+        only with `force`. No model is called, and nothing is written to the log.
+        Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, `ProjectionError`.
+        """
+        from rbank_es.bank.what_if import WhatIfQuestion, what_if
+
+        target = None if into is None else Path(into)
+        if target is not None and not force:
+            from rbank_es.projections.builder import refuse_existing
+
+            refuse_existing(replaceable(target))  # before the work; another process may still be faster
+        question = WhatIfQuestion(policies=policies or {}, verdicts=verdicts or {}, without=tuple(without))
+        last, first = self.resolve(until), self.resolve(since)
+        return what_if(self.log, question, first, last, pack=pack, into=target, force=force, progress=progress)
 
     # ---------------------------------------------------------------- search and items
 
