@@ -38,7 +38,8 @@ class AppendedGroup(msgspec.Struct, frozen=True):
 def _expectation(context: click.Context, parameter: click.Parameter, value: str) -> int | Expected:
     if value in ("any", "empty"):
         return ANY if value == "any" else EMPTY
-    if value.isdecimal():
+    # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
+    if value.isdecimal() and len(value) <= 18:
         return int(value)
     raise click.BadParameter(f"{value!r} is not a position, 'empty' or 'any'.", context, parameter)
 

@@ -109,7 +109,8 @@ def _rows(path: str, text: str) -> Iterator[tuple[str, Any]]:
     try:
         for where, row in reader(text):
             yield f"{path}, {where}", row
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError, csv.Error, RecursionError) as error:
+    # TOML's own errors are ValueErrors too; Python's, about an integer of thousands of digits, is a plain one.
+    except (msgspec.DecodeError, ValueError, csv.Error, RecursionError) as error:
         raise BadInput(f"{path}: {error}") from None
 
 

@@ -366,8 +366,9 @@ def parse_curated(text: str, name: str = "constraints") -> tuple[CuratedLine, ..
 
     try:
         tables = tomllib.loads(text)
-    # Arrays nested a thousand deep exhaust the parser's recursion.
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    # Arrays nested a thousand deep exhaust the parser's recursion. TOML's own errors are ValueErrors too; Python's,
+    # about an integer of thousands of digits, is a plain one.
+    except (ValueError, RecursionError) as error:
         raise BadContextFile(name, f"it is not TOML: {error}") from None
     lines = list(_entries(tables, name))
     if len(lines) > limits.CURATED_LINES:

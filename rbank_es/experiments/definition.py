@@ -288,7 +288,8 @@ def parse_experiment(data: bytes, name: str = "experiment") -> Experiment:
     """Return the experiment in the content of a file, called `name` in messages. Raises `BadInput`."""
     try:
         facts = tomllib.loads(data.decode("utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    # Bytes that are no UTF-8, TOML's own errors, and an integer of thousands of digits: each is a ValueError.
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{name}: it is not TOML: {error}") from None
     try:
         shared = _table(facts.pop("shared", {}), "shared")

@@ -149,10 +149,11 @@ def _parsed(text: str, name: str) -> Script:
 
     try:
         script = msgspec.convert(tomllib.loads(text), Script)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise BadInput(f"{name}: it is not TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise BadInput(f"{name}: {error}") from None
+    # TOML's own errors are ValueErrors too; Python's, about an integer of thousands of digits, is a plain one.
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{name}: it is not TOML: {error}") from None
     # Two tables of one task would hide each other's turns.
     ids = [task.id for task in script.task]
     twice = next((each for each in ids if ids.count(each) > 1), None)

@@ -231,7 +231,8 @@ def parse_tables(text: str) -> dict[str, Any]:
         if text.lstrip().startswith("{"):
             return msgspec.json.decode(text, type=dict[str, Any])
         return tomllib.loads(text)
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    # TOML's own errors are ValueErrors too; Python's, about an integer of thousands of digits, is a plain one.
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadPolicy(f"the policies are neither TOML nor a JSON object: {error}") from None
 
 
@@ -263,7 +264,9 @@ def _value(text: str) -> Any:
 
 def _named(label: str) -> dict[str, Any]:
     name, dash, version = label.rpartition("-")
-    return {"name": name, "version": int(version)} if dash and version.isdecimal() else {"name": label}
+    # Up to 18 digits: Python refuses to convert thousands of them.
+    is_version = dash and version.isdecimal() and len(version) <= 18
+    return {"name": name, "version": int(version)} if is_version else {"name": label}
 
 
 def changed(in_force: Iterable[PolicyChoice], tables: Tables) -> tuple[PolicyChoice, ...]:

@@ -72,7 +72,8 @@ def _content(path: Path) -> bytes:
 def _decoded(content: bytes, place: str) -> Profile:
     try:
         profile = msgspec.toml.decode(content, type=Profile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    # Bytes that are no UTF-8, and an integer of thousands of digits: each is a ValueError.
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadInput(f"{place}: this is no endpoint profile: {error}") from error
     # A misspelt code would refuse nothing, and nobody would notice.
     for code in profile.refuses:

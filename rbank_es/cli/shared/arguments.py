@@ -48,11 +48,11 @@ def split_names(text: str) -> list[str]:
 
 def parse_budget(text: str) -> tuple[str, int]:
     """Return the layer and its characters from `L1=400`. Raises `BadInput`."""
-    layer, equals, number = text.partition("=")
-    if not equals or not number.strip().isdecimal():
+    layer, equals, number = (part.strip() for part in text.partition("="))
+    # Up to 18 digits: Python refuses to convert thousands of them.
+    if not (equals and number.isdecimal() and len(number) <= 18):
         raise BadInput(f"{text!r} is not a budget: write a layer and characters, such as L1=400")
-    name = layer.strip()
-    return name if name == "base" else name.upper(), int(number)
+    return layer if layer == "base" else layer.upper(), int(number)
 
 
 def parse_bounds(texts: Sequence[str]) -> RunBounds:

@@ -1,0 +1,34 @@
+"""An integer of thousands of digits is a mistake of whoever wrote it: Python refuses to convert it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli_runner import fails, run
+
+ABSURD = "9" * 5_000
+TASK = ("--ont", "lights", "--task", "Which lights are lit?")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("append", "notes", "--expect", ABSURD), "is not a position, 'empty' or 'any'"),
+        (("policy", "notes", "--set", f"retrieval=bm25-{ABSURD}"), "there is no retrieval policy"),
+        (("policy", "notes", "--set", "absurd.toml"), "neither TOML nor a JSON object"),
+        (("overrule", "notes", "--from", "absurd.toml", "--by", "ann"), "absurd.toml: "),
+        (("context", *TASK, "--budget", f"L1={ABSURD}"), "is not a budget"),
+        (("context", *TASK, "--constraints", "absurd.toml"), "it is not TOML"),
+        (("run", "notes", *TASK, "--lm", "script:absurd.toml"), "it is not TOML"),
+        (("tools", "--endpoint", "absurd.toml"), "this is no endpoint profile"),
+        (("experiment", "show", "absurd.toml"), "it is not TOML"),
+    ],
+    # Because the test's name is in the environment of each process, and a system limits the size of that.
+    ids=["expect", "version", "policies", "verdicts", "budget", "constraints", "script", "profile", "experiment"],
+)
+def test_an_absurd_integer_is_refused_as_bad_input(tmp_path: Path, line: tuple[str, ...], said: str) -> None:
+    run("init", "notes", cwd=tmp_path)
+    (tmp_path / "absurd.toml").write_text(f"number = {ABSURD}\n")
+    assert said in fails(*line, cwd=tmp_path, stdin="")
