@@ -1,11 +1,22 @@
-"""All limits of the project, by package, each with its unit in its name and its reason above it.
+"""The limits of the project, by package, each with its unit in its name and its reason above it.
 
 A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold,
 write or print more than is named here. A comment covers all limits below it, up to the next comment.
+
+Limits that one room alone has stand in a table of its own: `tools/runtime/tool_limits.py` (an agent's tools),
+`dashboard/page_limits.py` (the page and its server).
 """
 
 KIB = 1024
 MIB = 1024 * KIB
+# -------------------- messages
+# What a message repeats of what was given, and of one word that was: enough to find it again, not a page of it.
+GIVEN_CHARS = 80
+GIVEN_WORD_CHARS = 40
+# Names of a list, known names near an unknown one, and those of all there are to choose from: the advice comes after.
+NAMES_LISTED = 3
+NEAREST_NAMES = 3
+CHOICES_NAMED = 8
 # -------------------- files
 # The path of a bank, as its cached folder notes it: the longest that a system has.
 CACHE_PLACE_BYTES = 4 * KIB
@@ -225,50 +236,12 @@ QUERY_CONFIRMED_WEIGHT = 1_500
 # How long after its time limit a query in a worker ends by itself, should nobody have ended it.
 QUERY_GRACE_S = 5.0
 # -------------------- tools
-# A tool's return as JSON. More in one return is a red flag of leakage.
-TOOL_RETURN_CHARS = 1_000
-# The return of `sparql_slice` and `ctx_slice`: rows and excerpts; and of `mem_get`: three items of an extractor.
-SLICE_RETURN_CHARS = 4_000
-ITEMS_RETURN_CHARS = 4_500
-# Characters of one call's arguments as JSON; a longer query or note is refused.
-TOOL_ARGUMENT_CHARS = 20_000
-# Bytes of one payload as JSON: with its envelope, it fits into a text line.
-PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
-# Characters of payloads that a run keeps in memory (the bank has the others), and that a store without a bank takes.
-PAYLOADS_KEPT_CHARS = 32 * MIB
-STORE_CHARS = 256 * MIB
 # Retries of a tool that reads the bank because other writers were faster.
 TOOL_TRIES = 20
 # Items that `mem_get` gives in full at once.
 READ_ITEMS = 3
-# The largest `k` of `mem_search`: so many titles still fit into its return; and the retrieval policies' default
-# (source: the tool design).
-FOUND_ITEMS = 20
+# The retrieval policies' default `k` of `mem_search` (source: the tool design).
 FOUND_ITEMS_DEFAULT = 6
-# The largest `k` of `ctx_find`, and its time limit: a pattern can backtrack for ever.
-FIND_HITS = 100
-FIND_TIME_S = 1.0
-# Characters of one value that a slice shows, while the whole stays behind the handle; and rows of one slice.
-CELL_CHARS = 300
-SLICE_ROWS = 100
-# Default size of a page: rows of a slice, classes, properties (source: the tool design).
-PAGE_ROWS = 50
-# Levels of nesting of a tool's result; deeper values are replaced by `…`.
-TOOL_RESULT_DEPTH = 16
-# Examples that `sparql_peek` gives, and instances that `g_sample` gives; and the default of both.
-PEEK_ROWS = 20
-SAMPLE_ROWS = 20
-EXAMPLES_DEFAULT = 5
-# The largest `k` of `g_search`, and the default.
-FOUND_TERMS = 50
-FOUND_TERMS_DEFAULT = 10
-# How long one query that a tool makes by itself may take, because an agent waits for several; and one for a hint.
-LOOK_TIME_S = 10.0
-HINT_QUERY_S = 2.0
-# Events that are checked for changes to items; after more of them, projections are brought up to date instead.
-LOOK_BACK_EVENTS = 64
-# Triples of one thing that are counted on an endpoint: popular things have millions of them there.
-PEEK_TRIPLES = 1_000
 # -------------------- context
 # Budgets of the layers of a context in characters, titles and markup included (source: the layered memory plan).
 CONTEXT_BASE_CHARS = 800

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rbank_es import limits
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import largest, leading, size
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
-
-_PEEK_CHARS, _HITS = 200, 20
-"""Default sizes of `ctx_peek` (source: the handle pattern) and of `ctx_find`, whose hits then fit into a return."""
-
-# Characters that `ctx_find` shows around a hit, on either side.
-_SNIPPET_CHARS = 40
 
 _FRAME_CHARS = 240
 """Characters of a result that the keys, numbers and hints around a text take."""
@@ -30,14 +24,14 @@ class ContextTools(SessionTools):
         """
         return Reply(self._session.store.stats(ref))
 
-    def ctx_peek(self, ref: str | dict[str, Any], n: int = _PEEK_CHARS) -> Reply:
+    def ctx_peek(self, ref: str | dict[str, Any], n: int = tool_limits.PEEK_CHARS) -> Reply:
         """The first characters behind a handle.
 
         Args: ref: a handle, key or alias; n: how many characters (at most what fits into 1,000).
         Returns: text, length (of the whole), has_more.
         Example: print(ctx_peek(result, 100)['text'])
         """
-        return self._part(ref, 0, _count("n", n), limits.TOOL_RETURN_CHARS)
+        return self._part(ref, 0, _count("n", n), tool_limits.TOOL_RETURN_CHARS)
 
     def ctx_slice(self, ref: str | dict[str, Any], start: int, end: int) -> Reply:
         """A part of the text behind a handle.
@@ -46,9 +40,11 @@ class ContextTools(SessionTools):
         Returns: text (at most what fits into 4,000), start, end, length, has_more, next_start.
         Example: part = ctx_slice(result, 0, 2000); rest = ctx_slice(result, part['next_start'], part['length'])
         """
-        return self._part(ref, _count("start", start), _count("end", end), limits.SLICE_RETURN_CHARS)
+        return self._part(ref, _count("start", start), _count("end", end), tool_limits.SLICE_RETURN_CHARS)
 
-    def ctx_find(self, ref: str | dict[str, Any], pattern: str, k: int = _HITS, start: int = 0) -> Reply:
+    def ctx_find(
+        self, ref: str | dict[str, Any], pattern: str, k: int = tool_limits.FIND_HITS_DEFAULT, start: int = 0
+    ) -> Reply:
         """Where a pattern occurs in the text behind a handle.
 
         Args: ref: a handle, key or alias; pattern: a regular expression, case ignored; k: hits wanted (at most 100);
@@ -56,7 +52,7 @@ class ContextTools(SessionTools):
         Returns: hits (start, end, snippet) in order, returned, has_more, next_start (give it as start for more).
         Example: [hit['start'] for hit in ctx_find(result, 'P0[0-9]+')['hits']]
         """
-        wanted = min(max(1, k), limits.FIND_HITS)
+        wanted = min(max(1, k), tool_limits.FIND_HITS)
         text = self._session.store.get(ref)
         # One hit more than wanted, to know whether there are more.
         found = _matches(pattern, text, wanted + 1, min(_count("start", start), len(text)))
@@ -76,7 +72,7 @@ class ContextTools(SessionTools):
         return Reply(body, truncated=len(shown) < len(asked))
 
 
-FAMILY = ToolFamily(ContextTools, caps_chars={"ctx_slice": limits.SLICE_RETURN_CHARS})
+FAMILY = ToolFamily(ContextTools, caps_chars={"ctx_slice": tool_limits.SLICE_RETURN_CHARS})
 
 
 def fitting(text: str, room: int) -> str:
@@ -96,7 +92,7 @@ def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, 
 
     found: list[tuple[int, int]] = []
     try:
-        for match in regex.finditer(pattern, text, regex.IGNORECASE, start, timeout=limits.FIND_TIME_S):
+        for match in regex.finditer(pattern, text, regex.IGNORECASE, start, timeout=tool_limits.FIND_TIME_S):
             found.append(match.span())
             if len(found) == most:
                 break
@@ -105,7 +101,7 @@ def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, 
     except TimeoutError:
         raise ToolError(
             "timeout",
-            f"the pattern was still looking after {limits.FIND_TIME_S:g} s",
+            f"the pattern was still looking after {tool_limits.FIND_TIME_S:g} s",
             "use a plainer pattern: no repeats inside repeats",
         ) from None
     return found
@@ -113,7 +109,7 @@ def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, 
 
 def _hits(text: str, found: list[tuple[int, int]], *, more: bool) -> Reply:
     rows = ({"start": start, "end": end, "snippet": _snippet(text, start)} for start, end in found)
-    hits: list[dict[str, Any]] = leading(rows, limits.TOOL_RETURN_CHARS - _FRAME_CHARS, lambda hit: size(hit) + 1)
+    hits: list[dict[str, Any]] = leading(rows, tool_limits.TOOL_RETURN_CHARS - _FRAME_CHARS, lambda hit: size(hit) + 1)
     more = more or len(hits) < len(found)
     body: dict[str, Any] = {"hits": hits, "returned": len(hits), "has_more": more, "length": len(text)}
     if more and hits:
@@ -124,5 +120,5 @@ def _hits(text: str, found: list[tuple[int, int]], *, more: bool) -> Reply:
 
 
 def _snippet(text: str, start: int) -> str:
-    around = _SNIPPET_CHARS
+    around = tool_limits.SNIPPET_CHARS
     return " ".join(text[max(0, start - around) : start + around].split())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es import limits
 from rbank_es.tools.lookup.resource_summary import ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, search, tables_of
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import AnswerBudget, Thing, from_zero, within
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
@@ -52,12 +53,12 @@ class GraphTools(SessionTools):
         body: dict[str, Any] = {"triples": schema.triples, "classes": len(schema.classes)}
         body |= {"properties": len(schema.properties), "instances": schema.individuals}
         body |= {"graphs": len(schema.graphs), "formalisms": [*schema.formalisms], "digest": tables.digest[:12]}
-        self._room.say(body, "title", schema.title, 120)
+        self._room.say(body, "title", schema.title, tool_limits.SHOWN_TITLE_CHARS)
         rows = [{"uri": tables.names.shorten(iri), "triples": n} for iri, n in schema.label_properties.items()]
         self._room.put(body, "label_properties", rows)
         return Reply(body, truncated=self._room.was_truncated(body))
 
-    def g_classes(self, limit: int = limits.PAGE_ROWS, offset: int = 0) -> Reply:
+    def g_classes(self, limit: int = tool_limits.PAGE_ROWS, offset: int = 0) -> Reply:
         """The classes of the graph, those with most instances first.
 
         Args: limit, offset: which rows.
@@ -68,7 +69,7 @@ class GraphTools(SessionTools):
         tables = self._tables
         return self._page([*tables.classes], offset, limit, tables.class_row, "classes")
 
-    def g_props(self, cls: str | None = None, limit: int = limits.PAGE_ROWS, offset: int = 0) -> Reply:
+    def g_props(self, cls: str | None = None, limit: int = tool_limits.PAGE_ROWS, offset: int = 0) -> Reply:
         """The properties of a class, used, declared and inherited; without a class, all properties.
 
         Args: cls: a class such as 'up:Protein'; limit, offset: which rows.
@@ -81,14 +82,14 @@ class GraphTools(SessionTools):
             return self._page([*tables.properties], offset, limit, tables.property_row, "properties")
         return self._page(tables.properties_of(self._class(cls)), offset, limit, tables.has_row, "properties")
 
-    def g_search(self, text: str, k: int = limits.FOUND_TERMS_DEFAULT) -> Reply:
+    def g_search(self, text: str, k: int = tool_limits.FOUND_TERMS_DEFAULT) -> Reply:
         """Find classes, properties and individuals by words of their names, labels, comments and notes.
 
         Args: text: words, in any order; k: hits (at most 50).
         Returns: hits (uri, kind: class, property or individual, label), best first; hits_total where there are more.
         Example: g_search('zone temperature sensor', 5)['hits'][0]['uri']
         """
-        wanted = within("k", k, limits.FOUND_TERMS)
+        wanted = within("k", k, tool_limits.FOUND_TERMS)
         hits = [hit.row for hit in search(self._source, self._tables, text, wanted)]
         body: dict[str, Any] = {}
         if not hits:
@@ -117,7 +118,7 @@ class GraphTools(SessionTools):
             summary.describe_class(iri)
         elif kind == "property":
             summary.describe_property(iri)
-            summary.peek_property(iri, 3)
+            summary.peek_property(iri, tool_limits.DESCRIBED_EXAMPLES)
         else:
             summary.peek_individual(iri, both=True)
             # An individual is known by its triples alone, so only now it is known to be missing.
@@ -125,7 +126,7 @@ class GraphTools(SessionTools):
                 raise look.unknown(resource, iri)
         return Reply(body, truncated=self._room.was_truncated(body))
 
-    def g_sample(self, cls: str, n: int = limits.EXAMPLES_DEFAULT, subclasses: bool = True) -> Reply:
+    def g_sample(self, cls: str, n: int = tool_limits.EXAMPLES_DEFAULT, subclasses: bool = True) -> Reply:
         """A few instances of a class with some of their properties.
 
         Args: cls: a class such as 'up:Protein'; n: instances (at most 20); subclasses: also instances of subclasses.
@@ -136,7 +137,7 @@ class GraphTools(SessionTools):
         iri = self._class(cls)
         body: dict[str, Any] = {"uri": look.name(iri), **known_number("count", self._tables.instances(iri))}
         ResourceSummary(body, look, self._room).add_instances(
-            iri, self._room.most(n, limits.SAMPLE_ROWS), subclasses=subclasses
+            iri, self._room.most(n, tool_limits.SAMPLE_ROWS), subclasses=subclasses
         )
         return Reply(body, truncated=self._room.was_truncated(body))
 

@@ -18,6 +18,7 @@ from rbank_es.events.run_events import VerdictValue, verdict_value
 from rbank_es.policies.words import query_words
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, UNBOUNDED, encode, size, within
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
@@ -42,9 +43,6 @@ ENDS = {
 READS_MEMORY = frozenset({"mem_search", "mem_get", "mem_quote"})
 """The tools that a run is not offered where memory reaches the agent by its context alone (mode `auto`)."""
 
-SHOWN_ID_CHARS = 80
-"""Characters of JSON that an id may take where it is named beside other things; imports can have longer ones."""
-
 
 class MemoryTools(SessionTools):
     """Tools over the items of the bank, and `event_log`."""
@@ -65,7 +63,7 @@ class MemoryTools(SessionTools):
         Returns: hits, best first: id, title, desc, src, score (farther from 0 is better); more: hits left out.
         Example: for hit in mem_search('count proteins by organism', 3)['hits']: print(hit['id'], hit['title'])
         """
-        wanted = None if k is None else within("k", k, limits.FOUND_ITEMS)
+        wanted = None if k is None else within("k", k, tool_limits.FOUND_ITEMS)
         seen = search_items(self._session, q, wanted, polarity=polarity, domain=domain, role=role)
         hits = [
             {
@@ -78,7 +76,7 @@ class MemoryTools(SessionTools):
             for hit in seen.hits
         ]
         # Reserve the longest form of the other fields, so that adding them never exceeds the cap.
-        room = self._room(limits.TOOL_RETURN_CHARS, {"hits": [], "more": len(hits), "next": NEXT_HITS})
+        room = self._room(tool_limits.TOOL_RETURN_CHARS, {"hits": [], "more": len(hits), "next": NEXT_HITS})
         body: dict[str, Any] = {"hits": fit_hits(hits, room)}
         more = len(hits) - len(body["hits"])
         if more:
@@ -103,7 +101,7 @@ class MemoryTools(SessionTools):
         body: dict[str, Any] = {"items": []}
         if refused:
             body["not_given"] = [{"id": clipped(id), "reason": reason} for id, reason in refused.items()]
-        room = self._room(limits.ITEMS_RETURN_CHARS, {**body, "next": NEXT_REST})
+        room = self._room(tool_limits.ITEMS_RETURN_CHARS, {**body, "next": NEXT_REST})
         shown = fit_items(given, room)
         rest = given[0]["content"] if shown != given and len(given) == 1 else None
         if rest is not None:
@@ -131,7 +129,9 @@ class MemoryTools(SessionTools):
         content = given[0]["content"]
         body: dict[str, Any] = {"id": clipped(given[0]["id"]), "quote": "", "length": len(content), "truncated": False}
         # Plus 2, because the body already counts the quotation marks of the empty quote.
-        body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2, query_words(about))
+        body["quote"] = quoted(
+            content, max_chars, self._room(tool_limits.TOOL_RETURN_CHARS, body) + 2, query_words(about)
+        )
         body["truncated"] = body["quote"] != content
         event = self._read([given[0]["id"]], "quote", len(body["quote"]))
         return Reply(body, truncated=body["truncated"], beside=(event,))
@@ -147,7 +147,9 @@ class MemoryTools(SessionTools):
         Example: mem_add('Count with DISTINCT', 'Joins repeat rows: write COUNT(DISTINCT ?x).', tags=['sparql'])
         """
         if polarity not in get_args(Polarity):
-            raise ToolError("bad_item", f"{polarity[:40]!r} is no polarity", "give 'success' or 'failure'")
+            raise ToolError(
+                "bad_item", f"{polarity[: limits.GIVEN_WORD_CHARS]!r} is no polarity", "give 'success' or 'failure'"
+            )
         item = Item.make(
             encodable(title.strip()),
             encodable(content.strip()),
@@ -271,7 +273,7 @@ class MemoryTools(SessionTools):
 FAMILY = ToolFamily(
     MemoryTools,
     lambda session, tool: session.policy.mode != "auto" or tool not in READS_MEMORY,
-    {"mem_get": limits.ITEMS_RETURN_CHARS},
+    {"mem_get": tool_limits.ITEMS_RETURN_CHARS},
 )
 
 
@@ -306,7 +308,7 @@ def _shown(words: dict[str, str]) -> dict[str, str]:
 
 def clipped(id: str) -> str:
     """Return an id, truncated if it is longer than `SHOWN_ID_CHARS`."""
-    return id if size(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS // 2] + ELLIPSIS
+    return id if size(id) <= tool_limits.SHOWN_ID_CHARS else id[: tool_limits.SHOWN_ID_CHARS // 2] + ELLIPSIS
 
 
 def _handle_chars(content: str) -> int:
@@ -354,4 +356,4 @@ def _json(obj: dict[str, Any]) -> str:
         # Encoded to UTF-8 and back, because a lone surrogate must fail here and not in the log.
         return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode().decode()
     except (TypeError, ValueError, RecursionError):
-        return msgspec.json.encode(encode(obj, 10 * limits.TOOL_ARGUMENT_CHARS)).decode()
+        return msgspec.json.encode(encode(obj, tool_limits.READ_ARGUMENT_CHARS)).decode()

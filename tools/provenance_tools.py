@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner, SparqlTools
 
@@ -35,7 +36,7 @@ class ProvenanceTools(SessionTools):
     def memory_schema(
         self,
         output_mode: Literal["overview", "classes", "properties"] = "overview",
-        limit: int = limits.PAGE_ROWS,
+        limit: int = tool_limits.PAGE_ROWS,
         offset: int = 0,
     ) -> Reply:
         """What the memory graph holds: the history of this bank before this run, in W3C PROV-O.

@@ -17,6 +17,7 @@ from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, know
 from rbank_es.tools.lookup.term_names import TermNames
 from rbank_es.tools.memory.item_search import related_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.result_page import slice_answer, value_of
 from rbank_es.tools.runtime.tool_answers import (
     UNBOUNDED,
@@ -34,11 +35,6 @@ if TYPE_CHECKING:
     from rbank_es.sparql.guard import Checked
     from rbank_es.sparql.lint import LintFinding
     from rbank_es.sparql.source import Source
-
-# Classes that an overview of the schema names, and properties that a class shows in its detail.
-_OVERVIEW_CLASSES = 10
-_DETAIL_PROPERTIES = 8
-
 
 Mode = Literal["overview", "classes", "properties", "detail"]
 
@@ -61,7 +57,7 @@ class SparqlTools:
         self,
         output_mode: Mode = "overview",
         filter_prefix: str | None = None,
-        limit: int = limits.PAGE_ROWS,
+        limit: int = tool_limits.PAGE_ROWS,
         use_cache: bool = True,
         offset: int = 0,
     ) -> Reply:
@@ -91,7 +87,7 @@ class SparqlTools:
     def sparql_peek(
         self,
         resource: str,
-        limit: int = limits.EXAMPLES_DEFAULT,
+        limit: int = tool_limits.EXAMPLES_DEFAULT,
         output_mode: Literal["sample", "schema"] = "sample",
         related_memories: bool = True,
     ) -> Reply:
@@ -112,14 +108,14 @@ class SparqlTools:
         body: dict[str, Any] = {"kind": kind, "uri": look.name(iri)}
         # First the procedures, which are few; examples then fill what is left.
         events, position = self._relate(body, look, iri) if related_memories else ((), None)
-        self._peek(body, look, iri, kind, output_mode, self._room.most(limit, limits.PEEK_ROWS))
+        self._peek(body, look, iri, kind, output_mode, self._room.most(limit, tool_limits.PEEK_ROWS))
         return Reply(body, truncated=self._room.was_truncated(body), beside=events, position=position)
 
     def sparql_query(
         self,
         query: str,
         limit: int = limits.QUERY_ROWS_DEFAULT,
-        timeout_s: float = 30,
+        timeout_s: float = int(limits.QUERY_TIME_S),  # an agent is shown 30, not 30.0
         explain: bool = False,
         store_pattern: bool = True,
     ) -> Reply:
@@ -139,7 +135,7 @@ class SparqlTools:
             return querying.explain(asked)
         return querying.run(asked, by="sparql_query", propose=store_pattern and self._session.policy.propose)
 
-    def sparql_slice(self, result: str | dict[str, Any], offset: int = 0, limit: int = limits.PAGE_ROWS) -> Reply:
+    def sparql_slice(self, result: str | dict[str, Any], offset: int = 0, limit: int = tool_limits.PAGE_ROWS) -> Reply:
         """Rows of a result that sparql_query or g_query returned, a page at a time.
 
         Args: result: the handle, its key, or its alias such as 'results_0'; offset: first row, from 0; limit: rows
@@ -151,7 +147,7 @@ class SparqlTools:
         Example: page = sparql_slice(r, 0, 50); more = sparql_slice(r, page['next_offset']) if page['has_more'] else {}
         """
         ref = self._session.store.resolve(result)
-        offset, rows = from_zero(offset), within("limit", limit, limits.SLICE_ROWS)
+        offset, rows = from_zero(offset), within("limit", limit, tool_limits.SLICE_ROWS)
         answer = self._answer(ref.key, ref.dtype)
         if answer.form == "ask":
             return Reply({"boolean": bool(answer.boolean), "rows": [], "returned": 0, "total": 0, "has_more": False})
@@ -190,7 +186,7 @@ class SparqlTools:
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body |= known_number("triples", tables.schema.triples)
         body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
-        wanted = len(classes) if self._room.naive else min(limit, _OVERVIEW_CLASSES)
+        wanted = len(classes) if self._room.naive else min(limit, tool_limits.OVERVIEW_CLASSES)
         top = [
             {"uri": tables.names.shorten(iri), **known_number("count", tables.instances(iri))}
             for iri in classes[:wanted]
@@ -211,7 +207,7 @@ class SparqlTools:
         return {name: known[name] for name in leading(order, left, lambda name: len(name) + len(known[name]) + 6)}
 
     def _detail_of(self, tables: SchemaTables) -> Callable[[str], dict[str, Any]]:
-        most = None if self._room.naive else _DETAIL_PROPERTIES
+        most = None if self._room.naive else tool_limits.DETAIL_PROPERTIES
 
         def detail(iri: str) -> dict[str, Any]:
             known, row, has = tables.classes[iri], tables.class_row(iri), tables.properties_of(iri)
@@ -242,8 +238,8 @@ class SparqlTools:
         shown = [
             {
                 "id": hit.id,
-                "title": clip(without_controls(hit.title), 80),
-                "desc": clip(without_controls(hit.desc), 120),
+                "title": clip(without_controls(hit.title), tool_limits.RELATED_TITLE_CHARS),
+                "desc": clip(without_controls(hit.desc), tool_limits.RELATED_DESC_CHARS),
             }
             for hit in seen.hits
         ]
@@ -253,13 +249,6 @@ class SparqlTools:
         return seen.events, seen.position
 
 
-VARIABLES_CHARS = 160
-"""Characters that a result's variable names may take; `sparql_slice` names all that it shows."""
-
-FINDING_CHARS = 160
-"""Characters that are shown of a warning, and of its alternative."""
-
-
 DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
 """Codes of warnings that mean a mistake: a query with one of them is no pattern to follow."""
 
@@ -267,7 +256,7 @@ DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
 FAMILY = ToolFamily(
     SparqlTools,
     lambda session, tool: session.source is not None,
-    {"sparql_slice": limits.SLICE_RETURN_CHARS},
+    {"sparql_slice": tool_limits.SLICE_RETURN_CHARS},
     queries=frozenset({"sparql_query"}),
     looks=frozenset({"sparql_peek"}),
     proposers=frozenset({"sparql_query"}),
@@ -355,7 +344,7 @@ class QueryRunner:
 
     def _variables(self, body: dict[str, Any], names: tuple[str, ...], *, handle: bool) -> None:
         left = self._room.left({**body, "variables": [], "variables_total": len(names)}, handle=handle)
-        left = left if self._room.naive else min(left, VARIABLES_CHARS)
+        left = left if self._room.naive else min(left, tool_limits.VARIABLES_CHARS)
         kept = leading(names, left, lambda name: len(name) + 3)
         body |= {"variables_total": len(names)} if len(kept) < len(names) else {}
         body["variables"] = kept
@@ -363,7 +352,7 @@ class QueryRunner:
     def _findings(self, body: dict[str, Any], name: str, findings: tuple[LintFinding, ...], *, handle: bool) -> None:
         if not findings:
             return
-        width = UNBOUNDED if self._room.naive else FINDING_CHARS
+        width = UNBOUNDED if self._room.naive else tool_limits.FINDING_CHARS
         rows = [
             {"code": each.code, "message": clip(each.message, width), "alternative": clip(each.alternative, width)}
             for each in findings

@@ -20,6 +20,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import RunBounds
 from rbank_es.sandbox.session import SandboxSettings
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.cli_runner import fails
@@ -188,7 +189,7 @@ def test_a_flood_of_words_ends_at_the_bytes_that_may_be_recorded(
     codes = [box.call(tool, arguments).get("error", {}).get("code") for _ in range(60)]
     assert codes[-1] == f"{scope}_log_bytes" and codes.count(codes[-1]) > 20
     # The refusal that is recorded has its arguments too.
-    assert written(box) < 50_000 + 2 * limits.TOOL_ARGUMENT_CHARS
+    assert written(box) < 50_000 + 2 * tool_limits.TOOL_ARGUMENT_CHARS
 
 
 def test_ctx_stats_two_thousand_times_is_two_hundred_events(tools: Callable[..., Toolbox]) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rbank_es import limits
 from rbank_es.events import Ref
 from rbank_es.events.items import Item
-from rbank_es.tools.runtime.tool_answers import EXACT, LEAST_CAP_CHARS, encode, size
+from rbank_es.tools.runtime.tool_answers import LEAST_CAP_CHARS, encode, size
 
 AWKWARD_KEYS = (
     "0",
@@ -59,8 +60,12 @@ def survives(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(survives, value))
     if type(value) is float:
-        return value == value and abs(value) != float("inf") and not (value.is_integer() and abs(value) <= EXACT)
-    return type(value) is bool or type(value) is str or (type(value) is int and abs(value) <= EXACT)
+        return (
+            value == value
+            and abs(value) != float("inf")
+            and not (value.is_integer() and abs(value) <= limits.COUNT_MOST)
+        )
+    return type(value) is bool or type(value) is str or (type(value) is int and abs(value) <= limits.COUNT_MOST)
 
 
 @given(results, caps)

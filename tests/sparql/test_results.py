@@ -23,6 +23,7 @@ from rbank_es.sparql.results import (
     size_of,
     to_json,
 )
+from rbank_es.tools.runtime import tool_limits
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 IRIS = TEXT.map(lambda text: f"http://example.org/{text}")
@@ -165,7 +166,7 @@ def test_the_largest_answer_fits_into_a_payload_of_the_log_whatever_characters_i
     answer = kept(Caps(rows=10**6, cell_chars=2_000), *["\x01" * 3_000] * 1_000)
     assert answer.truncated == "bytes"
     assert limits.RESULT_BYTES * 0.99 < len(to_json(answer)) <= limits.RESULT_BYTES
-    assert len(msgspec.json.encode(to_json(answer))) <= limits.PAYLOAD_BYTES
+    assert len(msgspec.json.encode(to_json(answer))) <= tool_limits.PAYLOAD_BYTES
 
 
 def test_long_values_are_clipped_and_counted() -> None:

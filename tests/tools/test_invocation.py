@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted, ToolCalled
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolPolicy
@@ -83,10 +83,10 @@ def test_numbers_that_came_through_a_sandbox_are_taken(bank: Bank) -> None:
 
 
 def test_arguments_that_are_too_long_are_refused_and_only_their_beginning_is_kept(bank: Bank) -> None:
-    result = toolbox_for(session_for(bank)).call("put", {"content": "x" * (limits.TOOL_ARGUMENT_CHARS + 1)})
+    result = toolbox_for(session_for(bank)).call("put", {"content": "x" * (tool_limits.TOOL_ARGUMENT_CHARS + 1)})
     assert result["error"]["code"] == "too_long"
     [event] = calls(bank)
-    assert event.previews == ("arguments",) and len(event.arguments or "") == limits.TOOL_ARGUMENT_CHARS
+    assert event.previews == ("arguments",) and len(event.arguments or "") == tool_limits.TOOL_ARGUMENT_CHARS
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_run_that_has_just_begun_is_found_without_read_models(bank: Bank, monk
     assert build_tools(bank, run=RUN).session.calls == 0
 
 
-@pytest.mark.parametrize("since", [1, limits.LOOK_BACK_EVENTS + 1])
+@pytest.mark.parametrize("since", [1, tool_limits.LOOK_BACK_EVENTS + 1])
 def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank, since: int) -> None:
     """Aliases and ids of calls are those of the run, not of the process, however much was recorded since it began."""
     bank.append(RunStarted(run=RUN, task="Look"))

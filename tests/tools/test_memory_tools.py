@@ -31,6 +31,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, Bm25V2
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
@@ -154,7 +155,7 @@ def test_as_many_hits_as_fit_are_given_and_the_rest_is_counted(bank: Bank, box: 
     ]
     remember(bank, *items)
     result = box.call("mem_search", {"q": "lamps", "k": 50})
-    assert size(result) <= limits.TOOL_RETURN_CHARS
+    assert size(result) <= tool_limits.TOOL_RETURN_CHARS
     assert len(result["hits"]) + result["more"] == 20 and len(result["hits"]) >= 8 and result["next"]
     assert len(events(bank, MemoriesRetrieved)[0].hits) == 20
     assert events(bank, ToolCalled)[0].truncated is True
@@ -166,7 +167,7 @@ def test_descriptions_are_shortened_before_titles(bank: Bank, box: Toolbox) -> N
     ]
     remember(bank, *items)
     result = box.call("mem_search", {"q": "lamps"})
-    assert size(result) <= limits.TOOL_RETURN_CHARS and "more" not in result
+    assert size(result) <= tool_limits.TOOL_RETURN_CHARS and "more" not in result
     assert {hit["title"] for hit in result["hits"]} == {item.title for item in items}
     assert all(hit["desc"].endswith("…") for hit in result["hits"])
 
@@ -174,7 +175,7 @@ def test_descriptions_are_shortened_before_titles(bank: Bank, box: Toolbox) -> N
 def test_ids_that_an_import_kept_may_be_long(bank: Bank, box: Toolbox) -> None:
     remember(bank, *[Item.make("Lamps", "x", id=f"{number}" + '"' * 250) for number in range(4)])
     result = box.call("mem_search", {"q": "lamps"})
-    assert size(result) <= limits.TOOL_RETURN_CHARS and result["more"] == 3
+    assert size(result) <= tool_limits.TOOL_RETURN_CHARS and result["more"] == 3
 
 
 def test_an_unknown_policy_is_an_error(bank: Bank, box: Toolbox) -> None:
@@ -342,7 +343,7 @@ def test_three_items_as_an_extractor_may_make_them_fit_and_say_what_was_cut(bank
     items = [Item.make(f"{number} lamp" * 15, LONG[:1999] + str(number), desc="d" * 240) for number in range(3)]
     remember(bank, *items)
     result = box.call("mem_get", {"ids": [item.id for item in items]})
-    assert limits.ITEMS_RETURN_CHARS * 0.9 < size(result) <= limits.ITEMS_RETURN_CHARS
+    assert tool_limits.ITEMS_RETURN_CHARS * 0.9 < size(result) <= tool_limits.ITEMS_RETURN_CHARS
     assert all(item["truncated"] and item["content"].endswith("…") for item in result["items"])
     assert "one id at a time" in result["next"] and "key" not in result
     whole = box.call("mem_get", {"ids": items[0].id})
@@ -353,7 +354,7 @@ def test_the_rest_of_a_large_import_is_behind_a_handle(bank: Bank, box: Toolbox)
     item = Item.make("Lamps", LONG * 20)
     remember(bank, item)
     result = box.call("mem_get", {"ids": item.id})
-    assert size(result) <= limits.ITEMS_RETURN_CHARS and "ctx_slice" in result["next"]
+    assert size(result) <= tool_limits.ITEMS_RETURN_CHARS and "ctx_slice" in result["next"]
     shown = result["items"][0]["content"].removesuffix("…")
     rest = box.call("ctx_slice", {"ref": result, "start": len(shown), "end": len(shown) + 1000})["text"]
     assert (shown + rest) == item.content[: len(shown) + 1000]
@@ -476,7 +477,7 @@ def test_a_quote_fits_however_much_is_asked_for(bank: Bank, box: Toolbox, conten
     item = Item.make("Lamps", content)
     remember(bank, item)
     result = box.call("mem_quote", {"id": item.id, "max_chars": 10**9})
-    assert limits.TOOL_RETURN_CHARS * 0.8 < size(result) <= limits.TOOL_RETURN_CHARS
+    assert tool_limits.TOOL_RETURN_CHARS * 0.8 < size(result) <= tool_limits.TOOL_RETURN_CHARS
     assert content.startswith(result["quote"].removesuffix("…")) and result["truncated"] is True
 
 
@@ -593,7 +594,7 @@ def test_a_note_that_is_no_json_is_logged_as_far_as_it_can_be(bank: Bank, box: T
 
 def test_a_note_that_is_no_object_or_too_long_is_refused(bank: Bank, box: Toolbox) -> None:
     assert failed(box.call("event_log", {"obj": "text"}))[0] == "bad_arguments"
-    assert failed(box.call("event_log", {"obj": {"x": "y" * limits.TOOL_ARGUMENT_CHARS}}))[0] == "too_long"
+    assert failed(box.call("event_log", {"obj": {"x": "y" * tool_limits.TOOL_ARGUMENT_CHARS}}))[0] == "too_long"
     assert events(bank, NoteLogged) == []
 
 

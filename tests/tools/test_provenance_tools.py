@@ -14,6 +14,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.memory_graph import MemoryGraph
 from rbank_es.errors import LimitExceeded
 from rbank_es.sparql.source import Source
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
@@ -58,7 +59,7 @@ def test_the_schema_of_the_history_comes_in_pages_within_the_cap(
     page: dict[str, Any] = {"next_offset": 0, "has_more": True}
     while page["has_more"]:
         page = box.call("memory_schema", {"output_mode": "properties", "offset": page["next_offset"]})
-        assert page["ok"] and size(page) <= limits.TOOL_RETURN_CHARS
+        assert page["ok"] and size(page) <= tool_limits.TOOL_RETURN_CHARS
         names |= {row["uri"] for row in page["properties"]}
     assert {"rbank:used_in", "rbank:drawn_from", "rbank:judged_by", "prov:value"} <= names
 

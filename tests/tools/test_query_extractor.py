@@ -19,6 +19,7 @@ from rbank_es.policies import find_similar
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.memory.query_extractor import Extractor, ProposalEvidence, QueryPattern
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import remember
@@ -464,7 +465,7 @@ def test_the_pattern_of_a_result_is_proposed_and_not_stored(bank: Bank, box: Too
     assert (done["id"], done["proposed"], done["stored"]) == (item.id, True, False)
     assert (item.domain, item.title) == ("lights", done["title"]) and "Cormorant" not in repr(item)
     assert event.why == "by query-pattern-1; task How high is the light?; because one height"
-    assert bank.state().items == {} and size(done) <= limits.TOOL_RETURN_CHARS
+    assert bank.state().items == {} and size(done) <= tool_limits.TOOL_RETURN_CHARS
     bank.verify(retrievals=True)
 
 

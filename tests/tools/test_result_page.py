@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.results import Answer, Cell
-from rbank_es.tools.runtime.result_page import KIND_CHARS, kind_of, slice_answer, value_of
+from rbank_es.tools.runtime import tool_limits
+from rbank_es.tools.runtime.result_page import kind_of, slice_answer, value_of
 from rbank_es.tools.runtime.tool_answers import ELLIPSIS, encode, shown_names, size
 
 TEXTS = st.one_of(
@@ -65,7 +66,7 @@ def pages(answer: Answer, limit: int, cap_chars: int) -> list[dict[str, Any]]:
     return found
 
 
-@given(answers(), st.integers(1, limits.SLICE_ROWS), st.sampled_from([600, limits.SLICE_RETURN_CHARS]))
+@given(answers(), st.integers(1, tool_limits.SLICE_ROWS), st.sampled_from([600, tool_limits.SLICE_RETURN_CHARS]))
 def test_no_page_is_over_its_budget_and_the_encoder_has_nothing_left_to_do(
     answer: Answer, limit: int, cap_chars: int
 ) -> None:
@@ -76,9 +77,9 @@ def test_no_page_is_over_its_budget_and_the_encoder_has_nothing_left_to_do(
         assert json.loads(json.dumps(whole, allow_nan=False)) == whole
 
 
-@given(answers(), st.integers(1, limits.SLICE_ROWS))
+@given(answers(), st.integers(1, tool_limits.SLICE_ROWS))
 def test_the_pages_together_are_all_rows_in_order(answer: Answer, limit: int) -> None:
-    found = [row for body in pages(answer, limit, limits.SLICE_RETURN_CHARS) for row in body["rows"]]
+    found = [row for body in pages(answer, limit, tool_limits.SLICE_RETURN_CHARS) for row in body["rows"]]
     assert len(found) == len(answer.rows)
     names = shown_names(answer.variables)
     for shown, row in zip(found, answer.rows, strict=True):
@@ -92,13 +93,13 @@ def test_the_pages_together_are_all_rows_in_order(answer: Answer, limit: int) ->
 def test_rows_of_short_texts_come_back_exactly(texts: list[tuple[str, ...]]) -> None:
     rows = tuple(tuple(Cell("literal", text) for text in row) for row in texts)
     answer = Answer(form="select", variables=("a", "b", "c"), rows=rows)
-    found = [tuple(row.values()) for body in pages(answer, 7, limits.SLICE_RETURN_CHARS) for row in body["rows"]]
+    found = [tuple(row.values()) for body in pages(answer, 7, tool_limits.SLICE_RETURN_CHARS) for row in body["rows"]]
     assert found == texts
 
 
 @given(answers())
 def test_every_page_counts_what_it_returns_and_what_there_is(answer: Answer) -> None:
-    for body in pages(answer, 10, limits.SLICE_RETURN_CHARS):
+    for body in pages(answer, 10, tool_limits.SLICE_RETURN_CHARS):
         assert body["returned"] == len(body["rows"]) <= 10
         assert body["total"] == len(answer.rows)
         assert ("next_offset" in body) == body["has_more"] == (body["offset"] + body["returned"] < body["total"])
@@ -182,7 +183,7 @@ def test_an_unbound_variable_is_absent_from_its_row() -> None:
 def test_a_long_value_is_clipped_marked_and_counted() -> None:
     answer = Answer(form="select", variables=("t",), rows=((literal("x" * 5_000),), (literal("y"),)))
     body = slice_answer(answer, 0, 10)
-    assert body["rows"] == [{"t": "x" * (limits.CELL_CHARS - 1) + ELLIPSIS}, {"t": "y"}]
+    assert body["rows"] == [{"t": "x" * (tool_limits.CELL_CHARS - 1) + ELLIPSIS}, {"t": "y"}]
     assert body["clipped"] == 1
 
 
@@ -194,9 +195,9 @@ def test_values_that_were_lost_are_told_apart_from_those_that_are_shown_short() 
     assert (second["lost"], "clipped" in second, "hint" in second) == (7, False, False)
 
 
-@given(answers(), st.sampled_from([600, limits.SLICE_RETURN_CHARS]))
+@given(answers(), st.sampled_from([600, tool_limits.SLICE_RETURN_CHARS]))
 def test_a_page_with_a_hint_is_within_its_budget_too(answer: Answer, cap_chars: int) -> None:
-    body = slice_answer(answer, 0, limits.SLICE_ROWS, cap_chars, hint="h" * 120)
+    body = slice_answer(answer, 0, tool_limits.SLICE_ROWS, cap_chars, hint="h" * 120)
     assert size({"ok": True, **body}) <= cap_chars
     assert ("hint" in body) == ("clipped" in body)
     assert bool(body["rows"]) == bool(answer.rows)
@@ -207,7 +208,7 @@ def test_an_iri_is_shown_whole_where_a_page_can_hold_it(length: int) -> None:
     iris = [f"http://e.org/{number}".ljust(length, "x") for number in range(5)]
     rows = tuple((Cell("iri", iri), literal("t" * 5_000)) for iri in iris)
     answer = Answer(form="select", variables=("i", "t"), rows=rows)
-    found = [row["i"] for body in pages(answer, 5, limits.SLICE_RETURN_CHARS) for row in body["rows"]]
+    found = [row["i"] for body in pages(answer, 5, tool_limits.SLICE_RETURN_CHARS) for row in body["rows"]]
     assert found == iris
 
 
@@ -250,4 +251,4 @@ def test_an_offset_behind_the_end_says_so() -> None:
 
 
 def test_the_name_of_a_kind_is_bounded() -> None:
-    assert len(kind_of(Cell("literal", "x", "a" * 500))) == KIND_CHARS
+    assert len(kind_of(Cell("literal", "x", "a" * 500))) == tool_limits.KIND_CHARS

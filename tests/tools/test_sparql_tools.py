@@ -26,6 +26,7 @@ from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
 from rbank_es.tools.memory.proposal import query_of
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from tests.effort import examples
@@ -569,7 +570,7 @@ def test_a_slice_behind_the_end_is_empty_and_says_so(tools: LibraryTools) -> Non
 
 def test_more_rows_than_a_slice_may_have_are_cut_and_the_answer_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_slice", result=tools("sparql_query", query=BOOKS), limit=10**9)
-    assert body["note"] == f"limit is at most {limits.SLICE_ROWS}"
+    assert body["note"] == f"limit is at most {tool_limits.SLICE_ROWS}"
 
 
 @pytest.mark.parametrize(

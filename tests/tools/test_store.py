@@ -11,6 +11,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import NoteLogged, Ref, ToolCalled
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.store import Store
 from tests.tools.tool_sessions import RUN, bank_at, session_for, toolbox_for
 
@@ -64,11 +65,11 @@ def test_negative_offsets_are_refused() -> None:
 
 def test_a_payload_over_the_limit_is_refused() -> None:
     with pytest.raises(LimitExceeded, match="bytes of a payload"):
-        Store().put('"' * (limits.PAYLOAD_BYTES // 2 + 1), "text")
+        Store().put('"' * (tool_limits.PAYLOAD_BYTES // 2 + 1), "text")
 
 
 def test_a_store_without_a_bank_has_a_limit_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "STORE_CHARS", 10)
+    monkeypatch.setattr(tool_limits, "STORE_CHARS", 10)
     store = Store()
     store.put("12345678", "text")
     with pytest.raises(LimitExceeded, match="held in memory"):
@@ -118,7 +119,7 @@ def test_an_erased_payload_is_said_to_be_erased(tmp_path: Path) -> None:
 def test_payloads_beyond_what_memory_keeps_are_read_from_the_bank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "PAYLOADS_KEPT_CHARS", 5_000)
+    monkeypatch.setattr(tool_limits, "PAYLOADS_KEPT_CHARS", 5_000)
     with bank_at(tmp_path / "bank") as bank:
         toolbox = toolbox_for(session_for(bank))
         handles = [toolbox.call("put", {"content": str(n) * 4_000}) for n in range(5)]

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import Ref
 from rbank_es.events.items import Item
-from rbank_es.tools.runtime import tool_answers
+from rbank_es.tools.runtime import tool_answers, tool_limits
 from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, AnswerBudget, clip, encode, page, shown_names, size
 from tests.tools.tool_sessions import session_for
 
@@ -112,8 +111,8 @@ def test_pages_of_tables_stay_within_the_budget_and_skip_nothing(rows: list[dict
     seen, offset = 0, 0
     while True:
         wanted = rows[offset : offset + limit]
-        body = page(wanted, offset, len(rows), limits.TOOL_RETURN_CHARS, name="classes", beside={"cached": True})
-        assert size(body) + OK_CHARS <= limits.TOOL_RETURN_CHARS
+        body = page(wanted, offset, len(rows), tool_limits.TOOL_RETURN_CHARS, name="classes", beside={"cached": True})
+        assert size(body) + OK_CHARS <= tool_limits.TOOL_RETURN_CHARS
         seen += body["returned"]
         if not body["has_more"]:
             break

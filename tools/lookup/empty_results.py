@@ -16,6 +16,7 @@ from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import reference
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.result_page import value_of
 from rbank_es.tools.runtime.tool_answers import clip
 from rbank_es.tools.runtime.tool_family import ToolError
@@ -23,9 +24,6 @@ from rbank_es.tools.runtime.tool_family import ToolError
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
-
-PROBED = 3
-"""Values that are shown, and names of a list."""
 
 DEFAULT = (
     "If you expected something: check directions, spelling and letter case; sparql_peek(uri) shows how a thing is "
@@ -100,7 +98,7 @@ def _of_rows(query: ParsedQuery, source: Source) -> str:
         return f"OFFSET {offset} may lie behind the last row: try a smaller one, or none, before anything else"
     text = rewritten(query.text, [Edit(number.offset, number.end, "0")])
     try:
-        there = source.query(text, rows=1, timeout_s=limits.HINT_QUERY_S)[1].rows
+        there = source.query(text, rows=1, timeout_s=tool_limits.HINT_QUERY_S)[1].rows
     except (QueryRefused, QueryFailed):
         return ""
     return f"OFFSET {offset} lies behind the last row: without it there are rows" if there else ""
@@ -154,8 +152,10 @@ class _Hinter:
         return f"{name} has no instances in these data. Classes that have: {self._counts(there) or 'none'}"
 
     def _counts(self, classes: list[str]) -> str:
-        shown = ", ".join(f"{self._short(each)} ({self._tables.instances(each)})" for each in classes[:PROBED])
-        return f"{shown}, …" if len(classes) > PROBED else shown
+        shown = ", ".join(
+            f"{self._short(each)} ({self._tables.instances(each)})" for each in classes[: limits.NAMES_LISTED]
+        )
+        return f"{shown}, …" if len(classes) > limits.NAMES_LISTED else shown
 
     def _of_property(self, link: RequiredLink) -> str:
         """Return a hint at a property that the data never use."""
@@ -176,7 +176,9 @@ class _Hinter:
 
     def _names(self, iris: Sequence[str]) -> str:
         different = [*dict.fromkeys(iris)]
-        return ", ".join(map(self._short, different[:PROBED])) + (", …" if len(different) > PROBED else "")
+        return ", ".join(map(self._short, different[: limits.NAMES_LISTED])) + (
+            ", …" if len(different) > limits.NAMES_LISTED else ""
+        )
 
     def _instead(self, link: RequiredLink) -> str:
         for cls in sorted(self._reading.classes_of(link.subject)):
@@ -216,7 +218,7 @@ class _Hinter:
         if said or not isinstance(node, tree.Iri) or self._source.kind != "local":
             return said
         if node.iri not in self._types:
-            found = self._rows(f"SELECT ?c WHERE {{ {reference(node.iri)} a ?c }} LIMIT {PROBED}")
+            found = self._rows(f"SELECT ?c WHERE {{ {reference(node.iri)} a ?c }} LIMIT {limits.NAMES_LISTED}")
             self._types[node.iri] = {row[0].value for row in found if row[0] is not None}
         return self._types[node.iri]
 
@@ -258,8 +260,8 @@ class _Hinter:
         if not isinstance(link.object, tree.Value) and _name(link.object) not in self._reading.compared:
             return ""
         some = f"?s {reference(link.property)} ?v"
-        values = self._probe(f"SELECT DISTINCT ?v WHERE {{ {some} }} ORDER BY ?v LIMIT {PROBED}")
-        shown = ", ".join(clip(value, 40) for value in values)
+        values = self._probe(f"SELECT DISTINCT ?v WHERE {{ {some} }} ORDER BY ?v LIMIT {limits.NAMES_LISTED}")
+        shown = ", ".join(clip(value, tool_limits.HINT_VALUE_CHARS) for value in values)
         how = '; compare loosely: FILTER(CONTAINS(LCASE(STR(?v)), "…"))' if shown[:1] in "'\"" else ""
         return f"values of {self._short(link.property)} look like {shown}{how}" if values else ""
 
@@ -279,7 +281,7 @@ class _Hinter:
 
     def _rows(self, query: str) -> Sequence[Row]:
         try:
-            return self._source.query(query, rows=PROBED, timeout_s=limits.HINT_QUERY_S)[1].rows
+            return self._source.query(query, rows=limits.NAMES_LISTED, timeout_s=tool_limits.HINT_QUERY_S)[1].rows
         except (QueryRefused, QueryFailed):
             return ()
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from rbank_es import limits
 from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes
 from rbank_es.ontology.rdf_names import SUBCLASS
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms
-
-SHOWN = 3
-"""Names that are shown where there are several."""
 
 _BY_FAULT = {
     "it took too long": "bind what is known first; leave no predicate open, and compare no texts over all the data",
@@ -23,7 +21,7 @@ _BY_FAULT = {
 
 def checks(pattern: GeneralisedQuery, terms: Terms, fault: str, prefixes: Mapping[str, str]) -> Iterator[str]:
     """Yield checks, the most telling first."""
-    for name in pattern.unknown[:SHOWN]:
+    for name in pattern.unknown[: limits.NAMES_LISTED]:
         yield f"the prefix of {name} is not known"
     if terms.classes or terms.properties:
         own = {**pattern.prefixes, **prefixes}
@@ -55,10 +53,10 @@ class _PatternCheck:
         """Yield a check for each term that the ontology doesn't have."""
         for iri in self._pattern.classes:
             if not self._vocabulary.knows_class(iri):
-                yield self._unknown(iri, self._vocabulary.nearest(iri, "class", SHOWN))
+                yield self._unknown(iri, self._vocabulary.nearest(iri, "class", limits.NEAREST_NAMES))
         for iri in self._pattern.properties:
             if not self._vocabulary.knows_property(iri):
-                yield self._unknown(iri, self._vocabulary.nearest(iri, "property", SHOWN))
+                yield self._unknown(iri, self._vocabulary.nearest(iri, "property", limits.NEAREST_NAMES))
 
     def subclasses(self) -> Iterator[str]:
         """Yield a check for each class of which only subclasses have instances."""
@@ -109,4 +107,4 @@ class _PatternCheck:
         return f"{self._shorten(iri)} is not in the ontology{f'; near it: {nearest}' if nearest else ''}"
 
     def _names(self, iris: Iterable[str]) -> str:
-        return ", ".join([self._shorten(iri) for iri in iris][:SHOWN])
+        return ", ".join([self._shorten(iri) for iri in iris][: limits.NAMES_LISTED])

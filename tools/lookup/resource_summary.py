@@ -14,34 +14,21 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.result_page import value_of
-from rbank_es.tools.runtime.tool_answers import VALUE_CHARS, AnswerBudget, clip
+from rbank_es.tools.runtime.tool_answers import AnswerBudget, clip
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 
-# Characters of a name that a tool repeats to its caller, who knows it.
-_SHOWN_NAME_CHARS = 300
-
-
 NOTE_CHARS = 90
 """Characters that a note may take beside the instances."""
 
-LABEL_CHARS, COMMENT_CHARS, NOTES_CHARS = 80, 200, 240
-"""Characters that are shown of a label, of a comment, and of each note of an ontology."""
-
 TRAITS = ("functional", "inverse_functional", "transitive", "symmetric", "deprecated")
 
-SHOWN_PROPERTIES = 8
-"""Properties that one instance shows at most; fewer where several instances share the budget."""
-
-
 Kind = Literal["class", "property", "individual"]
-
-NEAREST = 3
-"""Names that are suggested for an unknown one."""
 
 
 class ResourceSummary:
@@ -69,7 +56,7 @@ class ResourceSummary:
         rows = self._look.instances(iri, n, subclasses=subclasses)
         # Reserve room for the note that the caller adds afterwards.
         self._body["note"] = "x" * NOTE_CHARS
-        width = SHOWN_PROPERTIES if not self._room.naive else 10**6
+        width = tool_limits.DETAIL_PROPERTIES if not self._room.naive else 10**6
         narrow = [_narrow(row, width) for row in rows]
         while width > 1 and not self._room.holds(self._body, "instances", narrow):
             width -= 1
@@ -90,7 +77,7 @@ class ResourceSummary:
         if not brief:
             self._body |= known_number("subclasses", known.subclasses)
             self._body |= known_number("subclass_instances", known.below)
-        self._room.say(self._body, "label", known.label, LABEL_CHARS)
+        self._room.say(self._body, "label", known.label, tool_limits.SHOWN_LABEL_CHARS)
         if not brief:
             self._explain(tables, known)
             self._room.put(self._body, "properties", [tables.has_row(has) for has in tables.properties_of(iri)])
@@ -104,7 +91,7 @@ class ResourceSummary:
         self._body |= known_number("triples", known.triples)
         if not brief:
             self._body |= {"property_kind": known.kind, "traits": [trait for trait in TRAITS if getattr(known, trait)]}
-        self._room.say(self._body, "label", known.label, LABEL_CHARS)
+        self._room.say(self._body, "label", known.label, tool_limits.SHOWN_LABEL_CHARS)
         self._room.list(self._body, "domains", tables.shorten(bound.iri for bound in known.domains))
         self._room.list(self._body, "ranges", tables.shorten(bound.iri for bound in known.ranges))
         if known.inverses:
@@ -118,8 +105,10 @@ class ResourceSummary:
 
     def _explain(self, tables: SchemaTables, known: ClassInfo | PropertyInfo) -> None:
         self._room.list(self._body, "parents", tables.shorten(known.parents))
-        self._room.say(self._body, "comment", known.comment, COMMENT_CHARS)
-        self._room.texts(self._body, "notes", known.notes, NOTES_CHARS, len(known.notes) + known.notes_left_out)
+        self._room.say(self._body, "comment", known.comment, tool_limits.SHOWN_COMMENT_CHARS)
+        self._room.texts(
+            self._body, "notes", known.notes, tool_limits.SHOWN_NOTE_CHARS, len(known.notes) + known.notes_left_out
+        )
 
     def peek_property(self, iri: str, n: int) -> None:
         """Add triples with a property."""
@@ -142,7 +131,7 @@ def _narrow(row: dict[str, Any], width: int) -> dict[str, Any]:
 class ResourceQueries:
     """Small queries about one thing of a source. `width` is the characters that are shown of a value."""
 
-    def __init__(self, source: Source, width: int = VALUE_CHARS) -> None:
+    def __init__(self, source: Source, width: int = tool_limits.SHOWN_VALUE_CHARS) -> None:
         self._source = source
         self._width = width
         self.names = TermNames.of(source)
@@ -160,7 +149,7 @@ class ResourceQueries:
             if error.code != "unknown_prefix" or not meant:
                 raise
             # A prefix that is usual elsewhere seldom resembles the one in use here, but the local name is the same.
-            near = ", ".join(self.names.shorten(each) for each in meant[:NEAREST])
+            near = ", ".join(self.names.shorten(each) for each in meant[: limits.NEAREST_NAMES])
             raise ToolError(error.code, error.message, f"did you mean {near}?") from None
         if iri is not None:
             return iri
@@ -168,13 +157,17 @@ class ResourceQueries:
         if len(named) == 1:
             return named[0]
         if named:
-            several = ", ".join(self.names.shorten(each) for each in named[:NEAREST])
-            raise ToolError("ambiguous_name", f"several things are called {resource[:80]!r}", f"say which: {several}")
+            several = ", ".join(self.names.shorten(each) for each in named[: limits.NEAREST_NAMES])
+            raise ToolError(
+                "ambiguous_name",
+                f"several things are called {resource[: limits.GIVEN_CHARS]!r}",
+                f"say which: {several}",
+            )
         raise self.unknown(resource, "")
 
     def name(self, iri: str) -> str:
         """Return the short name of an IRI, as an answer about it shows it."""
-        return clip(self.names.shorten(iri), _SHOWN_NAME_CHARS)
+        return clip(self.names.shorten(iri), tool_limits.SHOWN_NAME_CHARS)
 
     def kind(self, iri: str) -> Kind | None:
         """Return the kind of a thing; None if neither the schema nor the data know it."""
@@ -196,7 +189,7 @@ class ResourceQueries:
         """Return the error for a thing that nothing is known of, with the nearest names."""
         near = ", ".join(self.names.shorten(each) for each in self.nearest(name, iri))
         hint = f"did you mean {near}?" if near else "sparql_schema('classes') lists what there is"
-        return ToolError("unknown_resource", f"nothing is known of {name[:80]!r}", hint)
+        return ToolError("unknown_resource", f"nothing is known of {name[: limits.GIVEN_CHARS]!r}", hint)
 
     def nearest(self, name: str, iri: str) -> list[str]:
         """Return classes and properties of the schema with a similar name, the most similar first."""
@@ -204,11 +197,13 @@ class ResourceQueries:
             return []
         known = self._source.surroundings.vocabulary or Vocabulary.from_schema(self.tables.schema)
         kinds: tuple[Literal["class", "property"], ...] = ("class", "property")
-        near = [each for kind in kinds for each in known.nearest(iri or name, kind, NEAREST)]
+        near = [each for kind in kinds for each in known.nearest(iri or name, kind, limits.NEAREST_NAMES)]
         # The vocabulary ranks by spelling; among its suggestions, shared words are better evidence.
         wanted = set(words_of(name))
         near.sort(key=lambda each: -len(wanted & set(words_of(self.names.shorten(each)))))
-        return [each for each in near if each in self.tables.classes or each in self.tables.properties][:NEAREST]
+        return [each for each in near if each in self.tables.classes or each in self.tables.properties][
+            : limits.NEAREST_NAMES
+        ]
 
     def instances(self, cls: str, n: int, *, subclasses: bool = False) -> list[dict[str, Any]]:
         """Return instances with one value per property: rows of `uri` and `properties`.
@@ -222,7 +217,7 @@ class ResourceQueries:
             rows = self._rows(
                 f"SELECT ?s ?p ({self._one}(?o) AS ?value) (COUNT(?o) AS ?n) "
                 f"WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?s ?p",
-                min(n * limits.PEEK_TRIPLES, limits.QUERY_ROWS),
+                min(n * tool_limits.PEEK_TRIPLES, limits.QUERY_ROWS),
             )
         except QueryRefused:  # the endpoint is known to be slow at that
             return [{"uri": self.shown(row[0]), "properties": {}} for row in self._rows(some, n)]
@@ -251,9 +246,9 @@ class ResourceQueries:
     def used_by(self, cls: str) -> list[dict[str, Any]]:
         """Return properties of a class, by its first 100 instances: rows of `uri` and `of_100` (triples of these)."""
         # A sample, because popular classes have millions of instances at an endpoint.
-        some = f"SELECT ?s WHERE {{ ?s a {reference(cls)} }} LIMIT 100"
+        some = f"SELECT ?s WHERE {{ ?s a {reference(cls)} }} LIMIT {tool_limits.SAMPLED_INSTANCES}"
         rows = self._rows(
-            f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", limits.PEEK_TRIPLES
+            f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", tool_limits.PEEK_TRIPLES
         )
         found = [{"uri": self.shown(row[0]), "of_100": _number(row[1])} for row in rows]
         return sorted(found, key=lambda row: (-row["of_100"], row["uri"]))
@@ -280,10 +275,10 @@ class ResourceQueries:
 
     def _counted(self, pattern: str, example: str) -> list[dict[str, Any]]:
         # The inner LIMIT bounds the work of the endpoint, not just its answer.
-        some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {limits.PEEK_TRIPLES} }}"
+        some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {tool_limits.PEEK_TRIPLES} }}"
         query = f"SELECT ?p (COUNT(*) AS ?n) ({self._one}(?o) AS ?value) WHERE {{ {some} }} GROUP BY ?p"
         # Some endpoints answer a group of nothing with a row of nothing.
-        found = {row[0].value: row for row in self._rows(query, limits.PEEK_TRIPLES) if row[0] is not None}
+        found = {row[0].value: row for row in self._rows(query, tool_limits.PEEK_TRIPLES) if row[0] is not None}
         rows = [found[prop] for prop in sorted(found, key=self._place)]
         return [{"uri": self.shown(row[0]), "n": _number(row[1]), example: self.shown(row[2])} for row in rows]
 
@@ -311,10 +306,10 @@ class ResourceQueries:
         return (1, self.tables.places.get(prop, len(self.tables.places)), prop)
 
     def _rows(self, query: str, rows: int) -> list[Row]:
-        return [*self._source.query(query, rows=rows, timeout_s=limits.LOOK_TIME_S)[1].rows]
+        return [*self._source.query(query, rows=rows, timeout_s=tool_limits.LOOK_TIME_S)[1].rows]
 
     def _ask(self, pattern: str) -> bool:
-        return bool(self._source.query(f"ASK {{ {pattern} }}", timeout_s=limits.LOOK_TIME_S)[1].boolean)
+        return bool(self._source.query(f"ASK {{ {pattern} }}", timeout_s=tool_limits.LOOK_TIME_S)[1].boolean)
 
 
 def _number(cell: Cell | None) -> int:

@@ -19,6 +19,7 @@ from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.tools.lookup.term_names import TermNames, literal, reference
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import clip
 from rbank_es.tools.runtime.tool_family import ToolError
 
@@ -26,17 +27,7 @@ if TYPE_CHECKING:
     from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
     from rbank_es.sparql.source import Source
 
-_TEXT_CHARS, _WORDS = 200, 8
-"""Characters of the texts of individuals that a search reads (longer ones name nothing), and words that it uses."""
-
-
 Value = TypeVar("Value")
-
-COMMON_PROPERTIES = 5
-"""Properties that a row about a class names."""
-
-BOUNDS = 3
-"""Domains and ranges that a row about a property names."""
 
 DIGEST_CHARS = 12
 """Characters of a digest that are shown: enough to tell ontologies apart."""
@@ -118,21 +109,23 @@ class SchemaTables:
         return dict(self._property_rows[iri])
 
     def _made_of_class(self, each: ClassInfo) -> dict[str, Any]:
-        common = [has.property for has in self.properties_of(each.iri)[:COMMON_PROPERTIES]]
+        common = [has.property for has in self.properties_of(each.iri)[: tool_limits.LISTED_PROPERTIES]]
         row = {"uri": self.names.shorten(each.iri), "label": each.label, **known_number("count", each.instances)}
         return {**row, "common_properties": self.shorten(common)}
 
     def _made_of_property(self, each: PropertyInfo) -> dict[str, Any]:
         row: dict[str, Any] = {"uri": self.names.shorten(each.iri), "label": each.label, "kind": each.kind}
         row |= known_number("triples", each.triples)
-        domains = self.shorten(bound.iri for bound in each.domains[:BOUNDS])
-        ranges = self.shorten(bound.iri for bound in each.ranges[:BOUNDS])
+        domains = self.shorten(bound.iri for bound in each.domains[: tool_limits.LISTED_BOUNDS])
+        ranges = self.shorten(bound.iri for bound in each.ranges[: tool_limits.LISTED_BOUNDS])
         return {**row, "domains": domains, "ranges": ranges}
 
     def has_row(self, has: ClassProperty) -> dict[str, Any]:
         """Return a row about a property of a class."""
         known = self.properties.get(has.property)
-        ranges = self.shorten(bound.iri for bound in known.ranges[:BOUNDS]) if known is not None else []
+        ranges = (
+            self.shorten(bound.iri for bound in known.ranges[: tool_limits.LISTED_BOUNDS]) if known is not None else []
+        )
         row = {"uri": self.names.shorten(has.property), **known_number("triples", has.triples)}
         return {**row, "how": has.how, "ranges": ranges}
 
@@ -216,13 +209,6 @@ def _reached(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
     return [*found]
 
 
-LOOKED_THROUGH = 10
-"""Rows that a search reads for each hit that it returns, to find the best ones."""
-
-LABEL_CHARS = 80
-"""Characters that are shown of a label."""
-
-
 class TermHit(NamedTuple):
     """A class, property or individual that a search found, and how well it fits, from 0 to 4."""
 
@@ -247,7 +233,11 @@ def _terms(tables: SchemaTables, text: str) -> list[TermHit]:
     for kind, group in kinds:
         for each in group:
             score = _score(wanted, words_of(local_name(each.iri)), words_of(each.label), each.comment, each.notes)
-            row = {"uri": tables.names.shorten(each.iri), "kind": kind, "label": clip(each.label, LABEL_CHARS)}
+            row = {
+                "uri": tables.names.shorten(each.iri),
+                "kind": kind,
+                "label": clip(each.label, tool_limits.SHOWN_LABEL_CHARS),
+            }
             hits += [TermHit(score, row)] if score else []
     return hits
 
@@ -271,22 +261,29 @@ def _fit(wanted: list[str], words: list[str]) -> float:
 
 def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
     """Return things of the data with all the words in one short text, which is their `label`, or in the local name."""
-    wanted = words_of(text)[:_WORDS]
+    wanted = words_of(text)[: tool_limits.SEARCHED_WORDS]
     if not wanted or not tables.schema.individuals:
         return []
     # The query can't rank, so more rows are read than hits are wanted.
-    rows = most * LOOKED_THROUGH
+    rows = most * tool_limits.READ_FOR_A_HIT
     best: dict[str, tuple[float, str]] = {}
-    for subject, text_cell in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=limits.LOOK_TIME_S)[
-        1
-    ].rows:
+    for subject, text_cell in source.query(
+        _individuals_query(wanted, rows), rows=rows, timeout_s=tool_limits.LOOK_TIME_S
+    )[1].rows:
         if subject is None or subject.value in tables.classes or subject.value in tables.properties:
             continue
         label = text_cell.value if text_cell is not None else ""
         fit = max(_fit(wanted, words_of(label)), _fit(wanted, words_of(local_name(subject.value))))
         best[subject.value] = max(best.get(subject.value, (0.0, "")), (fit, label))
     return [
-        TermHit(score, {"uri": tables.names.shorten(iri), "kind": "individual", "label": clip(label, LABEL_CHARS)})
+        TermHit(
+            score,
+            {
+                "uri": tables.names.shorten(iri),
+                "kind": "individual",
+                "label": clip(label, tool_limits.SHOWN_LABEL_CHARS),
+            },
+        )
         for iri, (score, label) in sorted(best.items(), key=lambda found: (len(found[0]), found[0]))
     ]
 
@@ -297,7 +294,7 @@ def _individuals_query(wanted: list[str], rows: int) -> str:
     in_text, in_name = (
         " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
     )
-    most = _TEXT_CHARS
+    most = tool_limits.SEARCHED_TEXT_CHARS
     return (
         f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && ?class NOT IN ({modelling})) "
         f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {most} && {in_text}) }} "

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rbank_es import limits
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
@@ -76,10 +78,10 @@ class TermNames:
         return found + name[2]
 
     def _unknown_prefix(self, text: str) -> ToolError:
-        known = ", ".join(f"{prefix}:" for prefix in sorted(self._prefixes)[:20])
+        known = ", ".join(f"{prefix}:" for prefix in sorted(self._prefixes)[: tool_limits.PREFIXES_NAMED])
         return ToolError(
             "unknown_prefix",
-            f"the prefix of {text[:80]!r} is not known",
+            f"the prefix of {text[: limits.GIVEN_CHARS]!r} is not known",
             f"known are: {known or 'none'}; or give the IRI as <http://…>",
         )
 
@@ -89,7 +91,7 @@ def reference(iri: str) -> str:
     if not _IRI.fullmatch(iri):
         raise ToolError(
             "bad_iri",
-            f"{iri[:80]!r} is no IRI",
+            f"{iri[: limits.GIVEN_CHARS]!r} is no IRI",
             "give a prefixed name such as up:Protein, or an IRI without blanks and quotes, such as <http://…>",
         )
     return f"<{iri}>"

@@ -20,10 +20,7 @@ from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Token
-
-NAME_WORDS = 5
-NAME_CHARS = 40
-"""Words and characters of a label or of a local name that name something."""
+from rbank_es.tools.runtime import tool_limits
 
 TYPES = frozenset({TYPE, "http://www.wikidata.org/prop/direct/P31"})
 """Properties that lead from a thing to its class."""
@@ -79,7 +76,7 @@ class Terms:
         known = self.classes.get(iri) or self.properties.get(iri)
         found = words_of(known.label) if known is not None else []
         found = found or words_of(local_name(iri))
-        return " ".join(found[:NAME_WORDS])[:NAME_CHARS].strip() or "thing"
+        return " ".join(found[: tool_limits.PATTERN_NAME_WORDS])[: tool_limits.PATTERN_NAME_CHARS].strip() or "thing"
 
 
 class GeneralisedQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from rbank_es.events.codec import encodable
 from rbank_es.events.items import truncate
 from rbank_es.policies.excerpt import MARK, excerpt
 from rbank_es.state.memory import MEMORY_HANDLERS
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import largest, size
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
 
-
-_KNOWN_SHOWN = 8
-"""Known domains or roles that an error names."""
 
 CHANGES = frozenset(
     {*map(type_of, MEMORY_HANDLERS), type_of(ContextBuilt), type_of(MemoriesRead), type_of(WordsEmbedded)}
@@ -71,7 +69,7 @@ def search_items(
     with items_view(session) as (view, position):
         _refuse_unknown(view, session, facts["domain"], facts["role"])
         policy = view.retrieval_policy()
-        wanted = min(max(1, policy.k if k is None else k), limits.FOUND_ITEMS)
+        wanted = min(max(1, policy.k if k is None else k), tool_limits.FOUND_ITEMS)
         hits, event = _searched(session, view, policy, encodable(query), wanted, facts)
     return Retrieval(hits, (event,), position)
 
@@ -125,7 +123,7 @@ def items_view(session: ToolSession) -> Iterator[tuple[View, int]]:
 
 def _changed(bank: Bank, since: int, position: int) -> bool:
     """Return whether appended events may change the view, or are so many that catching up is quicker than looking."""
-    if position - since > limits.LOOK_BACK_EVENTS:
+    if position - since > tool_limits.LOOK_BACK_EVENTS:
         return True
     return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
 
@@ -136,7 +134,7 @@ def _refuse_unknown(view: View, session: ToolSession, domain: str | None, role: 
     names: tuple[Literal["domain", "role"], ...] = ("domain", "role")
     for name, value in zip(names, (domain if domain != session.domain else None, role), strict=True):
         if value is not None and value not in (known := view.known(name)):
-            there = ", ".join(known[:_KNOWN_SHOWN]) or "no item has one"
+            there = ", ".join(known[: limits.CHOICES_NAMED]) or "no item has one"
             raise ToolError("bad_arguments", f"no item has this {name}", f"leave {name} out, or give one of: {there}")
 
 

@@ -23,6 +23,7 @@ from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
 from rbank_es.sparql.parser.query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms, generalise
+from rbank_es.tools.runtime import tool_limits
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
@@ -114,14 +115,6 @@ def proposal(item: Item, *, run: str, call: str, by: str, why: str = "") -> Memo
     return MemoryProposed(run=run, by=by, call=call, head=item.head, candidate=item.text, why=reason)
 
 
-REASON_CHARS = 300
-CHECKS_CHARS = 700
-PREFIXES_CHARS = 500
-MEANINGS = 5
-MEANING_CHARS = 160
-"""Characters of a guardrail for its reason and for its checks, and of any item for prefixes; the terms whose meaning it
-gives, and the characters of each meaning. The query's pattern has the rest."""
-
 _AGGREGATES = re.compile(r"\b(?:SUM|AVG|MIN|MAX|SAMPLE|GROUP_CONCAT)\(")
 _QUOTED = re.compile(r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|`[^`]*`|<[^<>\s]*>|\bhttps?://\S+""")
 _WORD = re.compile(r"\w+")
@@ -178,11 +171,20 @@ def guardrail(evidence: ProposalEvidence) -> Item | None:
     fault = _fault(evidence)
     words = _scrubbed(evidence, pattern, terms)
     before = "\n\n".join(
-        (truncate(f"What went wrong: {fault}. {words}".strip(), REASON_CHARS), "This pattern failed:", "")
+        (
+            truncate(f"What went wrong: {fault}. {words}".strip(), tool_limits.PATTERN_REASON_CHARS),
+            "This pattern failed:",
+            "",
+        )
     )
     listed = "\n".join(f"- {check}" for check in checks(pattern, terms, fault, evidence.prefixes))
     after = "\n\n".join(
-        ["", *filter(None, (f"Check:\n{truncate(listed, CHECKS_CHARS)}", _prefixes(pattern, evidence)))]
+        [
+            "",
+            *filter(
+                None, (f"Check:\n{truncate(listed, tool_limits.PATTERN_CHECKS_CHARS)}", _prefixes(pattern, evidence))
+            ),
+        ]
     )
     room = limits.ITEM_TITLE_CHARS - len(fault) - len("Pitfall: ; ")
     return Item.make(
@@ -244,8 +246,12 @@ def _desc(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
 
 def _described(pattern: GeneralisedQuery) -> str:
     name = pattern.prefixes.shorten
-    over = f"over {_listed(pattern.classes, name, 3)}" if pattern.classes else "over things of any class"
-    by = f" by {_listed(pattern.properties, name, 4)}" if pattern.properties else ""
+    over = (
+        f"over {_listed(pattern.classes, name, tool_limits.PATTERN_CLASSES_NAMED)}"
+        if pattern.classes
+        else "over things of any class"
+    )
+    by = f" by {_listed(pattern.properties, name, tool_limits.PATTERN_PROPERTIES_NAMED)}" if pattern.properties else ""
     made = f", with {', '.join(pattern.features)}" if pattern.features else ""
     return f"{over}{by}{made}"
 
@@ -258,20 +264,22 @@ def _given_back(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
 def _meanings(pattern: GeneralisedQuery, terms: Terms) -> str:
     """Return the ontology's words on the terms sought: they tell apart patterns that differ in one term alone."""
     iris = _sought(pattern) or pattern.classes
-    return "\n".join(f"{pattern.prefixes.shorten(iri)}: {_meaning(iri, terms)}" for iri in iris[:MEANINGS])
+    return "\n".join(
+        f"{pattern.prefixes.shorten(iri)}: {_meaning(iri, terms)}" for iri in iris[: tool_limits.PATTERN_MEANINGS]
+    )
 
 
 def _meaning(iri: str, terms: Terms) -> str:
     """Return the comment of a term; of one without, its name in words, and the classes between which it leads."""
     known = terms.classes.get(iri) or terms.properties.get(iri)
     if known is not None and known.comment:
-        return one_line(known.comment, MEANING_CHARS)
+        return one_line(known.comment, tool_limits.PATTERN_MEANING_CHARS)
     links = [link for link in terms.schema.links if link.property == iri]
     ends = [(terms.words(link.subject), terms.words(link.object)) for link in links]
     if isinstance(known, PropertyInfo) and not ends and (known.domains or known.ranges):
         ends = [(_any_of(known.domains, terms), _any_of(known.ranges, terms))]
     leads = " or ".join(dict.fromkeys(f"{one} to {other}" for one, other in ends))
-    return one_line(f"{terms.words(iri)}, {leads}" if leads else terms.words(iri), MEANING_CHARS)
+    return one_line(f"{terms.words(iri)}, {leads}" if leads else terms.words(iri), tool_limits.PATTERN_MEANING_CHARS)
 
 
 def _any_of(bounds: Sequence[Bound], terms: Terms) -> str:
@@ -282,7 +290,10 @@ def _prefixes(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
     """Return lines for the prefixes that a query must declare: those of the ontology need none."""
     # Those of the ontology are declared wherever it is asked.
     own = {(prefix, namespace) for prefix, namespace in pattern.prefixes.items()} - set(evidence.prefixes.items())
-    return truncate("\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)), PREFIXES_CHARS)
+    return truncate(
+        "\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)),
+        tool_limits.PATTERN_PREFIXES_CHARS,
+    )
 
 
 def _content(before: str, pattern: GeneralisedQuery, after: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 from rbank_es import limits
 from rbank_es.ontology.rdf_names import RDF, XSD
 from rbank_es.sparql.results import Answer, Cell, Row
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import (
-    EXACT,
     OK_CHARS,
     WIDTHS,
     Fit,
@@ -31,9 +31,6 @@ from rbank_es.tools.runtime.tool_answers import (
 Json = str | int | float | bool
 """The value of a cell in an answer."""
 
-KIND_CHARS = 40
-"""Characters that are shown of one kind, because names of datatypes can be long."""
-
 _WHOLE = (
     "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
     "unsignedLong unsignedInt unsignedShort unsignedByte"
@@ -41,7 +38,7 @@ _WHOLE = (
 _INTEGERS = frozenset(XSD + name for name in _WHOLE.split())
 _FRACTIONS = frozenset(XSD + name for name in ("decimal", "double", "float"))
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_INTEGER = re.compile(r"[+-]?0*(\d{1,16})", re.ASCII)  # 16 digits are enough for EXACT
+_INTEGER = re.compile(r"[+-]?0*(\d{1,16})", re.ASCII)  # 16 digits are enough for limits.COUNT_MOST
 _FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _PLAIN = frozenset(("", XSD + "string", RDF + "langString"))
 
@@ -50,7 +47,7 @@ def slice_answer(
     answer: Answer,
     offset: int,
     limit: int,
-    cap_chars: int = limits.SLICE_RETURN_CHARS,
+    cap_chars: int = tool_limits.SLICE_RETURN_CHARS,
     *,
     shorten: Callable[[str], str] | None = None,
     hint: str = "",
@@ -84,7 +81,7 @@ def _slice(
         merged = _merged(kinds, names, row, shorten)
         # At most a third for kinds: those of many columns would leave no room for rows.
         shown_so_far = some(merged, room // 3)
-        shown, cut, cut_iri = _shown(names, row, limits.CELL_CHARS)
+        shown, cut, cut_iri = _shown(names, row, tool_limits.CELL_CHARS)
         needed = size(shown) + 1
         if needed + size(shown_so_far) > left:
             if kept:
@@ -115,7 +112,7 @@ def _narrowed(names: Sequence[str], row: Row, room_chars: int) -> Fit:
         shown, clipped, cut_iri = _shown(names, row, width)
         if size(shown) <= room_chars:
             return Fit([shown], clipped, 0, cut_iri)
-    found = narrowed(_shown(names, row, limits.CELL_CHARS)[0], room_chars)
+    found = narrowed(_shown(names, row, tool_limits.CELL_CHARS)[0], room_chars)
     kept = found.rows[0]
     iris = (
         (name, cell.value) for name, cell in zip(names, row, strict=True) if cell is not None and cell.kind == "iri"
@@ -141,13 +138,13 @@ def kind_of(cell: Cell, shorten: Callable[[str], str] | None = None) -> str:
     if cell.kind != "literal":
         return cell.kind
     if cell.lang:
-        return clip(f"text@{cell.lang}", KIND_CHARS)
+        return clip(f"text@{cell.lang}", tool_limits.KIND_CHARS)
     if cell.datatype in _PLAIN:
         return "text"
     value = value_of(cell)
     if isinstance(value, bool):
         return "boolean"
-    return clip(_datatype(cell.datatype, shorten), KIND_CHARS) if isinstance(value, str) else "number"
+    return clip(_datatype(cell.datatype, shorten), tool_limits.KIND_CHARS) if isinstance(value, str) else "number"
 
 
 def _datatype(iri: str, shorten: Callable[[str], str] | None) -> str:
@@ -158,7 +155,7 @@ def _datatype(iri: str, shorten: Callable[[str], str] | None) -> str:
 
 def _integer(text: str) -> int | str:
     digits = _INTEGER.fullmatch(text)
-    if digits is None or int(digits[1]) > EXACT:
+    if digits is None or int(digits[1]) > limits.COUNT_MOST:
         return text
     return -int(digits[1]) if text.startswith("-") else int(digits[1])
 
@@ -170,7 +167,7 @@ def _fraction(text: str) -> int | float | str:
     if not number.is_integer():
         return number if abs(number) != float("inf") else text
     # A float that became an integer by rounding is not the number that was written.
-    return int(number) if abs(number) <= EXACT and Decimal(text) == int(number) else text
+    return int(number) if abs(number) <= limits.COUNT_MOST and Decimal(text) == int(number) else text
 
 
 def _merged(

@@ -18,6 +18,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import Ref, ToolCalled
 from rbank_es.events.codec import encodable
+from rbank_es.tools.runtime import tool_limits
 
 Handle = str | Mapping[str, Any] | Ref
 """A name of a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""
@@ -46,10 +47,10 @@ class Store:
         """
         content = encodable(content)
         # An escape takes up to six bytes: shorter texts need no counting.
-        if len(content) > limits.PAYLOAD_BYTES // 6:
+        if len(content) > tool_limits.PAYLOAD_BYTES // 6:
             size_bytes = len(msgspec.json.encode(content))
-            if size_bytes > limits.PAYLOAD_BYTES:
-                raise LimitExceeded("bytes of a payload", size_bytes, limits.PAYLOAD_BYTES, "ask for less")
+            if size_bytes > tool_limits.PAYLOAD_BYTES:
+                raise LimitExceeded("bytes of a payload", size_bytes, tool_limits.PAYLOAD_BYTES, "ask for less")
         alias = f"{dtype}_{len(self._aliases)}"
         key = alias if self._new_id is None else self._new_id()
         self._hold(key, content)
@@ -62,7 +63,7 @@ class Store:
     def settle(self, ref: Ref) -> None:
         """Release memory that a payload takes, if memory is scarce: its event was appended and can be read instead."""
         # The latest payloads are the ones that an agent pages through, so they stay in memory.
-        if self._bank is not None and self._held_chars > limits.PAYLOADS_KEPT_CHARS:
+        if self._bank is not None and self._held_chars > tool_limits.PAYLOADS_KEPT_CHARS:
             self._held_chars -= len(self._held.pop(ref.key, ""))
 
     def drop(self, ref: Ref) -> None:
@@ -116,9 +117,9 @@ class Store:
 
     def _hold(self, key: str, content: str) -> None:
         # With a bank, `settle` releases memory instead.
-        if self._bank is None and self._held_chars + len(content) > limits.STORE_CHARS:
+        if self._bank is None and self._held_chars + len(content) > tool_limits.STORE_CHARS:
             raise LimitExceeded(
-                "characters held in memory", self._held_chars + len(content), limits.STORE_CHARS, "use a bank"
+                "characters held in memory", self._held_chars + len(content), tool_limits.STORE_CHARS, "use a bank"
             )
         self._held[key] = content
         self._held_chars += len(content)

@@ -23,12 +23,10 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import Ref
 from rbank_es.events.codec import encodable
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
 Thing = TypeVar("Thing")
-
-EXACT = 2**53 - 1
-"""The largest integer that JavaScript holds exactly (ECMA-262, Number.MAX_SAFE_INTEGER)."""
 
 ELLIPSIS = "…"
 """The mark of a truncated text."""
@@ -92,7 +90,7 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value) if -EXACT <= value <= EXACT else _digits(value)
+        return int(value) if -limits.COUNT_MOST <= value <= limits.COUNT_MOST else _digits(value)
     if isinstance(value, float):
         return _number(float(value))
     return _compound(value, depth)
@@ -108,11 +106,11 @@ def _digits(value: int) -> str:
 def _number(value: float) -> int | float | str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    return int(value) if value.is_integer() and abs(value) <= EXACT else value
+    return int(value) if value.is_integer() and abs(value) <= limits.COUNT_MOST else value
 
 
 def _compound(value: Any, depth: int) -> Any:
-    if depth >= limits.TOOL_RESULT_DEPTH:
+    if depth >= tool_limits.TOOL_RESULT_DEPTH:
         return ELLIPSIS
     if isinstance(value, Ref):
         return _dict(handle_of(value), depth)
@@ -140,7 +138,7 @@ def _dict(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 def _key(key: Any, taken: Mapping[str, Any]) -> str:
     """Return a key that keeps its place and its meaning at the boundary."""
-    name = encodable(key) if isinstance(key, str) else str(_plain(key, limits.TOOL_RESULT_DEPTH))
+    name = encodable(key) if isinstance(key, str) else str(_plain(key, tool_limits.TOOL_RESULT_DEPTH))
     if name.isdigit() or name in _RESERVED:
         name = f"_{name}"
     while name in taken:
@@ -320,13 +318,10 @@ def body_of(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total
 HANDLE_CHARS = 300
 """Characters of a handle: alias, key of 36, kind, size, and a preview of 80 with its escapes."""
 
-UNBOUNDED = limits.PAYLOAD_BYTES
+UNBOUNDED = tool_limits.PAYLOAD_BYTES
 """The budget of the naive mode in characters: what one payload can hold."""
 
-VALUE_CHARS = 80
-"""Characters that a lookup shows of a value."""
-
-_WORDS_CHARS = {"label": 80, "comment": 200}
+_WORDS_CHARS = {"label": tool_limits.SHOWN_LABEL_CHARS, "comment": tool_limits.SHOWN_COMMENT_CHARS}
 _ROW_CHARS = 40
 
 EMPTY_CHARS = 120
@@ -338,9 +333,9 @@ class AnswerBudget:
 
     def __init__(self, session: ToolSession) -> None:
         self.naive = session.naive
-        self.cap_chars = UNBOUNDED if session.naive else limits.TOOL_RETURN_CHARS
-        self.slice_chars = UNBOUNDED if session.naive else limits.SLICE_RETURN_CHARS
-        self.value_chars = UNBOUNDED if session.naive else VALUE_CHARS
+        self.cap_chars = UNBOUNDED if session.naive else tool_limits.TOOL_RETURN_CHARS
+        self.slice_chars = UNBOUNDED if session.naive else tool_limits.SLICE_RETURN_CHARS
+        self.value_chars = UNBOUNDED if session.naive else tool_limits.SHOWN_VALUE_CHARS
 
     def left(self, body: dict[str, Any], *, handle: bool = False) -> int:
         """Return the characters that a body leaves."""
@@ -356,16 +351,26 @@ class AnswerBudget:
         if len(kept) < len(rows):
             body[f"{name}_total"] = len(rows)
 
-    def list(self, body: dict[str, Any], name: str, values: Sequence[str], most: int = 3) -> None:
+    def list(self, body: dict[str, Any], name: str, values: Sequence[str]) -> None:
         """Add the first names that fit into half of the rest, whole ones only."""
         left = self.left({**body, name: []}) // 2
-        body[name] = leading(values if self.naive else values[:most], left, lambda value: size(value) + 1)
+        body[name] = leading(
+            values if self.naive else values[: tool_limits.LISTED_BOUNDS], left, lambda value: size(value) + 1
+        )
 
     def holds(self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]]) -> bool:
         """Return whether all rows fit into the rest."""
         return self.left({**body, name: rows}) >= 0
 
-    def say(self, body: dict[str, Any], name: str, text: str, most: int = 400, *, handle: bool = False) -> None:
+    def say(
+        self,
+        body: dict[str, Any],
+        name: str,
+        text: str,
+        most: int = tool_limits.SHOWN_TEXT_CHARS,
+        *,
+        handle: bool = False,
+    ) -> None:
         """Add a text, truncated to what a body with empty lists after it leaves; nothing if under 16 fit."""
         room = self.left({**body, name: ""}, handle=handle) - EMPTY_CHARS
         if shown := self._clipped(text, most, room):
@@ -426,7 +431,7 @@ class AnswerBudget:
         """Return whether a list in the body is incomplete."""
         return any(name.endswith("_total") for name in body)
 
-    def most(self, n: int, least: int = 20) -> int:
+    def most(self, n: int, least: int) -> int:
         """Return how many things may be asked for: from 1 to `least`, any number in the naive mode."""
         return max(1, n if self.naive else min(n, least))
 

@@ -25,6 +25,7 @@ from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
+from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import encode, handle_of, size
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 NAIVE_KEY = "naive_payload"
 """The key under which the naive mode returns the payload itself."""
-
-NAIVE_CHARS = limits.PAYLOAD_BYTES * 2
-"""The cap of the naive mode: what one payload can hold."""
 
 _PATH = re.compile(r"(?<![\w:/<.])/(?:[^\s/'\"<>]+/)+[^\s'\"<>:;,)]*")
 _PYTHON = {"`object": "`dict", "| object": "| dict", "`array": "`list", "| array": "| list", "`null": "`None"}
@@ -107,7 +105,7 @@ class Tool:
         """Return the arguments as redacted JSON for the event."""
         names = [*self.signature.parameters]
         unnamed = {names[at] if at < len(names) else f"argument {at + 1}": value for at, value in enumerate(given)}
-        plain = encode({**unnamed, **named}, 10 * limits.TOOL_ARGUMENT_CHARS)
+        plain = encode({**unnamed, **named}, tool_limits.READ_ARGUMENT_CHARS)
         return redact(msgspec.json.encode(plain).decode(), self._session.hidden)
 
     def _clean(self, value: Any) -> Any:
@@ -146,10 +144,10 @@ class Tool:
 
     def _reply(self, given: tuple[Any, ...], named: Mapping[str, Any], shown: str) -> Reply | ToolError:
         try:
-            if len(shown) > limits.TOOL_ARGUMENT_CHARS:
+            if len(shown) > tool_limits.TOOL_ARGUMENT_CHARS:
                 raise ToolError(
                     "too_long",
-                    f"the arguments have {len(shown):,} characters; {limits.TOOL_ARGUMENT_CHARS:,} are taken",
+                    f"the arguments have {len(shown):,} characters; {tool_limits.TOOL_ARGUMENT_CHARS:,} are taken",
                     "put large values behind a handle, or ask in parts",
                 )
             return self.raw(**self._bound(given, named))
@@ -160,7 +158,7 @@ class Tool:
         """Append the event, then return the answer."""
         if isinstance(reply, ToolError):
             return self._failed(reply, shown, began)
-        cap_chars = NAIVE_CHARS if self._session.naive else self.cap_chars
+        cap_chars = tool_limits.NAIVE_RETURN_CHARS if self._session.naive else self.cap_chars
         if reply.payload is not None:
             reply = reply._replace(payload=redact(reply.payload, self._session.hidden))
         ref = None if reply.payload is None else self._session.store.put(reply.payload, reply.dtype or "text")
@@ -204,7 +202,7 @@ class Tool:
         return result
 
     def _event(self, shown: str, began: float, chars: int, *, truncated: bool) -> ToolCalled:
-        clipped = len(shown) > limits.TOOL_ARGUMENT_CHARS
+        clipped = len(shown) > tool_limits.TOOL_ARGUMENT_CHARS
         return ToolCalled(
             run=self._session.run,
             tool=self.name,
@@ -214,7 +212,7 @@ class Tool:
             truncated=truncated,
             duration_s=max(0.0, round(self._clock() - began, 6)),
             previews=("arguments",) if clipped else (),
-            arguments=shown[: limits.TOOL_ARGUMENT_CHARS],
+            arguments=shown[: tool_limits.TOOL_ARGUMENT_CHARS],
         )
 
     def _append(self, events: tuple[Event, ...], position: int | None) -> None:
@@ -302,7 +300,7 @@ class Toolbox:
         def built(named: Mapping[str, RawTool]) -> dict[str, Tool]:
             caps = caps_chars or {}
             return {
-                name: Tool(name, raw, session, caps.get(name, limits.TOOL_RETURN_CHARS), clock)
+                name: Tool(name, raw, session, caps.get(name, tool_limits.TOOL_RETURN_CHARS), clock)
                 for name, raw in named.items()
             }
 
@@ -448,7 +446,7 @@ def _started_seq(session: ToolSession) -> int | None:
     from rbank_es.tools.memory.item_search import items_view
 
     # The newest events first, because most runs have only just begun: that saves bringing projections up to date.
-    after = max(0, session.bank.position - limits.LOOK_BACK_EVENTS)
+    after = max(0, session.bank.position - tool_limits.LOOK_BACK_EVENTS)
     for started in session.bank.events(after=after, types={"run_started"}, run=session.run):
         return started.seq
     if not after:
