@@ -57,7 +57,9 @@ class Head(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Head:
         """Parse a head written as `12:ab…`. Raises `BadInput` for anything else."""
         seq, _, digest = text.strip().partition(":")
-        if not seq.isdecimal() or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+        # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
+        is_position = seq.isdecimal() and len(seq) <= 18
+        if not is_position or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise BadInput(f"{text!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it")
         return cls(int(seq), digest)
 

@@ -16,6 +16,8 @@ TASK = ("--ont", "lights", "--task", "Which lights are lit?")
     ("line", "said"),
     [
         (("append", "notes", "--expect", ABSURD), "is not a position, 'empty' or 'any'"),
+        (("verify", "notes", "--head", f"{ABSURD}:{64 * 'a'}"), "is not a head"),
+        (("verify", "notes", "--head", "heads.txt"), "is not a head"),
         (("policy", "notes", "--set", f"retrieval=bm25-{ABSURD}"), "there is no retrieval policy"),
         (("policy", "notes", "--set", "absurd.toml"), "neither TOML nor a JSON object"),
         (("overrule", "notes", "--from", "absurd.toml", "--by", "ann"), "absurd.toml: "),
@@ -26,9 +28,22 @@ TASK = ("--ont", "lights", "--task", "Which lights are lit?")
         (("experiment", "show", "absurd.toml"), "it is not TOML"),
     ],
     # Because the test's name is in the environment of each process, and a system limits the size of that.
-    ids=["expect", "version", "policies", "verdicts", "budget", "constraints", "script", "profile", "experiment"],
+    ids=[
+        "expect",
+        "head",
+        "heads",
+        "version",
+        "policies",
+        "verdicts",
+        "budget",
+        "constraints",
+        "script",
+        "profile",
+        "experiment",
+    ],
 )
 def test_an_absurd_integer_is_refused_as_bad_input(tmp_path: Path, line: tuple[str, ...], said: str) -> None:
     run("init", "notes", cwd=tmp_path)
     (tmp_path / "absurd.toml").write_text(f"number = {ABSURD}\n")
+    (tmp_path / "heads.txt").write_text(f"{ABSURD}:{64 * 'a'}\n")
     assert said in fails(*line, cwd=tmp_path, stdin="")
