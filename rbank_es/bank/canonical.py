@@ -210,6 +210,7 @@ class _Refold(Redecider):
     """All decisions of a bank, made again from the first one on, with what people did and forgot between them."""
 
     def __init__(self, state: State, timeline: DecisionTimeline, since: Order) -> None:
+        # Kept for their orders, without effects: each decision gets its effect back when it is made again.
         undecided = {pair: replace(known, action="discard", targets=()) for pair, known in state.pairs.items()}
         records = {id: replace(record, landed=(), enders=(), forgotten=False) for id, record in state.records.items()}
         super().__init__(replace(state, pairs=undecided, records=records), timeline)

@@ -80,6 +80,8 @@ class Corrector:
             if fits(plan.group):
                 events = plan.group
             else:
+                # Where another writer changed what follows, the parts go ahead once more. The stale ones stay in the
+                # log, and count for nothing, because nothing completes them.
                 if prepared is None or prepared[1] != plan.canon:
                     prepared = plan.correction, plan.canon
                     self._prepare(plan)
@@ -107,6 +109,7 @@ class Corrector:
         trial, changed = LiveState(before), set[str]()
         changed |= trial.advance(_stamped(acts, before.position))
         correction = self._log.new_id()
+        # What is set aside may end more items, and so show more runs to be misled: until nothing is left to set aside.
         while True:
             canon = self._latest.reconciler.canon(trial.state, before, every=every)
             parts = parts_of(canon, correction)

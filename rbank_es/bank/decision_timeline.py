@@ -48,6 +48,7 @@ class DecisionTimeline:
                 self._set_at.append(event.seq)
                 self._policies.append({choice.kind: choice for choice in event.policies})
             elif isinstance(event, MemoriesForgotten):
+                # What a correction forgets follows from the law, and is found out again; only the rest are facts.
                 if event.correction is None:
                     self._forgotten.append(event)
             elif isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning":

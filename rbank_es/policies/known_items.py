@@ -52,6 +52,7 @@ class Peers:
     def __init__(self, below: Peers | None = None) -> None:
         self._below = below
         self._hidden: set[str] = set()
+        # Never shortened, because `RareWords` keeps indexes into it: what is dropped is no longer `live`.
         self._all: list[Peer] = []
         self._by_id: dict[str, Peer] = {}
         self._rare: dict[tuple[int, int], RareWords] = {}

@@ -167,5 +167,6 @@ def _score(
     for term, rarity in zip(terms, rarities, strict=True):
         frequency = formula.frequency(document.counts(term.token), document.parts.get(term.token, 0))
         if frequency > 0:
+            # In this order of operations, which every faster search keeps, because floats don't associate.
             score += (term.weight * rarity) * formula.saturated(frequency, length, average)
     return score

@@ -365,6 +365,7 @@ class Overlay(MutableMapping[Key, Value]):
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the keys below in their order, then new ones in theirs."""
+        # The items of a state are in order of birth, and a changed one keeps its place.
         yield from (key for key in self._below if key in self._own or key not in self._gone)
         yield from (key for key in self._own if key not in self._below)
 

@@ -319,6 +319,7 @@ def _take_decisions(memory: MemoryFacts, event: MemoriesConsolidated, seq: int) 
         if candidate is None or candidate.item.id != decision.item or (event.again and pair not in memory.pairs):
             continue
         ids |= memory.decide(pair, decision, seq, event.policy)
+        # A decision made again brings nothing back by itself: its correction lists what is forgotten and restored.
         if decision.action in BIRTHS and not event.again and memory.records[decision.item].forgotten:
             memory.records[decision.item] = replace(memory.records[decision.item], forgotten=False)
     memory.settle(ids, seq)
@@ -392,6 +393,7 @@ def _content_erased(memory: MemoryFacts, event: ContentErased) -> None:
 
 def _policy_set(memory: MemoryFacts, event: PolicySet) -> None:
     memory.policies = {policy.kind: policy for policy in event.policies}
+    # For good: a verdict that changes may change what a bound chose to forget under an earlier policy.
     memory.bounded = memory.bounded or forgets(memory.policies)
 
 

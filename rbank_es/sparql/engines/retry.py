@@ -31,7 +31,8 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
         return float(value[:9])
     try:
         asked = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
+        # The parser converts any number of digits, and passes the overflow of a year or a zone on.
         return None
     return max(0.0, (asked.replace(tzinfo=asked.tzinfo or UTC) - now).total_seconds())
 
