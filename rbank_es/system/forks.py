@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import ExitStack
 from typing import Protocol
 
 
@@ -23,8 +24,10 @@ told_of_forks: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
 def _in_child() -> None:
-    for each in list(told_of_forks):
-        each.forked()
+    # A stack, which goes on after an error: a plugin's engine that fails must not leave a log its parent's locks.
+    with ExitStack() as stack:
+        for each in list(told_of_forks):
+            stack.callback(each.forked)
 
 
 # Once in the whole project, because Python can't take back a function that follows forks.

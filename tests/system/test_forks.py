@@ -25,11 +25,21 @@ class Lock:
         self.forks += 1
 
 
-def in_a_child(lock: Lock) -> int:
-    """Return how many forks the child's copy was told of."""
+class Failing:
+    """An object that can't let go of what belongs to the parent."""
+
+    def __init__(self) -> None:
+        told_of_forks.add(self)
+
+    def forked(self) -> None:
+        raise OSError("a descriptor that somebody closed")
+
+
+def in_a_child(*locks: Lock) -> int:
+    """Return how many forks the child's copies were told of."""
     pid = os.fork()
     if pid == 0:
-        os._exit(lock.forks)
+        os._exit(sum(lock.forks for lock in locks))
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -38,6 +48,13 @@ def test_an_object_is_told_of_a_fork_in_the_child_and_not_in_the_parent() -> Non
     lock = Lock()
     assert in_a_child(lock) == 1
     assert lock.forks == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_object_is_told_of_a_fork_although_another_one_fails() -> None:
+    """They are told in any order, so there are many of both."""
+    pairs = [(Lock(), Failing()) for _ in range(8)]
+    assert in_a_child(*(lock for lock, _ in pairs)) == len(pairs)
 
 
 def test_an_object_that_is_told_of_forks_is_not_kept_alive() -> None:

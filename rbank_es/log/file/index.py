@@ -205,7 +205,7 @@ class Ids(ProcessCache):
         super().__init__()
 
     def forget(self) -> None:
-        """Drop all cached ids."""
+        """Drop all cached ids. For the holder of `lock`, because a search adds to ids that it takes to be all there."""
         self._active, self._end = {}, (0, 0, 0)
         self._indexes = {}
 
@@ -263,9 +263,10 @@ class Ids(ProcessCache):
         except ValueError:
             return None
         for segment in reversed(closed):  # the newest first, because retries are of recent events
-            if segment.name not in self._indexes:
-                self._indexes[segment.name] = id_index(self._cache, segment, self._reader.seed)
-            seq = self._indexes[segment.name].find(key)
+            index = self._indexes.get(segment.name)
+            if index is None:
+                index = self._indexes[segment.name] = id_index(self._cache, segment, self._reader.seed)
+            seq = index.find(key)
             if seq is not None:
                 return seq
         return None

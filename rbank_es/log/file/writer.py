@@ -442,7 +442,8 @@ class Writer(disk.ProcessCache):
             tail = self._roll(tail)
         segment_rewrite.rewrite(self._directory, job, self._seed, self._system)
         segment_rewrite.clear(self._directory, self._caches(), self._system)
-        self.ids.forget()  # their index files were removed
+        with self.ids.lock:
+            self.ids.forget()  # their index files were removed
         self._heads.leave_receipt(tail)
         self._system.remove(self._directory / ERASING)
         return appended
