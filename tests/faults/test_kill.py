@@ -21,7 +21,6 @@ from rbank_es import limits
 from rbank_es.errors import LogBusy, LogUnavailable
 from rbank_es.events import NoteLogged
 from rbank_es.log import Erasing
-from rbank_es.log.file import index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Disk
@@ -242,37 +241,6 @@ def fork_and_close(place: Path) -> None:
 def test_forked_child_that_exits_does_not_unlock_for_its_parent(tmp_path: Path) -> None:
     """A child that never wrote, and ends, or closes its copy, leaves the parent's lock alone."""
     assert alone(fork_and_close, tmp_path / "bank") == 0
-
-
-def fork_amid_a_search(place: Path) -> None:
-    log = FileLog.create(place)
-    log.append([note(str(number)) for number in range(50)])
-    ids, real = [event.id for event in log.read()], index.id_and_seq
-    begun, go_on = threading.Event(), threading.Event()
-
-    def waiting(line: bytes) -> tuple[str, int]:
-        begun.set()
-        go_on.wait()
-        return real(line)
-
-    index.id_and_seq = waiting
-    thread = threading.Thread(target=lambda: [log.seq_of_id(id) for id in ids])
-    thread.start()
-    assert begun.wait(20)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        index.id_and_seq = real
-        os._exit(0 if [log.seq_of_id(id) for id in ids] == [*range(1, 51)] else 1)
-    ended = os.waitpid(child, 0)[1]
-    go_on.set()
-    thread.join()
-    assert ended == 0
-
-
-def test_forked_child_finds_ids_while_a_thread_of_its_parent_searches(tmp_path: Path) -> None:
-    """A thread of the parent holds the lock of the ids at the fork, and never lets go of the child's copy."""
-    assert alone(fork_amid_a_search, tmp_path / "bank") == 0
 
 
 @pytest.mark.slow

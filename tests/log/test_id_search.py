@@ -1,7 +1,9 @@
-"""The search for an id while another thread erases: an event that is in the log is found at every instant."""
+"""The search for an id while another thread erases or forks: an event that is in the log is found at every instant."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -16,9 +18,10 @@ from rbank_es.log import Erasing
 from rbank_es.log.file import index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
+from tests.processes import alone
 
 BLOCKED_S = 0.05
-"""Time that an act gets beside a search that stands still. One that waits for a lock of the search goes on behind it."""
+"""Time that an act gets while a search stands still; one that waits for a lock of the search ends after it."""
 
 
 def paused_at(line: int, search: Callable[[], Any], act: Callable[[], object]) -> tuple[Any, bool]:
@@ -47,24 +50,67 @@ def paused_at(line: int, search: Callable[[], Any], act: Callable[[], object]) -
     return found, bool(acts)
 
 
-@pytest.mark.parametrize("segment_bytes", [limits.SEGMENT_BYTES, 900], ids=["in the last segment", "in a closed one"])
+LAST, CLOSED = limits.SEGMENT_BYTES, 900
+"""Sizes of segments with which the id that is sought is in the last segment, or in a closed one."""
+
+
+def make_log(place: Path) -> None:
+    with FileLog.create(place) as log:
+        log.append([note(str(number), number) for number in range(1, 5)])
+        log.append([note("more")])
+
+
+def opened(place: Path) -> FileLog:
+    """Open a log, and seek there so often that a dictionary is made; the index of no closed segment is read yet."""
+    log = FileLog.open(place)
+    for _ in range(50):
+        log.seq_of_id("no id")
+    return log
+
+
+@pytest.mark.parametrize("segment_bytes", [LAST, pytest.param(CLOSED, marks=pytest.mark.slow)])
 def test_an_id_is_found_while_another_thread_erases(
     segment_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At whichever line of the search the other thread begins."""
     monkeypatch.setattr(limits, "SEGMENT_BYTES", segment_bytes)
-    paused, line = True, 0
-    while paused:
+    line, is_line = 0, True
+    while is_line:
         line += 1
-        with FileLog.create(tmp_path / f"bank-{line}") as log:
-            log.append([note(str(number), number) for number in range(1, 5)])
-            # So many that a dictionary is made, to which the search adds what was appended since.
-            known = [log.seq_of_id(event_id(1)) for _ in range(50)]
-            log.append([note("5", 5)])
-            found, paused = paused_at(
-                line,
-                lambda log=log: log.seq_of_id(event_id(2)),
-                lambda log=log: log.erase(Erasing(events=frozenset({3})), reason="test"),
-            )
-        assert (known[-1], found) == (1, 2)
+        make_log(place := tmp_path / f"bank-{line}")
+        with opened(place) as log:
+            log.append([note("one more")])  # to be added to the dictionary
+
+            def erase(log: FileLog = log) -> None:
+                log.erase(Erasing(events=frozenset({3})), reason="test")
+
+            found, is_line = paused_at(line, lambda log=log: log.seq_of_id(event_id(2)), erase)
+        assert found == 2
     assert line > 10
+
+
+def fork_at_each_line(place: Path, segment_bytes: int) -> None:
+    limits.SEGMENT_BYTES = segment_bytes
+    make_log(place)
+    line, is_line = 0, True
+    while is_line:
+        line += 1
+        ended = list[int]()
+        with opened(place) as log:
+
+            def fork(log: FileLog = log, ended: list[int] = ended) -> None:
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(20)
+                    os._exit(0 if log.seq_of_id(event_id(2)) == 2 else 1)
+                ended.append(os.waitpid(child, 0)[1])
+
+            found, is_line = paused_at(line, lambda log=log: log.seq_of_id(event_id(2)), fork)
+        assert (found, ended) == (2, [0] * is_line)
+    assert line > 10
+
+
+@pytest.mark.parametrize("segment_bytes", [LAST, CLOSED])
+def test_a_forked_child_finds_an_id_while_a_thread_of_its_parent_searches(segment_bytes: int, tmp_path: Path) -> None:
+    """At whichever line of its search that thread is, and whatever lock it holds there: the child has only a copy."""
+    assert alone(fork_at_each_line, tmp_path / "bank", segment_bytes) == 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from threading import Event as Signal
 from typing import Any
@@ -100,6 +99,7 @@ class FileLog:
         self._reader = Reader(directory, self._lineage, self._receipts)
         self._texts = Texts(directory, self._reader.seed)
         self._heads = Heads(directory, self._reader, self._cache)
+        self._run_index: RunIndex | None = None
         self._writer = Writer(
             directory,
             bank_id,
@@ -201,9 +201,12 @@ class FileLog:
         """Keep what was derived from the log, whose directory was just renamed. Open the log there to use it."""
         self._cache.move(directory)
 
-    @cached_property
+    @property
     def _runs(self) -> RunIndex:
-        return RunIndex(self._reader, self._heads, self._cache)
+        # On first use: most logs are not read by run. Not by `cached_property`, for the reason given in `IdIndex`.
+        if self._run_index is None:
+            self._run_index = RunIndex(self._reader, self._heads, self._cache)
+        return self._run_index
 
     @property
     def bank_id(self) -> str:

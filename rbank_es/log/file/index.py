@@ -15,7 +15,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from zlib import crc32
 
@@ -292,14 +291,15 @@ class IdIndex:
 
     def __init__(self, data: bytes | mmap.mmap, count: int) -> None:
         self._data, self._count = data, count
+        # Not by `cached_property`: Python 3.11 holds a lock over it, which a child forked meanwhile would wait for.
+        self._beginnings: array[int] | None = None
 
     def _record(self, index: int) -> bytes:
         start = _HEADER.size + index * _RECORD
         return self._data[start : start + _RECORD]
 
-    @cached_property
-    def _beginnings(self) -> array[int]:
-        """The first 8 bytes of every id as numbers, which are searched in a tenth of the time of the records."""
+    def _numbers(self) -> array[int]:
+        """Return the first 8 bytes of every id as numbers, which are searched in a tenth of the time of the records."""
         if not self._count:
             return array("Q")
         with memoryview(self._data) as data, data[_HEADER.size :].cast("Q") as words:
@@ -317,6 +317,8 @@ class IdIndex:
         """Return the position of the event whose id has these 16 bytes, if it is in the segment."""
         beginning = int.from_bytes(key[:8], "big")
         beginnings = self._beginnings
+        if beginnings is None:
+            beginnings = self._beginnings = self._numbers()
         index = bisect_left(beginnings, beginning)
         while index < self._count and beginnings[index] == beginning:
             record = self._record(index)
