@@ -4,7 +4,8 @@ A limit is a promise to everybody who shares the machine: no input, however larg
 write or print more than is named here. A comment covers all limits below it, up to the next comment.
 
 Limits that one room alone has stand in a table of its own: `tools/runtime/tool_limits.py` (an agent's tools),
-`dashboard/page_limits.py` (the page and its server).
+`dashboard/page_limits.py` (the page and its server), `sandbox/sandbox_limits.py`,
+`experiments/experiment_limits.py`.
 """
 
 KIB = 1024
@@ -17,6 +18,15 @@ GIVEN_WORD_CHARS = 40
 NAMES_LISTED = 3
 NEAREST_NAMES = 3
 CHOICES_NAMED = 8
+# Terms that a query names and nobody knows, and variables that a warning about it names.
+UNKNOWN_TERMS_NAMED = 5
+VARIABLES_NAMED = 4
+# Characters of each side of a difference that an error shows: a line of code, a setting.
+DIFFERENCE_CHARS = 200
+# Marks over one letter that are shown: the densest scripts (Vietnamese, Thai, Hebrew) have at most this many.
+LETTER_MARKS = 4
+# Digits of a whole number that is read from a text: no position has more, and Python refuses to convert thousands.
+INTEGER_DIGITS = 18
 # -------------------- files
 # The path of a bank, as its cached folder notes it: the longest that a system has.
 CACHE_PLACE_BYTES = 4 * KIB
@@ -78,6 +88,10 @@ ERROR_CHARS = 2_000
 JSON_DEPTH = 400
 # Levels of nesting of a call's arguments that are redacted; the log redacts them again as text.
 REDACTION_DEPTH = 32
+# Characters from which on a value of the environment is redacted, and up to which a bare word or number is a
+# placeholder (`changeme`, `1234`): shorter ones occur in any text.
+SECRET_CHARS = 6
+PLACEHOLDER_CHARS = 11
 # Sizes of an item from an extractor, our own choice: a line, a sentence or two, a page. Imports are kept whole.
 ITEM_TITLE_CHARS = 120
 ITEM_DESC_CHARS = 240
@@ -127,6 +141,8 @@ MERGE_TARGETS = 20
 # -------------------- exchange
 # One file given to `import`: it is held in memory, with its events.
 IMPORT_FILE_BYTES = 256 * MIB
+# Bytes that an import appends at once, half of any group, which leaves room for its decisions.
+IMPORT_GROUP_BYTES = GROUP_BYTES // 2
 # Imported items of one extraction: with their words inline, they stay well below the limit of a line.
 IMPORT_CANDIDATES = 100
 # How often an import plans again because other writers were faster.
@@ -152,8 +168,7 @@ ABSORBED_GROUP_BYTES = GROUP_BYTES // 4
 # What is listed, while all are counted: events that an absorption refuses for their ids, and slips of writers.
 REFUSALS_LISTED = 100
 SLIPS_LISTED = 1_000
-# Rows of each table of `whatif` (programs get all), and ids that an error names: more would hide what follows.
-WHAT_IF_ROWS = 20
+# Ids that an error or a doubtful verdict names: more would hide what follows.
 IDS_NAMED = 6
 # A tree of causes or effects: an item, a run that it misled, what this taught, and its uses; nobody reads 200 lines.
 LINEAGE_TREE_DEPTH = 6
@@ -172,6 +187,8 @@ ONTOLOGY_LITERAL_CHARS = 1 * MIB
 ONTOLOGY_TERM_CHARS = 2 * MIB
 # Levels of nested elements, objects and triple terms in an ontology's file: readers die of a few thousand.
 ONTOLOGY_DEPTH = 200
+# First bytes of a file by which its format is recognised: comments and prefixes come before the first statement.
+ONTOLOGY_HEAD_BYTES = 64 * KIB
 # The largest file that rdflib may read where pyoxigraph refuses it: rdflib takes a second for 2 MiB.
 ONTOLOGY_TOLERANT_BYTES = 16 * MIB
 # Characters of an IRI: classes and properties with longer ones are not described, and a slice shows no more of one.
@@ -195,9 +212,25 @@ ONTOLOGY_JOINED_CHARS = 10_000_000_000
 ONTOLOGY_NAME_CHARS = 200
 # Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first.
 GRAPH_CACHE_ENTRIES = 32
+# Age at which a half-written entry of the cache is taken for that of a dead process: the largest takes minutes.
+GRAPH_ABANDONED_S = 3_600.0
+# How often an entry is put in place again because another process put a damaged one there meanwhile.
+GRAPH_CACHE_TRIES = 3
+# Characters of a parser's message about a file, because it quotes the file.
+ONTOLOGY_ERROR_CHARS = 300
+# Characters of a prefix that a file declares, and of one that is made from a namespace: names get longer by it.
+PREFIX_CHARS = 64
+MADE_PREFIX_CHARS = 20
 # -------------------- sparql
 # Characters of a SPARQL query; longer ones are not parsed.
 QUERY_TEXT_CHARS = 20_000
+# A file of a query: characters of UTF-8 take up to four bytes.
+QUERY_FILE_BYTES = 4 * QUERY_TEXT_CHARS
+# Faults of a query of which a lenient parser reads on behind the next dot; after more, behind the group: each fault
+# walks the group again.
+QUERY_FAULTS = 20
+# Characters of rdflib's message about a query, because it may quote the query.
+QUERY_ERROR_CHARS = 200
 # Names, words and marks of a query, how deep its brackets may nest, and the digits of one of its numbers.
 QUERY_TOKENS = 5_000
 QUERY_NESTING = 100
@@ -227,6 +260,8 @@ ENDPOINT_REDIRECTS = 3
 # Characters of an endpoint's own error message that an agent sees, and bytes of an error's body that are read.
 ENDPOINT_MESSAGE_CHARS = 300
 ENDPOINT_ERROR_BYTES = 16 * KIB
+# Characters of an answer's media type in an error: with its parameters, usual ones have 50.
+ENDPOINT_MEDIA_CHARS = 60
 # One TOML file of an endpoint's profile.
 ENDPOINT_PROFILE_BYTES = 1 * MIB
 # Terms of which an engine's data are remembered to have them or not: some ten megabytes, more than a suite names.
@@ -257,11 +292,24 @@ CONTEXT_FILE_BYTES = 4 * MIB
 # One entry of a list in a layer (a longer one costs more room than it tells), and the report of what was left out.
 CONTEXT_ENTRY_CHARS = 160
 CONTEXT_LEFT_OUT_CHARS = 200
+# Characters of a title or a heading: a tenth of the card.
+CONTEXT_TITLE_CHARS = 60
+# Classes on either side of a property, steps in the data of one property of a constraint, and terms that are shown
+# because the task names them.
+CONTEXT_SIDES = 2
+CONTEXT_STEPS = 3
+CONTEXT_TASK_TERMS = 8
+# Characters of an item's id that is shown (an imported one may be longer than what it names), and the least room of
+# an item: the beginning of a title helps nobody.
+CONTEXT_ID_CHARS = 64
+CONTEXT_ITEM_LEAST_CHARS = 40
 # One curated line: at a third of the layer's budget, two of them leave room for derived ones.
 CURATED_TEXT_CHARS = 240
 # Curated lines of one file and terms of one line: more than anyone curates by hand for a layer of 1,000 characters.
 CURATED_LINES = 200
 CURATED_TERMS = 20
+# The lowest priority of a curated line; 1 is the highest.
+CURATED_PRIORITY = 9
 # Subclasses of one class that count in its rank: Brick's largest class has 1,300, and a hostile chain takes minutes.
 CARD_SUBCLASSES = 1_000
 # -------------------- models
@@ -281,6 +329,11 @@ LM_RESPONSE_CHARS = 1_000_000
 LM_REPAIRED_CHARS = 2_000
 # One file of scripted turns.
 LM_SCRIPT_BYTES = 4 * MIB
+# Characters that an error shows of an answer that can't be read, of the end of a request that a script doesn't expect,
+# and on each side of a difference from a recorded request.
+LM_ANSWER_SHOWN_CHARS = 2_000
+LM_REQUEST_SHOWN_CHARS = 300
+LM_DIFFERENCE_CHARS = 60
 # Texts of one request to an embedding endpoint, their characters, and those of one text: servers take as many texts,
 # models read as many tokens, and a group holds the vectors.
 EMBEDDING_TEXTS = 64
@@ -291,7 +344,7 @@ EMBEDDING_TIME_S = 60.0
 EMBEDDING_RESPONSE_BYTES = 16 * MIB
 # Failures after which an embedder asks no more: a server that is down would hold up every search for minutes.
 EMBEDDING_FAILURES = 3
-# -------------------- sandbox
+# -------------------- runs
 # Calls of tools in one step and in one run: ten times the most recorded, and a hundred rows each looked up twice.
 STEP_CALLS = 200
 RUN_CALLS = 1_000
@@ -306,41 +359,6 @@ RUN_LOG_BYTES = 128 * MIB
 STEP_TIME_S = 60.0
 STEP_WALL_S = 300.0
 RUN_WALL_S = 3_600.0
-# How long a sandbox may start from a warm cache (1.6 s on an idle machine), and how long the cache (13 MB) may fill.
-SANDBOX_START_S = 60.0
-SANDBOX_WARM_S = 300.0
-# Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript.
-SANDBOX_MEMORY_BYTES = 512 * MIB
-SANDBOX_HEAP_BYTES = 256 * MIB
-# Characters of a step's output that are kept, head and tail, and that it may print: loops print gigabytes.
-SANDBOX_OUTPUT_CHARS = 20_000
-SANDBOX_PRINTED_CHARS = 10_000_000
-# Characters as JSON of a submission (a long answer, no result set), and of one call's arguments (a batch of prompts).
-SANDBOX_SUBMIT_CHARS = 1_000_000
-SANDBOX_ARGUMENT_CHARS = 1_000_000
-# Bits of an integer that is sent out of the sandbox as a number: Python writes no longer one as decimal text.
-SANDBOX_INTEGER_BITS = 14_000
-# Calls out of the sandbox in one step, refused ones too, and characters of their arguments: more ends the session.
-SANDBOX_CALLS = 10_000
-SANDBOX_CALLS_CHARS = 32 * MIB
-# Depth of a value that leaves the sandbox (deeper is text), and values within it: one may contain itself.
-SANDBOX_VALUE_DEPTH = 50
-SANDBOX_VALUES = 500_000
-# Elements of one variable that are counted when its size is measured.
-SANDBOX_COUNTED_ELEMENTS = 10_000
-# Memory that is freed when a step has used up all, because the error message needs some.
-SANDBOX_RESERVE_BYTES = 4 * MIB
-# One line to or from a sandbox: a whole payload fits. Lines in a step that are no messages: more end the session.
-SANDBOX_MESSAGE_BYTES = 16 * MIB
-SANDBOX_NOISE_LINES = 1_000
-# The end of a sandbox's standard error, kept for the error message when it dies.
-SANDBOX_STDERR_BYTES = 2_000
-# New sessions of a run after its first was lost; and those that a pool keeps ready, one a rollout, of 160 MB each.
-SANDBOX_RESTARTS = 3
-SANDBOX_POOL = 16
-# How long a process that exits may take to be reaped before it is killed, and Deno to print its release.
-SANDBOX_EXIT_S = 2.0
-DENO_PROBE_S = 10.0
 # -------------------- executors
 # Steps of an agent and calls of models by its code, before it is forced to submit; and the most that settings accept.
 RUN_ITERATIONS = 12
@@ -355,6 +373,8 @@ REPLY_SHOWN_CHARS = 1_000
 REPLY_REASON_CHARS = 300
 # Characters that the rlm shows of context and question: all of them, because the largest budgets give 4,000.
 RLM_INPUT_CHARS = 20_000
+# Characters of the one line of a scratchpad's step that is no longer shown whole.
+SCRATCHPAD_LINE_CHARS = 200
 # Prompts of one batch of sub-calls that are sent side by side (source: dspy.RLM).
 SUB_CALLS_AT_ONCE = 8
 # -------------------- judging
@@ -367,6 +387,8 @@ JUDGE_VALUE_CHARS = 60
 JUDGE_COLUMN_CHOICES = 5_000
 # Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out.
 JUDGE_EXPONENT = 400
+# Digits to which a number with a fraction is compared; integers below 10**12 and fractions are compared by less.
+JUDGE_NUMBER_DIGITS = 10_000
 # Characters of a judgment's reason, and of an answer and its query as a judging model is shown them.
 JUDGE_REASON_CHARS = 2_000
 JUDGE_ANSWER_CHARS = 8_000
@@ -426,43 +448,20 @@ COMMIT_WAIT_S = 5.0
 ROLLOUT_COMPARED_CHARS = 4_000
 # Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question.
 GUIDE_ITERATIONS = 20
-# -------------------- experiments
-# Tasks of a generated suite: each is drafted and computed in its world, in time that grows with the square.
-GENERATED_TASKS = 2_000
-# The file of an experiment: words and switches; the longest shipped one has 4 KiB.
-EXPERIMENT_BYTES = 1 * MIB
-# The name of an experiment or of a condition: part of the names of folders, of which most file systems take 255 bytes.
-EXPERIMENT_NAME_CHARS = 60
-# Conditions, and trials in all: each trial is a bank on disk of its own.
-EXPERIMENT_CONDITIONS = 100
-EXPERIMENT_TRIALS = 10_000
-# Trials side by side. Each has sandboxes of its own, of about 160 MB each.
-EXPERIMENT_JOBS = 64
-# Simulated worlds: each family has words of its own, and each task is a run of a bank, 3 ms in memory and 20 on disk.
-SIMULATED_FAMILIES = 1_000
-SIMULATED_TASKS = 100_000
-# Repetitions of a simulated study: an interval is then as wide as a thirtieth of the spread.
-STUDY_REPETITIONS = 1_000
-# How long a trial waits for a model that fails before it stops: by default, and at most.
-EXPERIMENT_PATIENCE_S = 600.0
-EXPERIMENT_PATIENCE_MOST_S = 24 * 3_600.0
-# What a report's page shows: points of a curve, in the width of a column; and runs and tasks: 20,000 have 12 MB.
-REPORT_POINTS = 200
-REPORT_RUNS = 20_000
-# Events of the banks whose pages a report writes, a minute's work; and banks without a page that it names.
-REPORT_PAGE_EVENTS = 200_000
-REPORT_UNPAGED = 10
-# A file of a report that is checked: 100,000 runs have 150 MiB of rows.
-REPORT_FILE_BYTES = 512 * MIB
-# Characters of each side of a difference that a check shows, and differences that it prints; --json has all.
-REPORT_DIFFERENCE_CHARS = 160
-REPORT_DIFFERENCES = 40
 # -------------------- dashboard
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000
 FLAG_ITEMS_INJECTED = 3
 FLAG_CONTEXT_CHARS = 4_000
 # -------------------- cli
+# Rows of a table, and names of a list, that a terminal or a summary shows: a screen; files and --json have all.
+TABLE_ROWS = 20
+# Characters of a node of a tree, and of the reason in a command that `drift` proposes: the table has all.
+TREE_LINE_CHARS = 160
+DRIFT_REASON_CHARS = 200
+# Lines of an item, and characters of a text of a run, that `review` shows; --json has all.
+REVIEW_CONTENT_LINES = 6
+REVIEW_TEXT_CHARS = 300
 # Verdicts of one file: each is an event, and the group that corrects them all holds 10,000.
 RULINGS = 5_000
 # Verdicts that `review` lists at most, weeks of a person's work; and its largest `--minutes`, a day.

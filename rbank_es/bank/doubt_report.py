@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank.error_model import Doubt, JudgeRecord
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, minutes_to_check
 from rbank_es.events import JudgmentOverruled, RunJudged
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 RUN_TEXTS = ("task", "answer", "sparql", "error")
 """The texts of a run that a person reads to check a verdict, beside the judge's reason."""
 
-NAMED = 6
-"""Items, or runs, that are named of each verdict; the ids of all are in `stake`."""
-
 
 def doubt_facts(argument: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[str, Any]:
     """Return a doubtful verdict with its texts, the minutes to check it and the commands that settle it.
@@ -33,7 +31,7 @@ def doubt_facts(argument: str, bank: Bank, view: View, each: DoubtfulVerdict) ->
     assert isinstance(judgment, RunJudged | JudgmentOverruled)
     texts = [row.get(name) or "" for name in RUN_TEXTS] + [text_of(judgment.reason)]
     facts: dict[str, Any] = _rounded(msgspec.to_builtins(each))
-    named = {id: view.item(id) or {} for id in each.stake.items[:NAMED]}
+    named = {id: view.item(id) or {} for id in each.stake.items[: limits.IDS_NAMED]}
     names = [argument, each.run]
     return facts | {
         **{name: row.get(name) for name in RUN_TEXTS},

@@ -25,8 +25,8 @@ from rbank_es.log import ENGINE_OF_PATHS, LOG_ENGINES, EventLog, LogEngine
 
 _BARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.ASCII)
-_BACK = re.compile(r"HEAD(?:~(\d{1,18}))?", re.ASCII)
-_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_BACK = re.compile(rf"HEAD(?:~(\d{{1,{limits.INTEGER_DIGITS}}}))?", re.ASCII)
+_NUMBER = re.compile(rf"\d{{1,{limits.INTEGER_DIGITS}}}", re.ASCII)
 
 # ---------------------------------------------------------------- banks
 

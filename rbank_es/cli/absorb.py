@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, open_whole
 from rbank_es.cli.shared.correction_report import act_options
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     from rbank_es.bank.absorption import Absorption
     from rbank_es.bank.correction import ItemChange
-
-# Rows of each table: with all of them a screen or two; --json has everything.
-_SHOWN = 20
 
 
 @command(
@@ -105,19 +103,19 @@ def _print_counts(made: Absorption) -> None:
 def _print_renamed(made: Absorption) -> None:
     for noun, names in (("run", made.renamed_runs), ("item", made.renamed_items)):
         title = f"renamed, because the name is taken here: {count(len(names), noun)}"
-        echo_section(title, [f"{noun} there", "here"], list(names.items())[:_SHOWN])
+        echo_section(title, [f"{noun} there", "here"], list(names.items())[: limits.TABLE_ROWS])
         _print_rest(len(names))
 
 
 def _print_items(title: str, changes: Sequence[ItemChange]) -> None:
-    rows = [[each.id, each.after, each.title or "[erased]"] for each in changes[:_SHOWN]]
+    rows = [[each.id, each.after, each.title or "[erased]"] for each in changes[: limits.TABLE_ROWS]]
     echo_section(f"{title}: {count(len(changes), 'item')}", ["item", "now", "title"], rows, flexible=["title"])
     _print_rest(len(changes))
 
 
 def _print_rest(number: int) -> None:
-    if number > _SHOWN:
-        echo(f"and {number - _SHOWN:,} more; --json lists all")
+    if number > limits.TABLE_ROWS:
+        echo(f"and {number - limits.TABLE_ROWS:,} more; --json lists all")
 
 
 def _warn_of_refusals(made: Absorption) -> None:

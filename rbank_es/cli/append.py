@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from rbank_es.events import Event
 
 
-# Runs that a warning names: more would hide its end.
-_RUNS_NAMED = 3
-
-
 class AppendedGroup(msgspec.Struct, frozen=True):
     """Positions of one atomic group."""
 
@@ -39,7 +35,7 @@ def _expectation(context: click.Context, parameter: click.Parameter, value: str)
     if value in ("any", "empty"):
         return ANY if value == "any" else EMPTY
     # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
-    if value.isdecimal() and len(value) <= 18:
+    if value.isdecimal() and len(value) <= limits.INTEGER_DIGITS:
         return int(value)
     raise click.BadParameter(f"{value!r} is not a position, 'empty' or 'any'.", context, parameter)
 
@@ -141,10 +137,10 @@ def _warn_of_unknown_runs(bank: Bank, events: list[Event]) -> None:
     judged = dict.fromkeys(event.run for event in events if isinstance(event, RunJudged | JudgmentOverruled))
     unknown = [run for run in judged if not any(bank.events(types={"run_started"}, run=run))]
     if unknown:
-        more = f" and {len(unknown) - _RUNS_NAMED:,} more" if len(unknown) > _RUNS_NAMED else ""
+        more = f" and {len(unknown) - limits.NAMES_LISTED:,} more" if len(unknown) > limits.NAMES_LISTED else ""
         warn(
-            f"{', '.join(unknown[:_RUNS_NAMED])}{more} never began in this bank: a verdict counts for nothing before "
-            "its run begins"
+            f"{', '.join(unknown[: limits.NAMES_LISTED])}{more} never began in this bank: a verdict counts for nothing "
+            "before its run begins"
         )
 
 

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from rbank_es.ontology.written_terms import BareNames
     from rbank_es.sparql.source import Source
 
-REASON_CHARS = 200
-"""Characters of the reason in a proposed command: it names the first terms, the table has all."""
-
 Changes = Mapping[str, "tuple[TermChange, ...]"]
 
 
@@ -142,7 +139,7 @@ def _proposal(bank: str, each: DriftedText) -> str:
     if each.kind == "guide":
         return command_on("guide", [place], "--ont NEW --lm MODEL --again")
     names = ", ".join(term.written for term in each.terms)
-    why = shlex.quote(truncate(f"It names what the ontology changed: {names}", REASON_CHARS))
+    why = shlex.quote(truncate(f"It names what the ontology changed: {names}", limits.DRIFT_REASON_CHARS))
     return command_on("retract", [place, each.id], f"--because {why}")
 
 

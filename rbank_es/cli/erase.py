@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file, view_at
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, format_size, on_terminal, safe_line
@@ -17,11 +18,6 @@ from rbank_es.errors import BadInput, CheckFailed, NotInBank
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.log.protocol import Erasure, Place, Residue
-
-# Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all.
-_ERASURE_RUNS_SHOWN = 20
-_ERASURE_POSITIONS_SHOWN = 20
-_RELATIVES_SHOWN = 20
 
 
 @command(
@@ -111,7 +107,7 @@ def print_places(found: Erasure) -> None:
     if found.short:
         echo(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
     if found.facts:
-        where = ", ".join(f"{seq:,}" for seq in found.facts[:_ERASURE_POSITIONS_SHOWN])
+        where = ", ".join(f"{seq:,}" for seq in found.facts[: limits.TABLE_ROWS])
         echo(f"stays: the same characters in ids or names, which are never erased (positions {where})")
     if found.shared:
         echo(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
@@ -143,16 +139,16 @@ def _print_runs(found: Erasure) -> None:
     if runs:
         other = "other " if named else ""
         lose = f"1 {other}run loses" if len(runs) == 1 else f"{len(runs):,} {other}runs lose"
-        more = ", …" if len(runs) > _ERASURE_RUNS_SHOWN else ""
-        echo(f"{lose} texts, and can't be run again: {', '.join(runs[:_ERASURE_RUNS_SHOWN])}{more}")
+        more = ", …" if len(runs) > limits.TABLE_ROWS else ""
+        echo(f"{lose} texts, and can't be run again: {', '.join(runs[: limits.TABLE_ROWS])}{more}")
 
 
 def _print_relatives(found: Erasure) -> None:
     """Print the banks of the same lineage that may hold the texts, and what is not known of them."""
-    for each in found.relatives[:_RELATIVES_SHOWN]:
+    for each in found.relatives[: limits.TABLE_ROWS]:
         place = safe_line(each.place) if each.place else f"bank {safe_line(each.bank)}, whose place is not known here"
         echo(f"may still hold it: {place} (the same log up to position {each.shared:,}); erase there, too")
-    if (more := len(found.relatives) - _RELATIVES_SHOWN) > 0:
+    if (more := len(found.relatives) - limits.TABLE_ROWS) > 0:
         echo(f"and {count(more, 'related bank')} more (--json lists all)")
     if found.shared_parts and not any(each.place for each in found.relatives):
         shared = count(found.shared_parts, "segment")

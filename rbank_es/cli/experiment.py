@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rbank_es import limits
 from rbank_es.cli.shared.agent_options import (
     agent_model_options,
     learning_model_options,
@@ -44,6 +43,7 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
+from rbank_es.experiments import experiment_limits
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Role, Trial
@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
     from rbank_es.models.choice import LmChoice
     from rbank_es.sparql.source import Source
-
-SHOWN_NOTES = 5
-"""Notes shown at the end of a run, the most frequent ones first."""
 
 ROLE_OF: dict[str, Role] = {"lm": "agent", "sub_lm": "sub", "judge_lm": "judge", "extractor_lm": "extractor"}
 
@@ -168,19 +165,25 @@ def _shown(value: Any) -> str:
 @learning_model_options
 @server_options
 @click.option(
-    "--orders", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_TRIALS), help="Shuffled orders of tasks."
+    "--orders",
+    metavar="N",
+    type=click.IntRange(1, experiment_limits.EXPERIMENT_TRIALS),
+    help="Shuffled orders of tasks.",
 )
 @click.option(
-    "--repeat", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_TRIALS), help="Repetitions of each order."
+    "--repeat",
+    metavar="N",
+    type=click.IntRange(1, experiment_limits.EXPERIMENT_TRIALS),
+    help="Repetitions of each order.",
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(1, limits.EXPERIMENT_JOBS), default=1, show_default=True,
+    "--jobs", metavar="N", type=click.IntRange(1, experiment_limits.EXPERIMENT_JOBS), default=1, show_default=True,
     help="Trials side by side.",
 )  # fmt: skip
 @click.option("--into", metavar="DIR", help="The folder of the results; default: experiments/NAME.")
 @click.option(
-    "--patience", "patience_min", metavar="MINUTES", default=limits.EXPERIMENT_PATIENCE_S / 60, show_default=True,
-    type=click.FloatRange(0, limits.EXPERIMENT_PATIENCE_MOST_S / 60),
+    "--patience", "patience_min", metavar="MINUTES", default=experiment_limits.EXPERIMENT_PATIENCE_S / 60,
+    show_default=True, type=click.FloatRange(0, experiment_limits.EXPERIMENT_PATIENCE_MOST_S / 60),
     help="How long to wait for a model that fails, before the experiment stops.",
 )  # fmt: skip
 @click.option("--constraints", metavar="FILE", help="Curated constraints for L1; default: those beside the ontology.")
@@ -350,7 +353,7 @@ def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[Tri
 
 def _warn_of(notes: Counter[tuple[str, str]]) -> None:
     """Say which stages were left undone, and in how many tasks of a condition."""
-    for (condition, note), tasks in notes.most_common(SHOWN_NOTES):
+    for (condition, note), tasks in notes.most_common(experiment_limits.NOTES_NAMED):
         warn(f"{safe_line(condition)}, {count(tasks, 'task')}: {safe_line(note)}")
 
 

@@ -79,7 +79,7 @@ def _text(given: str) -> str:
     path = Path(given.removeprefix(FILE))
     try:
         # A character takes at most 4 bytes; the guard counts them.
-        return read_regular(path, 4 * limits.QUERY_TEXT_CHARS, follow=True).decode()
+        return read_regular(path, limits.QUERY_FILE_BYTES, follow=True).decode()
     except OSError as error:
         raise BadInput(f"can't read the query in {path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:

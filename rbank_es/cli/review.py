@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
-from rbank_es.bank.doubt_report import NAMED, RUN_TEXTS, doubt_facts
+from rbank_es.bank.doubt_report import RUN_TEXTS, doubt_facts
 from rbank_es.bank.ids import exact_id
 from rbank_es.bank.verdict_review import DoubtfulVerdict, within
 from rbank_es.cli.shared.application import command
@@ -35,9 +35,6 @@ from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesExtracted
 from rbank_es.projections.view import View
 from rbank_es.state import ItemState, State
-
-CONTENT_LINES = 6
-"""Lines of an item's content that the list shows."""
 
 
 @command(
@@ -163,16 +160,17 @@ def _print(item: dict[str, Any]) -> None:
     echo_heading(f"{item['id']}  {safe_line(item['title'] or '[erased]')}")
     if item["content"]:
         lines = safe_block(item["content"]).split("\n")
-        echo("\n".join([*lines[:CONTENT_LINES], *(["…"] if len(lines) > CONTENT_LINES else [])]))
+        echo(
+            "\n".join(
+                [*lines[: limits.REVIEW_CONTENT_LINES], *(["…"] if len(lines) > limits.REVIEW_CONTENT_LINES else [])]
+            )
+        )
     for origin in item["from"]:
         by = f"{origin['kind']}, by {origin['extractor'] or 'hand'}, at position {origin['seq']:,}"
         echo_fields({"drawn as": by})
         for run in origin["runs"]:
             echo_fields({"from run": f"{run['run']} ({run['verdict'] or 'not judged'}): {run['task'] or '[no task]'}"})
 
-
-SHOWN_CHARS = 300
-"""Characters that are shown of each text; JSON has all."""
 
 KINDS = {"lm": "a model", "check": "a check", "gold": "the right answer"}
 
@@ -199,7 +197,7 @@ def list_doubtful(given: str, bank: Bank, most: int, minutes: float | None, *, a
 def _print_doubts(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
     by = f"{each.judge} ({KINDS.get(each.kind, each.kind)})"
     echo_heading(f"{number}. {safe_line(each.run)}: {each.verdict}, says {safe_line(by)} at position {each.seq:,}")
-    shown = {name: truncate(safe_line(facts[name] or ""), SHOWN_CHARS) for name in (*RUN_TEXTS, "reason")}
+    shown = {name: truncate(safe_line(facts[name] or ""), limits.REVIEW_TEXT_CHARS) for name in (*RUN_TEXTS, "reason")}
     echo_fields(
         {
             **shown,
@@ -218,12 +216,12 @@ def _print_doubts(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> 
 def _items(ids: tuple[str, ...], titles: dict[str, str | None]) -> str:
     """Return the first items, one a line, each with its title."""
     lines = [f"{safe_line(id)}  {safe_line(title or '[erased]')}" for id, title in titles.items()]
-    return "\n".join([*lines, *([f"and {len(ids) - NAMED:,} more"] if len(ids) > NAMED else [])])
+    return "\n".join([*lines, *([f"and {len(ids) - limits.IDS_NAMED:,} more"] if len(ids) > limits.IDS_NAMED else [])])
 
 
 def _named(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(map(safe_line, names[:NAMED])) + more
+    more = f" and {len(names) - limits.IDS_NAMED:,} more" if len(names) > limits.IDS_NAMED else ""
+    return ", ".join(map(safe_line, names[: limits.IDS_NAMED])) + more
 
 
 def _print_end(found: int, listed: list[dict[str, Any]], minutes: float | None) -> None:

@@ -53,12 +53,6 @@ if TYPE_CHECKING:
 CURATED_SHARE = (1, 2)
 """The part of the budget that curated lines may take if there are derived ones too."""
 
-EXAMPLES = 3
-"""Steps in the data shown for one property."""
-
-SIDES = 2
-"""Classes shown on either side of a property."""
-
 _KIND_WORDS = {"constraint": "", "anti_pattern": "Avoid: ", "rubric": "Check: "}
 
 # As on the card: the entries for which a section gets room first.
@@ -194,8 +188,10 @@ class _Derived:
         filled = sorted(
             (info for info in self._schema.classes if info.instances), key=lambda info: -(info.instances or 0)
         )
-        named = ", ".join(f"{self._name(info.iri)}×{short_count(info.instances or 0)}" for info in filled[:EXAMPLES])
-        rest = ", …" if len(filled) > EXAMPLES else "."
+        named = ", ".join(
+            f"{self._name(info.iri)}×{short_count(info.instances or 0)}" for info in filled[: limits.CONTEXT_STEPS]
+        )
+        rest = ", …" if len(filled) > limits.CONTEXT_STEPS else "."
         have, own = ("has", "its") if len(filled) == 1 else ("have", "their")
         return [f"Only {len(filled):,} of {len(counts):,} classes {have} instances of {own} own: {named}{rest}"]
 
@@ -254,7 +250,7 @@ class _Derived:
         return sorted({iri for link in links for iri in (link.subject, link.object)})
 
     def _example_steps(self, info: PropertyInfo) -> str:
-        links = self._links(info.iri)[:EXAMPLES]
+        links = self._links(info.iri)[: limits.CONTEXT_STEPS]
         steps = ", ".join(f"{self._name(link.subject)}→{self._name(link.object)}" for link in links)
         return f"{self._name(info.iri)} {steps}"
 
@@ -266,7 +262,7 @@ class _Derived:
         for info in self.ranked.properties:
             domains, ranges = self.ranked.domains(info), self.ranked.ranges(info)
             if domains or ranges:
-                steps = self.ranked.steps(domains, ranges, SIDES)
+                steps = self.ranked.steps(domains, ranges, limits.CONTEXT_SIDES)
                 entries.append(([info.iri, *domains, *ranges], self._name(info.iri), steps))
         return self._noted(entries)
 

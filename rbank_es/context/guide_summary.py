@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 GUIDE = "guide"
 """The `kind` of `artifact_materialised` that is a guide."""
 
-HEADING_CHARS = 60
-"""A longer heading is truncated."""
-
 _SUMMARY = re.compile(r"^(?:\W*\d[\d.]*\W*)?(?:summary|overview|in short|tl;?dr|at a glance)\W*$", re.IGNORECASE)
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 _HEADING = re.compile(r"^ {0,3}(#{1,6})(?=\s|$)(.*)$")
@@ -86,7 +83,7 @@ def guide_summary(markdown: str, budget_chars: int = limits.CONTEXT_L3_CHARS) ->
     # So that a sentence without a full stop leaves room for another part.
     longest = max(checked_budget(budget_chars) // 2, 1)
     sections = [_section(part, longest) for part in parts if part.sentences]
-    heading = "# Guide" + (f": {whole_words(title, HEADING_CHARS)}" if title else "")
+    heading = "# Guide" + (f": {whole_words(title, limits.CONTEXT_TITLE_CHARS)}" if title else "")
     packed = pack_sections("L3", heading, sections, budget_chars)
     if packed.truncated or not any(len(one) > longest for part in parts for one in part.sentences):
         return packed
@@ -110,7 +107,7 @@ def _section(part: _Part, longest: int) -> Section:
     shown = [whole_words(one, longest) or one[: longest - 1] + "…" for one in part.sentences]
     if _SUMMARY.match(part.title):
         return Section("- ", shown, " ", fewest=None, name="the summary")
-    title = whole_words(part.title, HEADING_CHARS)
+    title = whole_words(part.title, limits.CONTEXT_TITLE_CHARS)
     return Section(f"- {title}: " if title else "- ", shown, " ", name=title or "the beginning")
 
 

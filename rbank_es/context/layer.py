@@ -75,7 +75,7 @@ class CuratedLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         tuple[Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)], ...],
         Meta(max_length=limits.CURATED_TERMS),
     ] = ()
-    priority: Annotated[int, Meta(ge=1, le=9)] = 5
+    priority: Annotated[int, Meta(ge=1, le=limits.CURATED_PRIORITY)] = 5
 
 
 class ContextRequest(NamedTuple):

@@ -25,14 +25,6 @@ from rbank_es.ontology import rdf_names as names
 from rbank_es.ontology.count_queries import sizes
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
-# A tenth of the card.
-TITLE_CHARS = 60
-LINKS = 2
-"""Classes that are shown on either side of a property, and steps in the data of one property."""
-
-SLICE = 8
-"""Terms that are shown because the task names them."""
-
 # Every model knows these, so naming them would waste room.
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)
 _KINDS = {"classes": "class", "properties": "property"}
@@ -82,7 +74,11 @@ def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
 def _heading(ranked: RankedTerms, name: str) -> str:
     schema = ranked.schema
     title = plain(schema.title) or plain(name) or ranked.naming.prefix or plain(schema.iri)
-    return f"# Graph: {whole_words(title, TITLE_CHARS)}" if whole_words(title, TITLE_CHARS) else "# Graph"
+    return (
+        f"# Graph: {whole_words(title, limits.CONTEXT_TITLE_CHARS)}"
+        if whole_words(title, limits.CONTEXT_TITLE_CHARS)
+        else "# Graph"
+    )
 
 
 def _sections(ranked: RankedTerms, task: str | None) -> Iterator[Section]:
@@ -188,12 +184,14 @@ def _steps(ranked: RankedTerms, info: PropertyInfo) -> str:
     naming = ranked.naming
     links = ranked.links_of(info.iri)
     domains, ranges = ranked.domains(info), ranked.ranges(info)
-    if links and (len(links) <= LINKS or not (domains or ranges)):
-        steps = ", ".join(f"{naming.name(link.subject)}→{naming.name(link.object)}" for link in links[:LINKS])
-        return f"{steps}, …" if len(links) > LINKS or info.unlinked else steps
+    if links and (len(links) <= limits.CONTEXT_SIDES or not (domains or ranges)):
+        steps = ", ".join(
+            f"{naming.name(link.subject)}→{naming.name(link.object)}" for link in links[: limits.CONTEXT_SIDES]
+        )
+        return f"{steps}, …" if len(links) > limits.CONTEXT_SIDES or info.unlinked else steps
     if domains:
-        return ranked.steps(domains, ranges, LINKS)
-    return ranked.steps(ranked.users_of(info.iri), ranges, LINKS, others=info.untyped)
+        return ranked.steps(domains, ranges, limits.CONTEXT_SIDES)
+    return ranked.steps(ranked.users_of(info.iri), ranges, limits.CONTEXT_SIDES, others=info.untyped)
 
 
 def _names(ranked: RankedTerms, properties: Iterable[str]) -> list[str]:
@@ -203,5 +201,7 @@ def _names(ranked: RankedTerms, properties: Iterable[str]) -> list[str]:
 def _task_terms(ranked: RankedTerms, task: TaskWords) -> list[str]:
     """Return the terms that fit the task best, labels and definitions among them."""
     infos = (*ranked.terms, *ranked.unspoken)
-    chosen = [infos[place] for place in task.best(((info.iri, info.label) for info in infos), SLICE)]
+    chosen = [
+        infos[place] for place in task.best(((info.iri, info.label) for info in infos), limits.CONTEXT_TASK_TERMS)
+    ]
     return [_class(ranked, info) if isinstance(info, ClassInfo) else _property(ranked, info) for info in chosen]

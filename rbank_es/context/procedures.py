@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 HEADING = "# Procedures (quoted from earlier runs: advice, not orders)"
 SUBHEADINGS: dict[Polarity, str] = {"success": "Strategies:", "failure": "Guardrails:"}
 
-ITEM_CHARS_LEAST = 40
-"""The least room of an item; with less it isn't shown, because the beginning of a title helps nobody."""
-
-# An imported id may be longer, and would take the room of the text that it names.
-_ID_CHARS = 64
 # A bracket would end the brackets around the id.
 _ID_UNSAFE = str.maketrans("", "", "[]")
 
@@ -125,7 +120,7 @@ def _quotes(items: Sequence[Item], budget_chars: int, wanted: Sequence[str]) -> 
     needs = [min(len(text), limits.CONTEXT_L2_ITEM_CHARS) for text in whole]
     shares = fair_shares(needs, max(budget_chars - markup, 0))
     if any(
-        share < min(need, ITEM_CHARS_LEAST + len(_start(item)))
+        share < min(need, limits.CONTEXT_ITEM_LEAST_CHARS + len(_start(item)))
         for item, need, share in zip(items, needs, shares, strict=True)
     ):
         return []
@@ -154,7 +149,7 @@ def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_c
 
 def _start(item: Item) -> str:
     id = plain(item.id).translate(_ID_UNSAFE)
-    return f"- [{id}] " if 0 < len(id) <= _ID_CHARS else "- "
+    return f"- [{id}] " if 0 < len(id) <= limits.CONTEXT_ID_CHARS else "- "
 
 
 def _quote(item: Item, chars: int, wanted: Sequence[str]) -> str:
@@ -162,7 +157,7 @@ def _quote(item: Item, chars: int, wanted: Sequence[str]) -> str:
     title, content = _title_and_content(item)
     start = _start(item) + (f"{title}. " if title and content else title)
     room = chars - len(start)
-    if room < min(len(content), ITEM_CHARS_LEAST):
+    if room < min(len(content), limits.CONTEXT_ITEM_LEAST_CHARS):
         return truncate(start + content, chars)
     return start + excerpt(content, wanted, room)
 

@@ -138,7 +138,7 @@ _TOLD = (BadInput, LimitExceeded, BadSearch, BadPolicy)
 
 
 def _position(given: str | None) -> int:
-    if given is None or not (given.isascii() and given.isdecimal() and len(given) <= 15):
+    if given is None or not (given.isascii() and given.isdecimal() and len(given) <= page_limits.POSITION_DIGITS):
         raise Refused(400, "after is a position, from 0 on")
     return int(given)
 

@@ -46,6 +46,12 @@ OVERVIEW_FAILURES = 5
 OVERVIEW_ITEMS = 10
 # Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
 PARAMETER_CHARS = 1_000
+# Digits of a position that is asked for, the largest one and the largest offset in a text: far beyond any bank.
+POSITION_DIGITS = 15
+POSITION_MOST = 10**POSITION_DIGITS
+OFFSET_MOST = 10**12
+# Digits of a place in a list of an event, which has fewer elements: Python refuses to read thousands of them.
+PLACE_DIGITS = 8
 # Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
 STATEMENT_S = 2.0
 # Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.
@@ -58,6 +64,8 @@ RESPONSE_S = 10.0
 # Requests that are worked on at once, and pages that follow a bank at once.
 SERVER_THREADS = 32
 LIVE_VIEWERS = 8
+# Seconds for which a server that stops waits for requests under way.
+STOP_S = 3.0
 # Seconds between signs of life to a page that follows, so that it notices when the server is gone.
 HEARTBEAT_S = 15.0
 # Random bytes of the address that lets a browser in: 192 bits.

@@ -25,9 +25,8 @@ from rbank_es.errors import BadInput, RBankError
 
 LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 8 * limits.KIB
-# The longest that a stop waits for one look at the flag, and for requests under way.
+# The longest that a stop waits for one look at the flag.
 _STOP_S = 0.2
-_JOIN_S = 3.0
 
 
 def listen(port: int) -> socket.socket:
@@ -63,7 +62,7 @@ class PageServer:
                 with suppress(TimeoutError, ConnectionError):
                     self._accept(self._listening.accept()[0])
         self._watch.close()
-        end = monotonic() + _JOIN_S
+        end = monotonic() + page_limits.STOP_S
         for thread in list(self._running):
             thread.join(max(0.0, end - monotonic()))
 

@@ -98,7 +98,7 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
 
         near = difflib.get_close_matches(str(type_), event_types(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see: rbank-es schema"
-        raise BadEvent(f"unknown event type {str(type_)[:80]!r}; {hint}", line=line, path="$.type")
+        raise BadEvent(f"unknown event type {str(type_)[: limits.GIVEN_CHARS]!r}; {hint}", line=line, path="$.type")
     return TYPES[type_]
 
 
@@ -169,15 +169,12 @@ def _words(item: dict[str, Any]) -> dict[str, Any]:
     return {"is": "item"} | {name: item[name] for name in TEXT_OF_ITEM if name in item}
 
 
-_SHOWN_CHARS = 80
-
-
 class RepeatedKey(msgspec.DecodeError):
     """An object holds the same key twice; `key` names it."""
 
     def __init__(self, key: str) -> None:
         self.key = key
-        super().__init__(f"the key {key[:_SHOWN_CHARS]!r} is there twice in one object; leave one of them out")
+        super().__init__(f"the key {key[: limits.GIVEN_CHARS]!r} is there twice in one object; leave one of them out")
 
 
 def decode_strict(text: bytes) -> Any:

@@ -15,9 +15,6 @@ from rbank_es import limits
 from rbank_es.events import Event
 from rbank_es.events.codec import encode_json, texts_of
 
-# Shorter values of the environment are not redacted, because they occur in any text.
-_SECRET_CHARS = 6
-
 Recorded = TypeVar("Recorded", bound=Event)
 
 REDACTED = "[key]"
@@ -30,7 +27,7 @@ _WORDS = frozenset(
 _ENDINGS = ("apikey", "password", "passwd", "secret")
 """Words that end longer ones: PGPASSWORD, myapikey."""
 _KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AKIA|AIza)[-_A-Za-z0-9]{16,}|\bbearer\s+\S{8,}", re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z]{1,11}|[0-9.]{1,11}")
+_WORD = re.compile("[A-Za-z]+|[0-9.]+")
 _PLACES = frozenset({"PWD", "OLDPWD"})
 """Variables of a shell that hold directories, not passwords."""
 
@@ -51,7 +48,7 @@ def is_key(text: str) -> bool:
 def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return the values of the environment's variables whose names say that they are secrets, longest first.
 
-    Values of fewer than `_SECRET_CHARS` characters, bare words and bare numbers are left out, because they are
+    Values of fewer than `limits.SECRET_CHARS` characters, bare words and bare numbers are left out, because they are
     placeholders; so are values that are not UTF-8, because no text can hold them.
     """
     given = (os.environ if environment is None else environment).items()
@@ -59,11 +56,15 @@ def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
         value.strip()
         for name, value in given
         if names_secret(name) and name not in _PLACES
-        if len(value.strip()) >= _SECRET_CHARS and not _WORD.fullmatch(value.strip())
+        if len(value.strip()) >= limits.SECRET_CHARS and not _is_placeholder(value.strip())
         if not any("\ud800" <= char <= "\udfff" for char in value)
     }
     # Longest first: a short secret inside a longer one would leave the rest of the longer one readable.
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
+
+
+def _is_placeholder(value: str) -> bool:
+    return len(value) <= limits.PLACEHOLDER_CHARS and bool(_WORD.fullmatch(value))
 
 
 def redact(text: str, hidden: Iterable[str]) -> str:

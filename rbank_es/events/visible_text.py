@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rbank_es import limits
+
 JOINERS = "\u200c\u200d"
 """Invisible, but words of Persian and Hindi, and many emoji, are misspelt without them."""
-
-_MARKS_MOST = 4
-"""Marks over one letter that are shown: the densest scripts (Vietnamese, Thai, Hebrew) have at most this many."""
 
 # Characters that Unicode calls ignorable although they are letters or marks: they take part in words and have no shape.
 _SHAPELESS = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
@@ -64,7 +63,7 @@ def _json_escape(char: str) -> str:
 
 def _replaced(text: str, spell: Callable[[str], str], keep: str) -> str:
     # A mark without a letter would join what the program itself printed before.
-    marks, last, shown = _MARKS_MOST, "", list[str]()
+    marks, last, shown = limits.LETTER_MARKS, "", list[str]()
     # Runs of printable ASCII at once: character by character, a document of 10 MB takes 10 s of processor.
     for place, part in enumerate(_ASCII_SHOWN.split(text)):
         if place % 2:
@@ -86,7 +85,7 @@ def _replace(
         hidden = not char.isprintable() and not (char.isspace() and not _is_other(char)) and char not in keep
         if combining(char) or _is_mark(char):
             marks += 1
-            hidden = hidden or marks > _MARKS_MOST
+            hidden = hidden or marks > limits.LETTER_MARKS
         else:
             marks = 0
         if not hidden and _SHAPELESS.match(char):

@@ -26,9 +26,6 @@ from rbank_es.state import BIRTHS, State
 from rbank_es.system.files import kind_of, read_regular
 from rbank_es.system.progress import OnProgress
 
-_BATCH_BYTES = limits.GROUP_BYTES // 2
-"""Bytes that an import appends at once: half of a group, which leaves room for its decisions."""
-
 # Ids of an import that are looked up one by one; for more, reading the log once is quicker.
 _LOOKUPS = 8
 
@@ -226,7 +223,7 @@ def _batches(units: Sequence[ImportUnit]) -> Iterator[list[ImportUnit]]:
     batch: list[ImportUnit] = []
     count = size = 0
     for unit in units:
-        if batch and (count + len(unit.events) > limits.GROUP_EVENTS or size + unit.size > _BATCH_BYTES):
+        if batch and (count + len(unit.events) > limits.GROUP_EVENTS or size + unit.size > limits.IMPORT_GROUP_BYTES):
             yield batch
             batch, count, size = [], 0, 0
         batch.append(unit)

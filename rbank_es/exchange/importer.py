@@ -129,7 +129,7 @@ def _importer_of(path: str, data: bytes) -> Importer:
 def _of_no_form(path: str, opening: Opening, line: int) -> BadImport:
     known = ", ".join(importer.about for _, importer in IMPORTERS.all())
     if opening.fields or opening.data.startswith(b"{"):
-        keys = ", ".join(sorted(opening.fields)[:8]) or "none"
+        keys = ", ".join(sorted(opening.fields)[: limits.CHOICES_NAMED]) or "none"
         return BadImport(path, f"of no known form: its first object has the keys {keys}; known are {known}", line=line)
     found = "it begins with neither [ nor {" if opening.data else "it is empty"
     return BadImport(path, f"of no known form: {found}; known are {known}")
@@ -178,7 +178,7 @@ def utc_time(recorded: str) -> str:
         moment = datetime.fromisoformat(recorded)
         return utc_text(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
     except (ValueError, OverflowError):
-        raise ValueError(f"{recorded[:80]!r} is not an ISO time such as 2026-01-31T12:00:00") from None
+        raise ValueError(f"{recorded[: limits.GIVEN_CHARS]!r} is not an ISO time such as 2026-01-31T12:00:00") from None
 
 
 def has_zone(recorded: str) -> bool:

@@ -35,6 +35,7 @@ from rbank_es.executors.executor import (
     failure_of,
 )
 from rbank_es.models.model_call import FATAL
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
@@ -49,9 +50,6 @@ _PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """What dspy's parsing was seen to raise beside `AdapterParseError`."""
-
-_OUTPUT_CHARS = 4 * limits.SANDBOX_OUTPUT_CHARS
-"""Characters kept of a step's output by an interpreter that has no limit of its own."""
 
 NO_OUTPUT = "(no output - did you forget to print?)"
 """What an agent is shown of a step that printed nothing (source: dspy.RLM)."""
@@ -277,10 +275,9 @@ def _failure(message: str, fault: Fault) -> CodeOutcome:
 
 
 def _truncate(output: str) -> str:
-    # Four times the sandbox's limit, because what the sandbox truncated must not be truncated again.
-    if len(output) <= _OUTPUT_CHARS:
+    if len(output) <= sandbox_limits.OTHER_OUTPUT_CHARS:
         return output
-    half = (_OUTPUT_CHARS - _GAP_CHARS) // 2
+    half = (sandbox_limits.OTHER_OUTPUT_CHARS - _GAP_CHARS) // 2
     return f"{output[:half]}\n... {len(output) - 2 * half:,} characters left out ...\n{output[-half:]}"
 
 

@@ -136,7 +136,8 @@ class RecordedReAct(dspy.ReAct):
         function = self._functions.get(name)
         if function is None:
             there = ", ".join([*self._functions, SUBMIT])
-            return _failed("unknown_tool", f"no tool is called {name[:80]!r}", f"call one of: {there}", "unknown_tool")
+            shown = name[: lim.GIVEN_CHARS]
+            return _failed("unknown_tool", f"no tool is called {shown!r}", f"call one of: {there}", "unknown_tool")
         try:
             answer = function(**arguments)
         # Tools return their failures with ok=false, so this is a sub-call's.

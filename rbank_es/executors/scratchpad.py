@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
+from rbank_es import limits as lim
 from rbank_es.executors.agent_step import (
     AgentTask,
     CodeOutcome,
@@ -34,9 +35,6 @@ from rbank_es.sandbox.step_outcome import LOSSES
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
-
-_LINE_CHARS = 200
-"""Characters of the one line for each step that is no longer shown whole."""
 
 _INSTRUCTIONS = """{task}
 
@@ -123,7 +121,7 @@ def history_of(steps: Sequence[RunStep], whole_from: int, limits: RunLimits) -> 
 
 
 def _line(step: RunStep) -> str:
-    half = _LINE_CHARS // 2
+    half = lim.SCRATCHPAD_LINE_CHARS // 2
     code, output = (" ".join(text.split())[:half] for text in (step.code or step.reasoning, step.output))
     return f"Step {step.index} (shortened): {code} -> {output}"
 

@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rbank_es.experiments.sample_size import ALPHA, MOST, SampleSize, sample_size
+from rbank_es.experiments import experiment_limits
+from rbank_es.experiments.sample_size import ALPHA, SampleSize, sample_size
 from rbank_es.experiments.statistics import (
     Estimate,
     PValue,
@@ -184,5 +185,6 @@ def conclusion(result: ContrastResult) -> str:
     if difference.sd is None:
         return f"too few to say ({p}): at least {size.to_reach} are needed"
     if size.for_power is None:
-        return f"too few to say ({p}): {effect} is so small that over {MOST:,} would be needed"
+        most = experiment_limits.NEEDED_REPETITIONS
+        return f"too few to say ({p}): {effect} is so small that over {most:,} would be needed"
     return f"too few to say ({p}): {size.for_power} would show {effect} in 4 of 5 experiments"

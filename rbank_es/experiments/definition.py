@@ -50,6 +50,7 @@ from rbank_es.errors import BadContextFile, BadInput, BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.json_input import read_at_most
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.toml_text import to_toml
 from rbank_es.judging.rubric import Subject
 from rbank_es.judging.verdict import NOBODY
@@ -71,7 +72,7 @@ ModelsByRole = Mapping[Role, LmChoice]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _Seed = Annotated[int, Meta(ge=-limits.COUNT_MOST, le=limits.COUNT_MOST)]
-_Number = Annotated[int, Meta(ge=1, le=limits.EXPERIMENT_TRIALS)]
+_Number = Annotated[int, Meta(ge=1, le=experiment_limits.EXPERIMENT_TRIALS)]
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -165,8 +166,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         _check_name(self.name, "an experiment")
         names = [each.name for each in self.condition]
-        if not 1 <= len(names) <= limits.EXPERIMENT_CONDITIONS:
-            raise BadInput(f"{len(names)} conditions; an experiment has 1 to {limits.EXPERIMENT_CONDITIONS}")
+        if not 1 <= len(names) <= experiment_limits.EXPERIMENT_CONDITIONS:
+            raise BadInput(f"{len(names)} conditions; an experiment has 1 to {experiment_limits.EXPERIMENT_CONDITIONS}")
         for one in self.condition:
             _check_condition(one)
         # Without regard to case, because each names a folder, also where a file system has none.
@@ -175,8 +176,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise BadInput(f"two conditions are called {twice!r}: their trials would be the same; rename one")
         self._check_comparisons(names)
         count = len(names) * self.orders * self.repetitions
-        if count > limits.EXPERIMENT_TRIALS:
-            raise BadInput(f"{count:,} trials; an experiment has at most {limits.EXPERIMENT_TRIALS:,}")
+        if count > experiment_limits.EXPERIMENT_TRIALS:
+            raise BadInput(f"{count:,} trials; an experiment has at most {experiment_limits.EXPERIMENT_TRIALS:,}")
 
     def _check_comparisons(self, names: list[str]) -> None:
         for name in (*(name for pair in self.contrasts for name in pair), *filter(None, [self.baseline])):
@@ -225,10 +226,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def _check_name(name: str, whose: str) -> None:
-    if not _NAME.fullmatch(name) or len(name) > limits.EXPERIMENT_NAME_CHARS:
+    if not _NAME.fullmatch(name) or len(name) > experiment_limits.EXPERIMENT_NAME_CHARS:
         raise BadInput(
-            f"{name[:80]!r} can't be the name of {whose}: give a letter or digit, then letters, digits, '.', '_' or "
-            f"'-', at most {limits.EXPERIMENT_NAME_CHARS}"
+            f"{name[: limits.GIVEN_CHARS]!r} can't be the name of {whose}: give a letter or digit, then letters, "
+            f"digits, '.', '_' or '-', at most {experiment_limits.EXPERIMENT_NAME_CHARS}"
         )
 
 
@@ -281,7 +282,7 @@ def load_experiment(place: str | Path) -> Experiment:
     path = shipped.get(str(place)) or Path(place)
     if str(place) not in shipped and path.suffix != ".toml":
         raise BadInput(f"no experiment is called {str(place)!r}{hint(str(place), shipped)}; or name a file, NAME.toml")
-    return parse_experiment(read_at_most(path, limits.EXPERIMENT_BYTES, "conditions"), path.name)
+    return parse_experiment(read_at_most(path, experiment_limits.EXPERIMENT_BYTES, "conditions"), path.name)
 
 
 def parse_experiment(data: bytes, name: str = "experiment") -> Experiment:

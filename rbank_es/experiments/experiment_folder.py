@@ -19,6 +19,7 @@ from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
 from rbank_es.experiments.guide_worth import GuideWorth, guide_worths
 from rbank_es.experiments.materials import MaterialDigests
@@ -137,9 +138,9 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
         """Read them. Raises `BadInput` where one is missing, unreadable, or not the one that the environment names."""
         if kind_of(folder / DEFINITION) is None:
             raise BadInput(f"{folder} is no folder of an experiment: it has no {DEFINITION}; make one: experiment run")
-        definition = read_part(folder, DEFINITION, limits.EXPERIMENT_BYTES)
+        definition = read_part(folder, DEFINITION, experiment_limits.EXPERIMENT_BYTES)
         tasks = read_part(folder, SUITE, limits.TASKS_BYTES)
-        about = read_part(folder, ENVIRONMENT, limits.EXPERIMENT_BYTES)
+        about = read_part(folder, ENVIRONMENT, experiment_limits.EXPERIMENT_BYTES)
         experiment = parse_experiment(definition, str(folder / DEFINITION))
         suite = load_suite(folder / SUITE)
         environment = _environment(about, str(folder / ENVIRONMENT))

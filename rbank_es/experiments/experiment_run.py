@@ -32,6 +32,7 @@ from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError, message
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import Experiment
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import trials
@@ -40,6 +41,7 @@ from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
 from rbank_es.loop.resources import Sandboxes, check, origin, registration
 from rbank_es.policies import default_policies
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.system.files import kind_of, write_replacing
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def run_experiment(
     *,
     jobs: int = 1,
     on_task: OnTrialTask | None = None,
-    patience_s: float = limits.EXPERIMENT_PATIENCE_S,
+    patience_s: float = experiment_limits.EXPERIMENT_PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
     **parts: Any,
 ) -> tuple[TrialOutcome, ...]:
@@ -85,8 +87,8 @@ def run_experiment(
             no rating can be had.
         LoopStopped: a trial stopped. The others end after their current task. The same call goes on.
     """
-    if not 1 <= jobs <= limits.EXPERIMENT_JOBS:
-        raise BadInput(f"{jobs} jobs: give 1 to {limits.EXPERIMENT_JOBS}")
+    if not 1 <= jobs <= experiment_limits.EXPERIMENT_JOBS:
+        raise BadInput(f"{jobs} jobs: give 1 to {experiment_limits.EXPERIMENT_JOBS}")
     # All of them before anything is written: the last condition must not fail after the others were paid for.
     for condition in materials.experiment.condition:
         # A model or an interpreter that the caller brings needs no key and no sandbox here.
@@ -142,8 +144,8 @@ def _require_same(folder: Path, name: str, wanted: bytes) -> None:
     pairs = zip((*there.decode(errors="replace").splitlines(), ""), (*wanted.decode().splitlines(), ""), strict=False)
     old, new = next(((one.strip(), other.strip()) for one, other in pairs if one != other), ("", ""))
     raise BadInput(
-        f"{folder} holds another experiment, or the same under other conditions: {name} has {old[:200]!r}, "
-        f"and this would be {new[:200]!r}; {ELSEWHERE}"
+        f"{folder} holds another experiment, or the same under other conditions: {name} has "
+        f"{old[: limits.DIFFERENCE_CHARS]!r}, and this would be {new[: limits.DIFFERENCE_CHARS]!r}; {ELSEWHERE}"
     )
 
 
@@ -265,7 +267,7 @@ class _Places:
 
     def __init__(self, materials: Materials, jobs: int, given: Interpreters | None) -> None:
         self._rollouts = max(each.rollouts for each in materials.experiment.condition)
-        self._size, self._given = min(jobs * self._rollouts, limits.SANDBOX_POOL), given
+        self._size, self._given = min(jobs * self._rollouts, sandbox_limits.SANDBOX_POOL), given
         self._pools: dict[RunBounds, Sandboxes] = {}
         self._stack, self._mutex = ExitStack(), threading.Lock()
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.errors import BadInput
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.class_templates import CLASS_TEMPLATES
 from rbank_es.experiments.generated_ontology import MadeUpWords, MadeUpWorld, make_world, turtle
 from rbank_es.experiments.leading_questions import given_away
@@ -148,8 +148,8 @@ def _suite(world: MadeUpWorld, chosen: list[_Chosen], name: str) -> GeneratedSui
 
 def _generated(seed: int, tasks: int) -> tuple[MadeUpWorld, list[_Chosen]]:
     """Return the world of a seed, and the tasks that are chosen in it."""
-    if not 1 <= tasks <= limits.GENERATED_TASKS:
-        raise BadInput(f"{tasks:,} tasks: ask for 1 to {limits.GENERATED_TASKS:,}")
+    if not 1 <= tasks <= experiment_limits.GENERATED_TASKS:
+        raise BadInput(f"{tasks:,} tasks: ask for 1 to {experiment_limits.GENERATED_TASKS:,}")
     # Enough things for every task to be about others; half as many are enough, because each is asked about in ten ways.
     world = make_world(seed, max(_CARRIERS_LEAST, tasks // 2))
     random, asked = Random(f"rbank-es tasks {seed}"), set[str]()

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rbank_es import limits
 from rbank_es.dashboard.page_text import Html, element, shorten
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.experiment_results import ConditionResult
 from rbank_es.experiments.learning_curve import CurvePoint, LearningCurve
 from rbank_es.experiments.metrics import Metric
@@ -127,7 +127,7 @@ def _band(frame: Frame, points: Sequence[CurvePoint]) -> Iterator[Html]:
 
 def _thinned(points: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
     """Return evenly spaced points, as many as can be distinguished, with the last one."""
-    step = -(-len(points) // limits.REPORT_POINTS)
+    step = -(-len(points) // experiment_limits.REPORT_POINTS)
     return [*points[:-1:step], points[-1]] if step > 1 else points
 
 

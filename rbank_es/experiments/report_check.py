@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError, message_of
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.plan import trials
@@ -234,7 +234,7 @@ class _Recorded(msgspec.Struct):
 def _recorded(folder: Path) -> _Recorded:
     """Return the names in a report; none of one that can't be read."""
     with suppress(BadInput, msgspec.DecodeError, RecursionError):
-        return msgspec.json.decode(read_part(folder, CONDITIONS, limits.REPORT_FILE_BYTES), type=_Recorded)
+        return msgspec.json.decode(read_part(folder, CONDITIONS, experiment_limits.REPORT_FILE_BYTES), type=_Recorded)
     return _Recorded()
 
 
@@ -247,7 +247,7 @@ def _compared(folder: Path, name: str, computed: bytes) -> Iterator[ReportDiffer
         yield ReportDifference(file=name, found="it is missing")
         return
     try:
-        there = read_part(folder, name, limits.REPORT_FILE_BYTES)
+        there = read_part(folder, name, experiment_limits.REPORT_FILE_BYTES)
     except BadInput as error:
         yield ReportDifference(file=name, found=message_of(error))
         return
@@ -310,8 +310,8 @@ def _beside(found: str, computed: str) -> Mapping[str, str]:
     at = next(
         (i for i, (a, b) in enumerate(zip(found, computed, strict=False)) if a != b), min(len(found), len(computed))
     )
-    start = max(0, at - limits.REPORT_DIFFERENCE_CHARS // 2)
-    end = start + limits.REPORT_DIFFERENCE_CHARS
+    start = max(0, at - experiment_limits.REPORT_DIFFERENCE_CHARS // 2)
+    end = start + experiment_limits.REPORT_DIFFERENCE_CHARS
     before = "…" if start else ""
     return {"found": before + found[start:end], "computed": before + computed[start:end]}
 

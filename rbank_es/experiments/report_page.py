@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rbank_es import limits
+from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.html_page import TableColumn, document, number, table, text
 from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
@@ -56,7 +57,11 @@ def _header(results: Results) -> Html:
         ),
         element("p", "Experiment", class_="kind"),
         element("h1", f"{shorten(results.experiment)}: {shorten(results.title)}"),
-        *([element("p", shorten(results.question, 500), class_="purpose")] if results.question else []),
+        *(
+            [element("p", shorten(results.question, page_limits.DASHBOARD_PURPOSE_CHARS), class_="purpose")]
+            if results.question
+            else []
+        ),
         element("dl", *entries, class_="place"),
     )
 
@@ -244,12 +249,18 @@ def _tasks(results: Results) -> Iterator[Html]:
         *(TableColumn(short_name(each.name), _right(each.name)) for each in results.conditions),
     ]
     rows = [
-        {"at": at, "task": shorten(each.task, 60), "family": each.family, "level": each.level, "right": each.right}
+        {
+            "at": at,
+            "task": shorten(each.task, experiment_limits.REPORT_TASK_CHARS),
+            "family": each.family,
+            "level": each.level,
+            "right": each.right,
+        }
         for at, each in enumerate(results.tasks)
     ]
     yield table(
         "Right runs of those counted, by condition; a task leads to its runs.", columns, rows,
-        cut="conditions.json has all", most=limits.REPORT_RUNS,
+        cut="conditions.json has all", most=experiment_limits.REPORT_RUNS,
     )  # fmt: skip
 
 
@@ -276,22 +287,28 @@ def _runs(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
     with_page = {each.place for each in paged(results.trials)}
     yield from _unpaged([each for each in results.trials if each.head and each.place not in with_page])
     of_task: dict[str, list[dict[str, Any]]] = {each.task: [] for each in results.tasks}
-    for row in rows[: limits.REPORT_RUNS]:
+    for row in rows[: experiment_limits.REPORT_RUNS]:
         trial = trials[row.condition, row.order, row.repetition]
         of_task[row.task].append({"trial": trial, "row": row, "paged": trial.place in with_page})
-    if len(rows) > limits.REPORT_RUNS:
-        yield element("p", f"The first {limits.REPORT_RUNS:,} of {len(rows):,} runs are here.", class_="note")
+    if len(rows) > experiment_limits.REPORT_RUNS:
+        yield element(
+            "p", f"The first {experiment_limits.REPORT_RUNS:,} of {len(rows):,} runs are here.", class_="note"
+        )
     for at, (task, own) in enumerate(of_task.items()):
         right = sum(each["row"].success for each in own)
-        said = f"{shorten(task, 60)}: {plural(len(own), 'run')}, {right:,} right"
+        said = f"{shorten(task, experiment_limits.REPORT_TASK_CHARS)}: {plural(len(own), 'run')}, {right:,} right"
         # Around the table alone, because a link to what is inside of a closed fold opens it.
-        inside = element("div", table(f"Runs of {shorten(task, 60)}", _RUN_COLUMNS, own, most=len(own)), id=_anchor(at))
+        inside = element(
+            "div",
+            table(f"Runs of {shorten(task, experiment_limits.REPORT_TASK_CHARS)}", _RUN_COLUMNS, own, most=len(own)),
+            id=_anchor(at),
+        )
         yield element("details", element("summary", said), inside)
 
 
 def _unpaged(trials: Sequence[TrialRead]) -> Iterator[Html]:
     if trials:
-        named = trials[: limits.REPORT_UNPAGED]
+        named = trials[: experiment_limits.REPORT_UNPAGED]
         said = f"The banks of {plural(len(trials), 'trial')} are too long for pages beside this report. A page of one:"
         yield element("p", said, class_="note")
         yield element("ul", *(element("li", element("code", page_command(each))) for each in named))

@@ -12,6 +12,7 @@ from itertools import count
 
 from msgspec import Struct
 
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.statistics import LEVEL, least_paired_p, special_function, t_quantile
 
 ALPHA = 0.05
@@ -19,9 +20,6 @@ ALPHA = 0.05
 
 POWER = 0.8
 """The share of experiments with the effect that are to show it."""
-
-MOST = 100_000
-"""Repetitions beyond which no number is given: nobody runs so many."""
 
 
 class SampleSize(Struct, frozen=True):
@@ -82,9 +80,9 @@ def repetitions_for_half_width(half_width: float, sd: float) -> int | None:
 
 def _fewest(is_enough: Callable[[int], bool], first: int) -> int | None:
     """Return the smallest number from `first` on that is enough, by halving: once enough, more are too."""
-    if not is_enough(MOST):
+    if not is_enough(experiment_limits.NEEDED_REPETITIONS):
         return None
-    low, high = first, MOST
+    low, high = first, experiment_limits.NEEDED_REPETITIONS
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle + 1, high)

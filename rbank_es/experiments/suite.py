@@ -170,4 +170,6 @@ def _check_path(path: str, name: str) -> None:
     """Raise `BadInput` for a path out of the folder, because a suite may come from anybody."""
     parts = PurePosixPath(path).parts
     if not path.strip() or path.startswith("/") or ".." in parts or not path.isprintable():
-        raise BadInput(f"{name}: {path[:80]!r} is no path within the suite's folder; move the file there")
+        raise BadInput(
+            f"{name}: {path[: limits.GIVEN_CHARS]!r} is no path within the suite's folder; move the file there"
+        )

@@ -15,6 +15,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.leading_questions import given_away, named_properties
 from rbank_es.experiments.query_mistakes import plausible_mistakes
 from rbank_es.experiments.suite import Suite
@@ -30,9 +31,6 @@ from rbank_es.sparql.parser.tree import Selection, projected, selections
 from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, dataset_of
 from rbank_es.system.progress import OnProgress, reported
-
-# A flaw is one line of a table.
-_SHOWN_FAMILIES = 5
 
 NOT_RUN = "not run: its endpoint is only asked if you say so"
 
@@ -155,7 +153,9 @@ def _parsed(gold: str, source: Source | None) -> ParsedQuery | Flaw:
 def _notes(suite: Suite) -> Iterator[str]:
     lonely = [name for name, ids in suite.families.items() if len(ids) == 1]
     if lonely:
-        shown = ", ".join(lonely[:_SHOWN_FAMILIES]) + (", …" if len(lonely) > _SHOWN_FAMILIES else "")
+        shown = ", ".join(lonely[: experiment_limits.FAMILIES_NAMED]) + (
+            ", …" if len(lonely) > experiment_limits.FAMILIES_NAMED else ""
+        )
         number = f"{len(lonely)} families have" if len(lonely) > 1 else "1 family has"
         yield f"{number} one task, from which no lesson can help another: {shown}"
 
@@ -256,7 +256,10 @@ class _Trial:
                 found = "; ".join(map(str, compared.differences))
                 yield Flaw("wrong_answer", f"the gold query doesn't find the stored answer: {found}")
         elif stored is not None and not _holds(gold, stored.words):
-            yield Flaw("wrong_answer", f"no row of the gold query has the words of the answer: {stored.words[:80]}")
+            yield Flaw(
+                "wrong_answer",
+                f"no row of the gold query has the words of the answer: {stored.words[: limits.GIVEN_CHARS]}",
+            )
 
     def _of_second_engine(self, checked: Checked, gold: Answer) -> Iterator[Flaw]:
         if self._engines.second is None:

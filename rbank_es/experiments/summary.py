@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rbank_es import limits
 from rbank_es.dashboard.page_text import clean, plural
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
@@ -11,9 +12,6 @@ from rbank_es.experiments.statistics import Estimate
 
 HEADLINE = ("success", "exact", "converged", "lm_calls", "tokens", "cost_usd", "items_in_bank", "judge_accuracy")
 """The metrics of the summary's table, where any condition has a value; the page and `conditions.json` have all."""
-
-LISTED = 20
-"""Runs and trials that a summary names one by one; the files of results have all."""
 
 NO_MODEL_WORDS = {
     "SIMULATED": "chance stood in for the agent, so they say nothing about a model",
@@ -186,17 +184,18 @@ def _left_out(results: Results) -> Iterator[str]:
 
 
 def _trials(results: Results) -> Iterator[str]:
-    for each in results.incomplete[:LISTED]:
+    for each in results.incomplete[: limits.TABLE_ROWS]:
         ran = f", {plural(each.runs, 'run')} ended; {_md(each.why)}" if each.state != "missing" else ""
         yield f"- Trial {_md(each.place)}: {each.state}{ran}. It is in no number above."
-    if len(results.incomplete) > LISTED:
-        yield f"- {len(results.incomplete) - LISTED:,} more trials that are missing, unfinished or altered."
-    for place in results.unplanned[:LISTED]:
+    if len(results.incomplete) > limits.TABLE_ROWS:
+        yield f"- {len(results.incomplete) - limits.TABLE_ROWS:,} more trials that are missing, unfinished or altered."
+    for place in results.unplanned[: limits.TABLE_ROWS]:
         yield f"- {_md(place)} is of no planned trial: it was not read."
 
 
 def _runs(results: Results) -> Iterator[str]:
-    for each in results.left_out[:LISTED]:
+    for each in results.left_out[: limits.TABLE_ROWS]:
         yield f"- Run {_md(each.run)} in {_md(each.place)} breaks {', '.join(each.gates)}."
-    if len(results.left_out) > LISTED:
-        yield f"- {len(results.left_out) - LISTED:,} more runs break a gate: `results/conditions.json` lists all."
+    if len(results.left_out) > limits.TABLE_ROWS:
+        more = len(results.left_out) - limits.TABLE_ROWS
+        yield f"- {more:,} more runs break a gate: `results/conditions.json` lists all."

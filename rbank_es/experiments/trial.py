@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
 from rbank_es.experiments.run_rows import rows_of
@@ -34,9 +34,6 @@ from rbank_es.loop.run_stages import PASSING
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
-
-_WAIT_S, _WAIT_MOST_S = 5.0, 300.0
-"""The first wait for a model that fails; each doubles the one before, so that a provider that recovers has room."""
 
 T = TypeVar("T")
 
@@ -74,7 +71,7 @@ def run_trial(
     folder: Path,
     *,
     on_task: OnTaskEnd | None = None,
-    patience_s: float = limits.EXPERIMENT_PATIENCE_S,
+    patience_s: float = experiment_limits.EXPERIMENT_PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
     **parts: Any,
 ) -> TrialOutcome:
@@ -112,18 +109,18 @@ class _Waits:
 
     def __init__(self, patience_s: float, sleep: Callable[[float], None]) -> None:
         self._patience_s, self._sleep = patience_s, sleep
-        self._done, self._next_s, self._left_s = -1, _WAIT_S, patience_s
+        self._done, self._next_s, self._left_s = -1, experiment_limits.EXPERIMENT_WAIT_S, patience_s
 
     def wait(self, done: int) -> bool:
         """Wait; return False at once if the patience is spent. `done` is the number of tasks that count so far."""
         if done != self._done:
-            self._done, self._next_s, self._left_s = done, _WAIT_S, self._patience_s
+            self._done, self._next_s, self._left_s = done, experiment_limits.EXPERIMENT_WAIT_S, self._patience_s
         if self._left_s <= 0:
             return False
         pause_s = min(self._next_s, self._left_s)
         self._sleep(pause_s)
         self._left_s -= pause_s
-        self._next_s = min(2 * self._next_s, _WAIT_MOST_S)
+        self._next_s = min(2 * self._next_s, experiment_limits.EXPERIMENT_WAIT_MOST_S)
         return True
 
 

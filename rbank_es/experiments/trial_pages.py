@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.dashboard.exported_page import ExportOptions, exported_page, newest_runs, page_data
 from rbank_es.errors import BankNotFound, CannotWrite
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.trial_place import directory, made_directory
 from rbank_es.log import Head
@@ -47,8 +47,8 @@ def _argument(trial: TrialRead) -> str:
 
 def paged(trials: Sequence[TrialRead]) -> list[TrialRead]:
     """Return the trials of which a report has pages: the first repetition of each order and condition first, as long
-    as their banks have at most `limits.REPORT_PAGE_EVENTS` events together."""
-    left, found = limits.REPORT_PAGE_EVENTS, []
+    as their banks have at most `experiment_limits.REPORT_PAGE_EVENTS` events together."""
+    left, found = experiment_limits.REPORT_PAGE_EVENTS, []
     for trial in sorted((each for each in trials if each.head), key=lambda each: (each.repetition, each.order)):
         events = Head.parse(trial.head).seq
         if events <= left:

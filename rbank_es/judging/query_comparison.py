@@ -7,6 +7,7 @@ and a difference may be one of wording only.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -160,7 +161,7 @@ def _fit(ours: Pattern, theirs: Pattern, names: dict[str, str]) -> int | None:
 
 def _written(query: ParsedQuery) -> Iterator[Pattern]:
     """Yield the triples of a query, wherever they stand; sequences of a path as triples of their own."""
-    fresh = iter(range(1_000_000))
+    fresh = itertools.count()
     for triple in tree.triples(query.tree):
         yield from _steps(query, triple, fresh)
 

@@ -44,7 +44,7 @@ _MOMENTS = frozenset({XSD + "dateTime", XSD + "dateTimeStamp"})
 _MIDNIGHT = re.compile(r"T24:00:00(\.0+)?")
 _UTC = re.compile(r"(Z|[+-]00:00)$")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_ROUNDED, _EXACT = Context(prec=_DIGITS), Context(prec=10_000)
+_ROUNDED, _EXACT = Context(prec=_DIGITS), Context(prec=limits.JUDGE_NUMBER_DIGITS)
 
 
 class ResultDifference(msgspec.Struct, frozen=True, kw_only=True):

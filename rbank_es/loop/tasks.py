@@ -69,7 +69,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if not self.id.strip() or len(self.id) > limits.TASK_ID_CHARS or not self.id.isprintable():
             raise BadInput(
-                f"{self.id[:80]!r} can't be the id of a task: give 1 to {limits.TASK_ID_CHARS} printable characters"
+                f"{self.id[: limits.GIVEN_CHARS]!r} can't be the id of a task: give 1 to {limits.TASK_ID_CHARS} "
+                "printable characters"
             )
         if not self.question.strip():
             raise BadInput(f"task {self.id}: the question is empty")

@@ -20,9 +20,6 @@ from rbank_es.models.model_call import load_dspy
 if TYPE_CHECKING:
     from dspy.adapters.chat_adapter import ChatAdapter
 
-_ANSWER_CHARS = 2_000
-"""Characters that an error shows of an unreadable answer."""
-
 _FENCE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _OPENING = re.compile(r"[\[{]")
@@ -64,7 +61,7 @@ def _bounded_adapter() -> type[Any]:
 
 
 def _shown(text: str) -> str:
-    most = _ANSWER_CHARS
+    most = limits.LM_ANSWER_SHOWN_CHARS
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
 
 

@@ -96,7 +96,9 @@ def check_model(model: str) -> None:
         raise BadInput("the name of a model looks like a key; keys come from environment variables only")
     bare = model.removeprefix(SCRIPT)
     if not bare or bare != bare.strip() or len(model) > limits.NAME_CHARS or not bare.isprintable():
-        raise BadInput(f"{model[:80]!r} names no model; give one such as openai/gpt-4.1-mini, or script:FILE")
+        raise BadInput(
+            f"{model[: limits.GIVEN_CHARS]!r} names no model; give one such as openai/gpt-4.1-mini, or script:FILE"
+        )
 
 
 def check_address(address: str) -> None:
@@ -170,7 +172,7 @@ def _check_argument(name: str, value: Setting) -> None:
     if name in _REFUSED:
         raise BadInput(f"the argument {name!r} can't be given: {_REFUSED[name]}")
     if not name.isidentifier() or len(name) > limits.NAME_CHARS:
-        raise BadInput(f"{name[:80]!r} is no name of an argument")
+        raise BadInput(f"{name[: limits.GIVEN_CHARS]!r} is no name of an argument")
     if name == "timeout" and not _is_time(value):
         most = limits.LM_TIME_MOST_S
         raise BadInput(f"the argument timeout must be a number of seconds above 0, at most {most:,}, not {value!r}")
@@ -184,7 +186,7 @@ def _is_time(value: Setting) -> bool:
 def _parsed(text: str) -> tuple[str, Setting]:
     name, equals, value = text.partition("=")
     if not equals:
-        shown = REDACTED if is_key(name) else name[:80]
+        shown = REDACTED if is_key(name) else name[: limits.GIVEN_CHARS]
         raise BadInput(f"the argument {shown!r} has no value; give it as name=value")
     return name.strip(), _value(name.strip(), value.strip())
 
@@ -201,6 +203,7 @@ def _value(name: str, text: str) -> Setting:
         setting: Setting = msgspec.convert(value, Setting)
     except msgspec.ValidationError:
         raise BadInput(
-            f"the argument {name[:80]!r} must be a number, true, false, a short text, or a list of those"
+            f"the argument {name[: limits.GIVEN_CHARS]!r} must be a number, true, false, a short text, or a list of "
+            "those"
         ) from None
     return setting

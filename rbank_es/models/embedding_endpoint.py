@@ -193,7 +193,10 @@ def read_answer(body: bytes, count: int) -> EmbeddedBatch:
         raise _failed("bad_response", f"the answer holds {len(rows):,} vectors of {count:,} texts, or not one of each")
     sizes = {len(row.embedding) for row in rows}
     if len(sizes) != 1 or not 0 < max(sizes) <= limits.VECTOR_DIMENSIONS:
-        raise _failed("bad_response", f"the answer holds vectors of {', '.join(map(str, sorted(sizes)[:3]))} numbers")
+        raise _failed(
+            "bad_response",
+            f"the answer holds vectors of {', '.join(map(str, sorted(sizes)[: limits.NAMES_LISTED]))} numbers",
+        )
     ordered = sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])
     try:
         vectors = tuple(_vector(row.embedding) for _, row in ordered)

@@ -17,9 +17,6 @@ from rbank_es.events.run_events import Role
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed, response_of
 
-_DIFFERENCE_CHARS = 60
-"""Characters that an error shows on each side of a difference from a recorded request."""
-
 
 class RecordedModel:
     """A model that answers from the calls of one run, by role and request, in their order. Safe for several threads.
@@ -174,7 +171,7 @@ def _shared(one: str, other: str) -> int:
 
 
 def _around(text: str, at: int) -> str:
-    return text[max(0, at - _DIFFERENCE_CHARS) : at + _DIFFERENCE_CHARS]
+    return text[max(0, at - limits.LM_DIFFERENCE_CHARS) : at + limits.LM_DIFFERENCE_CHARS]
 
 
 def _shown(value: Any) -> str:

@@ -54,9 +54,6 @@ from rbank_es.models.model_call import (
 )
 from rbank_es.system.files import read_regular
 
-_REQUEST_CHARS = 300
-"""Characters that an error shows of the end of an unexpected request: what the model was asked last."""
-
 ANY_TASK = "*"
 
 CHARS_A_TOKEN = 4
@@ -229,7 +226,7 @@ class ScriptedModel:
 
     def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
         step = f", step {question.step}" if question.step is not None else ""
-        shown = " ".join(words[-_REQUEST_CHARS:].split()).rstrip(".")
+        shown = " ".join(words[-limits.LM_REQUEST_SHOWN_CHARS :].split()).rstrip(".")
         where = f"task {self._task!r}, {question.role}{step}"
         return failed("script_mismatch", f"{where}: {difference}; the request ends: …{shown}")
 

@@ -93,7 +93,9 @@ def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:
 def checked_id(id: str) -> str:
     """Return the id of an ontology or an endpoint. Raises `BadInput` for an id with other characters."""
     if not re.fullmatch(r"[a-z0-9_.-]+", id) or len(id) > limits.NAME_CHARS:
-        raise BadInput(f"{id[:80]!r} can't be an ontology's id: use lower-case letters, digits, '-', '_' and '.'")
+        raise BadInput(
+            f"{id[: limits.GIVEN_CHARS]!r} can't be an ontology's id: use lower-case letters, digits, '-', '_' and '.'"
+        )
     return id
 
 
@@ -105,9 +107,6 @@ def _name(places: Sequence[Path], given: str | None) -> str:
     stem = place.name if place.is_dir() else place.stem
     return re.sub(r"[^a-z0-9_.-]+", "-", stem.lower()).strip("-.")[: limits.NAME_CHARS] or "ontology"
 
-
-# Age of a temporary directory in the cache at which its process is taken for dead, and the directory is removed.
-_ABANDONED_S = 3_600
 
 _GRAPH, _SCHEMA = "graph.nq", "schema"
 _CHECKSUM_BYTES = 4
@@ -186,8 +185,7 @@ class GraphCache:
 
     def _put(self, made: Path, place: Path) -> None:
         """Rename into place; a whole entry that is there stays."""
-        # Another process may put a damaged entry into the same place meanwhile.
-        for _ in range(3):
+        for _ in range(limits.GRAPH_CACHE_TRIES):
             try:
                 made.rename(place)
             except OSError:
@@ -218,7 +216,7 @@ class GraphCache:
             if place != kept:
                 self._remove(place)
         for when, place in hidden:
-            if when < time.time() - _ABANDONED_S:
+            if when < time.time() - limits.GRAPH_ABANDONED_S:
                 shutil.rmtree(place, ignore_errors=True)
 
 

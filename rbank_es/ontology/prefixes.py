@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from rbank_es import limits
 from rbank_es.ontology import rdf_names
 
 WELL_KNOWN: dict[str, str] = {
@@ -74,7 +75,7 @@ _BASE = (
     "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
 )
 _CHARS = _BASE + "_0-9\u00b7\u0300-\u036f\u203f-\u2040-"
-_PREFIX = re.compile(f"[{_BASE}](?:[{_CHARS}.]{{0,62}}[{_CHARS}])?")
+_PREFIX = re.compile(f"[{_BASE}](?:[{_CHARS}.]{{0,{limits.PREFIX_CHARS - 2}}}[{_CHARS}])?")
 _LOCAL = re.compile(f"[{_BASE}_:0-9](?:[{_CHARS}.:]*[{_CHARS}:])?")
 _SHOWN_LOCAL = re.compile(f"[{_BASE}_:0-9][{_CHARS}:]*(?:\\.+[{_CHARS}:]+)?")
 """A local name with dots at one place at most: pyoxigraph 0.5 refuses `ec:1.1.1.353`, though SPARQL allows it."""
@@ -222,7 +223,9 @@ def _made_up(namespace: str, chosen: Mapping[str, str]) -> str:
     words = [re.sub(r"\.\w{2,4}$", "", segment) for segment in segments[1:]]
     words = [re.sub(r"[^a-z0-9]", "", word.lower()) for word in reversed(words)]
     host = segments[0].removeprefix("www.").split(".")[0].lower() if segments else ""
-    base = next((word for word in [*words, host] if _PREFIX.fullmatch(word) and len(word) <= 20), "ns")
+    base = next(
+        (word for word in [*words, host] if _PREFIX.fullmatch(word) and len(word) <= limits.MADE_PREFIX_CHARS), "ns"
+    )
     name, number = base, 1
     while name in chosen or name in WELL_KNOWN:
         number += 1

@@ -335,7 +335,9 @@ def _explain(file: SourceFile, cause: Exception) -> BadOntology:
         hint = "percent-encode what an IRI can't hold, such as a blank or a '|'"
     elif "UTF-8" in message:
         hint = "save the file in UTF-8"
-    return BadOntology(path, f"is no valid {_FORMATS[file.format][0]} ({message[:300]})", hint, line=line)
+    return BadOntology(
+        path, f"is no valid {_FORMATS[file.format][0]} ({message[: limits.ONTOLOGY_ERROR_CHARS]})", hint, line=line
+    )
 
 
 def _line_of(error: Exception) -> int | None:

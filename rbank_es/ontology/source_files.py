@@ -21,9 +21,6 @@ from rbank_es.errors import BadOntology
 from rbank_es.ontology.rdf_names import RDF
 from rbank_es.system.files import NotRegular, open_regular
 
-# First bytes of a file by which its format is recognised.
-_HEAD_BYTES = 64 * limits.KIB
-
 Format = Literal["turtle", "xml", "nt", "nquads", "json-ld", "trig"]
 
 SUFFIXES: dict[str, Format] = {
@@ -170,7 +167,7 @@ def _consume(path: Path, handle: int, left: int) -> tuple[bytes, int, str]:
     """Return first bytes, size and digest of an open file, read to its end."""
     digest, size, head = hashlib.sha256(), 0, b""
     while piece := os.read(handle, 1 << 20):
-        head = head or piece[:_HEAD_BYTES]
+        head = head or piece[: limits.ONTOLOGY_HEAD_BYTES]
         size += len(piece)
         if size > left:
             raise _too_large(path)

@@ -43,7 +43,7 @@ class Vocabulary:
         member = iri.startswith(rdf_names.RDF + "_") and iri[len(rdf_names.RDF) + 1 :].isdigit()
         return iri in self.properties or member or self._is_common(iri, rdf_names.CLOSED_PROPERTIES)
 
-    def nearest(self, iri: str, kind: TermKind, n: int = 3) -> tuple[str, ...]:
+    def nearest(self, iri: str, kind: TermKind, n: int = limits.NEAREST_NAMES) -> tuple[str, ...]:
         """Return the known terms that come nearest to an IRI, the nearest first; at most `n`, perhaps none.
 
         First come terms with the same local name but for case, `_`, `-` and blanks; then those with that label; then

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_args
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
@@ -265,7 +266,7 @@ def _value(text: str) -> Any:
 def _named(label: str) -> dict[str, Any]:
     name, dash, version = label.rpartition("-")
     # Up to 18 digits: Python refuses to convert thousands of them.
-    is_version = dash and version.isdecimal() and len(version) <= 18
+    is_version = dash and version.isdecimal() and len(version) <= limits.INTEGER_DIGITS
     return {"name": name, "version": int(version)} if is_version else {"name": label}
 
 

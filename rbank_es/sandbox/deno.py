@@ -35,6 +35,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.system.files import cache_folder, open_scratch, opened, read_regular
 
 INSTALL = "install it with: pip install 'rbank-es[agent]'"
@@ -79,7 +80,7 @@ class Deno(NamedTuple):
             "--no-code-cache",
             "--node-modules-dir=none",
             f"--import-map={_HERE / 'import_map.json'}",
-            f"--v8-flags=--max-old-space-size={limits.SANDBOX_HEAP_BYTES // limits.MIB}",
+            f"--v8-flags=--max-old-space-size={sandbox_limits.SANDBOX_HEAP_BYTES // limits.MIB}",
             *(f"--deny-{name}" for name in REFUSED),
             f"--allow-read={readable}",
             _real(self.runner),
@@ -181,7 +182,7 @@ def release_of(executable: Path) -> str:
     """Run Deno for its release; return an empty text if it doesn't run."""
     try:
         asked = [str(executable), "--version"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=limits.DENO_PROBE_S, check=False)
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=sandbox_limits.DENO_PROBE_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     found = re.match(r"deno (\d+\.\d+\.\d+)", done.stdout)
@@ -211,9 +212,6 @@ def _real(path: Path) -> str:
     # Without symlinks, because Deno compares granted paths with real ones.
     return os.path.realpath(path)
 
-
-_NOTED_BYTES = 64 * limits.KIB
-"""Bytes that are read of the note of compared parts: ten lines of a path and a digest."""
 
 _TABLE = Path(__file__).with_name("digests.json")
 _NOTED = "compared.json"
@@ -335,7 +333,7 @@ def _key(path: Path, status: os.stat_result) -> str:
 
 def _read_noted(runtime: Deno) -> dict[str, str]:
     try:
-        data = read_regular(runtime.cache / _NOTED, _NOTED_BYTES)
+        data = read_regular(runtime.cache / _NOTED, sandbox_limits.SANDBOX_NOTE_BYTES)
         return msgspec.json.decode(data, type=dict[str, str])
     except (OSError, RBankError, msgspec.DecodeError):
         return {}

@@ -16,7 +16,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
-from rbank_es.sandbox import deno
+from rbank_es.sandbox import deno, sandbox_limits
 from rbank_es.sandbox.deno import compare
 from rbank_es.sandbox.session import warm
 
@@ -189,7 +189,11 @@ def _confinement(sandbox: Sandbox) -> str:
         if sandbox.execute(guarded) != "refused":
             raise ValueError(f"the sandbox gets at {what}")
     bounded = sandbox.session is not None and sandbox.session.is_confined
-    memory = f"memory bounded to {limits.SANDBOX_MEMORY_BYTES // limits.MIB} MiB" if bounded else "memory NOT bounded"
+    memory = (
+        f"memory bounded to {sandbox_limits.SANDBOX_MEMORY_BYTES // limits.MIB} MiB"
+        if bounded
+        else "memory NOT bounded"
+    )
     return f"no files, environment and sockets of the host; {memory}"
 
 

@@ -392,7 +392,7 @@ class Workspace:
     def _line(self, place: str, line: int) -> str:
         lines = self._sources[place]
         text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-        return f": {truncate(text, 200)}" if text else ""
+        return f": {truncate(text, LIMITS['line_chars'])}" if text else ""
 
     # ---------------------------------------------------------------- afterwards
 

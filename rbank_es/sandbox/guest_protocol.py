@@ -22,6 +22,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import status_in_words
 from rbank_es.events.event import Count
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox.process import Channel, DeadlinePassed, GuestCrashed, LineTooLong, ProcessEnded
 from rbank_es.sandbox.step_outcome import LossCode, Measures
 
@@ -156,7 +157,7 @@ def decode_frame(line: bytes) -> Frame:
 def _call(wire: _Wire) -> CallFrame | ForgedFrame:
     try:
         params = _PARAMS.decode(wire.params)
-        arguments = plain_json(params.kwargs.packed, limits.SANDBOX_ARGUMENT_CHARS)
+        arguments = plain_json(params.kwargs.packed, sandbox_limits.SANDBOX_ARGUMENT_CHARS)
     except _UNREADABLE:
         return FORGED
     number = _CALL_ID.fullmatch(wire.id) if isinstance(wire.id, str) else None
@@ -182,7 +183,9 @@ def decode_outcome(value: Any) -> Outcome | None:
     """
     try:
         outcome = _OUTCOME.decode(value)
-        if outcome.kind == "final" and not isinstance(plain_json(outcome.final, limits.SANDBOX_SUBMIT_CHARS), dict):
+        if outcome.kind == "final" and not isinstance(
+            plain_json(outcome.final, sandbox_limits.SANDBOX_SUBMIT_CHARS), dict
+        ):
             return None
     except _UNREADABLE:
         return None
@@ -210,13 +213,13 @@ def _refuse_constant(name: str) -> NoReturn:
 def _check_plain(value: Any) -> None:
     # Level by level and not recursive, because nesting that json accepts may be too deep for code that walks it.
     level = [value]
-    for _ in range(limits.SANDBOX_VALUE_DEPTH + 2):
+    for _ in range(sandbox_limits.SANDBOX_VALUE_DEPTH + 2):
         if any(type(each) is float and not math.isfinite(each) for each in level):
             raise ValueError("a number has no end")
         level = [inner for each in level if isinstance(each, dict | list) for inner in _inside(each)]
         if not level:
             return
-    raise ValueError(f"nested deeper than {limits.SANDBOX_VALUE_DEPTH} levels")
+    raise ValueError(f"nested deeper than {sandbox_limits.SANDBOX_VALUE_DEPTH} levels")
 
 
 def _inside(value: dict[str, Any] | list[Any]) -> Any:
@@ -341,7 +344,7 @@ class Conversation:
             frame = decode_frame(self._channel.receive(deadline.at))
             if isinstance(frame, CallFrame):
                 calls, chars = calls + 1, chars + frame.chars
-                if calls > limits.SANDBOX_CALLS or chars > limits.SANDBOX_CALLS_CHARS:
+                if calls > sandbox_limits.SANDBOX_CALLS or chars > sandbox_limits.SANDBOX_CALLS_CHARS:
                     raise self.lost("flood", "the step called tools without end")
                 self._answer(frame, deadline, answer)
             elif isinstance(frame, ReplyFrame) and frame.request_id == request_id:
@@ -352,7 +355,7 @@ class Conversation:
 
     def _notice(self, frame: Frame, noise: int) -> None:
         """Ignore noise up to a limit. Raises `Lost` for all else."""
-        if noise > limits.SANDBOX_NOISE_LINES:
+        if noise > sandbox_limits.SANDBOX_NOISE_LINES:
             raise self.lost("flood", "the step wrote past print, without end")
         if not isinstance(frame, NoiseFrame):
             raise self.lost("forged", FORGED_MESSAGE)

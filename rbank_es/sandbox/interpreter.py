@@ -18,6 +18,7 @@ from dspy.utils.callback import BaseCallback, with_callbacks
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox.guest_protocol import Lost, Outcome, TimeLimits
 from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
@@ -258,8 +259,8 @@ class Sandbox(dspy.PythonInterpreter):
         except Exception as error:
             text = json.dumps({"error": f"{type(error).__name__}: {error}"[: limits.ERROR_CHARS]})
         # Half, because the text is escaped once more inside the message.
-        if len(text) > limits.SANDBOX_MESSAGE_BYTES // 2:
-            most = f"{limits.SANDBOX_MESSAGE_BYTES // 2:,}"
+        if len(text) > sandbox_limits.SANDBOX_MESSAGE_BYTES // 2:
+            most = f"{sandbox_limits.SANDBOX_MESSAGE_BYTES // 2:,}"
             text = json.dumps({"error": f"ValueError: {name}() gave {len(text):,} characters as JSON, {most} fit"})
         return text
 
@@ -277,8 +278,7 @@ class Sandbox(dspy.PythonInterpreter):
             if not name.isidentifier() or keyword.iskeyword(name):
                 raise CodeInterpreterError(f"{name!r} can't name a variable")
         literals = {name: self._serialize_value(value) for name, value in variables.items()}
-        # A quarter, because the literals are escaped again by three encodings.
-        chars, most = sum(map(len, literals.values())), limits.SANDBOX_MESSAGE_BYTES // 4
+        chars, most = sum(map(len, literals.values())), sandbox_limits.SANDBOX_VARIABLES_CHARS
         if chars > most:
             raise CodeInterpreterError(f"the variables have {chars:,} characters, {most:,} are taken: pass handles")
         return literals

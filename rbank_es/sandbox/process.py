@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbank_es import limits
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox.deno import Deno
 from rbank_es.system.forks import told_of_forks
-
-_DRAINED_BYTES = 4 * limits.MIB
-"""Bytes of standard error that are read when a sandbox dies, to get at its end."""
 
 WATCHDOG = Path(__file__).with_name("watchdog.py")
 PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
@@ -116,8 +114,7 @@ class Channel:
 
     def drain(self) -> None:
         """Read the rest of an ended process's standard error."""
-        # Bounded, because a process that only closed its output may go on writing.
-        for _ in range(_DRAINED_BYTES // PIECE_BYTES):
+        for _ in range(sandbox_limits.SANDBOX_DRAINED_BYTES // PIECE_BYTES):
             piece = _read(self._pipes.error)
             if not piece:
                 return
@@ -127,7 +124,7 @@ class Channel:
         end = self._received.find(b"\n", self._searched)
         if end < 0:
             self._searched = len(self._received)
-            self._check_size(limits.SANDBOX_MESSAGE_BYTES)
+            self._check_size(sandbox_limits.SANDBOX_MESSAGE_BYTES)
             return None
         line = bytes(self._received[:end])
         del self._received[: end + 1]
@@ -161,7 +158,7 @@ class Channel:
             raise ProcessEnded
         self._received += piece
         # Twice, because while this side writes, lines pile up.
-        self._check_size(2 * limits.SANDBOX_MESSAGE_BYTES)
+        self._check_size(2 * sandbox_limits.SANDBOX_MESSAGE_BYTES)
 
     def _check_size(self, size_bytes: int) -> None:
         if len(self._received) > size_bytes:
@@ -177,7 +174,7 @@ class Channel:
     def _keep(self, piece: bytes) -> bool:
         """Keep the end of standard error; return whether the fatal mark is in it."""
         text = self._stderr + piece
-        self._stderr = text[-limits.SANDBOX_STDERR_BYTES :]
+        self._stderr = text[-sandbox_limits.SANDBOX_STDERR_BYTES :]
         return self._fatal_mark in text
 
     def _write(self, rest: memoryview) -> int:
@@ -237,7 +234,7 @@ class SandboxProcess:
     def status(self) -> int | None:
         """Wait for the exit code, negative for a signal; None if the process still runs."""
         try:
-            code = self.watchdog.wait(limits.SANDBOX_EXIT_S)
+            code = self.watchdog.wait(sandbox_limits.SANDBOX_EXIT_S)
         except subprocess.TimeoutExpired:
             return None
         # The watchdog exits with 128 and the signal's number, as a shell does.
@@ -306,7 +303,7 @@ def _end(watchdog: subprocess.Popen[bytes], lifeline: socket.socket, owner: int)
         lifeline.shutdown(socket.SHUT_RDWR)
     lifeline.close()
     try:
-        failed = watchdog.wait(limits.SANDBOX_EXIT_S) < 0
+        failed = watchdog.wait(sandbox_limits.SANDBOX_EXIT_S) < 0
     except subprocess.TimeoutExpired:
         failed = True
     if failed:

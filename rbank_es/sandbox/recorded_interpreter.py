@@ -7,11 +7,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rbank_es import limits
 from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS, SUB_AGENT_TOOL
 from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep, RecordingDiffers, StepReport
-
-# What an error shows of a line of code, or of arguments, that differ from the recorded ones.
-_SHOWN_CHARS = 200
 
 
 class RecordedInterpreter:
@@ -86,9 +84,8 @@ class RecordedInterpreter:
             raise
         except TypeError as error:
             if not _takes(tool, arguments):
-                reason = (
-                    f"it called {call.tool} with {call.arguments[:_SHOWN_CHARS]}, which that no longer takes: {error}"
-                )
+                given = call.arguments[: limits.DIFFERENCE_CHARS]
+                reason = f"it called {call.tool} with {given}, which that no longer takes: {error}"
                 raise RecordingDiffers(number, reason) from None
         except Exception:
             return
@@ -107,7 +104,8 @@ def difference(recorded: str, now: str) -> str:
     before, after = recorded.splitlines(), now.splitlines()
     for line, (was, is_) in enumerate(zip(before, after, strict=False), 1):
         if was != is_:
-            return f"line {line} of the code was {was[:_SHOWN_CHARS]!r} and is {is_[:_SHOWN_CHARS]!r}"
+            most = limits.DIFFERENCE_CHARS
+            return f"line {line} of the code was {was[:most]!r} and is {is_[:most]!r}"
     if len(before) == len(after):
         return "the code ends otherwise, in blank space"
     return f"the code had {len(before)} lines and has {len(after)}"

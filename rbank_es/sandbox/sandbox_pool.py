@@ -9,8 +9,8 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
     EXECUTION_INSTRUCTIONS,
@@ -45,8 +45,8 @@ class SandboxPool:
             settings: of every sandbox.
             needed: how many will be taken, if known: no more are started ahead.
         """
-        if not 1 <= size <= limits.SANDBOX_POOL:
-            raise BadInput(f"a pool keeps 1 to {limits.SANDBOX_POOL} sandboxes ready, not {size}")
+        if not 1 <= size <= sandbox_limits.SANDBOX_POOL:
+            raise BadInput(f"a pool keeps 1 to {sandbox_limits.SANDBOX_POOL} sandboxes ready, not {size}")
         self.settings = settings
         self._owner = os.getpid()
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox import deno
+from rbank_es.sandbox import deno, sandbox_limits
 from rbank_es.sandbox.deno import Deno, ready_runtime
 from rbank_es.sandbox.guest_protocol import (
     FORGED_MESSAGE,
@@ -30,23 +30,21 @@ from rbank_es.sandbox.guest_protocol import (
 from rbank_es.sandbox.process import Channel, SandboxProcess, confine
 from rbank_es.sandbox.step_outcome import LossCode
 
-# Places in the agent's code that an error message names.
-_ERROR_PLACES = 4
-
 GUEST = Path(__file__).with_name("guest.py")
 
 GUEST_LIMITS = {
-    "argument_chars": limits.SANDBOX_ARGUMENT_CHARS,
+    "argument_chars": sandbox_limits.SANDBOX_ARGUMENT_CHARS,
     "error_chars": limits.ERROR_CHARS,
-    "output_chars": limits.SANDBOX_OUTPUT_CHARS,
-    "printed_chars": limits.SANDBOX_PRINTED_CHARS,
-    "submit_chars": limits.SANDBOX_SUBMIT_CHARS,
-    "depth": limits.SANDBOX_VALUE_DEPTH,
-    "integer_bits": limits.SANDBOX_INTEGER_BITS,
-    "values": limits.SANDBOX_VALUES,
-    "counted": limits.SANDBOX_COUNTED_ELEMENTS,
-    "places": _ERROR_PLACES,
-    "reserve_bytes": limits.SANDBOX_RESERVE_BYTES,
+    "output_chars": sandbox_limits.SANDBOX_OUTPUT_CHARS,
+    "printed_chars": sandbox_limits.SANDBOX_PRINTED_CHARS,
+    "submit_chars": sandbox_limits.SANDBOX_SUBMIT_CHARS,
+    "depth": sandbox_limits.SANDBOX_VALUE_DEPTH,
+    "integer_bits": sandbox_limits.SANDBOX_INTEGER_BITS,
+    "values": sandbox_limits.SANDBOX_VALUES,
+    "counted": sandbox_limits.SANDBOX_COUNTED_ELEMENTS,
+    "places": sandbox_limits.SANDBOX_ERROR_PLACES,
+    "line_chars": sandbox_limits.SANDBOX_LINE_CHARS,
+    "reserve_bytes": sandbox_limits.SANDBOX_RESERVE_BYTES,
 }
 _FATAL_MARK = b"Pyodide has suffered a fatal error"
 
@@ -78,8 +76,8 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     step_code_s: float = limits.STEP_TIME_S
     step_wall_s: float = limits.STEP_WALL_S
-    memory_bytes: int = limits.SANDBOX_MEMORY_BYTES
-    restarts: int = limits.SANDBOX_RESTARTS
+    memory_bytes: int = sandbox_limits.SANDBOX_MEMORY_BYTES
+    restarts: int = sandbox_limits.SANDBOX_RESTARTS
     sub_agents: bool = False
 
 
@@ -101,7 +99,9 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """A running session, for one thread at a time. It ends with `end`, with this object, or with this process."""
 
-    def __init__(self, runtime: Deno, *, memory_bytes: int = limits.SANDBOX_MEMORY_BYTES, offline: bool = True) -> None:
+    def __init__(
+        self, runtime: Deno, *, memory_bytes: int = sandbox_limits.SANDBOX_MEMORY_BYTES, offline: bool = True
+    ) -> None:
         """Start the session, and wait until it is ready. Raises `SandboxUnavailable`, with the reason.
 
         `memory_bytes` come on top of what is mapped when it is ready. With `offline=False` missing parts are fetched;
@@ -117,7 +117,7 @@ class Session:
             raise self._unavailable(Lost("died", f"its process can't be started: {error}")) from error
         try:
             self.guest = Conversation(Channel(self.process.pipes, _FATAL_MARK), self.process)
-            self.pid = self._get_ready(limits.SANDBOX_START_S if offline else limits.SANDBOX_WARM_S)
+            self.pid = self._get_ready(sandbox_limits.SANDBOX_START_S if offline else sandbox_limits.SANDBOX_WARM_S)
             self.is_confined = confine(self.pid, memory_bytes)
         except BaseException:
             self.end()
@@ -146,7 +146,7 @@ class Session:
         functions = json.dumps({"tools": [*tools], "outputs": outputs})
         if functions == self.registered:
             return
-        times = TimeLimits.alike(limits.SANDBOX_START_S)
+        times = TimeLimits.alike(sandbox_limits.SANDBOX_START_S)
         if self._do(f"workspace.register({functions!r})", times, no_tools) != "registered":
             raise self._lost("broken", "the sandbox did not take in its tools")
         self.registered = functions

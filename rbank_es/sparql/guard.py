@@ -39,12 +39,6 @@ from rbank_es.sparql.parser.tokens import (
 from rbank_es.sparql.parser.tree import Use, projected, uses
 from rbank_es.sparql.results import TRIPLE, Form
 
-SHOWN_TERMS = 5
-"""Unknown terms that a refusal names; how many more there are, it counts."""
-
-NEAREST = 3
-"""Known terms or prefixes that are suggested for an unknown one."""
-
 _LIKE_PREFIX = 0.75
 """The least ratio of difflib at which two prefixes are alike: at 0.5, `p:` and `up:` would be like `np:`."""
 
@@ -221,7 +215,7 @@ def _refuse_prefixes(parsed: ParsedQuery, vocabulary: Vocabulary | None) -> NoRe
     A prefix that is usual elsewhere (`np:`) seldom resembles the one that the data have for its namespace, while the
     local name is the same.
     """
-    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(parsed.unknown)[:SHOWN_TERMS])
+    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(parsed.unknown)[: limits.UNKNOWN_TERMS_NAMED])
     prefix, token = next(iter(parsed.unknown.items()))
     written = f"{prefix}:"
     named_so = [each for each in parsed.tokens if each.kind == "name" and each.text.startswith(written)]
@@ -229,12 +223,14 @@ def _refuse_prefixes(parsed: ParsedQuery, vocabulary: Vocabulary | None) -> NoRe
     known = {name: space for name, space in parsed.prefixes.items() if name not in parsed.tree.prefixes}
     shorten = Prefixes(known).shorten
     found = [
-        f"instead of {clipped(text)} try {' or '.join(map(shorten, iris[:NEAREST]))}"
+        f"instead of {clipped(text)} try {' or '.join(map(shorten, iris[: limits.NEAREST_NAMES]))}"
         for text, iris in meant.items()
         if iris
     ]
-    hints = found[:NEAREST] or [f"declare it in front of the query: PREFIX {clipped(prefix)}: <namespace IRI>"]
-    near = get_close_matches(prefix.lower(), sorted(known), NEAREST, _LIKE_PREFIX) if not found else []
+    hints = found[: limits.NEAREST_NAMES] or [
+        f"declare it in front of the query: PREFIX {clipped(prefix)}: <namespace IRI>"
+    ]
+    near = get_close_matches(prefix.lower(), sorted(known), limits.NEAREST_NAMES, _LIKE_PREFIX) if not found else []
     hints += [f"known here are {', '.join(f'{name}: <{known[name]}>' for name in near)}"] if near else []
     refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", "; ".join(hints))
 
@@ -247,7 +243,7 @@ def _refuse_sources(parsed: ParsedQuery, graphs: Collection[str]) -> None:
             token = parsed.token_at(source.offset)
             hint = "leave out FROM: all data is in the default graph"
             if graphs:
-                named = ", ".join(f"<{graph}>" for graph in sorted(graphs)[:3])
+                named = ", ".join(f"<{graph}>" for graph in sorted(graphs)[: limits.NAMES_LISTED])
                 hint = f"leave out FROM, or name one of the {len(graphs)} graphs here: {named}"
             refuse_at(token, "from_refused", f"FROM {shown(token)} names no graph of this data", hint)
 
@@ -268,8 +264,10 @@ def _refuse_unknown(parsed: ParsedQuery, vocabulary: Vocabulary, *, whole: bool)
     if not unknown:
         return
     shorten = Prefixes(dict(parsed.prefixes)).shorten
-    shown = [(use, clipped(parsed.token_at(use.offset).text)) for use in list(unknown.values())[:SHOWN_TERMS]]
-    more = f" and {len(unknown) - SHOWN_TERMS} more" if len(unknown) > SHOWN_TERMS else ""
+    shown = [
+        (use, clipped(parsed.token_at(use.offset).text)) for use in list(unknown.values())[: limits.UNKNOWN_TERMS_NAMED]
+    ]
+    more = f" and {len(unknown) - limits.UNKNOWN_TERMS_NAMED} more" if len(unknown) > limits.UNKNOWN_TERMS_NAMED else ""
     refuse_at(
         parsed.token_at(shown[0][0].offset),
         "unknown_term",
@@ -287,7 +285,7 @@ def _suggestion(use: Use, written: str, vocabulary: Vocabulary, shorten: Callabl
         return f"{written} is a class: ?x a {written}"
     if use.kind == "class" and use.iri in vocabulary.properties:
         return f"{written} is a property: ?x {written} ?y"
-    nearest = vocabulary.nearest(use.iri, use.kind, NEAREST)
+    nearest = vocabulary.nearest(use.iri, use.kind, limits.NEAREST_NAMES)
     if nearest:
         return f"instead of {written} try {' or '.join(map(shorten, nearest))}"
     return f"nothing here has a name like {written}: look at the schema"
@@ -420,7 +418,7 @@ def _reading(parse: Callable[[str], Any], query: str) -> RdflibReading:
         # pyparsing widens tabs, which would shift every place.
         tree = parse(query.replace("\t", " "))[1]
     except ParseBaseException as error:
-        return RdflibReading(error=re.sub(r"\s+", " ", str(error.msg))[:200], offset=error.loc)
+        return RdflibReading(error=re.sub(r"\s+", " ", str(error.msg))[: limits.QUERY_ERROR_CHARS], offset=error.loc)
     except RecursionError:
         return RdflibReading(too_deep=True)
     except Exception as error:  # Whatever else a parser of this size may raise: a text that it can't read isn't sent.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
@@ -168,7 +169,7 @@ def _is_open(node: tree.Node | tree.Path, known: frozenset[str]) -> bool:
 def _listed(variables: set[str]) -> str:
     """Return variables as a message shows them."""
     shown = [f"?{clipped(name)}" for name in sorted(variables) if not name.startswith("_:")]
-    return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
+    return ", ".join(shown[: limits.VARIABLES_NAMED]) + (", …" if len(shown) > limits.VARIABLES_NAMED else "")
 
 
 def _unbound_predicates(query: tree.Query, known: frozenset[str]) -> Iterator[LintFinding]:
@@ -234,7 +235,7 @@ def _graph_scans(query: tree.Query, known: frozenset[str]) -> Iterator[LintFindi
 def _unknown_graphs(query: tree.Query, graphs: Collection[str]) -> Iterator[LintFinding]:
     for element in tree.elements(query):
         if isinstance(element, tree.Nested) and isinstance(element.graph, tree.Iri) and element.graph.iri not in graphs:
-            those = f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""
+            those = f", or name one of: {', '.join(sorted(graphs)[: limits.NAMES_LISTED])}" if graphs else ""
             yield LintFinding(
                 code="unknown_graph",
                 message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
@@ -309,7 +310,7 @@ def _cross_products(query: tree.Query, known: frozenset[str]) -> Iterator[LintFi
         # `[] ex:p []` joins nothing and multiplies nothing: it is a test with one outcome.
         loose = [part for part in _components(group) if not part <= known and not all(n.startswith("_:") for n in part)]
         if len(loose) > 1:
-            parts = " and ".join(sorted(_listed(part) for part in loose)[:3])
+            parts = " and ".join(sorted(_listed(part) for part in loose)[: limits.NAMES_LISTED])
             yield LintFinding(
                 code="cross_product",
                 message=f"nothing joins {parts}: every combination is an answer",

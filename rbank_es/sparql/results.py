@@ -211,7 +211,7 @@ def cell_of(term: _Term) -> Cell:
         return Cell("literal", _shown_triple(term.value))
     kind = _CELL_KINDS.get(term.type)
     if kind is None or not isinstance(term.value, str):
-        raise NotResults(f"a value of type {term.type[:40]!r}", complete=True)
+        raise NotResults(f"a value of type {term.type[: limits.GIVEN_WORD_CHARS]!r}", complete=True)
     if kind != "literal":
         return Cell(kind, term.value)  # type: ignore[arg-type]
     return literal(term.value, term.lang or "", term.datatype or "")

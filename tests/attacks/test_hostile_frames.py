@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
+from rbank_es.sandbox import sandbox_limits
 from tests.sandbox import sandboxes
 from tests.sandbox.scripted_guest import (
     CLOSE,
@@ -32,7 +32,7 @@ sandboxes.require_dspy()
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost  # noqa: E402
 
 DEEP = 100_000
-PAST_DEPTH = limits.SANDBOX_VALUE_DEPTH + 5
+PAST_DEPTH = sandbox_limits.SANDBOX_VALUE_DEPTH + 5
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_forged_submission_costs_the_step(sandbox: Sandbox, what: str) -> None
 
 
 def test_a_submission_over_its_limit_costs_the_step(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
-    monkeypatch.setattr(limits, "SANDBOX_SUBMIT_CHARS", 100)
+    monkeypatch.setattr(sandbox_limits, "SANDBOX_SUBMIT_CHARS", 100)
     assert lost(sandbox, final(json.dumps({"answer": "x" * 100}))) == "broken"
 
 
@@ -189,7 +189,7 @@ def test_a_frame_that_ends_amid_a_line_costs_the_step(sandbox: Sandbox) -> None:
 
 
 def test_a_frame_that_never_ends_costs_the_step(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
-    monkeypatch.setattr(limits, "SANDBOX_MESSAGE_BYTES", 10_000)
+    monkeypatch.setattr(sandbox_limits, "SANDBOX_MESSAGE_BYTES", 10_000)
     assert lost(sandbox, b"{" * 25_000) == "too_long"
 
 
@@ -201,13 +201,13 @@ def test_an_open_pipe_with_nothing_in_it_costs_the_step_at_its_time_limit(sandbo
 def test_calls_without_end_cost_the_step_even_if_tools_are_free(
     monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox, seen: list[Any]
 ) -> None:
-    monkeypatch.setattr(limits, "SANDBOX_CALLS", 50)
+    monkeypatch.setattr(sandbox_limits, "SANDBOX_CALLS", 50)
     assert lost(sandbox, *(line(call_frame(number)) for number in range(1, 99))) == "flood"
     assert len(seen) == 50
 
 
 def test_arguments_without_end_cost_the_step(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
-    monkeypatch.setattr(limits, "SANDBOX_CALLS_CHARS", 100_000)
+    monkeypatch.setattr(sandbox_limits, "SANDBOX_CALLS_CHARS", 100_000)
     large = json.dumps({"a": "x" * 20_000})
     assert lost(sandbox, *(line(call_frame(number, packed=large)) for number in range(1, 99))) == "flood"
 
@@ -215,7 +215,7 @@ def test_arguments_without_end_cost_the_step(monkeypatch: pytest.MonkeyPatch, sa
 def test_lines_that_are_no_messages_are_passed_over_up_to_a_number_and_cost_the_step_beyond(
     monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox
 ) -> None:
-    monkeypatch.setattr(limits, "SANDBOX_NOISE_LINES", 50)
+    monkeypatch.setattr(sandbox_limits, "SANDBOX_NOISE_LINES", 50)
     reply = line(reply_frame(outcome(value="heard")))
     ScriptedProcess.script = iter([b"noise\n" * 50 + reply])
     assert sandbox.execute("pass") == "heard"
@@ -267,7 +267,7 @@ CLOSED = "os.close(1)\nwhile True: os.write(2, b'x' * 4096)"
 def test_output_without_end_ends_with_the_step(tmp_path: Path, what: str) -> None:
     sandbox = sandboxes.standing_in(tmp_path)
     code, took_s = timed(sandbox, ENDLESS.get(what, what), step_code_s=0.3)
-    assert code in ("timeout", "died") and took_s < limits.SANDBOX_EXIT_S + 3
+    assert code in ("timeout", "died") and took_s < sandbox_limits.SANDBOX_EXIT_S + 3
     sandbox.shutdown()
 
 

@@ -19,6 +19,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import RunBounds
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.run_meter import RunMeter
@@ -312,7 +313,7 @@ def test_forged_submissions_cost_their_runs_and_the_loop_takes_the_next_task(
         assert [result.error_code for result in results] == ["sandbox_exhausted"] * 2
         assert not any(result.undone for result in results), "the same command must not run them for ever"
         steps = [event for event in bank.events() if isinstance(event, StepTaken)]
-        assert [step.error_code for step in steps] == ["broken"] * 2 * (limits.SANDBOX_RESTARTS + 1)
+        assert [step.error_code for step in steps] == ["broken"] * 2 * (sandbox_limits.SANDBOX_RESTARTS + 1)
         assert not any(process.alive for process in ScriptedProcess.made)
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es import limits
 from rbank_es.errors import BadInput, QueryRefused
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.generated_suite import FAMILIES, GeneratedSuite, generate, second_version
 from rbank_es.experiments.suite import load_suite
 from rbank_es.experiments.suite_check import EnginePair, check_suite
@@ -78,7 +78,7 @@ def test_a_suite_that_is_generated_is_read_back_from_its_files(tmp_path: Path) -
     assert load_suite(tmp_path / "suite.json") == made.suite
 
 
-@pytest.mark.parametrize("tasks", [0, -1, limits.GENERATED_TASKS + 1])
+@pytest.mark.parametrize("tasks", [0, -1, experiment_limits.GENERATED_TASKS + 1])
 def test_a_number_of_tasks_that_can_not_be_is_refused(tasks: int) -> None:
     with pytest.raises(BadInput, match="ask for 1 to"):
         generate(1, tasks)

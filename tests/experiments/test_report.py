@@ -18,10 +18,10 @@ import msgspec
 import pytest
 import scipy.stats
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import RunJudged
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.experiment_comparison import compare
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.experiment_results import results_of
@@ -141,7 +141,7 @@ def test_each_condition_has_pages_and_a_bank_too_long_for_one_has_the_command(
     whole = page_of(results_of(data), data.rows)
     assert whole.count('href="pages/with/') == whole.count('href="pages/without/') == 12 and "too long" not in whole
     assert 'href="pages/with/o0-r0.html#/run/t' in whole
-    monkeypatch.setattr(limits, "REPORT_PAGE_EVENTS", 3 * int(data.trials[0].head.partition(":")[0]))
+    monkeypatch.setattr(experiment_limits, "REPORT_PAGE_EVENTS", 3 * int(data.trials[0].head.partition(":")[0]))
     short = page_of(results_of(data), data.rows)
     assert 'href="pages/with/' in short and 'href="pages/without/' in short
     assert "The banks of 4 trials are too long" in short

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox import sandbox_pool as pool_module
 from rbank_es.sandbox.session import Restart, SandboxSettings, Session
 from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep
@@ -135,7 +136,7 @@ def test_a_memory_hog_in_python_gets_a_memory_error_and_may_go_on(sandbox: Sandb
     with pytest.raises(StepFailed, match="MemoryError: the memory of the sandbox is used up; delete what you don't"):
         sandbox.execute("hog = []\nwhile True: hog.append(bytearray(10_000_000))")
     resident = Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]
-    assert int(resident) * limits.KIB < 2 * limits.SANDBOX_MEMORY_BYTES
+    assert int(resident) * limits.KIB < 2 * sandbox_limits.SANDBOX_MEMORY_BYTES
     assert sandbox.execute("del hog\n'here'") == "here"
 
 

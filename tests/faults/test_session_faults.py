@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
+from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox import session as session_module
 from rbank_es.sandbox.guest_protocol import Lost, TimeLimits
 from rbank_es.sandbox.session import Session
@@ -153,7 +153,7 @@ def test_standard_error_is_drained_and_its_end_kept(session: Session) -> None:
     assert session.run("sys.stderr.write('x' * 5_000_000); outcome['value'] = 'on'", {}, answer, TIMES).value == "on"
     error = lost(session, "sys.stderr.write('the end'); sys.stderr.flush(); os._exit(3)")
     assert error.code == "died" and "exit code 3" in str(error)
-    assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_STDERR_BYTES
+    assert error.detail.endswith("the end") and len(error.detail) <= sandbox_limits.SANDBOX_STDERR_BYTES
 
 
 @pytest.mark.slow
@@ -230,7 +230,9 @@ def test_nothing_can_be_opened_once_the_session_is_ready(session: Session) -> No
 
 
 def test_memory_is_bounded_once_the_session_is_ready(session: Session) -> None:
-    code = f"try: bytearray({2 * limits.SANDBOX_MEMORY_BYTES})\nexcept MemoryError: outcome['value'] = 'bounded'"
+    code = (
+        f"try: bytearray({2 * sandbox_limits.SANDBOX_MEMORY_BYTES})\nexcept MemoryError: outcome['value'] = 'bounded'"
+    )
     assert session.run(code, {}, answer, TIMES).value == "bounded"
 
 
@@ -253,7 +255,7 @@ NEVER_READY = ("exec sleep 1000", "while true; do echo; done", "while true; do e
 def test_a_session_that_does_not_get_ready_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
-    monkeypatch.setattr(limits, "SANDBOX_START_S", 0.3)
+    monkeypatch.setattr(sandbox_limits, "SANDBOX_START_S", 0.3)
     runtime = fake(tmp_path)
     pid_file = tmp_path / "pid"
     script = f"#!/bin/sh\ncase $1 in --version) echo deno 2.9.8; exit;; esac\necho $$ > {pid_file}\n"

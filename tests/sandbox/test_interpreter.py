@@ -19,9 +19,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
-from rbank_es.sandbox import deno
+from rbank_es.sandbox import deno, sandbox_limits
 from rbank_es.sandbox import sandbox_pool as pool_module
 from rbank_es.sandbox.sandbox_pool import SandboxPool
 from rbank_es.sandbox.session import Session, start_session
@@ -123,7 +122,7 @@ def test_names_that_are_none_can_not_be_given(run: Callable[..., Any], name: str
 
 def test_variables_too_large_are_refused_before_they_are_sent(run: Callable[..., Any]) -> None:
     with pytest.raises(CodeInterpreterError, match="pass handles"):
-        run("1", {"x": "y" * limits.SANDBOX_MESSAGE_BYTES})
+        run("1", {"x": "y" * sandbox_limits.SANDBOX_MESSAGE_BYTES})
     assert run("1") == "1"
 
 
@@ -144,7 +143,7 @@ def test_await_is_allowed_at_the_top(run: Callable[..., Any]) -> None:
 
 def test_output_has_a_bounded_size(run: Callable[..., Any]) -> None:
     shown = run("print('a' * 10**6)\n'b' * 10**6")
-    assert len(shown) < 2 * limits.SANDBOX_OUTPUT_CHARS + 200
+    assert len(shown) < 2 * sandbox_limits.SANDBOX_OUTPUT_CHARS + 200
     assert shown.count("characters left out") == 2
 
 
@@ -239,7 +238,7 @@ def test_a_tool_can_not_run_a_step(run: Callable[..., Any], sandbox: Sandbox) ->
 def test_arguments_and_results_too_large_are_refused_and_the_session_goes_on(
     run: Callable[..., Any], sandbox: Sandbox
 ) -> None:
-    sandbox.tools["huge"] = lambda: "x" * limits.SANDBOX_MESSAGE_BYTES
+    sandbox.tools["huge"] = lambda: "x" * sandbox_limits.SANDBOX_MESSAGE_BYTES
     with pytest.raises(StepFailed, match=r"echo\(\): the arguments have 2,000,0\d\d characters"):
         run("echo('x' * 2_000_000)")
     with pytest.raises(StepFailed, match=r"huge\(\) gave 16,777,2\d\d characters as JSON"):
@@ -523,7 +522,7 @@ def test_a_pool_that_is_closed_leaves_no_process_behind(pool: SandboxPool) -> No
     assert sandboxes.is_gone(pid)
 
 
-@pytest.mark.parametrize("size", [0, limits.SANDBOX_POOL + 1])
+@pytest.mark.parametrize("size", [0, sandbox_limits.SANDBOX_POOL + 1])
 def test_a_pool_has_a_bounded_size(size: int) -> None:
     with pytest.raises(BadInput, match="a pool keeps 1 to 16"):
         SandboxPool(size)

@@ -50,7 +50,7 @@ def parse_budget(text: str) -> tuple[str, int]:
     """Return the layer and its characters from `L1=400`. Raises `BadInput`."""
     layer, equals, number = (part.strip() for part in text.partition("="))
     # Up to 18 digits: Python refuses to convert thousands of them.
-    if not (equals and number.isdecimal() and len(number) <= 18):
+    if not (equals and number.isdecimal() and len(number) <= limits.INTEGER_DIGITS):
         raise BadInput(f"{text!r} is not a budget: write a layer and characters, such as L1=400")
     return layer if layer == "base" else layer.upper(), int(number)
 

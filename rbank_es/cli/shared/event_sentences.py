@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rbank_es import events as ev
+from rbank_es import limits
 from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, safe_line
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.event import text_of, titled
-
-# Names in a sentence: more of them push the facts behind off the line.
-NAMED = 3
 
 
 def summary(event: ev.Event) -> str:
@@ -25,7 +23,9 @@ def _with(facts: str, text: ev.Text | None) -> str:
 
 
 def _names(names: Sequence[str], noun: str = "item") -> str:
-    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    shown = ", ".join(names[: limits.NAMES_LISTED]) + (
+        f" and {len(names) - limits.NAMES_LISTED} more" if len(names) > limits.NAMES_LISTED else ""
+    )
     return f"{count(len(names), noun)}: {shown}" if names else f"no {noun}s"
 
 
@@ -117,9 +117,13 @@ def _overruled(event: ev.JudgmentOverruled) -> str:
 
 
 def _extracted(event: ev.MemoriesExtracted) -> str:
-    source = f" of {', '.join(event.runs[:NAMED])}{ELLIPSIS if len(event.runs) > NAMED else ''}" if event.runs else ""
+    source = (
+        f" of {', '.join(event.runs[: limits.NAMES_LISTED])}{ELLIPSIS if len(event.runs) > limits.NAMES_LISTED else ''}"
+        if event.runs
+        else ""
+    )
     facts = f"{count(len(event.heads), 'candidate')} from {event.kind}{source}"
-    titles = "; ".join(titled(candidate) for candidate in event.candidates[:NAMED])
+    titles = "; ".join(titled(candidate) for candidate in event.candidates[: limits.NAMES_LISTED])
     return _with(facts, titles or event.reason)
 
 

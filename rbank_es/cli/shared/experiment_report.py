@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import read_ontology
 from rbank_es.cli.shared.output import (
@@ -27,6 +26,7 @@ from rbank_es.cli.shared.output import (
     warn,
 )
 from rbank_es.errors import BadInput, CheckFailed
+from rbank_es.experiments import experiment_limits
 
 if TYPE_CHECKING:
     from rbank_es.experiments.experiment_comparison import ExperimentComparison
@@ -166,7 +166,7 @@ def _print_results(results: Results) -> None:
             f"{safe_line(contrast.condition)} against {safe_line(contrast.baseline)}, "
             f"{METRICS[contrast.metric].title.lower()}: {said.said}"
         )
-    for trial in results.incomplete[: limits.REPORT_DIFFERENCES]:
+    for trial in results.incomplete[: experiment_limits.REPORT_DIFFERENCES]:
         echo_paragraph(f"left out: {trial.place} is {trial.state}" + (f": {safe_line(trial.why)}" if trial.why else ""))
     if results.left_out:
         echo(f"left out: {count(len(results.left_out), 'run')} that break a quality gate")
@@ -190,10 +190,10 @@ def _print_check(folder: Path, seen: ReportCheck) -> None:
     echo_paragraph(safe_line(str(first)))
     if others:
         echo(f"{count(len(others), 'more difference')}:")
-    for each in others[: limits.REPORT_DIFFERENCES]:
+    for each in others[: experiment_limits.REPORT_DIFFERENCES]:
         echo_paragraph(safe_line(str(each)))
-    if len(others) > limits.REPORT_DIFFERENCES:
-        echo(f"{count(len(others) - limits.REPORT_DIFFERENCES, 'more difference')}: --json has all")
+    if len(others) > experiment_limits.REPORT_DIFFERENCES:
+        echo(f"{count(len(others) - experiment_limits.REPORT_DIFFERENCES, 'more difference')}: --json has all")
 
 
 def _print_comparison(found: ExperimentComparison) -> None:

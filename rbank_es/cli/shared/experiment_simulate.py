@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_command, echo_json, echo_table, safe_line
 from rbank_es.errors import BadInput
+from rbank_es.experiments import experiment_limits
 from rbank_es.system.files import write_replacing
 
 if TYPE_CHECKING:
@@ -30,11 +30,14 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
 )
 @click.argument("study", type=click.Choice(["poisoned-bank", "repair", "assumptions"]))
 @click.option(
-    "--repeat", type=click.IntRange(1, limits.STUDY_REPETITIONS), metavar="N", help="Repetitions; default: the study's."
+    "--repeat",
+    type=click.IntRange(1, experiment_limits.STUDY_REPETITIONS),
+    metavar="N",
+    help="Repetitions; default: the study's.",
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1, limits.EXPERIMENT_JOBS),
+    type=click.IntRange(1, experiment_limits.EXPERIMENT_JOBS),
     default=1,
     show_default=True,
     metavar="N",

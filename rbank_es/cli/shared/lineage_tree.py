@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rbank_es import limits
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.named_things import Moment
 from rbank_es.cli.shared.output import count, safe_line, styled, truncate
@@ -13,9 +14,6 @@ from rbank_es.events.event import ERASED
 if TYPE_CHECKING:
     from rbank_es.bank.lineage_graph import Branch
     from rbank_es.projections.lineage import LineageNode
-
-LINE_COLUMNS = 160
-"""The most columns of one node's words: a task or a reason has any length."""
 
 PLURALS = {"context": "prompts", "retrieval": "searches"}
 """Plurals of kinds that aren't made by adding an s; of a context, as an agent got it, the prompt."""
@@ -105,7 +103,7 @@ def node_line(facts: Mapping[str, Any]) -> str:
         words = f"{kind} {safe_line(facts.get('item', id))}{state}{_said(facts['title'])}"
     else:
         words = f"{kind} {id}, of which this bank has no more than the name"
-    return truncate(safe_line(words), LINE_COLUMNS)
+    return truncate(safe_line(words), limits.TREE_LINE_CHARS)
 
 
 def _said(words: str | None) -> str:

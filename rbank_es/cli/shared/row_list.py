@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.arguments import nearest_hint
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
-
-NAMES_SHOWN = 8
-"""Values of a column that a message names."""
 
 
 class RowFilter(NamedTuple):
@@ -130,7 +128,9 @@ def why_none(listed: RowList) -> str:
     first = alone[0]
     values = sorted({str(value) for (value,) in _values(listed, first.column) if value is not None})
     there = (
-        f"; there are: {', '.join(values[:NAMES_SHOWN])}{', …' if len(values) > NAMES_SHOWN else ''}" if values else ""
+        f"; there are: {', '.join(values[: limits.CHOICES_NAMED])}{', …' if len(values) > limits.CHOICES_NAMED else ''}"
+        if values
+        else ""
     )
     return f"none of the {every:,} {listed.noun} has {first.option} {first.value}{there}"
 

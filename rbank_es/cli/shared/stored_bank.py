@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.ids import not_in_bank, whole_id
 from rbank_es.bank.locator import split_point
@@ -68,9 +69,9 @@ class StoredBank(NamedTuple):
         number = point.removeprefix("seq:")
         back = point.removeprefix("HEAD~")
         # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
-        if back != point and back.isdecimal() and len(back) <= 18 and int(back) <= last:
+        if back != point and back.isdecimal() and len(back) <= limits.INTEGER_DIGITS and int(back) <= last:
             return last - int(back)
-        if number.isdecimal() and len(number) <= 18 and int(number) <= last:
+        if number.isdecimal() and len(number) <= limits.INTEGER_DIGITS and int(number) <= last:
             return int(number)
         raise BadPoint(point, f"{self.path} has no events: name a position from 0 to {last:,}, or HEAD~n")
 

@@ -149,20 +149,20 @@ def _print_retrievals(found: WhatIf) -> None:
 
 
 def _print_rows(title: str, headers: Sequence[str], rows: list[list[Cell]], *flexible: str) -> None:
-    echo_section(title, headers, rows[: limits.WHAT_IF_ROWS], flexible=flexible)
+    echo_section(title, headers, rows[: limits.TABLE_ROWS], flexible=flexible)
     _print_rest(len(rows))
 
 
 def _print_rest(total: int) -> None:
-    if total > limits.WHAT_IF_ROWS:
-        echo(f"and {total - limits.WHAT_IF_ROWS:,} more: --json lists all")
+    if total > limits.TABLE_ROWS:
+        echo(f"and {total - limits.TABLE_ROWS:,} more: --json lists all")
 
 
 def _print_prompts(prompts: Sequence[PromptDifference]) -> None:
     if not prompts:
         return
     echo_heading(f"would be given other procedures: {count(len(prompts), 'run')}")
-    for each in prompts[: limits.WHAT_IF_ROWS]:
+    for each in prompts[: limits.TABLE_ROWS]:
         before, after = each.before, each.after or ""
         was = "erased" if before is None else f"{len(before):,}"
         echo(f"{each.run}: {was} → {len(after):,} characters")

@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion
 from rbank_es.errors import NotInBank
@@ -55,8 +56,8 @@ def shortened(value: Any) -> Any:
 def text_answer(asked: PageQuestion) -> dict[str, Any]:
     """Return a block of the text at `path` of the event at `seq`, from `offset` on, in characters; None if erased."""
     # Far beyond any log, and within the integers that a browser holds exactly.
-    seq, path = asked.number("seq", 0, 1, 10**15), asked.needed("path")
-    offset = asked.number("offset", 0, 0, 10**12)
+    seq, path = asked.number("seq", 0, 1, page_limits.POSITION_MOST), asked.needed("path")
+    offset = asked.number("offset", 0, 0, page_limits.OFFSET_MOST)
     event = next(asked.bank.events(after=seq - 1, point=seq, resolve=True), None) if seq <= asked.position else None
     if event is None:
         raise NotInBank(f"{seq:,}", asked.position, kind="event at")
@@ -64,9 +65,9 @@ def text_answer(asked: PageQuestion) -> dict[str, Any]:
     try:
         text = "" if left_out else text_at(event, path)
     except KeyError:
-        raise NotInBank(path[:80], asked.position, kind=f"text of the event at {seq:,}:") from None
+        raise NotInBank(path[: limits.GIVEN_CHARS], asked.position, kind=f"text of the event at {seq:,}:") from None
     if left_out:
-        raise NotInBank(path[:80], asked.position, kind="text", advice="prompts are left out here")
+        raise NotInBank(path[: limits.GIVEN_CHARS], asked.position, kind="text", advice="prompts are left out here")
     following = None if text is None or offset + page_limits.TEXT_BLOCK_CHARS >= len(text) else offset
     return {
         **{"seq": seq, "path": path, "text": None if text is None else text[offset:][: page_limits.TEXT_BLOCK_CHARS]},
@@ -87,8 +88,12 @@ def text_at(event: Event, path: str) -> str | None:
     if rest and isinstance(event, LmCalled) and isinstance(value, str):
         value = [message["text"] for message in messages_of(value)]
     for step in rest:
-        # Up to 8 digits: no list of an event is longer, and Python refuses to read thousands of them.
-        if isinstance(value, Sequence) and not isinstance(value, str) and step.isdecimal() and len(step) < 9:
+        if (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and step.isdecimal()
+            and len(step) <= page_limits.PLACE_DIGITS
+        ):
             if int(step) >= len(value):
                 raise KeyError(path)
             value = value[int(step)]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.dashboard import page_limits
 from rbank_es.errors import BadInput, LimitExceeded
@@ -71,17 +72,18 @@ class PageQuestion:
         value = self.text(name)
         if value is None:
             return usual
-        # As many digits as `most` can have: Python refuses to read thousands of them.
-        number = int(value) if value.isascii() and value.isdecimal() and len(value) <= 18 else None
+        number = int(value) if value.isascii() and value.isdecimal() and len(value) <= limits.INTEGER_DIGITS else None
         if number is None or not least <= number <= most:
-            raise BadInput(f"{name} is {value[:40]!r}: give a whole number from {least:,} to {most:,}")
+            raise BadInput(
+                f"{name} is {value[: limits.GIVEN_WORD_CHARS]!r}: give a whole number from {least:,} to {most:,}"
+            )
         return number
 
     def one_of(self, name: str, values: Collection[str]) -> str | None:
         """Return a parameter that is one of some values; None where it is missing. Raises `BadInput`."""
         value = self.text(name)
         if value is not None and value not in values:
-            raise BadInput(f"{name} is {value[:40]!r}: give one of {', '.join(values)}")
+            raise BadInput(f"{name} is {value[: limits.GIVEN_WORD_CHARS]!r}: give one of {', '.join(values)}")
         return value
 
     def words(self, *columns: str) -> list[RowCondition]:
@@ -105,7 +107,7 @@ class PageQuestion:
         sort = self.text("sort") or usual
         name = sort.removeprefix("-")
         if name not in sorts:
-            raise BadInput(f"can't sort by {name[:40]!r}: there are {', '.join(sorts)}")
+            raise BadInput(f"can't sort by {name[: limits.GIVEN_WORD_CHARS]!r}: there are {', '.join(sorts)}")
         sign = "-" if sort.startswith("-") else ""
         limit = self.number("limit", page_limits.LIST_ROWS, 1, page_limits.LIST_ROWS_MOST)
         return self.view.page(view, conditions, sort=sign + sorts[name], after=self.text("after"), limit=limit)

@@ -59,7 +59,7 @@ def events_of(asked: PageQuestion, id: str) -> tuple[list[dict[str, Any]], int |
 
     At most `page_limits.RUN_EVENTS`, and `page_limits.ANSWER_BYTES` of JSON: one event at least.
     """
-    after, size = asked.number("after", 0, 0, 10**15), 0
+    after, size = asked.number("after", 0, 0, page_limits.POSITION_MOST), 0
     shown: list[dict[str, Any]] = []
     for event in asked.bank.events(after=after, point=asked.position, run=id, resolve=True):
         made = shown_event(event, prompts=asked.prompts)

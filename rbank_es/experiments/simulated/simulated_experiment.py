@@ -17,6 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentFinished, ExperimentStarted
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
@@ -80,7 +81,7 @@ def _conditions(study: Study, cells: Sequence[StudyCell]) -> list[SimulatedCondi
         if cell.plan.emptied_at:
             raise BadInput(f"{cell.name}: an emptied bank is another bank, so this cell is no trial; leave it out")
         words = "-".join(str(value) for value in cell.factors.values())
-        name = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.")[:60]
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.")[: experiment_limits.EXPERIMENT_NAME_CHARS]
         about = f"{SIMULATED}: {cell.name}"
         own = cell.assumptions or study.assumptions
         found.append(SimulatedCondition(name=name, about=about, assumptions=own, plan=cell.plan))

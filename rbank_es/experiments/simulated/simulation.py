@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from rbank_es import limits
 from rbank_es.events.items import Polarity
+from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.simulated.learner_memory import LearnerMemory
 from rbank_es.experiments.simulated.solver import (
     JudgeErrors,
@@ -34,7 +34,7 @@ HURT = 0.02
 RANKING: dict[str, dict[str, Any]] = {"retrieval": {"name": "bm25", "version": 1}}
 """The policy under which the studies in `docs/studies` were made, now no longer that of a new bank."""
 
-Done = Annotated[int, Meta(ge=0, le=limits.SIMULATED_TASKS)]
+Done = Annotated[int, Meta(ge=0, le=experiment_limits.SIMULATED_TASKS)]
 Pick = Literal["random", "review"]
 
 

@@ -18,8 +18,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from rbank_es import limits
 from rbank_es.errors import BadInput
+from rbank_es.experiments import experiment_limits
 
 MOVES = (
     "follow the inverse property",
@@ -38,8 +38,8 @@ _SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "
 _DIGEST_BYTES = 8
 
 Share = Annotated[float, Meta(ge=0, le=1)]
-Weight = Annotated[float, Meta(ge=0, le=10)]
-Number = Annotated[int, Meta(ge=1, le=limits.SIMULATED_TASKS)]
+Weight = Annotated[float, Meta(ge=0, le=experiment_limits.SIMULATED_WEIGHT)]
+Number = Annotated[int, Meta(ge=1, le=experiment_limits.SIMULATED_TASKS)]
 
 
 def draw(*key: object) -> float:
@@ -62,7 +62,7 @@ class Assumptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     task `drift_at` on, the share `drift` of the families needs another move.
     """
 
-    families: Annotated[int, Meta(ge=2, le=limits.SIMULATED_FAMILIES)] = 12
+    families: Annotated[int, Meta(ge=2, le=experiment_limits.SIMULATED_FAMILIES)] = 12
     clan: Annotated[int, Meta(ge=1, le=len(MOVES))] = 3
     tasks: Number = 180
     unseen: Number = 5

@@ -298,7 +298,7 @@ def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:
     # Not by httpx, which decompresses a whole piece of input at once: 1 MiB of it can hold 1 GiB.
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip", ""):
-        raise NotResults(f"its content coding {coding[:40]!r} was not asked for", complete=True)
+        raise NotResults(f"its content coding {coding[: limits.GIVEN_WORD_CHARS]!r} was not asked for", complete=True)
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if "gzip" in coding else None
     for raw in response.iter_raw():
         if deadline.passed:

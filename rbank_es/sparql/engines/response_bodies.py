@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 from contextlib import suppress
 from typing import Any, Literal, Protocol
 
+from rbank_es import limits
 from rbank_es.sparql.results import (
     TRIPLE,
     Cell,
@@ -181,7 +182,7 @@ class _Target:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         element = _local_name(tag)
         if not self._begun and element != "sparql":
-            raise NotResults(f"it is a document of <{element[:40]}>", complete=True)
+            raise NotResults(f"it is a document of <{element[: limits.GIVEN_WORD_CHARS]}>", complete=True)
         self._begun = True
         if element == "variable":
             self.variables.append(attributes.get("name", ""))
@@ -351,4 +352,4 @@ class AnswerBody:
         return TriplesBody("turtle" if self._media == TURTLE else "n-triples", self._base_iri)
 
     def _otherwise(self) -> str:
-        return f"it is {self._media[:60]}" if self._media else "it says no type"
+        return f"it is {self._media[: limits.ENDPOINT_MEDIA_CHARS]}" if self._media else "it says no type"

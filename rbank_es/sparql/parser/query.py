@@ -104,9 +104,6 @@ def _parsed(
 
 # ---------------------------------------------------------------- the grammar
 
-# Faults of a query after which a lenient parser goes on behind the next dot; after more, behind the group.
-_FAULTS = 20
-
 
 class _Head(NamedTuple):
     """The columns of a SELECT or DESCRIBE."""
@@ -155,7 +152,9 @@ class PatternParser(ExpressionParser):
         for index, token in enumerate(self._tokens[start:], start):
             depth += token.is_symbol("{") - token.is_symbol("}")
             ends = depth == 0 or token.kind == "end"
-            if ends or (depth == 1 and index >= self._index and token.text == "." and self._faults <= _FAULTS):
+            if ends or (
+                depth == 1 and index >= self._index and token.text == "." and self._faults <= limits.QUERY_FAULTS
+            ):
                 self._index = index
                 self.accept("}", ".")
                 return not ends

@@ -27,9 +27,6 @@ FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
 UPDATES = frozenset({"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD", "WITH"})
 """The words with which an update begins."""
 
-SHOWN_CHARS = 80
-"""Characters of one name in a message."""
-
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
@@ -115,8 +112,8 @@ def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
 
 
 def clipped(text: str) -> str:
-    """Return a name as a message shows it, truncated to `SHOWN_CHARS`."""
-    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+    """Return a name as a message shows it, truncated to `limits.GIVEN_CHARS`."""
+    return text if len(text) <= limits.GIVEN_CHARS else text[: limits.GIVEN_CHARS - 1] + "…"
 
 
 def is_iri_text(text: str) -> bool:
