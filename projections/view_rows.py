@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import BadInput, ProjectionError, ProjectionTimeout
 from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.paged_view import OF_RUN, PagedView, RowCondition, RowPage, Value, contains_all, parameters_of
@@ -173,7 +174,8 @@ class ViewRows:
             given = parameters_of(conditions)
             marks = {} if after is None else self._marks(connection, paged, sort, after)
             sql = paged.keys(conditions, sort, behind=after is not None)
-            wanted = -1 if limit is None else limit + 1
+            # One row more shows whether there are more. No view has so many that SQLite could not count them.
+            wanted = -1 if limit is None else min(limit, limits.COUNT_MOST) + 1
             keys = [key for (key,) in connection.execute(sql, given | marks | {"limit": wanted})]
             shown = keys[:limit]
             (total,) = connection.execute(paged.count(conditions), given).fetchone()

@@ -123,6 +123,11 @@ def test_what_is_no_column_and_no_key_is_refused(bank: Bank, asked: Any) -> None
         view.page("runs", **asked)
 
 
+def test_a_page_may_be_larger_than_any_integer_of_sqlite(bank: Bank) -> None:
+    with bank.as_of() as view:
+        assert view.page("runs", limit=10**30) == view.page("runs")
+
+
 def test_a_view_without_pages_says_which_have_them(bank: Bank) -> None:
     with bank.as_of() as view, pytest.raises(BadInput, match="these have: items, runs, leakage_by_run"):
         view.page("due")
