@@ -131,6 +131,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
+        # After some errors, such as a full disk, SQLite has rolled back already, and a second time is an error.
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
@@ -323,6 +324,7 @@ def tune_for_building(connection: sqlite3.Connection) -> None:
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether an error says that the file is broken, or not one of SQLite's; a rebuild repairs both."""
     code = getattr(error, "sqlite_errorcode", None)
+    # The lowest byte of an extended result code is the primary one.
     return code is not None and code & 0xFF in DAMAGED
 
 

@@ -358,6 +358,7 @@ WHERE s.chunk <= ? AND a.from_seq <= ? ORDER BY s.chunk DESC LIMIT 1
 _CHANGES = """
 SELECT seqs, texts, facts FROM active_texts WHERE chunk >= ? AND chunk < ? AND from_seq <= ? ORDER BY chunk
 """
+# Beyond any position, and beyond any chunk.
 _NO_END = 2**62
 
 

@@ -214,6 +214,7 @@ class OpenBank:
                 return 0  # found out without SQLite, which an append need not load
             return max((point.position for point in self.read_models().checkpoints().values()), default=0)
         except (LogError, OSError):
+            # Read models that can't be read bear no witness: an append must not fail for them.
             return 0
 
     def project(

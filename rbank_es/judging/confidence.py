@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -28,6 +29,10 @@ DELTA = 0.1
 
 SEED = 0
 """The seed of resampling, so that the same cases give the same report."""
+
+
+_LEAST_LOGARITHM = -700.0
+"""The logarithm from which on a float keeps all of its digits: the least such float is e**-708."""
 
 
 class Graded(NamedTuple):
@@ -96,14 +101,20 @@ def _least(graded: Sequence[Graded], alpha: float) -> float | None:
 
 
 def _needed(alpha: float) -> int:
-    return math.ceil(math.log(DELTA) / math.log(1 - alpha))
+    # Bounded, because for an alpha near the least float there is no such number: the quotient is infinite.
+    return math.ceil(min(math.log(DELTA) / math.log1p(-alpha), sys.maxsize))
 
 
 @cache
 def _most_wrong(accepted: int, alpha: float) -> int:
     """Return the most errors among so many at which a rate over `alpha` is refused, -1 if none is few enough."""
-    term = (1 - alpha) ** accepted
-    total, most = term, -1
+    logarithm, most = accepted * math.log1p(-alpha), -1
+    # What is below the range of floats adds nothing to the sum, and a term of 0 would make all terms after it 0.
+    while logarithm < _LEAST_LOGARITHM:
+        most += 1
+        logarithm += math.log((accepted - most) / (most + 1)) + math.log(alpha) - math.log1p(-alpha)
+    term = (1 - alpha) ** accepted if most < 0 else math.exp(logarithm)
+    total = term
     while total <= DELTA:
         most += 1
         term *= (accepted - most) / (most + 1) * alpha / (1 - alpha)

@@ -401,6 +401,7 @@ def _of_whole_json(text: str) -> Iterator[tuple[str, Any]]:
 def _of_json(text: str) -> Iterator[tuple[str, Any]]:
     """Yield the fields of the JSON object at the first brace, if it is one."""
     start = text.find("{")
+    # Not strict, because a line break within a string, which JSON forbids, must cost no verdict.
     decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(strict=False).raw_decode
     try:
         found = decode(text, start)[0] if start >= 0 else None

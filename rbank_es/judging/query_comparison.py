@@ -136,6 +136,7 @@ def _pair(here: list[Pattern], there: list[Pattern], names: dict[str, str]) -> N
         ]
         if not fits:
             return
+        # Of equals, those that come first in both queries, so that the same queries always differ alike.
         *_, ours, theirs = max(fits)
         left_here.remove(ours)
         left_there.remove(theirs)

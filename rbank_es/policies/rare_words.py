@@ -212,5 +212,6 @@ def _sketch(words: Iterable[str]) -> int:
     """Return a number with a bit for each word."""
     sketch = 0
     for word in words:
+        # Python's own hash, which differs from process to process, because no sketch outlives its process.
         sketch |= 1 << hash(word) % _SKETCH_BITS
     return sketch

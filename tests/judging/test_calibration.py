@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,20 @@ def test_cases_that_all_differ_in_confidence_give_a_threshold_once_there_are_eno
     wrong = Graded(0.5, True)
     assert threshold_for([*right, wrong], 0.1, resamples=0).confidence == wrong.confidence
     assert threshold_for([*right[:36], wrong], 0.1, resamples=0).confidence == right[35].confidence
+
+
+@pytest.mark.parametrize(("cases", "alpha", "most"), [(1_200, 0.5, 577), (8_000, 0.1, 765), (400, 0.95, 373)])
+def test_of_thousands_of_cases_the_most_wrong_are_still_found(cases: int, alpha: float, most: int) -> None:
+    """The chance that none of them is wrong is below the least float. `most` is the quantile that scipy gives."""
+    for wrong, confidence in ((most, 0.5), (most + 1, None)):
+        alike = [Graded(0.5, number < wrong) for number in range(cases)]
+        assert threshold_for(alike, alpha, resamples=0).confidence == confidence
+
+
+@pytest.mark.parametrize(("alpha", "needed"), [(5e-324, sys.maxsize), (0.9999999999999999, 1)])
+def test_a_share_at_either_end_of_the_floats_has_a_threshold_or_none(alpha: float, needed: int) -> None:
+    found = threshold_for([Graded(0.5, False)] * 100, alpha, resamples=0)
+    assert (found.needed, found.confidence) == (needed, 0.5 if needed == 1 else None)
 
 
 def test_thresholds_promise_what_they_hold() -> None:

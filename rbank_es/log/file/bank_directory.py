@@ -96,6 +96,7 @@ def _occupant(directory: Path) -> str:
         return "there is a link already"
     if not directory.is_dir():
         return "it is a file"
+    # What may not be listed may hold a bank.
     with suppress(PermissionError):
         if not any(is_segment(path.name) for path in directory.iterdir()):
             return "there is a directory already"
@@ -139,6 +140,7 @@ def _sweep_drafts(draft: Path) -> None:
 # ---------------------------------------------------------------- remains of interrupted appends
 
 _REMAINS = re.compile(r"torn-([1-9]\d{0,8})", re.ASCII)
+# The greatest number of nine digits, as many as a name of remains may have.
 _LAST = 999_999_999
 
 

@@ -40,6 +40,7 @@ _CRC_CHARS = 8
 _NO_DIGEST = bytes(32)
 _HEADER = struct.Struct("<8sQQQI")
 _MAGIC = b"rbankid1"
+# The 16 bytes of an id, then the 8 of a position.
 _RECORD = 24
 
 Digest = tuple[int, int, bytes]

@@ -70,6 +70,7 @@ def known_relatives(lineage: str, log: Placed) -> tuple[Relative, ...]:
     for place in _noted_places(lineage):
         if str(place) == here:
             continue
+        # A bank that was removed, damaged or closed to this user since it was noted is no known relative.
         with suppress(RBankError, OSError):
             of, bank = identity_of(place)
             if of == lineage:

@@ -28,6 +28,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds that `Retry-After` asks for as a number or an HTTP date (RFC 9110, 10.2.3), else None."""
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
+        # Nine digits of seconds are 30 years, far more than anybody waits.
         return float(value[:9])
     try:
         asked = parsedate_to_datetime(value)

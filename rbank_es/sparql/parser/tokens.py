@@ -293,6 +293,7 @@ def original_offset(edits: Sequence[Edit], offset: int) -> int:
 
 _CODE_POINT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
+# Those that production 139 (IRIREF) leaves out.
 _NOT_IN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
 _NOT_IN_STRING = frozenset("\"'\\\r\n\0")
 _NOT_IN_COMMENT = frozenset("\r\n")
