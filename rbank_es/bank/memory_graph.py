@@ -69,7 +69,7 @@ class MemoryGraph:
         if folder is not None:
             remove_temporary(folder)
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Begin anew in a forked child: the lock may be held by a thread of the parent, whose folder it is."""
         self._lock = threading.Lock()
         self._folder = self._source = None

@@ -15,6 +15,7 @@ from rbank_es.events.codec import with_json_texts
 from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, EventLog, Expected, Head
 from rbank_es.system.files import replaceable
+from rbank_es.system.forks import told_of_forks
 from rbank_es.system.progress import OnProgress
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
@@ -42,6 +43,7 @@ class OpenBank:
         self._models: ReadModels | None = None
         self._latest: Latest | None = None
         log.add_witness(self._projected)
+        told_of_forks.add(self)
 
     @classmethod
     def create(
@@ -262,6 +264,10 @@ class OpenBank:
             self._models = None
         self._latest = None
         self.log.close()
+
+    def forget_parent(self) -> None:
+        """Ask the log again for the place of the read models: in a forked child, a log in memory has another one."""
+        self._models = None
 
     def __enter__(self) -> Self:
         return self

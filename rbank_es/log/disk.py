@@ -160,7 +160,7 @@ class ProcessCache:
         """Drop all that is kept: it is read or opened again when it is needed."""
         raise NotImplementedError
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Take a free lock in a forked child, and keep nothing."""
         self.lock = threading.RLock()
         self.forget()

@@ -249,7 +249,7 @@ class SandboxProcess:
         with contextlib.suppress(OSError):
             self._lifeline.shutdown(socket.SHUT_RDWR)
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Close everything in a forked child, and kill nothing: the process belongs to the parent."""
         if self._end.detach():
             self._lifeline.close()

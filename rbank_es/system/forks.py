@@ -11,7 +11,7 @@ from typing import Protocol
 class Forkable(Protocol):
     """An object that a fork copies although it should not."""
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Drop, in the child, what belongs to the parent.
 
         Take no lock: at the fork, a thread of the parent may have held it, and no such thread is in the child.
@@ -20,14 +20,14 @@ class Forkable(Protocol):
 
 
 told_of_forks: weakref.WeakSet[Forkable] = weakref.WeakSet()
-"""The objects of which `forked` is called in every child. Add one when it has all that `forked` drops."""
+"""The objects of which `forget_parent` is called in every child. Add one when it has all that this drops."""
 
 
 def _in_child() -> None:
-    # A stack, which goes on after an error: a plugin's engine that fails must not leave a log its parent's locks.
+    # A stack goes on after an error: where the engine of a plugin fails, a log still drops the locks of its parent.
     with ExitStack() as stack:
         for each in list(told_of_forks):
-            stack.callback(each.forked)
+            stack.callback(each.forget_parent)
 
 
 # Once in the whole project, because Python can't take back a function that follows forks.

@@ -160,3 +160,21 @@ def append_in_a_fork() -> None:
             os._exit(99)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     assert bank.position == 2 and any(bank.log.derived_directory.iterdir())
+
+
+def test_a_forked_child_has_read_models_of_its_own() -> None:
+    """What a child appends and projects is in no file of its parent, whose read models fit its own log as before."""
+    assert alone(project_in_a_fork) == 0
+
+
+def project_in_a_fork() -> None:
+    bank = Bank.create("memory:forked")
+    assert bank.project().position == 2
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            bank.append(note("x"))
+            os._exit(bank.project().position)
+        os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert bank.project().position == 2

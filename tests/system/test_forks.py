@@ -21,7 +21,7 @@ class Lock:
         self.forks = 0
         told_of_forks.add(self)
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         self.forks += 1
 
 
@@ -31,7 +31,7 @@ class Failing:
     def __init__(self) -> None:
         told_of_forks.add(self)
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         raise OSError("a descriptor that somebody closed")
 
 

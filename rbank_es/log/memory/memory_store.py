@@ -50,7 +50,7 @@ class MemoryStore:
         self.seed = lines.seed_of(self.lineage)
         told_of_forks.add(self)
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Reset the state in a forked child: a parent's thread may hold the lock, and the files are the parent's."""
         self.changed, self._derived = threading.Condition(threading.RLock()), None
         self.held.clear()

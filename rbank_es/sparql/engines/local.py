@@ -177,7 +177,7 @@ class LocalEngine(QueryEngine):
         if worker is not None:
             worker.end()
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Drop the lock and the worker in a forked child: their owners are in the parent."""
         self._lock = threading.Lock()
         worker, self._worker = self._worker, None

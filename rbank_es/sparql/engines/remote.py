@@ -114,7 +114,7 @@ class RemoteEngine(QueryEngine):
             if client is not None:
                 client.close()
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Drop the lock and the connection in a forked child: they belong to the parent."""
         self._lock, self._wire, self._client = threading.Lock(), Wire(), None
 
