@@ -290,11 +290,15 @@ class LogFailed(LogError):
 
 
 class LogUnavailable(LogError):
-    """The system refused access (a read-only place, a full disk, an I/O error). The log is unchanged."""
+    """The system refused access (a read-only place, a full disk, an I/O error). The log is unchanged.
 
-    def __init__(self, bank: str, action: str, cause: OSError) -> None:
+    `cause` is an `OSError`, or the error of what an engine stores its logs in, such as a database.
+    """
+
+    def __init__(self, bank: str, action: str, cause: Exception) -> None:
         self.bank, self.action, self.cause = bank, action, cause
-        super().__init__(f"can't {action} {bank}: {cause.strerror or cause}; the log is as it was")
+        reason = getattr(cause, "strerror", None) or cause
+        super().__init__(f"can't {action} {bank}: {reason}; the log is as it was")
 
 
 class ErasureUnfinished(LogUnavailable):

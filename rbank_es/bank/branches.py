@@ -11,9 +11,9 @@ from typing import Self
 
 from msgspec import Struct
 
-from rbank_es.bank.locator import locate
+from rbank_es.bank.locator import Located, locate
 from rbank_es.bank.open_bank import OpenBank
-from rbank_es.errors import BadBankName, BadInput, CheckFailed
+from rbank_es.errors import BadInput, CheckFailed
 from rbank_es.log import EventLog, Head
 from rbank_es.log.ancestry import lineage_of, shared_position
 
@@ -74,11 +74,8 @@ class BankBranches(OpenBank):
         `into` is a place of the same log engine; without it, the copy is removed when it is closed. Raises `BadPoint`,
         `BadBankName`, `BadInput` where something is at `into` already or another engine keeps it, `LogUnavailable`.
         """
-        upto, locator = self.resolve(point), None if into is None else locate(into).locator
-        try:
-            return type(self)(self.log.copy(upto, locator), self.name)
-        except BadBankName:
-            raise self._elsewhere("copy", into) from None
+        upto, locator = self.resolve(point), None if into is None else self._place_for("copy", into).locator
+        return type(self)(self.log.copy(upto, locator), self.name)
 
     def fork(self, place: str | Path, point: str | int | None = None, *, by: str | None = None) -> Self:
         """Make a bank that begins as this one up to a point, and has an id of its own; return it.
@@ -88,18 +85,20 @@ class BankBranches(OpenBank):
         Raises `BadPoint`, also for a point inside a group of events; `BankExists`; `BadBankName`; `BadInput` where
         another engine keeps that place, or it is inside this bank; `LogCorruption`; `LogUnavailable`.
         """
-        upto, (_, locator, name) = self.resolve(point), locate(place)
-        try:
-            return type(self)(self.log.fork(upto, locator, name=name, by=by), name)
-        except BadBankName:
-            raise self._elsewhere("fork", place) from None
+        upto, located = self.resolve(point), self._place_for("fork", place)
+        return type(self)(self.log.fork(upto, located.locator, name=located.name, by=by), located.name)
 
-    def _elsewhere(self, verb: str, into: str | Path | None) -> BadInput:
-        return BadInput(
-            f"can't {verb} {self.place} to {into}: a {verb} stays with the log engine of its bank. To keep the "
-            "events there, append them to a new bank: "
-            f"Bank.create({str(into)!r}).append(bank.events(after=2, resolve=True))"
-        )
+    def _place_for(self, verb: str, into: str | Path) -> Located:
+        """Return a place for a branch. Raises `BadInput` where another engine than this bank's keeps it."""
+        # Here and not in the engines, because one would take what looks like a path to it, and nobody find the branch.
+        located = locate(into)
+        if located.scheme != self.log.scheme:
+            raise BadInput(
+                f"can't {verb} {self.place} to {into}: a {verb} stays with the log engine of its bank, "
+                f"{self.log.scheme}:. To keep the events there, append them to a new bank: "
+                f"Bank.create({str(into)!r}).append(bank.events(after=2, resolve=True))"
+            )
+        return located
 
     def common_history(self, other: BankBranches) -> CommonHistory | None:
         """Return the history that this bank shares with another; None if they do not descend from one bank."""

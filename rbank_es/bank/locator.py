@@ -32,11 +32,16 @@ _NUMBER = re.compile(rf"\d{{1,{limits.INTEGER_DIGITS}}}", re.ASCII)
 
 
 class Located(NamedTuple):
-    """An engine, the locator by which it finds a bank's log, and the bank's short name."""
+    """The scheme of an engine, the locator by which it finds a bank's log, and the bank's short name."""
 
-    engine: LogEngine
+    scheme: str
     locator: str
     name: str
+
+    @property
+    def engine(self) -> LogEngine:
+        """The engine that keeps the log."""
+        return LOG_ENGINES.get(self.scheme)
 
 
 def split_point(text: str) -> tuple[str, str | None]:
@@ -64,7 +69,7 @@ def locate(bank: str | Path) -> Located:
     if "/" in scheme:
         return _located(ENGINE_OF_PATHS, bank if bank.startswith(("./", "../", "/")) else f"./{bank}")
     if colon:
-        if scheme not in LOG_ENGINES.names():
+        if scheme not in LOG_ENGINES:
             known = ", ".join(f"{name}:" for name in LOG_ENGINES.names())
             raise BadBankName(bank, f"there is no log engine for {scheme}:; there are {known}")
         return _located(scheme, bank)
@@ -85,8 +90,7 @@ def _in_directory(path: Path) -> Located:
 
 
 def _located(scheme: str, locator: str) -> Located:
-    engine = LOG_ENGINES.get(scheme)
-    return Located(engine, locator, engine.name_of(locator))
+    return Located(scheme, locator, LOG_ENGINES.get(scheme).name_of(locator))
 
 
 # ---------------------------------------------------------------- points in time

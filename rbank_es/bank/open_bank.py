@@ -65,11 +65,12 @@ class OpenBank:
         from rbank_es import __version__
         from rbank_es.policies import default_policies
 
-        engine, locator, name = locate(place)
+        located = locate(place)
+        name = located.name
         chosen = default_policies() if policies is None else tuple(policies)
         born = BankCreated(name=name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
         filled = None if fill is None else lambda log: fill(cls(log, name))
-        log = engine.create(locator, [born, PolicySet(policies=chosen, by=by)], fill=filled, **options)
+        log = located.engine.create(located.locator, [born, PolicySet(policies=chosen, by=by)], fill=filled, **options)
         return cls(log, name)
 
     @classmethod
@@ -79,9 +80,9 @@ class OpenBank:
         `options` are those of the log's engine. Raises `BankNotFound` (without `create`), `BadBankName`, `BankExists`
         where other files are in the place, `LogCorruption`, `LogUnavailable`.
         """
-        engine, locator, name = locate(place)
+        located = locate(place)
         try:
-            return cls(engine.open(locator, **options), name)
+            return cls(located.engine.open(located.locator, **options), located.name)
         except BankNotFound as missing:
             if not create:
                 advice = path_advice(place)

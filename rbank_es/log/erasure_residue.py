@@ -1,9 +1,10 @@
-"""The search for what is left of erased words: in the lines of the log, and in every file of a bank and its caches."""
+"""What is left of erased words: derived files are removed; then all that is stored is searched, and every cache."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -17,6 +18,19 @@ from rbank_es.system.files import opened
 _SQLITE = b"SQLite format 3\0"
 _ROWS = 1_000
 """Rows of a table that are searched at once."""
+
+
+def clear_derived(folder: Path, *, but: Iterable[str] = ()) -> None:
+    """Remove what was derived from a log into a folder, save files of some names. The caller holds its lock.
+
+    Lock files stay: a lock on a removed file would exclude nobody.
+    """
+    kept = frozenset(but)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.suffix != ".lock" and path.name not in kept:
+            path.unlink(missing_ok=True)
 
 
 class ResidueSearch:

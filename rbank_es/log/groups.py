@@ -293,6 +293,13 @@ def refuse_erasure_records(prepared: Sequence[Prepared]) -> None:
         raise BadEvent("only an erasure writes content_erased; leave the event out", path="$.type")
 
 
+def refuse_repeated_ids(given: Sequence[str]) -> None:
+    """Raise `BadEvent` for an id that the writer of a group gave to two of its events."""
+    if len(set(given)) < len(given):
+        twice = next(event_id for event_id in given if given.count(event_id) > 1)
+        raise BadEvent(f"id {twice} is given twice in one append", path="$.id")
+
+
 def known_group(
     prepared: Sequence[Prepared],
     find: Callable[[Sequence[str]], dict[str, int]],
@@ -306,9 +313,7 @@ def known_group(
     given = [item.id for item in prepared if item.event.id]
     if not given:
         return None
-    if len(set(given)) < len(given):
-        twice = next(event_id for event_id in given if given.count(event_id) > 1)
-        raise BadEvent(f"id {twice} is given twice in one append", path="$.id")
+    refuse_repeated_ids(given)
     found = find(given)
     if not found:
         return None

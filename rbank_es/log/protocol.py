@@ -216,6 +216,11 @@ class EventLog(Protocol):
     """An append-only log of one bank. Safe for several threads, and, unless its engine says otherwise, processes."""
 
     @property
+    def scheme(self) -> str:
+        """The scheme of the URLs of its engine, under which `LOG_ENGINES` has that."""
+        ...
+
+    @property
     def bank_id(self) -> str:
         """The bank's id, made with the log and never changed."""
         ...
@@ -291,7 +296,7 @@ class EventLog(Protocol):
         ...
 
     def head(self, at: int | None = None) -> Head:
-        """Return the head at a position, or now."""
+        """Return the head at a position, or now. Raises `LogCorruption` for a position that the log hasn't."""
         ...
 
     def mark(self, position: int) -> str | None:
@@ -326,7 +331,10 @@ class EventLog(Protocol):
         ...
 
     def erasures(self) -> int:
-        """Return the erasure epoch, which grows with each erasure: data derived under a lower one must be rebuilt."""
+        """Return the erasure epoch: the position of the last record of an erasure, 0 for none.
+
+        Data that was derived under a lower one must be rebuilt.
+        """
         ...
 
     def erase(
@@ -363,9 +371,11 @@ class EventLog(Protocol):
     def copy(self, upto: int, into: str | None = None) -> EventLog:
         """Return a log of its own with the same bank id, ids, times, texts and heads up to a position.
 
-        `into` is a locator of the same engine; without it, the copy is removed when it is closed.
+        `into` is a locator of the same engine; without it, the copy is removed when it is closed. A group that goes on
+        behind the position is whole in the copy: its counters are lowered (`lines.shorten_group`).
         Texts erased since are missing from it; if the event that records this is beyond the position, the copy does
-        not `verify`. Raises `BadInput` where something is at `into` already, `LogCorruption`, `LogUnavailable`.
+        not `verify`. Raises `BadInput` where something is at `into` already, `LogCorruption` also for a position that
+        the log hasn't, `LogUnavailable`.
         """
         ...
 
@@ -401,8 +411,9 @@ def older_copy_advice(derived: Path) -> str:
 class LogEngine(Protocol):
     """An engine that stores logs, and finds each by a locator: the text that people write for a bank (a path, a URL).
 
-    `options` of `create` and `open` are the engine's own. An engine is registered in `LOG_ENGINES` under the scheme of
-    its URLs, with the tests of `rbank_es.testing.EventLogContract` as its proof.
+    `options` of `create` and `open` are the engine's own, save `clock`, which returns UTC microseconds: the tests give
+    it to every engine. An engine is registered in `LOG_ENGINES` under the scheme of its URLs, with the tests of
+    `rbank_es.testing.EventLogContract` as its proof.
     """
 
     outlives_process: bool

@@ -31,6 +31,10 @@ class LogWrapper:
         self._log = log
 
     @property
+    def scheme(self) -> str:
+        return self._log.scheme
+
+    @property
     def bank_id(self) -> str:
         return self._log.bank_id
 

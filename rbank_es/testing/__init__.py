@@ -1,14 +1,14 @@
 """The contract suite: the promises of a log engine, as tests that any engine can run.
 
-An engine's author writes a class of tests with four methods, and pytest does the rest:
+An engine's author writes a class of tests with the engine and three methods, and pytest does the rest:
 
     class TestMyLog(EventLogContract):
-        def make_log(self, clock=None): ...        # a new, empty log; `clock` returns UTC microseconds
-        def reopen(self, log, clock=None): ...     # another handle to the same log, as another process would open it
+        engine = ENGINE                            # as it is registered in `LOG_ENGINES`
+        def free_place(self): ...                  # a locator for a new log, another one each time
         def stored_bytes(self, log): ...           # everything that the engine keeps of the log, indexes included
         def replace_last_line(self, log, line): ...  # store `line` as the line of the last event, with a new checksum
 
-Close opened logs in an autouse fixture of your own, which also gives the methods a place for files or a schema.
+An autouse fixture of your own gives the methods a place for files or a schema, and calls `close_logs` in the end.
 The suite imports neither pytest nor hypothesis. Each test is named after a promise, and makes its own log.
 Files, crashes and power cuts are not covered: test these with the engine itself.
 """
@@ -16,6 +16,7 @@ Files, crashes and power cuts are not covered: test these with the engine itself
 from rbank_es.log.groups import Clock
 from rbank_es.testing.append_contract import AppendingContract, RetryingContract, TogetherContract
 from rbank_es.testing.contract_base import SECRET, at_once, event_id, extraction, forms_of, note, raises, run
+from rbank_es.testing.engine_contract import MakingContract, PlacingContract
 from rbank_es.testing.erasure_contract import ErasingContract
 from rbank_es.testing.fork_contract import ForkingContract
 from rbank_es.testing.read_contract import ProvingContract, ReadingContract, SharingContract
@@ -43,5 +44,7 @@ class EventLogContract(
     SharingContract,
     ErasingContract,
     ForkingContract,
+    MakingContract,
+    PlacingContract,
 ):
-    """All promises of `EventLog`. Subclass it, and provide the four methods that this module's docstring shows."""
+    """All promises of `EventLog` and `LogEngine`. Subclass it, and provide what this module's docstring shows."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rbank_es.errors import RBankError
-from rbank_es.events import MemoriesExtracted, NoteLogged, RunStarted, ToolCalled
+from rbank_es.events import Event, MemoriesExtracted, NoteLogged, RunStarted, ToolCalled
 from rbank_es.events.items import Item
 from rbank_es.log.groups import Clock
 from rbank_es.log.lines import Head
-from rbank_es.log.protocol import EventLog
+from rbank_es.log.protocol import EventLog, LogEngine
 
 SECRET = "the vault opens with marigold-7"
 """A text to erase. Nothing else in the suite holds it."""
@@ -99,15 +99,17 @@ def forms_of(text: str) -> set[bytes]:
     return {form.encode() for form in forms}
 
 
+def _options(clock: Clock | None) -> dict[str, Any]:
+    return {"clock": clock} if clock else {}
+
+
 class ContractBase:
-    """The four methods that an engine's author provides, and what all tests share."""
+    """The engine and the three methods that its author provides, and what all tests share."""
 
-    def make_log(self, clock: Clock | None = None) -> EventLog:
-        """Return a new, empty log; `clock` returns its time in UTC microseconds, if given."""
-        raise NotImplementedError
+    engine: LogEngine
 
-    def reopen(self, log: EventLog, clock: Clock | None = None) -> EventLog:
-        """Return another handle to the same log, which shares nothing with the first but the stored bytes."""
+    def free_place(self) -> str:
+        """Return a locator at which a log can be made, another one each time."""
         raise NotImplementedError
 
     def stored_bytes(self, log: EventLog) -> bytes:
@@ -117,6 +119,31 @@ class ContractBase:
     def replace_last_line(self, log: EventLog, line: bytes) -> None:
         """Store `line` in place of the last event's line, with a right checksum."""
         raise NotImplementedError
+
+    def made(self, place: str, events: Sequence[Event] = (), **options: Any) -> EventLog:
+        """Return a new log at a place."""
+        return self._kept(self.engine.create(place, events, **options), place)
+
+    def opened(self, place: str, **options: Any) -> EventLog:
+        """Return a handle to the log at a place."""
+        return self._kept(self.engine.open(place, **options), place)
+
+    def make_log(self, clock: Clock | None = None) -> EventLog:
+        """Return a new, empty log; `clock` returns its time in UTC microseconds, if given."""
+        return self.made(self.free_place(), **_options(clock))
+
+    def reopen(self, log: EventLog, clock: Clock | None = None) -> EventLog:
+        """Return another handle to a log, which shares nothing with the first but what is stored."""
+        return self.opened(next(place for each, place in self._logs if each is log), **_options(clock))
+
+    def _kept(self, log: EventLog, place: str) -> EventLog:
+        self._logs = [*getattr(self, "_logs", []), (log, place)]
+        return log
+
+    def close_logs(self) -> None:
+        """Close every log that was made or opened here; called after each test, if the author's fixture does."""
+        for log, _ in getattr(self, "_logs", []):
+            log.close()
 
     def all_of(self, log: EventLog) -> tuple[int, Head, list[bytes]]:
         """Return position, head and lines of a log, to be compared before and after."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from inspect import Parameter, isfunction, signature
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,159 +14,124 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.cli import main
-from rbank_es.errors import BadBankName, BankExists, BankNotFound
-from rbank_es.events.event import Event
+from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.events.items import Item
-from rbank_es.log import ANY, EMPTY, LOG_ENGINES, Appended, Erasing, Erasure, EventLog, Expected, LogWrapper
-from rbank_es.log import lines as line_format
-from rbank_es.log.memory.memory_log import MemoryLog
-from rbank_es.log.memory.memory_store import MemoryStore
-from rbank_es.testing import Clock, EventLogContract, extraction, note
+from rbank_es.log import LOG_ENGINES, EventLog, LogWrapper, lines
+from rbank_es.testing import EventLogContract, extraction, note
+from tests.log import sqlite_log
+from tests.log.sqlite_log import ENGINE, SqliteLog, add
 
-# ---------------------------------------------------------------- the engine: lines of JSON in a SQLite file
-
-
-class ShelfLog(LogWrapper):
-    """A log whose lines are rows of a SQLite file; one process at a time, which is enough to show the seam."""
-
-    def __init__(self, path: Path, log: MemoryLog) -> None:
-        super().__init__(log)
-        self.path, self.memory = path, log
-
-    @property
-    def place(self) -> str:
-        return f"shelf:{self.path}"
-
-    def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
-        with self.memory.store.changed:  # one writer at a time, until its lines are in the file
-            done = super().append(events, expected=expected)
-            self.save()
-            return done
-
-    def erase(self, what: Erasing, **options: Any) -> Erasure:
-        with self.memory.store.changed:
-            done = super().erase(what, **options)
-            self.save()
-            return done
-
-    def save(self) -> None:
-        store = self.memory.store
-        rows = [*store.texts.values(), *store.events]
-        with closing(sqlite3.connect(self.path)) as file, file:
-            file.execute("PRAGMA secure_delete = ON")
-            file.execute("CREATE TABLE IF NOT EXISTS lines (bank, line)")
-            file.execute("DELETE FROM lines")
-            file.executemany("INSERT INTO lines VALUES (?, ?)", [(store.bank_id, row) for row in rows])
+if "sqlite" not in LOG_ENGINES.names():
+    add()  # a package does this by its entry point
 
 
-class ShelfEngine:
-    """The engine of `shelf:PATH`."""
-
-    outlives_process = True
-
-    def __init__(self) -> None:
-        self.stores: dict[str, MemoryStore] = {}
-
-    def name_of(self, locator: str) -> str:
-        if not locator.removeprefix("shelf:"):
-            raise BadBankName(locator, "a path must come behind shelf:")
-        return self.path_of(locator).stem
-
-    def path_of(self, locator: str) -> Path:
-        return Path(locator.removeprefix("shelf:"))
-
-    def open(self, locator: str, **options: Any) -> ShelfLog:
-        path = self.path_of(locator)
-        if not path.exists():
-            raise BankNotFound(locator)
-        if (store := self.stores.get(str(path))) is None:
-            with closing(sqlite3.connect(path)) as file:
-                rows = list(file.execute("SELECT bank, line FROM lines"))
-            store = self.stores[str(path)] = MemoryStore(rows[0][0])
-            store.add(b"".join(line + b"\n" for _, line in rows), {})
-        return ShelfLog(path, MemoryLog(store, **options))
-
-    def create(
-        self,
-        locator: str,
-        events: Sequence[Event] = (),
-        *,
-        fill: Callable[[EventLog], object] | None = None,
-        **options: Any,
-    ) -> ShelfLog:
-        path = self.path_of(locator)
-        if path.exists():
-            raise BankExists(locator)
-        made = MemoryLog(MemoryStore(path.stem.encode().hex().ljust(32, "0")), **options)
-        if events:
-            made.append(events, expected=EMPTY)
-        if fill is not None:
-            fill(made)
-        self.stores[str(path)] = made.store
-        log = ShelfLog(path, made)
-        log.save()
-        return log
+@pytest.fixture(autouse=True)
+def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_log, "SYNCHRONOUS", "OFF")
 
 
-ENGINE = ShelfEngine()
-if "shelf" not in LOG_ENGINES.names():
-    LOG_ENGINES.add("shelf", ENGINE)  # a plugin does this in the function that its entry point names
+def path_of(log: EventLog) -> Path:
+    assert isinstance(log, SqliteLog)
+    return log.path
 
 
-# ---------------------------------------------------------------- its proof, and its use
-
-
-class TestShelfLog(EventLogContract):
+class TestSqliteLog(EventLogContract):
     """The engine from outside keeps the contract."""
+
+    engine = ENGINE
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> Iterator[None]:
-        self.tmp_path, self.made = tmp_path, 0
+        self.places = (f"sqlite:{tmp_path / str(number)}.bank" for number in count())
         yield
+        self.close_logs()
 
-    def make_log(self, clock: Clock | None = None) -> ShelfLog:
-        self.made += 1
-        return ENGINE.create(f"shelf:{self.tmp_path / str(self.made)}", **({"clock": clock} if clock else {}))
-
-    def reopen(self, log: EventLog, clock: Clock | None = None) -> ShelfLog:
-        return ENGINE.open(log.place, **({"clock": clock} if clock else {}))
+    def free_place(self) -> str:
+        return next(self.places)
 
     def stored_bytes(self, log: EventLog) -> bytes:
-        return Path(log.place.removeprefix("shelf:")).read_bytes()
+        return path_of(log).read_bytes()
 
     def replace_last_line(self, log: EventLog, line: bytes) -> None:
-        assert isinstance(log, ShelfLog)
-        store = log.memory.store
-        store.events[-1] = line_format.close_line(line[: -line_format.CRC_TAIL], store.seed)[:-1]
+        line = lines.close_line(line[: -lines.CRC_TAIL], lines.seed_of(log.bank_id))[:-1]
+        with closing(sqlite3.connect(path_of(log))) as db, db:
+            db.execute("UPDATE events SET line = ? WHERE seq = (SELECT max(seq) FROM events)", (line,))
 
 
 def test_a_bank_of_an_engine_from_outside(tmp_path: Path) -> None:
-    """Everything above the log works with it: items, search, time, replay, differences, erasure, copies."""
-    place = f"shelf:{tmp_path / 'notes'}"
+    """Everything above the log works with it: items, search, time, replay, differences, erasure, copies, forks."""
+    place = f"sqlite:{tmp_path / 'notes'}"
     item = Item.make("Ask for the classes first", "List the classes of the ontology before writing a query.")
     with Bank.create(place) as bank:
         extracted = bank.append(extraction(item))
         assert bank.name == "notes" and bank.position == extracted.last == 3
         bank.append(note("something secret here"))
-        ENGINE.stores.clear()
-        with Bank.open(place) as again, again.copy("HEAD~1") as copy:
+        with Bank.open(place) as again, again.copy("HEAD~1") as copy, again.fork(f"{place}-trial") as fork:
             assert again.head() == bank.head() and copy.head() == bank.head(3)
             assert again.project().position == 4 and again.replay(3).digests == copy.replay().digests
             assert again.erase(text="something secret here").places and again.verify().log.erased == 1
             assert again.diff(2, 4) is not None and again.search("classes") == []
+            shared = again.common_history(fork)
+            assert shared is not None and shared.head == fork.head(4) and fork.absorb(again).erased_since == 1
+
+
+def test_a_bank_is_the_same_in_every_engine(tmp_path: Path) -> None:
+    """The same acts at the same times give the same lines, so also the same heads, searches and states."""
+    places = (tmp_path / "one-life", "memory:one-life", f"sqlite:{tmp_path / 'one-life.sqlite'}")
+    found = [live(place) for place in places]
+    assert found[0] == found[1] == found[2]
+
+
+def live(place: str | Path) -> list[object]:
+    """Make a bank at a place, with times and random bytes of its own, and return what can be seen of it."""
+    ticks, drawn = count(1_790_000_000_000_000, 1_000_000), count()
+    options = {"clock": lambda: next(ticks), "entropy": lambda size: next(drawn).to_bytes(size, "big")}
+    with Bank.create(place, **options) as bank:
+        first = bank.remember("Ask for the classes", "List them first.")
+        bank.remember("Sort by height", "A long content. " * 500, tags=("height",))
+        before = bank.search("classes height")
+        bank.reject(first.item, because="too slow")
+        stored = [line.partition(b',"dur":')[0] for line in bank.log.lines()]  # how far a sync went is the engine's
+        return [stored, bank.head().digest, before, bank.search("classes height"), bank.replay(5).digests]
+
+
+def test_a_branch_stays_with_the_engine_of_its_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine of files would take any path for one of its own, and `./trial` would then name no bank."""
+    monkeypatch.chdir(tmp_path)
+    with Bank.create("sqlite:notes") as bank, Bank.create("./kept") as kept:
+        for place in ("./trial", "trial", Path("trial"), "memory:trial"):
+            with pytest.raises(BadInput, match=r"a fork stays with the log engine of its bank, sqlite:\."):
+                bank.fork(place)
+            with pytest.raises(BadInput, match=r"a copy stays with the log engine of its bank, sqlite:\."):
+                bank.copy(into=place)
+        with pytest.raises(BadInput, match=r"of its bank, file:\."):
+            kept.fork("sqlite:trial")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "notes"]
+
+
+def test_a_file_of_another_kind_is_reported_as_damaged(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("no database, but long enough to be taken for one " * 20)
+    with pytest.raises(LogCorruption, match="file is not a database"):
+        Bank.open(f"sqlite:{tmp_path / 'notes'}")
 
 
 def test_an_engine_from_outside_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """BANK may be a URL of its scheme, for every command; an unknown scheme is refused."""
-    place = f"shelf:{tmp_path / 'notes'}"
+    place = f"sqlite:{tmp_path / 'notes'}"
     (tmp_path / "events.jsonl").write_text('{"type": "note_logged", "note": "hello"}\n')
+    (tmp_path / "items.json").write_text('[{"title": "Ask for the classes", "content": "First."}]')
     for line in (
         ("append", place, str(tmp_path / "events.jsonl"), "--create"),
+        ("import", place, str(tmp_path / "items.json")),
+        ("fork", f"{place}@HEAD~2", f"{place}-trial"),
+        ("verify", f"{place}-trial", "--parent", place),
+        ("diff", place, f"{place}-trial"),
         ("verify", place),
         ("log", f"{place}@HEAD"),
         ("project", place),
+        ("search", place, "classes"),
         ("replay", place),
     ):
         assert main(list(line)) == 0, line

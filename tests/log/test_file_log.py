@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,33 +12,25 @@ from rbank_es import limits
 from rbank_es.log import EventLog
 from rbank_es.log import lines as line_format
 from rbank_es.log.file import index, run_index
-from rbank_es.log.file.file_log import FileLog
+from rbank_es.log.file.file_log import ENGINE, FileLog
 from rbank_es.log.file.segments import blocks
-from rbank_es.testing import Clock, EventLogContract
+from rbank_es.testing import EventLogContract
 from rbank_es.testing.contract_base import event_id, note
 
 
 class TestFileLog(EventLogContract):
     """The file log keeps the contract."""
 
+    engine = ENGINE
+
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> Iterator[None]:
-        self.tmp_path, self.opened = tmp_path, list[FileLog]()
+        self.places = map(str, map(tmp_path.joinpath, map("bank-{}".format, count())))
         yield
-        for log in self.opened:
-            log.close()
+        self.close_logs()
 
-    def make_log(self, clock: Clock | None = None) -> FileLog:
-        options = {"clock": clock} if clock else {}
-        log = FileLog.create(self.tmp_path / f"bank-{len(self.opened)}", **options)
-        self.opened.append(log)
-        return log
-
-    def reopen(self, log: EventLog, clock: Clock | None = None) -> FileLog:
-        options = {"clock": clock} if clock else {}
-        again = FileLog.open(Path(log.place), **options)
-        self.opened.append(again)
-        return again
+    def free_place(self) -> str:
+        return next(self.places)
 
     def stored_bytes(self, log: EventLog) -> bytes:
         return b"\n".join(path.read_bytes() for path in Path(log.place).rglob("*") if path.is_file())

@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,10 @@ import pytest
 from rbank_es import Bank
 from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, CheckFailed, LogCorruption
 from rbank_es.log import LOG_ENGINES, Erasing, EventLog, lines
-from rbank_es.log.memory.memory_log import MemoryLog
+from rbank_es.log.memory.memory_log import ENGINE, MemoryLog
 from rbank_es.log.memory.memory_store import MemoryStore
-from rbank_es.testing import Clock, EventLogContract, note, raises
+from rbank_es.testing import EventLogContract, note, raises
 from tests.processes import alone
-
-
-def opened(store: MemoryStore, clock: Clock | None) -> MemoryLog:
-    return MemoryLog(store, clock=clock) if clock else MemoryLog(store)
 
 
 def store_of(log: EventLog) -> MemoryStore:
@@ -31,11 +28,11 @@ def store_of(log: EventLog) -> MemoryStore:
 class TestMemoryLog(EventLogContract):
     """The memory log keeps the contract."""
 
-    def make_log(self, clock: Clock | None = None) -> MemoryLog:
-        return opened(MemoryStore("ab" * 16), clock)
+    engine = ENGINE
+    numbers = count()
 
-    def reopen(self, log: EventLog, clock: Clock | None = None) -> MemoryLog:
-        return opened(store_of(log), clock)
+    def free_place(self) -> str:
+        return f"memory:contract-{next(self.numbers)}"
 
     def stored_bytes(self, log: EventLog) -> bytes:
         store = store_of(log)

@@ -209,6 +209,10 @@ class FileLog:
         return self._run_index
 
     @property
+    def scheme(self) -> str:
+        return "file"
+
+    @property
     def bank_id(self) -> str:
         return self._bank_id
 

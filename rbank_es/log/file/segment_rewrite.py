@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from rbank_es.events.event import Ref
 from rbank_es.log import disk, lines
 from rbank_es.log.disk import System
 from rbank_es.log.erasure import Targets
-from rbank_es.log.erasure_residue import ResidueSearch
+from rbank_es.log.erasure_residue import ResidueSearch, clear_derived
 from rbank_es.log.file.bank_directory import ErasureJob, remove_remains
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segments import Segment, Texts, all_segments, blocks, read_opened, read_sealed, segment_of
@@ -116,17 +115,13 @@ def _rewrite_line(line: bytes, digest: bytes, targets: Targets, seed: int, where
 def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
     """Remove all that was derived, scratch files of dead processes and torn bytes: they may hold erased texts.
 
-    Lock files stay: a lock on a removed file would exclude nobody. So do receipts, which hold no text and vouch for
-    other copies of the bank too. The caller holds the locks of bank and caches.
+    Receipts stay, because they hold no text and vouch for other copies of the bank too. The caller holds the locks of
+    bank and caches.
     """
     sweep_scratch(directory)
     remove_remains(directory, calls)
     for folder in caches:
-        for path in folder.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            elif path.suffix != ".lock" and path.name != disk.RECEIPTS:
-                path.unlink(missing_ok=True)
+        clear_derived(folder, but=[disk.RECEIPTS])
         calls.sync_directory(folder)
 
 

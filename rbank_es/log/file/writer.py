@@ -211,8 +211,13 @@ class Writer(disk.ProcessCache):
                 return appended
 
     def first_group(self, events: Sequence[Event]) -> bytes:
-        """Return the bytes of the events with which a log begins; none for none."""
-        return compose(self._prepare(events), self._circumstances(1)).data if events else b""
+        """Return the bytes of the events with which a log begins; none for none. Raises as `append`."""
+        if not events:
+            return b""
+        prepared = self._prepare(events)
+        groups.refuse_repeated_ids([item.id for item in prepared])
+        groups.refuse_erasure_records(prepared)
+        return compose(prepared, self._circumstances(1)).data
 
     def _append_once(self, prepared: list[Prepared], expected: int | Expected) -> tuple[Appended, int, Tail]:
         """Write the group unless the log holds it already; return a descriptor to sync, and the log's tail."""

@@ -65,6 +65,10 @@ class MemoryLog:
         self._clock, self._entropy = clock, entropy
 
     @property
+    def scheme(self) -> str:
+        return "memory"
+
+    @property
     def bank_id(self) -> str:
         return self.store.bank_id
 

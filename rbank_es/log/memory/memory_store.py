@@ -17,6 +17,7 @@ from rbank_es.events.codec import decode_event, refs_of
 from rbank_es.events.event import Ref
 from rbank_es.log import erasure, lines
 from rbank_es.log.disk import locked
+from rbank_es.log.erasure_residue import clear_derived
 from rbank_es.log.protocol import DERIVED_LOCK, Ancestor
 from rbank_es.system.files import remove_temporary, temporary_folder
 from rbank_es.system.forks import told_of_forks
@@ -127,9 +128,8 @@ class MemoryStore:
         for seq in targets.paths:
             self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
         self.erased_at = len(self.events)
-        for path in self._derived.iterdir() if self._derived is not None else ():
-            if path.suffix != ".lock":
-                path.unlink(missing_ok=True)
+        if self._derived is not None:
+            clear_derived(self._derived)
 
     # ------------------------------------------------------------ forking
 
