@@ -241,6 +241,7 @@ class _Comparison:
         if seq:
             known.append(event)
             return
+        # Ids of decisions follow from that of the extraction, so a bank that has one of them can't decide about it.
         reserved = (event.id, *(ids_of_decisions(event) if isinstance(event, MemoriesExtracted) else ()))
         if any(id in self._held.ids for id in reserved):
             self._plan.refuse(event, 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rbank_es import limits
 from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput, NotInBank
@@ -121,6 +122,7 @@ class BankActs(OpenBank):
         changes: list[VerdictChange] = []
 
         def act(state: State) -> list[Event]:
+            # Each time that the act is tried: another writer may have changed the verdicts before.
             changes[:] = [
                 VerdictChange(run=each.run, before=verdict_on(state, each.run), after=each.verdict, given=each.verdict)
                 for each in rulings
@@ -398,17 +400,23 @@ class BankActs(OpenBank):
     def forget(self, item: str, *, because: str = "") -> ItemStatus:
         """Forget an active item, as a policy would; return its state then. Another candidate with its words revives it.
 
-        Raises `NotInBank`; `BadInput` if the item is not active.
+        Raises `NotInBank`; `BadInput` if the item is not active; `PositionConflict` if other writers were faster
+        `limits.CONSOLIDATION_TRIES` times.
         """
-        with self.latest.at(self.log.position()) as basis:
-            id = _item(basis.state, item)
-            was = _state_of(basis.state, id)
-            pending = self.latest.due(basis.state)
-            at = basis.state.position
-        if was != "active":
-            raise BadInput(f"item {id!r} is {was}, not active; there is nothing to forget")
-        self.log.append([*pending, MemoriesForgotten(ids=(id,), policy=BY_HAND, why=because)], expected=at)
-        return "forgotten"
+        from rbank_es.bank.decisions import optimistically
+
+        def try_once(position: int) -> ItemStatus:
+            with self.latest.at(position) as basis:
+                id = _item(basis.state, item)
+                was = _state_of(basis.state, id)
+                pending = self.latest.due(basis.state)
+                at = basis.state.position
+            if was != "active":
+                raise BadInput(f"item {id!r} is {was}, not active; there is nothing to forget")
+            self.log.append([*pending, MemoriesForgotten(ids=(id,), policy=BY_HAND, why=because)], expected=at)
+            return "forgotten"
+
+        return optimistically(self.log, try_once, limits.CONSOLIDATION_TRIES)
 
     # ---------------------------------------------------------------- other banks
 

@@ -49,6 +49,7 @@ def lessons_to_draw(state: State, runs: Iterable[str]) -> tuple[LessonToDraw, ..
     Nothing is drawn from a run that nobody judged or that is undecided.
     """
     found = dict[LessonToDraw, None]()
+    # Found when the first rollout comes: most runs are none, and all runs must be gone through.
     groups: Mapping[str, list[str]] | None = None
     for run in runs:
         known = state.runs.get(run)

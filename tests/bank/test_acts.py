@@ -16,6 +16,7 @@ from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
     ContextBuilt,
     Decision,
+    Event,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRetracted,
@@ -26,6 +27,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import JudgeKind, VerdictValue
+from rbank_es.log import Appended
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
 
@@ -383,6 +385,23 @@ ACTS: dict[str, Callable[[Bank, str], Any]] = {
     "forget": lambda bank, id: bank.forget(id),
     "remember": lambda bank, id: bank.remember("a", "b", runs=[id]),
 }
+
+
+@pytest.mark.parametrize("act", [act for act in ACTS if act != "admit"])
+def test_an_act_is_made_again_where_another_writer_was_faster(
+    bank: Bank, abc: tuple[str, str, str], act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, first = bank.log.append, iter((True,))
+
+    def late(events: Sequence[Event], **options: Any) -> Appended:
+        if next(first, False):
+            append([RunStarted(run="of another writer")])
+        return append(events, **options)
+
+    monkeypatch.setattr(bank.log, "append", late)
+    position = bank.position
+    ACTS[act](bank, "r1" if act in ("overrule", "remember") else abc[0])
+    assert bank.position > position + 1
 
 
 @pytest.mark.parametrize("act", ACTS)
