@@ -12,6 +12,7 @@ plans and appends. `exporters` writes banks.
 
 from rbank_es.exchange.file_import import FileImport, ImportReport, files_in, import_paths, plan
 from rbank_es.exchange.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, parse
+from rbank_es.log.groups import derived_id
 
 __all__ = [
     "IMPORTERS",
@@ -21,6 +22,7 @@ __all__ = [
     "Importer",
     "Opening",
     "Parsed",
+    "derived_id",
     "files_in",
     "import_paths",
     "parse",

@@ -167,8 +167,12 @@ def _unknown(kind: str, name: str, version: object) -> BadPolicy:
         return unknown_kind(kind)
     if name not in kinds[kind]:
         return BadPolicy(f"there is no {kind} policy {name!r}{hint(name, kinds[kind])}")
-    versions = ", ".join(map(str, kinds[kind][name]))
-    return BadPolicy(f"{kind} policy {name} has no version {version!r} in this release; there are: {versions}")
+    versions = sorted(kinds[kind][name])
+    if version is None:
+        labels = " or ".join(f"{name}-{each}" for each in versions)
+        return BadPolicy(f"{kind} policy {name} has several versions; name one of them: {labels}")
+    known = ", ".join(map(str, versions))
+    return BadPolicy(f"{kind} policy {name} has no version {version!r} in this release; there are: {known}")
 
 
 def unknown_kind(kind: str) -> BadPolicy:

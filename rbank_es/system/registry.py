@@ -49,6 +49,18 @@ def _call_plugins() -> None:
         _called.add(point.value)
 
 
+def plugin_at_fault(error: BaseException) -> str | None:
+    """Return the package of the plugin in whose code an error was raised; None if that is no plugin's."""
+    packages, fault = {value.partition(":")[0].partition(".")[0] for value in _called}, None
+    trace = error.__traceback__
+    while trace is not None:
+        package = str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        # The innermost of both: a plugin may be called by this project, and call it in turn.
+        fault = package if package in packages else None if package == __name__.partition(".")[0] else fault
+        trace = trace.tb_next
+    return fault
+
+
 class Registry(Generic[T]):
     """The implementations of one seam, by name. `kind` is the seam's noun in messages, such as `executor`."""
 

@@ -58,3 +58,38 @@ def test_a_broken_plugin_stops_no_command_of_ours(tmp_path: Path) -> None:
     assert rbank("init", "./notes", cwd=tmp_path).returncode == 0
     refused = rbank("tasks", "./notes", cwd=tmp_path)
     assert refused.returncode == 2 and "broken" in refused.stderr and "no licence" in refused.stderr
+
+
+POLICY_THAT_FAILS = '''\
+from rbank_es.policies import POLICIES, RetrievalPolicy, query_words
+
+
+class Divides(RetrievalPolicy, frozen=True, kw_only=True):
+    """It divides by nothing, or gives this project what it can't take."""
+
+    name = "divides"
+    version = 1
+
+    def words(self, query):
+        return query_words(3 if query == "three" else query, "none")
+
+    def rank(self, query, k, filters, index):
+        return 1 / 0
+
+
+def add():
+    POLICIES.add("retrieval:divides-1", Divides)
+'''
+
+
+def test_a_defect_of_a_plugin_is_told_as_one(tmp_path: Path) -> None:
+    """By the package, wherever it fails; where this project fails, its own is told."""
+    install(tmp_path, "dividing", POLICY_THAT_FAILS)
+    assert rbank("init", "./notes", cwd=tmp_path).returncode == 0
+    assert rbank("policy", "./notes", "--set", "retrieval=divides", cwd=tmp_path).returncode == 0
+    failed = rbank("search", "./notes", "lamps", cwd=tmp_path)
+    assert failed.returncode == 70 and failed.stderr == (
+        "rbank-es: unexpected ZeroDivisionError: division by zero. This is a defect of the plugin dividing: please "
+        "tell its authors; --debug shows where it happened.\n"
+    )
+    assert "of rbank-es: please report it" in rbank("search", "./notes", "three", cwd=tmp_path).stderr

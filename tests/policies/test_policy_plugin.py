@@ -64,3 +64,50 @@ def test_a_policy_of_another_package_ranks_and_is_verified_and_is_an_error_witho
             bank.search("lamps")
         with pytest.raises(BadPolicy, match="position 5 was ranked by shortest-3, which this release doesn't know"):
             bank.verify(retrievals=True)
+
+
+TWO_VERSIONS = PLUGIN.replace(
+    "def add():",
+    '''class LongestTitle(ShortestTitle, frozen=True, kw_only=True):
+    """The item with the longest title."""
+
+    version = 4
+
+    def rank(self, query, k, filters, index):
+        return super().rank(query, 9, filters, index)[::-1][:k]
+
+
+def add():
+    POLICIES.add("retrieval:shortest-4", LongestTitle)''',
+)
+CHANGED = """
+made = [command("init", "./bank"), command("import", "./bank", "items.json")]
+refused = [command("policy", "./bank", "--set", f"retrieval={name}")[1] for name in ("shortest", "shortest-5")]
+found = []
+for version in (3, 4):
+    open("policies.toml", "w").write(f'[retrieval]\\nname = "shortest"\\nversion = {version}\\nk = 2\\n')
+    made.append(command("policy", "./bank", "--set", "policies.toml"))
+    with Bank.open("./bank") as bank:
+        from rbank_es.events import Hit, MemoriesRetrieved
+        hits = bank.search("the lamps")
+        found.append([hit.title for hit in hits])
+        again = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits)
+        bank.append(MemoriesRetrieved(k=2, policy=f"shortest-{version}", query="the lamps", hits=again))
+verified = json.loads(command("verify", "./bank", "--retrievals", "--json")[1])
+with Bank.open("./bank") as bank:
+    found.append([hit.title for hit in bank.search("the lamps", point="HEAD~2")])
+result = {"codes": [code for code, _ in made], "refused": refused, "found": found, "verified": verified}
+"""
+
+
+def test_versions_of_one_name_stand_side_by_side(tmp_path: Path) -> None:
+    """Each ranks and verifies its own retrievals; the name alone means neither, and the error names them."""
+    install(tmp_path, "shortest_title", TWO_VERSIONS)
+    (tmp_path / "items.json").write_text(ITEMS)
+    result = run_with(tmp_path, CHANGED, tmp_path)
+    assert result["codes"] == [0] * 4
+    assert "has several versions; name one of them: shortest-3 or shortest-4" in result["refused"][0]
+    assert "shortest has no version 5 in this release; there are: 3, 4" in result["refused"][1]
+    shortest_first = ["Lamps", "Count the lamps of every lighthouse"]
+    assert result["found"] == [shortest_first, shortest_first[::-1], shortest_first]
+    assert result["verified"]["retrievals"]["checked"] == 2

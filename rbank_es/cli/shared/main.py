@@ -7,7 +7,7 @@ With `--json`, an error of this project is also a JSON document on standard outp
 2    usage, or bad input
 3    corruption
 4    conflict
-70   a defect of rbank-es itself
+70   a defect of rbank-es itself, or of a plugin
 130  interrupted (Ctrl-C)
 141  the reader of standard output went away
 """
@@ -178,11 +178,16 @@ def _outcome(error: BaseException) -> tuple[int, str]:
         outcomes = [_outcome(each) for each in error.exceptions]
         messages = dict.fromkeys(message for _, message in outcomes if message)
         return max(code for code, _ in outcomes), "\n".join(messages)
-    code, message = _known_outcome(error) or (
-        DEFECT,
-        f"unexpected {type(error).__name__}: {error}. This is a defect; --debug shows where it happened.",
-    )
+    code, message = _known_outcome(error) or (DEFECT, _defect(error))
     return code, "\n".join([message, *_notes(error)]) if message else ""
+
+
+def _defect(error: BaseException) -> str:
+    from rbank_es.system.registry import plugin_at_fault
+
+    plugin = plugin_at_fault(error)
+    whose = f"of the plugin {plugin}: please tell its authors" if plugin else "of rbank-es: please report it"
+    return f"unexpected {type(error).__name__}: {error}. This is a defect {whose}; --debug shows where it happened."
 
 
 def _known_outcome(error: BaseException) -> tuple[int, str] | None:
