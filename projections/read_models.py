@@ -60,9 +60,9 @@ class ReadModels(ProcessCache):
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, sealed: bool = False) -> None:
-        super().__init__()
         self.path, self.read_only, self.sealed = path, read_only, sealed
         self._kept: dict[_Key, ViewConnection] = {}
+        super().__init__()
 
     def forget(self) -> None:
         """Let go of the kept views in a forked child, without closing what the parent has open."""

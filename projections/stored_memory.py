@@ -419,7 +419,7 @@ def _decoded(text: str, type_: Any) -> Any:
 
 
 def _difference(old: Iterable[TableRow], new: Iterable[TableRow], seq: int) -> Iterator[Change]:
-    """Yield the edges from some rows to others at a position."""
+    """Yield the changes that turn some rows into others at a position."""
     before = dict.fromkeys(old)
     if not before:
         for table, row in new:

@@ -162,10 +162,10 @@ class Latest(ProcessCache):
     """The state of a log, kept in memory between decisions: only events appended since are read."""
 
     def __init__(self, log: EventLog) -> None:
-        super().__init__()
         self._log, self._revision = log, 0
         self._reconciler: Reconciler | None = None
         self.forget()
+        super().__init__()
 
     def forget(self) -> None:
         """Drop the state: it is folded again from the log when it is needed."""

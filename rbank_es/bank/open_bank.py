@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rbank_es import limits
 from rbank_es.bank.locator import locate, path_advice, resolve_point
-from rbank_es.errors import BadInput, BankExists, BankNotFound, LogError
+from rbank_es.errors import BadInput, BadPoint, BankExists, BankNotFound, LogError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.codec import with_json_texts
 from rbank_es.events.json_input import new_event
@@ -150,7 +150,9 @@ class OpenBank:
         return self.log.read(after=after, upto=upto, types=types, run=run, resolve=wanted)
 
     def event_at(self, position: int, *, resolve: bool = False) -> Event:
-        """Return the event at a position from 1 on; `resolve` replaces handles. Raises `BadPoint` past the head."""
+        """Return the event at a position; `resolve` replaces handles. Raises `BadPoint` where there is none."""
+        if position < 1:
+            raise BadPoint(str(position), "the first event is at position 1")
         return next(self.events(after=position - 1, point=position, resolve=resolve))
 
     def text(self, value: Text | None) -> str | None:

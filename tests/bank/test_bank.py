@@ -257,8 +257,9 @@ class TestReading:
         assert lively.head() == lively.head("HEAD") and lively.head(0) == Head(0, "0" * 64)
         assert lively.time_at(3) == next(lively.events(after=2)).at and lively.time_at(0) == ""
         assert lively.event_at(3) == next(lively.events(after=2))
-        with pytest.raises(BadPoint):
-            lively.event_at(lively.position + 1)
+        for nowhere in (lively.position + 1, 0, -1):
+            with pytest.raises(BadPoint):
+                lively.event_at(nowhere)
         for point in (11, "HEAD~11", "no such run"):
             with pytest.raises(BadPoint):
                 lively.head(point)
