@@ -123,4 +123,5 @@ class ActiveItems:
 
 
 def _facts(entry: ItemState | None) -> tuple[object, ...] | None:
+    # Neither support nor wins and losses, for which SQL calls back when a policy asks.
     return None if entry is None else (entry.item, entry.domains)

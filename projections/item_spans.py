@@ -54,6 +54,7 @@ class _Spans:
                 self._onward[edge.source].append(edge)
         for edge in made:
             for bearing in borne[edge.target]:
+                # From when on both edges hold: an event that decides again leads to the item only since then.
                 self.causes[bearing.target].append((max(edge.seq, bearing.seq), edge.source))
 
     def of(self, item: LineageNode, causes: Iterable[tuple[int, LineageNode]]) -> Iterator[LineageEdge]:

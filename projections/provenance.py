@@ -187,6 +187,7 @@ def _decisions(view: View) -> Iterator[str]:
         name = f"{row['extraction']}#{row['place']}"
         yield _stated(_iri("candidate", name), {}, row["title"])
         if row["action"] is not None:
+            # SQLite has no booleans, and 1 is another literal in Turtle than true.
             facts = {"action": row["action"], "policy": row["policy"], "undone": bool(row["undone"])}
             yield _stated(_iri("decision", name), facts)
 

@@ -127,6 +127,8 @@ def _walk(start: LineageNode, direction: Direction, ways: Mapping[LineageNode, l
                 reached = passed(edge, bound)
                 if reached is None:
                     continue
+                # Of the item that was asked about, the end is a cause of what it is; that of any other came after what
+                # it led to.
                 if edge.relation in ENDINGS and (onward or node != start):
                     endings.append((depth, edge))
                     continue
@@ -185,6 +187,7 @@ class _Grown:
         while waiting:
             node = waiting.popleft()
             for below in self._below[node][: self._bounds.width]:
+                # The root is not counted.
                 if len(shown) > self._bounds.nodes:
                     return shown
                 if self._walk.depths[below] > self._bounds.depth:

@@ -280,6 +280,7 @@ class _Comparison:
 
     def _policy(self, state: State) -> RetrievalPolicy:
         choice = state.policies.get("retrieval")
+        # The record is kept beside its policy, because the id of an object that is gone may be given again.
         known = self._policies.get(id(choice))
         if known is None or known[0] is not choice:
             known = self._policies[id(choice)] = choice, retrieval_policy(choice)

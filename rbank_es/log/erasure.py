@@ -114,6 +114,7 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
         raise BadInput("the reason, or the name of who asked, holds the text to erase; use other words")
     search.sweep(sought)
     search.follow_handles()
+    # A vector is a text too, which may be stored apart: then it is its handles that are erased with it.
     if search.add_vectors(shared):
         search.follow_handles()
     found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))

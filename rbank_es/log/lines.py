@@ -219,6 +219,7 @@ def seq_of(line: bytes) -> int:
 
 def id_of(line: bytes) -> str:
     """Return the id of a numbered line."""
+    # The first one: only type, position and time stand before it, and none of them can hold it.
     start = line.find(b'"id":"') + 6
     return line[start : start + 36].decode()
 

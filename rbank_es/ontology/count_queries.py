@@ -144,4 +144,5 @@ def count_queries(schema: Schema) -> Iterator[CountQuery]:
 
 def instances_query(cls: str) -> str:
     """Return the query that counts the things typed with a class itself, whether or not an ontology knows it."""
+    # By VALUES, where the guard takes a class that the ontology doesn't know.
     return _count("DISTINCT ?s", f"VALUES ?class {{ <{cls}> }} ?s a ?class")

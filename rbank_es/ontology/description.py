@@ -61,6 +61,7 @@ class _Description:
         self._levels = Levels(statements)
         self._wording = Wording(statements)
         self._headers = sorted(self._levels.of_type([_OWL + "Ontology"]))
+        # The header of OWL itself has no `#` at its end, as its namespace has; that of RDF has one.
         own = {header.rstrip("#") for header in self._headers}
         self._foreign = tuple(namespace for namespace in rdf_names.FORMAL if namespace.rstrip("#") not in own)
         self._deprecated = self._all_deprecated()

@@ -20,6 +20,7 @@ from rbank_es.sparql.results import Form
 
 AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"})
 
+# More arguments than a query may have tokens.
 _ANY = 1_000_000
 _ARITIES = {
     (0, 0): "NOW RAND UUID STRUUID",
