@@ -1,9 +1,9 @@
 """The words of active items in memory: for a refold, whose items come and go.
 
 The best few by BM25 are found without scoring all that match. A search first adds up, for all documents at once, upper
-bounds of what their tokens score, and then scores by the definition only those that may be among the best. For the
-bounds, the documents that have a token are in bands by what the token weighs in them: sets, as `bit_slices` has them. A
-band may be placed badly, because weights move with the average length of the documents. Its bound is always right.
+bounds of what their tokens score. Then it scores by the definition those that may be among the best. For the bounds,
+the documents that have a token are in bands by what the token weighs in them: sets, as `bit_slices` has them. A band
+may be placed badly, because weights move with the average length of the documents. Its bound is always right.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ again are scored; with twice as many, a tenth fewer, and there are more slices t
 _FEW = 3
 """So many times the documents that are wanted are scored first, to know how good the best are."""
 _RARE = 256
-"""Of a token that fewer than one in so many documents have, no sets are kept, because they would take more memory than
-all else that is known of it. They are quickly made."""
+"""No sets are kept of a token that fewer than one in so many documents have. They would take more memory than all else
+that is known of it. They are quickly made."""
 
 _LATE = 4
 """If more than one in so many documents are missing in the bands of a token, they are made again, not completed."""

@@ -1,7 +1,7 @@
 """Spans: items from a position on, so that a path of edges alone says what followed from what.
 
 A decision may let a candidate support an item that exists, a person may bring an item back, a correction may decide
-again. Each of these led to the uses of the item since, not to those before. Edges of a graph have no times, so such a
+again. Each of these led to the uses of the item since, not to those before. Edges of a graph have no times. So such a
 cause leads to a span of the item, and the span to the item's uses from that position on.
 
     cause -upheld-> span -continued-> later span of the item          span -used_in, hit_in, …-> as the item's own edges

@@ -1,8 +1,8 @@
 """The projection `leakage`: the characters, per run and tool, that reached a prompt instead of staying behind a handle.
 
-All sizes are in characters. A red flag marks a tool call that returned more than 1,000, more than 3 injected memory
-items, a context larger than 4,000, and a layer L2 that was allowed more than 600. A size that was not recorded is NULL,
-not 0.
+All sizes are in characters. A red flag marks a tool call that returned more than 1,000, and more than 3 injected memory
+items. It also marks a context larger than 4,000, and a layer L2 that was allowed more than 600. A size that was not
+recorded is NULL, not 0.
 """
 
 from __future__ import annotations

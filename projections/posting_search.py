@@ -259,8 +259,8 @@ class _NumpySelection:
     """One selection as `_selected` makes it, by numpy.
 
     A term that is taken touches the texts that have it, not all texts of the bank: what `k` texts reach is known from
-    those whose sums were among the highest before, and those whose sums it raised. What a text can gain by the terms
-    that were not taken is known from which of them it has, before any code of their counts is looked up.
+    those whose sums were among the highest before, and those whose sums it raised. What a text can gain by the other
+    terms follows from which of them it has, before any code of their counts is looked up.
 
     `_rest` is what the terms not taken yet can add to a sum, `_least` a sum that `k` texts reach.
     """

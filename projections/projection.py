@@ -1,8 +1,8 @@
 """The declaration of a projection, the registry of projections, and the making of their rows in batches.
 
-A projection is one file that declares a `Projection`. It has tables and views, one pure function per event type from an
-event to row changes, and SQL that settles rows that depend on earlier ones. The same code runs it live, in a rebuild
-and in a copy in memory, so the three can't differ.
+A projection is one file that declares a `Projection`. It has tables and views, and one pure function per event type,
+from an event to row changes. SQL settles rows that depend on earlier ones. The same code runs it live, in a rebuild and
+in a copy in memory, so the three can't differ.
 
 Rows are bitemporal. A row holds from the position `from_seq` on, until `to_seq` (None: it still holds). Only a `to_seq`
 of None changes, and only once, so reading the past never depends on the present.

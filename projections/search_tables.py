@@ -2,8 +2,7 @@
 
 The postings say which texts have a token, how often, and how long each text is. They hold the words of every candidate.
 The active texts are apart, so a search as of any position reads the same postings. FTS5 stays the tokenizer. Every row
-follows from the texts in order of their numbers, so it doesn't depend on where batches end, and a rebuild makes the
-same rows.
+follows from the texts in order of their numbers, wherever batches end, so a rebuild makes the same rows.
 
 The postings of a token are in blocks of texts. A new text is one row (`recent_texts`). `SMALL_BLOCK_TEXTS` texts become
 a row for each token (`recent_postings`), and `BLOCK_TEXTS` texts the final rows (`postings`): an append writes one

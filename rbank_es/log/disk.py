@@ -10,7 +10,7 @@ that the log doesn't reach proves damage, and is no reason to doubt an honest lo
 be deleted or be damaged at any time, and then vouches for less. No receipt is synced.
 
 After one failed sync the marker stops every writer of a bank, until `verify` found the log sound. Where not even the
-marker can be made, the writer that saw the failure stops by itself, and holds the bank's lock shared for as long as its
+marker can be made, the writer that saw the failure stops by itself. It holds the bank's lock shared for as long as its
 process lives: readers go on, and no other writer gets in.
 """
 
@@ -147,8 +147,8 @@ def release(fd: int) -> None:
 class ProcessCache:
     """An object that keeps what it read or opened, for all threads of this process. Change it while `lock` is held.
 
-    A forked child begins with a free lock and with nothing kept, because at the fork a thread of the parent may have
-    held the lock and been half done, and an open file is the parent's, with its locks.
+    A forked child begins with a free lock and with nothing kept. At the fork a thread of the parent may have held the
+    lock and been half done, and an open file is the parent's, with its locks.
     """
 
     def __init__(self) -> None:

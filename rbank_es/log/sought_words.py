@@ -163,8 +163,8 @@ _BYTE_STRINGS: Step = partial(_without_backslashes, as_bytes=True)
 def readings(text: bytes) -> Iterator[Reading]:
     """Yield the readings of a text in UTF-8, the text itself first. Takes time in proportion to its length.
 
-    Escapes of strings are undone alone, and together with those of HTML, of URLs and of both, because a text may look
-    as if it were escaped when it is not: in `?a=1&region=2`, `&reg` is an entity without its semicolon.
+    Escapes of strings are undone alone, and together with those of HTML, of URLs and of both. A text may look as if it
+    were escaped when it is not: in `?a=1&region=2`, `&reg` is an entity without its semicolon.
     """
     yield Reading(PLAIN, 0, text)
     byte_strings = _Seen(_ESCAPED_CHARACTER, text)

@@ -179,10 +179,11 @@ def choose_prefixes(
 ) -> dict[str, str]:
     """Return one prefix for each namespace that occurs and has a name, sorted by prefix.
 
-    A namespace takes the prefix that its ontology prefers (vann), else one that a file declares (of several the
-    well-known one, else the shortest, else the first by name), else the well-known one. A namespace of the `vocabulary`
-    without any of these gets one from its last path segment. Where two namespaces want the same prefix, a better claim
-    wins, then the namespace that occurs more often, then the first by name. Empty and invalid prefixes are no claim.
+    A namespace takes the prefix that its ontology prefers (vann), else one that a file declares, else the well-known
+    one. Of several that are declared it takes the well-known one, else the shortest, else the first by name. A
+    namespace of the `vocabulary` without any of these gets one from its last path segment. Where two namespaces want
+    the same prefix, a better claim wins, then the namespace that occurs more often, then the first by name. Empty and
+    invalid prefixes are no claim.
 
     Args:
         declared: pairs of prefix and namespace, of all files, in any order.

@@ -1,9 +1,9 @@
 """Changes from one version of an ontology to the next: terms that are gone, renamed, or have another domain or
 range. Pure: two schemas in, changes out.
 
-A rename is never certain. A term that is gone is paired with one that came if the two, of one kind, alone have in
-common the local name (the namespace changed), else the label, else the use: the same numbers of instances and of
-triples. What has no such partner is gone, with the nearest names.
+A rename is never certain. A term that is gone is paired with one of its kind that came, if no third term has what the
+two have in common. That is the local name (the namespace changed), else the label, else the use: the same numbers of
+instances and of triples. What has no such partner is gone, with the nearest names.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A retrieval policy is one file with one class, and one pure function in it, `rank`: the query, the number of hits, the
 filters and the index go in, ranked ids with scores come out. `RetrievalPolicy.choose` adds the settings that every
-policy has: floor and domain preference. `search`, the agents' `mem_search` and related procedures, layer L2 of a
-context, the judge's precedents, what-if and `verify --retrievals` all call `choose` of the policy in force. Its
-`Choice` is recorded as it is: the items given, those that the floor kept back, and the figures that decided.
+policy has: floor and domain preference. Every search calls `choose` of the policy in force: `search`, the agents'
+`mem_search` and related procedures, layer L2 of a context, the judge's precedents, what-if and `verify --retrievals`.
+Its `Choice` is recorded as it is: the items given, those that the floor kept back, and the figures that decided.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Retrieval policy utility-1: the best hits of bm25-1, ranked again by what their uses have proven.
 
 An item's score is BM25's, times 1 + `weight` times the lower end of the Wilson interval of its wins among its decided
-uses. So an untried item keeps its score, one win moves an item by a fifth of the weight, and an item rises further as
-runs that used it keep succeeding. It is a correlation: an item given to easy tasks rises too.
+uses. So an untried item keeps its score, and one win moves an item by a fifth of the weight. It rises further as runs
+that used it keep succeeding. It is a correlation: an item given to easy tasks rises too.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A document is an item as the full-text index reads it: how often it has each token, by column, and each part of its
 compound names. Whatever ranks faster (a view's postings, the index of a refold) finds the same hits with the same
-scores, bit for bit, because it adds up the same numbers in the same order:
+scores, bit for bit. It adds up the same numbers in the same order:
 
     frequency = title·f₁ + desc·f₂ + content·f₃ + tags·f₄ + parts·fₚ
     score     = Σ (weight·idf) · ((frequency·(k1 + 1)) / (frequency + k1·(1 − b + b·length / average)))

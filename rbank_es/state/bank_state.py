@@ -49,8 +49,8 @@ class CandidateState(Struct, frozen=True, kw_only=True, gc=False):
 class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
     """An extraction, and whether it stands: whether its candidates count.
 
-    `runs` are those that it was drawn from, `relied` the verdicts on runs that it relied on, `aside` those because of
-    which it was set aside. `size` is the number of its candidates.
+    `runs` are those that it was drawn from, `relied` the verdicts on runs that it relied on. `aside` are the verdicts
+    because of which it was set aside. `size` is the number of its candidates.
     """
 
     seq: int

@@ -1,9 +1,9 @@
 """The pure fold: a bank's state, computed from events alone.
 
 `fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It uses no
-clock, no model and no random source. It is total: any sequence of well-typed events folds, and an event without a
-subject changes nothing (an unknown id, a decision about a candidate that was never extracted, a verdict on a run that
-never began).
+clock, no model and no random source. It is total: any sequence of well-typed events folds. An event without a subject
+changes nothing: an unknown id, a decision about a candidate that was never extracted, a verdict on a run that never
+began.
 
     candidates  the extracted items, by the id of the extraction and the index in it
     decisions   the latest about a candidate is in force; the first one gives it its place in the order of all

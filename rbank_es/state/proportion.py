@@ -61,7 +61,7 @@ def matched(strata: Iterable[Stratum]) -> int:
 def share_difference(strata: Sequence[Stratum]) -> ShareDifference:
     """Return the difference of two groups' shares over strata that have cases of both, at least one.
 
-    The Mantel-Haenszel estimate, which weights strata by n1 * n2 / (n1 + n2), with Sato's variance, which holds for
+    The Mantel-Haenszel estimate, which weights strata by n1 * n2 / (n1 + n2). The variance is Sato's, which holds for
     many small strata too (Sato, Biometrics 45 (1989) 1323).
     """
     weight = value = slope = rest = 0.0

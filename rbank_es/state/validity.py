@@ -68,8 +68,8 @@ def stands(extraction: ExtractionState, verdict_of: Callable[[str], VerdictValue
 
 
 class Standing(NamedTuple):
-    """An item's standing. `birth` is the candidate with its words, `rank` the order of the first decision about it,
-    `landed` the candidates that support it, `by` those that took its place, both in order."""
+    """An item's standing. `birth` is the candidate with its words, `rank` the order of the first decision about it.
+    `landed` are the candidates that support it, `by` those that took its place, both in order."""
 
     state: ItemStatus
     birth: Pair

@@ -1,6 +1,6 @@
 """The index of a log's files: its end, the head at a position, the position of an event id.
 
-Each entry, in memory or in the user's cache, names the file that it was made for, and is checked against that file
+Each entry is in memory or in the user's cache. It names the file that it was made for, and is checked against that file
 before it is used. All entries may be deleted at any time.
 """
 

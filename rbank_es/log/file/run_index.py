@@ -1,8 +1,8 @@
 """The index of a log's files by run, type and position: the offset of each event in its segment.
 
 An index is derived, one file a segment, and may be deleted at any time. A reader builds it when it first needs it, and
-extends it by what was appended since; an append costs nothing. It is believed only as far as it is checked: its file
-carries a checksum and names the line it ends with, and each line that it leads to must be intact and name its own
+extends it by what was appended since; an append costs nothing. It is believed only as far as it is checked. Its file
+carries a checksum and names the line it ends with. Each line that it leads to must be intact, and name its own
 position, type and run. Where anything differs, the index is built again; where that fails too, the log is read without
 it, which reports the damage.
 """
