@@ -4,7 +4,7 @@ RBankError                       exit code of the command line
 ├── BadInput                     2   the input can't be used; nothing was changed
 │   ├── BadEvent                     an event does not fit the vocabulary (line, path)
 │   ├── BadPolicy                    a policy is unknown or has wrong settings
-│   ├── BadPlugin                    a plugin of another package can't be loaded (plugin)
+│   ├── BadPlugin                    a plugin of another package can't be used (plugin)
 │   ├── BadBankName                  a text can't be a bank's name or place
 │   ├── BankNotFound                 there is no bank at a place
 │   ├── BankExists                   a new bank's place is taken by a bank or other files
@@ -132,11 +132,11 @@ class MissingExtra(BadInput):
 
 
 class BadPlugin(BadInput):
-    """A plugin of another package can't be loaded."""
+    """A plugin of another package can't be loaded, or what it adds returns another thing than is due."""
 
     def __init__(self, plugin: str, reason: str) -> None:
         self.plugin, self.reason = plugin, reason
-        super().__init__(f"the plugin {plugin!r} can't be loaded: {reason}. Repair or uninstall the package it is in.")
+        super().__init__(f"the plugin {plugin!r} can't be used: {reason}. Repair or uninstall the package it is in.")
 
 
 class CheckFailed(RBankError):

@@ -21,7 +21,7 @@ from rbank_es.errors import BadEvent, BadImport, LimitExceeded
 from rbank_es.events import Event
 from rbank_es.events.json_input import RepeatedKey, decode_strict
 from rbank_es.log.groups import Circumstances, compose, prepare
-from rbank_es.system.registry import Registry
+from rbank_es.system.registry import Registry, checked_result
 
 TIMESTAMP = "@timestamp"
 """Key of `extra` for an event's time as its source wrote it, where `occurred_at` doesn't give it back."""
@@ -103,7 +103,8 @@ def parse(path: str, data: bytes) -> Parsed:
     if len(data) > limits.IMPORT_FILE_BYTES:
         raise LimitExceeded(f"bytes of {path}", len(data), limits.IMPORT_FILE_BYTES, "split it at line ends")
     bare = data.removeprefix(BOM)
-    parsed = _importer_of(path, bare).parse(path, bare)
+    importer = _importer_of(path, bare)
+    parsed = checked_result(importer.parse(path, bare), Parsed, importer.form)
     return replace(parsed, units=tuple(_sized(path, unit) for unit in parsed.units))
 
 

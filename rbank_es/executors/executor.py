@@ -17,7 +17,7 @@ from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, RecordingDiffers, SubmissionRefused
-from rbank_es.system.registry import Registry
+from rbank_es.system.registry import Registry, checked_result
 from rbank_es.tools.runtime.run_meter import check_bounds
 
 if TYPE_CHECKING:
@@ -373,6 +373,7 @@ class Executor(ABC):
             with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
                 # A lone surrogate has no UTF-8, so a request with one could be neither sent nor recorded.
                 ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
+            ending = checked_result(ending, Ending, type(self).__name__)
         except Exception as error:
             ending = Ending("failed", None, *failure_of(error))
         submission = ending.submission or Submission(answer="")

@@ -13,7 +13,7 @@ from rbank_es.judging.judge_protocol import Judge, JudgeInputs, JudgingPolicy
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import NOBODY, Verdict
 from rbank_es.policies import governing
-from rbank_es.system.registry import Registry
+from rbank_es.system.registry import Registry, checked_result
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -86,6 +86,7 @@ def decide(
             f"the judge {name} asks a model, and none was given; name one with --judge-lm, or take --judge checks"
         )
     verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, found.answer, source, gold, lms, bank, point))
+    verdict = checked_result(verdict, Verdict, name)
     return msgspec.structs.replace(verdict, grounding=checked.grounding)
 
 

@@ -61,6 +61,14 @@ def plugin_at_fault(error: BaseException) -> str | None:
     return fault
 
 
+def checked_result(value: object, due: type[T], name: str) -> T:
+    """Return what an implementation of that name returned. Raises `BadPlugin` unless it is of the class that is due."""
+    # Here, because a value that is taken as it is fails later, where nothing tells whose it was.
+    if not isinstance(value, due):
+        raise BadPlugin(name, f"it returned {type(value).__name__}, not {due.__name__}")
+    return value
+
+
 class Registry(Generic[T]):
     """The implementations of one seam, by name. `kind` is the seam's noun in messages, such as `executor`."""
 

@@ -59,6 +59,13 @@ def test_an_importer_of_another_package_is_asked_after_ours(tmp_path: Path) -> N
     assert result["refused"][0] == 2 and "a table of items (title, content)" in result["refused"][1]
 
 
+def test_an_importer_that_returns_something_else_is_named(tmp_path: Path) -> None:
+    install(tmp_path, "tab_importer", PLUGIN.replace("return Parsed(", "return dict("))
+    (tmp_path / "items.tsv").write_text("title\tcontent\nOne\tFirst.\n")
+    code, said = run_with(tmp_path, 'result = command("import", "./bank", "items.tsv", "--create")', tmp_path)
+    assert code == 2 and "the plugin 'tabs' can't be used: it returned dict, not Parsed" in said
+
+
 def test_every_importer_is_registered_under_its_form() -> None:
     assert [(name, importer.form) for name, importer in IMPORTERS.all()] == [
         (form, form) for form in ("items", "trajectory", "events", "reasoningbank")

@@ -13,9 +13,9 @@ import pytest
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
-from rbank_es.errors import BadInput  # noqa: E402
+from rbank_es.errors import BadInput, LoopStopped  # noqa: E402
 from rbank_es.events import RunFinished, RunStarted  # noqa: E402
-from rbank_es.executors.executor import EXECUTORS, executor_class  # noqa: E402
+from rbank_es.executors.executor import EXECUTORS, Executor, executor_class  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
 from tests.cli_runner import ROOT, run  # noqa: E402
@@ -69,6 +69,24 @@ def test_a_loop_runs_an_executor_of_a_plugin_without_a_sandbox(tmp_path: Path) -
         looped(bank, settings, TASKS[:1], interpreters=None)
         assert [event.outcome for event in bank.events() if isinstance(event, RunFinished)] == ["submitted"]
         assert [event.executor for event in bank.events() if isinstance(event, RunStarted)] == ["plain"]
+
+
+def test_an_executor_that_returns_no_ending_fails_its_run(tmp_path: Path) -> None:
+    """The run is closed with a message that names the executor; the bank is as sound as ever."""
+
+    class Endless(Executor):
+        runs_code = False
+
+        def work(self, *_: Any) -> Any:
+            return None
+
+    EXECUTORS.add("endless", Endless)
+    settings = scripted(tmp_path, TURNS, executor="endless", judge="none", extract=False)
+    with quick(tmp_path / "bank") as bank:
+        with pytest.raises(LoopStopped, match="'Endless' can't be used: it returned NoneType"):
+            looped(bank, settings, TASKS[:1], interpreters=None)
+        [end] = bank.events(types={"run_finished"})
+        assert isinstance(end, RunFinished) and (end.outcome, end.error_code) == ("failed", "unexpected")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli import main
-from rbank_es.errors import BadInput, BadPolicy, JudgeFailed
+from rbank_es.errors import BadInput, BadPlugin, BadPolicy, JudgeFailed
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, decide
@@ -154,6 +154,18 @@ def test_a_judge_that_needs_the_right_answer_takes_the_place_of_ours() -> None:
     assert decide(RUN, gold=other_words, purpose="scoring").verdict == "success"
     verdict = decide(RUN, judge="exact", gold=other_words, purpose="scoring")
     assert (verdict.judge, verdict.verdict) == ("exact", "failure")
+
+
+def test_a_judge_that_returns_no_verdict_is_named() -> None:
+    class WordJudge(ExactJudge):
+        needs = frozenset()
+
+        def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
+            return "success"  # type: ignore[return-value]
+
+    JUDGES.add("word", WordJudge())
+    with pytest.raises(BadPlugin, match="'word' can't be used: it returned str, not Verdict"):
+        decide(RUN, judge="word")
 
 
 def test_a_judge_goes_by_the_policy_in_force_if_it_has_its_name_else_by_its_own(tmp_path: Path) -> None:

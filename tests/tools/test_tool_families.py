@@ -143,6 +143,14 @@ def test_a_family_s_tools_are_checked_bounded_and_recorded(bank: Bank) -> None:
     assert manual.doc.startswith("Ring the bell.")
 
 
+def test_a_tool_that_returns_no_reply_is_an_error_that_says_so(bank: Bank) -> None:
+    """It is recorded as a failed call, not told as one that could not be recorded."""
+    box = Toolbox(session_for(bank), {"plain": lambda: {"rung": 1}}, {})  # type: ignore[dict-item]
+    error = box.call("plain", {})["error"]
+    assert error["code"] == "bad_plugin" and "plugin 'plain' can't be used: it returned dict" in error["message"]
+    assert [(call.tool, call.error_code) for call in calls(bank)] == [("plain", "bad_plugin")]
+
+
 def test_names_of_families_and_of_tools_are_taken_once(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name means one thing: who takes another's is refused, and named."""
     with pytest.raises(BadInput, match="tool family 'context' already"):

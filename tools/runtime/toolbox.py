@@ -25,6 +25,7 @@ from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
+from rbank_es.system.registry import checked_result
 from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
@@ -150,7 +151,7 @@ class Tool:
                     f"the arguments have {len(shown):,} characters; {tool_limits.TOOL_ARGUMENT_CHARS:,} are taken",
                     "put large values behind a handle, or ask in parts",
                 )
-            return self.raw(**self._bound(given, named))
+            return checked_result(self.raw(**self._bound(given, named)), Reply, self.name)
         except Exception as error:
             return error_of(error)
 
