@@ -22,6 +22,7 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import CommandGroup, command
+from rbank_es.cli.shared.arguments import NumberRange
 from rbank_es.cli.shared.experiment_rate import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.experiment_simulate import simulate
@@ -183,7 +184,7 @@ def _shown(value: Any) -> str:
 @click.option("--into", metavar="DIR", help="The folder of the results; default: experiments/NAME.")
 @click.option(
     "--patience", "patience_min", metavar="MINUTES", default=experiment_limits.EXPERIMENT_PATIENCE_S / 60,
-    show_default=True, type=click.FloatRange(0, experiment_limits.EXPERIMENT_PATIENCE_MOST_S / 60),
+    show_default=True, type=NumberRange(0, experiment_limits.EXPERIMENT_PATIENCE_MOST_S / 60),
     help="How long to wait for a model that fails, before the experiment stops.",
 )  # fmt: skip
 @click.option("--constraints", metavar="FILE", help="Curated constraints for L1; default: those beside the ontology.")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import CommandGroup, command
-from rbank_es.cli.shared.arguments import RegisteredName, begun_run, judges, open_at, open_whole
+from rbank_es.cli.shared.arguments import NumberRange, RegisteredName, begun_run, judges, open_at, open_whole
 from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
@@ -70,7 +70,7 @@ def judge() -> None:
 )  # fmt: skip
 @click.option("--bank", metavar="BANK", help="The bank whose principles and past cases the model gets.")
 @click.option(
-    "--alpha", metavar="SHARE", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.1,
+    "--alpha", metavar="SHARE", type=NumberRange(0, 1, min_open=True, max_open=True), default=0.1,
     show_default=True, help="The share of wrong verdicts that may be accepted, for a threshold of confidence.",
 )  # fmt: skip
 @judge_source_options

@@ -9,7 +9,7 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, view_at
+from rbank_es.cli.shared.arguments import NumberRange, open_at, view_at
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, say, warn
 from rbank_es.errors import BadInput
 from rbank_es.system.files import read_regular
@@ -42,7 +42,7 @@ FILE = "@"
     help="Rows wanted.",
 )  # fmt: skip
 @click.option(
-    "--timeout", metavar="S", type=click.FloatRange(0, limits.QUERY_TIME_MOST_S, min_open=True),
+    "--timeout", metavar="S", type=NumberRange(0, limits.QUERY_TIME_MOST_S, min_open=True),
     default=limits.QUERY_TIME_S, show_default=True, help="Seconds that the query may take.",
 )  # fmt: skip
 def query(bank: str, sparql: str, limit: int, timeout: float, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import CommandGroup, command
-from rbank_es.cli.shared.arguments import open_at, open_whole, read_bounded, view_at
+from rbank_es.cli.shared.arguments import NumberRange, open_at, open_whole, read_bounded, view_at
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, safe_line, warn
 from rbank_es.errors import BadInput, CheckFailed
 
@@ -90,7 +90,7 @@ def _percent(share: tuple[float, float, float] | None) -> str:
     "--cases", "path", metavar="FILE", required=True, help="Labelled cases, a JSON object a line; - is stdin."
 )
 @click.option(
-    "--precision", metavar="P", type=click.FloatRange(0, 1), default=0.9, show_default=True,
+    "--precision", metavar="P", type=NumberRange(0, 1), default=0.9, show_default=True,
     help="The least share of given items that must help.",
 )  # fmt: skip
 def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:

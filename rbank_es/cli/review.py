@@ -3,7 +3,6 @@ person should check first."""
 
 from __future__ import annotations
 
-from math import isnan
 from typing import Any
 
 import click
@@ -16,7 +15,7 @@ from rbank_es.bank.doubt_report import RUN_TEXTS, doubt_facts
 from rbank_es.bank.ids import exact_id
 from rbank_es.bank.verdict_review import DoubtfulVerdict, within
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, view_at
+from rbank_es.cli.shared.arguments import NumberRange, open_whole, view_at
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
 from rbank_es.cli.shared.output import (
     Progress,
@@ -58,7 +57,7 @@ from rbank_es.state import ItemState, State
 @click.option(
     "--minutes",
     metavar="M",
-    type=click.FloatRange(0, limits.REVIEW_MINUTES, min_open=True),
+    type=NumberRange(0, limits.REVIEW_MINUTES, min_open=True),
     help="With --verdicts: as many as a person can check in so many minutes.",
 )
 @act_options
@@ -83,8 +82,8 @@ def review(
     """
     if verdicts is not None and (admitted or rejected):
         raise click.UsageError("--verdicts only lists; leave out --admit and --reject.")
-    if minutes is not None and (verdicts is None or isnan(minutes)):
-        raise click.UsageError("--minutes is a number of minutes, and goes with --verdicts N.")
+    if minutes is not None and verdicts is None:
+        raise click.UsageError("--minutes goes with --verdicts N.")
     with open_whole(bank) as opened:
         if verdicts is not None:
             list_doubtful(bank, opened, verdicts, minutes, as_json=as_json)

@@ -35,6 +35,7 @@ from rbank_es.cli.shared.agent_options import (
 )
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import (
+    NumberRange,
     RegisteredName,
     judges,
     open_or_create,
@@ -121,7 +122,7 @@ UNDONE = 2
     help="Word the question differently for each rollout.",
 )  # fmt: skip
 @click.option(
-    "--temperature", metavar="T", type=click.FloatRange(0, limits.TEMPERATURE_MOST),
+    "--temperature", metavar="T", type=NumberRange(0, limits.TEMPERATURE_MOST),
     help="The agent's, to vary rollouts.",
 )  # fmt: skip
 @click.option("--no-dedup", is_flag=True, help="Also add near duplicates of items, in this loop alone.")

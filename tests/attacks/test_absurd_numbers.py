@@ -1,4 +1,4 @@
-"""An integer of thousands of digits is a mistake of whoever wrote it: Python refuses to convert it."""
+"""Numbers that are a mistake of whoever wrote them: integers that Python refuses to convert, and NaN."""
 
 from __future__ import annotations
 
@@ -47,3 +47,19 @@ def test_an_absurd_integer_is_refused_as_bad_input(tmp_path: Path, line: tuple[s
     (tmp_path / "absurd.toml").write_text(f"number = {ABSURD}\n")
     (tmp_path / "heads.txt").write_text(f"{ABSURD}:{64 * 'a'}\n")
     assert said in fails(*line, cwd=tmp_path, stdin="")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("query", "notes", "--sparql", "ASK {}", "--timeout"),
+        ("review", "notes", "--verdicts", "3", "--minutes"),
+        ("run", "notes", *TASK, "--lm", "openai/any", "--temperature"),
+        ("judge", "calibrate", "--cases", "cases.json", "--alpha"),
+        ("retrieval", "calibrate", "notes", "--cases", "cases.jsonl", "--precision"),
+        ("experiment", "run", "E9", "--lm", "openai/any", "--dry-run", "--patience"),
+    ],
+    ids=lambda line: line[-1],
+)
+def test_nan_is_in_no_range(tmp_path: Path, line: tuple[str, ...]) -> None:
+    assert "'nan' is not a number" in fails(*line, "nan", cwd=tmp_path)

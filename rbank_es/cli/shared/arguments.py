@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -99,6 +100,17 @@ class RegisteredName(click.ParamType):  # type: ignore[type-arg]  # generic sinc
         except BadInput as error:
             self.fail(str(error), param, ctx)
         return value
+
+
+class NumberRange(click.FloatRange):
+    """A range of numbers. NaN is in none: it is neither below nor above a bound, so click lets it into every one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raises `BadParameter` for one outside of the range."""
+        number: float = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def judges() -> Registry[Judge]:
