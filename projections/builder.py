@@ -20,7 +20,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,11 +30,11 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, LimitExceeded, LogCorruption, ProjectionError, ProjectionUnavailable
-from rbank_es.log.disk import System
+from rbank_es.log.disk import System, lock_file
 from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, json_of, settle, view_texts
-from rbank_es.system.files import kind_of, make_private, open_regular, open_scratch, read_regular, write_replacing
+from rbank_es.system.files import kind_of, make_private, open_scratch, read_regular, write_replacing
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -348,17 +348,15 @@ def exclusive(path: Path) -> Iterator[None]:
     The system releases it when its holder ends, however that happens. Raises `ProjectionError` for a folder that
     can't be written.
     """
-    try:
-        make_private(path.parent)
-        # A file beside the database, not the database itself: that one is replaced under its readers.
-        descriptor = open_regular(path.parent / DERIVED_LOCK, os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise refused(path, "write", error) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            make_private(path.parent)
+            # A file beside the database, not the database itself: that one is replaced under its readers.
+            descriptor = stack.enter_context(lock_file(path.parent / DERIVED_LOCK))
+        except OSError as error:
+            raise refused(path, "write", error) from error
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def discard(path: Path) -> None:

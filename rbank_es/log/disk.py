@@ -102,19 +102,42 @@ class System:
 # ---------------------------------------------------------------- locks
 
 
+class _OpenLock:
+    """An open lock file. A forked child closes its copy, with which it would hold the lock after its parent let go."""
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self.fd = open_regular(path, flags)
+        told_of_forks.add(self)
+
+    def forget_parent(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+@contextmanager
+def lock_file(path: Path, *, shared: bool = False) -> Iterator[int]:
+    """Open a lock file until the end of a `with`, for this process alone; give its descriptor. Raises OSError.
+
+    Each use opens the file again, because `flock` belongs to the open file: a descriptor that threads share would
+    exclude none of them.
+    """
+    lock = _OpenLock(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
+    try:
+        yield lock.fd
+    finally:
+        lock.close()
+
+
 @contextmanager
 def locked(path: Path, bank: str, *, shared: bool = False, wait_s: float | None = None) -> Iterator[None]:
-    """Hold the lock file `path` until the end of a `with`. Raises `LogBusy` after `wait_s` seconds.
-
-    Each use opens the file again, because `flock` belongs to the open file: a descriptor that threads or forked
-    children share would exclude nobody.
-    """
-    fd = open_regular(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
-    try:
+    """Hold the lock file `path` until the end of a `with`. Raises `LogBusy` after `wait_s` seconds."""
+    with lock_file(path, shared=shared) as fd:
         take(fd, bank, shared=shared, wait_s=wait_s)
         yield
-    finally:
-        os.close(fd)
 
 
 def take(fd: int, bank: str, *, shared: bool = False, wait_s: float | None = None) -> None:

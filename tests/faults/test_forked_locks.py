@@ -1,0 +1,98 @@
+"""Locks of a process that forks: a child has none of them, however long it lives and whatever it inherited."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.log.file import segment_copy
+from rbank_es.projections import builder
+from rbank_es.testing import note
+from tests.processes import alone
+
+WAIT_S = 20
+
+
+@contextmanager
+def forked_amid(act: Callable[[], object], module: Any, name: str) -> Iterator[None]:
+    """Fork a child that only waits, while a thread does an act and has come to a function; then let it end the act."""
+    begun, go_on, real = threading.Event(), threading.Event(), getattr(module, name)
+
+    def waiting(*given: Any, **more: Any) -> Any:
+        begun.set()
+        go_on.wait()
+        return real(*given, **more)
+
+    setattr(module, name, waiting)
+    thread = threading.Thread(target=act)
+    thread.start()
+    assert begun.wait(WAIT_S)
+    setattr(module, name, real)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(3 * WAIT_S)
+        signal.pause()
+    go_on.set()
+    thread.join()
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def project_beside_a_child(place: Path) -> None:
+    signal.alarm(WAIT_S)
+    with Bank.create(place) as bank, forked_amid(bank.project, builder, "advance"):
+        bank.append(note("x"))
+        assert bank.project().position == 3
+
+
+def append_beside_a_child(place: Path) -> None:
+    signal.alarm(WAIT_S)
+    with Bank.create(place) as bank:
+        fork = bank.fork
+        with forked_amid(lambda: fork(place.with_name("fork")).close(), segment_copy, "take_over"):
+            bank.append(note("x"))
+
+
+def exclude_beside_a_child(place: Path) -> None:
+    with Bank.create(place) as bank:
+        with bank.log.exclusive("loop"):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(WAIT_S)
+                signal.pause()
+        with bank.log.exclusive("loop"):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("act", [project_beside_a_child, append_beside_a_child, exclude_beside_a_child])
+def test_a_child_that_was_forked_amid_an_act_keeps_no_lock_of_it(act: Callable[[Path], None], tmp_path: Path) -> None:
+    """Its copy of a locked file would hold the lock as long as the child lives, and nobody else could do the same."""
+    assert alone(act, tmp_path / "bank") == 0
+
+
+def leave_a_child(place: Path) -> None:
+    with Bank.create(place) as bank, bank.log.exclusive("loop"):
+        child = os.fork()
+        if child == 0:
+            with bank.log.exclusive("another loop"):
+                pass
+    if child == 0:
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_a_child_leaves_an_act_of_its_parent_without_an_error(tmp_path: Path) -> None:
+    """It is in the act, too, but the lock is not its own: leaving closes no file that has the same number by then."""
+    assert alone(leave_a_child, tmp_path / "bank") == 0
