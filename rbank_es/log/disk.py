@@ -103,19 +103,20 @@ class System:
 
 
 class _OpenLock:
-    """An open lock file. A forked child closes its copy, with which it would hold the lock after its parent let go."""
+    """An open lock file. A forked child closes its copy: with it, it would hold the lock of a parent that is killed."""
 
     def __init__(self, path: Path, flags: int) -> None:
         self.fd = open_regular(path, flags)
         told_of_forks.add(self)
 
     def forget_parent(self) -> None:
-        self.close()
+        fd, self.fd = self.fd, -1
+        os.close(fd)
 
     def close(self) -> None:
-        fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
+        if self.fd >= 0:  # else in a child: the lock is its parent's
+            release(self.fd)  # at once, and not when the last child has closed its copy
+            self.forget_parent()
 
 
 @contextmanager
@@ -326,9 +327,10 @@ class Receipts(ProcessCache):
         self._last = -1
 
     def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+        # Forgotten before it is closed: a child that is forked in between would close another file of that number.
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def close(self) -> None:
         """Close the file. The next receipt opens it again: another one, if it was removed meanwhile."""

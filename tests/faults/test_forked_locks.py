@@ -1,4 +1,4 @@
-"""Locks of a process that forks: a child has none of them, however long it lives and whatever it inherited."""
+"""Locks and files of a process that forks: a child has none of them, however long it lives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
-from rbank_es.log.file import segment_copy
+from rbank_es.log import disk
+from rbank_es.log.file import segment_copy, writer
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.projections import builder
 from rbank_es.testing import note
+from tests.interleaving import paused_at
 from tests.processes import alone
 
 WAIT_S = 20
@@ -96,3 +99,32 @@ def leave_a_child(place: Path) -> None:
 def test_a_child_leaves_an_act_of_its_parent_without_an_error(tmp_path: Path) -> None:
     """It is in the act, too, but the lock is not its own: leaving closes no file that has the same number by then."""
     assert alone(leave_a_child, tmp_path / "bank") == 0
+
+
+def fork_while_closing(place: Path) -> None:
+    log, line, is_line = FileLog.create(place), 0, True
+    while is_line:
+        line += 1
+        log.append([note("x")])
+        ended = list[int]()
+
+        def fork(ended: list[int] = ended) -> None:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(WAIT_S)
+                try:
+                    log.append([note("of the child")])
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            ended.append(os.waitpid(child, 0)[1])
+
+        _, is_line = paused_at(line, [writer, disk], log.close, fork)
+        assert ended == [0] * is_line
+    assert line > 10
+    log.verify()
+
+
+def test_a_child_appends_that_was_forked_while_a_thread_closed_the_log(tmp_path: Path) -> None:
+    """At whichever line of it: a file that is closed already is not closed again, nor another one of that number."""
+    assert alone(fork_while_closing, tmp_path / "bank") == 0

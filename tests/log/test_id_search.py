@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -18,37 +13,8 @@ from rbank_es.log import Erasing
 from rbank_es.log.file import index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
+from tests.interleaving import paused_at
 from tests.processes import alone
-
-BLOCKED_S = 0.05
-"""Time that an act gets while a search stands still; one that waits for a lock of the search ends after it."""
-
-
-def paused_at(line: int, search: Callable[[], Any], act: Callable[[], object]) -> tuple[Any, bool]:
-    """Run a search, and at one of its lines an act in another thread; return what was found, and if the line is one."""
-    seen, acts = [0], list[threading.Thread]()
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        if frame.f_code.co_filename != index.__file__:
-            return None
-        if event == "line":
-            seen[0] += 1
-            if seen[0] == line:
-                acts.append(threading.Thread(target=act))
-                acts[0].start()
-                acts[0].join(BLOCKED_S)
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        found = search()
-    finally:
-        sys.settrace(before)
-    for thread in acts:
-        thread.join()
-    return found, bool(acts)
-
 
 LAST, CLOSED = limits.SEGMENT_BYTES, 900
 """Sizes of segments with which the id that is sought is in the last segment, or in a closed one."""
@@ -84,7 +50,7 @@ def test_an_id_is_found_while_another_thread_erases(
             def erase(log: FileLog = log) -> None:
                 log.erase(Erasing(events=frozenset({3})), reason="test")
 
-            found, is_line = paused_at(line, lambda log=log: log.seq_of_id(event_id(2)), erase)
+            found, is_line = paused_at(line, [index], lambda log=log: log.seq_of_id(event_id(2)), erase)
         assert found == 2
     assert line > 10
 
@@ -105,7 +71,7 @@ def fork_at_each_line(place: Path, segment_bytes: int) -> None:
                     os._exit(0 if log.seq_of_id(event_id(2)) == 2 else 1)
                 ended.append(os.waitpid(child, 0)[1])
 
-            found, is_line = paused_at(line, lambda log=log: log.seq_of_id(event_id(2)), fork)
+            found, is_line = paused_at(line, [index], lambda log=log: log.seq_of_id(event_id(2)), fork)
         assert (found, ended) == (2, [0] * is_line)
     assert line > 10
 

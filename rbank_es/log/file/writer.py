@@ -186,9 +186,8 @@ class Writer(disk.ProcessCache):
         self._unrecorded = lines.Torn(tail.seq, at, size, kept)
 
     def _reopen(self, segment: Segment) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        _close_all([fd])
         self._reader.receipts.close()  # the file may have been removed, by whoever erased a text and rolled
         self._fd = open_regular(segment.path, os.O_RDWR | os.O_APPEND)
 
@@ -462,8 +461,13 @@ class Writer(disk.ProcessCache):
             if self._dirty and tail is not None and tail.seq <= self._heads.durable:
                 self._heads.leave_receipt(tail)  # with the head digest, which may have been computed meanwhile
             self._reader.receipts.close()
-            _close_all((self._fd, self._lock_fd))
-            self._release()
+            self._close_files()
+
+    def _close_files(self) -> None:
+        # Forgotten before they are closed, as in `Receipts`.
+        files = self._fd, self._lock_fd
+        self._release()
+        _close_all(files)
 
     def __del__(self) -> None:
         # As with any file of Python, forgetting to close does not leak.
@@ -474,8 +478,7 @@ class Writer(disk.ProcessCache):
 
     def forget(self) -> None:
         """Close the files in a forked child: they must not be shared, nor the parent's locks with them."""
-        _close_all((self._fd, self._lock_fd))
-        self._release()
+        self._close_files()
         self._reader.holder = None
 
 
