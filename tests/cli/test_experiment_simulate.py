@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli_runner import run
+from tests.cli_runner import fails, run
 
 ONE = ("--repeat", "1", "--where", "bank=append", "--where", "false_success=0.25", "--where", "false_failure=0.3")
 
@@ -16,6 +16,12 @@ def test_a_condition_is_lived_and_its_results_are_written(tmp_path: Path) -> Non
     assert '"mark":"SIMULATED' in (tmp_path / "one.json").read_text()
     again = run("experiment", "simulate", "poisoned-bank", *ONE, "--into", "one.json", cwd=tmp_path, code=2)
     assert "one.json exists" in again.err
+
+
+def test_a_place_that_does_not_exist_is_refused_before_the_study(tmp_path: Path) -> None:
+    """The whole study takes minutes, and nothing of it would be left."""
+    command = ("experiment", "simulate", "poisoned-bank", *ONE, "--into", "missing/one.json")
+    assert "missing is not a directory, so one.json can't be written there" in fails(*command, cwd=tmp_path)
 
 
 def test_a_factor_or_value_that_no_condition_has_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import writable
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_command, echo_json, echo_table, safe_line
 from rbank_es.errors import BadInput
 from rbank_es.experiments import experiment_limits
@@ -70,7 +71,9 @@ def simulate(
 
     if folder is not None and (into is not None or jobs > 1):
         raise BadInput("--folder is simulated in one process and holds its results: leave out --into and --jobs")
-    if into is not None and Path(into).exists():
+    # Now, because a study takes minutes, and its results would be lost.
+    target = None if into is None else writable(Path(into))
+    if target is not None and target.exists():
         raise BadInput(f"{into} exists; choose another file")
     known = study_named(study)
     chosen = [cell.name for cell in known.cells if _fits(cell.factors, wanted)]
@@ -82,10 +85,10 @@ def simulate(
         return
     with Progress("simulating") as progress:
         result = run_study(known, repetitions=repeat, only=chosen, jobs=jobs, progress=progress)
-    if into is not None:
+    if target is not None:
         import msgspec
 
-        write_replacing(Path(into), [msgspec.json.encode(result) + b"\n"])
+        write_replacing(target, [msgspec.json.encode(result) + b"\n"])
     if as_json:
         echo_json(result)
     else:
