@@ -53,7 +53,7 @@ class GraphTools(SessionTools):
         body: dict[str, Any] = {"triples": schema.triples, "classes": len(schema.classes)}
         body |= {"properties": len(schema.properties), "instances": schema.individuals}
         body |= {"graphs": len(schema.graphs), "formalisms": [*schema.formalisms], "digest": tables.digest[:12]}
-        self._room.say(body, "title", schema.title, tool_limits.SHOWN_TITLE_CHARS)
+        self._room.say(body, "title", schema.title, limits.ONTOLOGY_LABEL_CHARS)
         rows = [{"uri": tables.names.shorten(iri), "triples": n} for iri, n in schema.label_properties.items()]
         self._room.put(body, "label_properties", rows)
         return Reply(body, truncated=self._room.was_truncated(body))

@@ -301,6 +301,50 @@ def test_a_long_query_makes_an_item_within_the_limits() -> None:
         assert "…" in item.content
 
 
+@pytest.mark.parametrize(
+    ("label", "named"),
+    [
+        ("one two three four five six seven", "one two three four five"),
+        ("abcdefghijklmnopqrs " * 3, "abcdefghijklmnopqrs abcdefghijklmnopqrs"),
+    ],
+    ids=["words", "characters"],
+)
+def test_a_thing_is_named_by_the_beginning_of_its_label(label: str, named: str) -> None:
+    classes = (*SCHEMA.classes, ClassInfo(iri=SEA + "Barge", label=label))
+    item = procedure("SELECT ?x { ?x a sea:Barge }", schema=msgspec.structs.replace(SCHEMA, classes=classes))
+    assert item.title == f"Query: {named}"
+
+
+def test_the_description_names_three_classes_and_four_properties() -> None:
+    iris = [SEA + name for name in "ABCDEF"]
+    classes = tuple(ClassInfo(iri=iri) for iri in iris)
+    properties = tuple(PropertyInfo(iri=iri.replace("#", "#p")) for iri in iris)
+    schema = msgspec.structs.replace(SCHEMA, classes=classes, properties=properties)
+    query = f"SELECT * {{ {' '.join(f'?{n} a sea:{n} ; sea:p{n} ?o{n} .' for n in 'ABCDEF')} }}"
+    assert procedure(query, schema=schema).desc.startswith(
+        "A SELECT query over sea:A, sea:B, sea:C and 3 more by sea:pA, sea:pB, sea:pC, sea:pD and 2 more"
+    )
+
+
+def test_five_meanings_are_told_each_in_so_many_characters() -> None:
+    names = [f"p{n}" for n in range(9)]
+    properties = tuple(PropertyInfo(iri=SEA + name, comment="deep " * 90) for name in names)
+    schema = msgspec.structs.replace(SCHEMA, properties=properties)
+    item = procedure(
+        f"SELECT * {{ ?x a sea:Ferry ; {' ; '.join(f'sea:{name} ?{name}' for name in names)} }}", schema=schema
+    )
+    told = [line for line in item.content.split("\n") if "deep" in line]
+    assert len(told) == 5
+    assert {len(line.removeprefix(f"sea:p{at}: ")) for at, line in enumerate(told)} == {160}
+
+
+def test_prefixes_take_so_many_characters_of_an_item() -> None:
+    spaces = "".join(f"PREFIX own{n}: <https://own.example/{n}/> " for n in range(40))
+    query = f"{spaces} SELECT * {{ ?x sea:callsAt ?y . {' '.join(f'?x own{n}:size ?z{n} .' for n in range(40))} }}"
+    listed = procedure(query).content.split("\n\n")[-1]
+    assert listed.startswith("PREFIX own") and 480 < len(listed) <= 500
+
+
 # ---------------------------------------------------------------- pitfalls
 
 
@@ -410,6 +454,13 @@ def test_the_reason_is_told_without_the_data_of_the_query() -> None:
     assert words == (
         "What went wrong: its answer was wrong. no «…» m ferry «…» called «…», isle:«…» isn't «…» `sea:hasName`"
     )
+
+
+def test_a_pitfall_has_so_many_characters_for_its_reason_and_its_checks() -> None:
+    triples = " ".join(f"?x{n} sea:callsAt ?x{n + 1} ; sea:property{n}OfAFerry ?y{n} ." for n in range(50))
+    parts = pitfall(f"SELECT * {{ {triples} }}", reason="slow " * 900).content.split("\n\n")
+    checks = next(part for part in parts if part.startswith("Check:"))
+    assert 290 < len(parts[0]) <= 300 and 690 < len(checks.removeprefix("Check:\n")) <= 700
 
 
 # ---------------------------------------------------------------- the tools

@@ -96,11 +96,10 @@ LISTED_PROPERTIES = 5
 DETAIL_PROPERTIES = 8
 # Domains, ranges and parents of one row.
 LISTED_BOUNDS = 3
-# Characters of a label, a comment, a note, and a title of an ontology: an answer has to hold several.
+# Characters of a label, a comment and a note of an ontology: an answer has to hold several.
 SHOWN_LABEL_CHARS = 80
 SHOWN_COMMENT_CHARS = 200
 SHOWN_NOTE_CHARS = 240
-SHOWN_TITLE_CHARS = 120
 # Characters of a value, and of a value in a hint, which names several.
 SHOWN_VALUE_CHARS = 80
 HINT_VALUE_CHARS = 40
