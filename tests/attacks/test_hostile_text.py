@@ -231,3 +231,8 @@ def test_show_says_how_many_characters_a_context_leaves_out(
 @pytest.mark.parametrize("text", ["Grüße", "日本語", "नमस्ते", "Tiếng Việt", "שָׁלוֹם", "สวัสดี", "❤️", "é̂", "a\u00a0b"])
 def test_what_people_write_is_shown_as_they_write_it(text: str) -> None:
     assert visible(text) == text
+
+
+def test_four_marks_over_a_letter_are_shown() -> None:
+    assert visible("a" + "\u0301" * 4) == "a" + "\u0301" * 4
+    assert visible("a" + "\u0301" * 5) == "a" + "\u0301" * 4 + "\\u0301"

@@ -104,3 +104,17 @@ def test_of_two_banks_the_damaged_one_is_named(command: tuple[str, ...], place: 
     [segment] = (place / "logs" / "ann").glob("*.jsonl")
     segment.write_bytes(segment.read_bytes().replace(b'"lucky"', b'"lucka"', 1))
     assert f"logs/ann: segment {segment.name}, line" in fails(*command, cwd=place, code=3)
+
+
+def test_twenty_items_are_listed_and_the_others_counted(place: Path) -> None:
+    with Bank.open(place / "logs" / "ann") as bank:
+        bank.append(ran("many"))
+        bank.append(judged("many", "success"))
+        for number in range(45):
+            words = f"word{number} " * 9
+            learned(
+                bank, replace(HEIGHT, id=f"{number:012x}", title=f"Item {number}", content=words), ("many", "success")
+            )
+    out = run("absorb", "notes", "ann", cwd=place).out
+    assert sum(f"{number:012x}" in out for number in range(45)) + sum(id in out for id in (HEIGHT.id,)) <= 20
+    assert "28 more; --json lists all" in out

@@ -260,6 +260,12 @@ def test_review_lists_what_waits_with_what_it_came_from(place: Path) -> None:
     assert PENDING.title in said and "proposals-1" in said and "well (success)" in said
 
 
+def test_review_shows_six_lines_of_an_item(place: Path) -> None:
+    propose(place, Item.make("Many lines", "\n".join(f"Line {n} of the advice." for n in range(20))))
+    said = run("review", "misled", cwd=place).out
+    assert [n for n in range(20) if f"Line {n} of the advice." in said] == [*range(6)]
+
+
 def test_review_admits_and_rejects_several_or_none(place: Path) -> None:
     other = Item.make("Ask twice", "Ask the same question twice and compare.")
     propose(place, PENDING, other)

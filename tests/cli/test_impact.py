@@ -333,3 +333,11 @@ def test_the_verdicts_of_two_judges_are_two_nodes(place: Path) -> None:
 
 def closure_counts(place: Path, name: str) -> Counter[str]:
     return Counter(kind for kind, _ in closure(place, "run", name))
+
+
+def test_a_node_of_a_tree_has_a_line_of_160_characters(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "logs" / "notes") as bank:
+        bank.append([*ran("r"), judged("r", "success")])
+        learned(bank, replace(SORTED, id="beef", title="t" * 900, content="quite other words"), ("r", "success"))
+    said = run("show", "notes", "beef", "--tree", cwd=tmp_path).out
+    assert f"{'t' * 100}…" in said and max(map(len, said.splitlines())) < 200

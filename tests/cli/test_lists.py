@@ -14,9 +14,11 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.cli import main
 from rbank_es.events import Event, NoteLogged, RunStarted
+from rbank_es.events.items import Item
 from rbank_es.state import usage
 from rbank_es.testing import note
 from tests.cli_runner import SAMPLE, fails, run
+from tests.tools.memories import remember
 
 Printed = pytest.CaptureFixture[bytes]
 
@@ -267,3 +269,10 @@ def test_import_into_no_bank_advises_create(tmp_path: Path) -> None:
 def test_an_enumeration_names_its_values(fields: dict[str, Any], reason: str, tmp_path: Path) -> None:
     run("init", "./b", cwd=tmp_path)
     assert reason in fails("append", "./b", cwd=tmp_path, stdin=json.dumps(fields))
+
+
+def test_eight_values_that_there_are_are_named(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "b") as bank:
+        remember(bank, *(Item.make(f"Item {n}", f"Word {n}.", domain=f"d{n:02}") for n in range(17)))
+    named = run("items", "./b", "--domain", "nosuch", cwd=tmp_path).err.partition("there are: ")[2]
+    assert named.strip() == f"{', '.join(f'd{n:02}' for n in range(8))}, …"

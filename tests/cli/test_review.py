@@ -139,3 +139,12 @@ def test_the_name_of_a_judge_breaks_no_line(place: Path) -> None:
     said = run("review", "misled", "--verdicts", "9", cwd=place).out
     assert "2. wrong: success, says ann" in said
     assert not any(line.startswith("2. wrong: success, says ann") for line in said.splitlines())
+
+
+def test_of_a_long_text_its_beginning_is_listed(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        events = [replace(each, task="w" * 900) if hasattr(each, "task") else each for each in ran("long")]
+        bank.append([*events, replace(judged("long", "success"), confidence=0.2)])
+        learned(bank, replace(SORTED, id="beef", title="x", content="quite other words"), ("long", "success"))
+    said = run("review", "misled", "--verdicts", "9", cwd=place).out
+    assert "".join(said.split()).count("w" * 299 + "…") == 1

@@ -270,6 +270,19 @@ def test_uses_of_instances_without_links_tell_no_direction() -> None:
     assert not line_of(told(schema), APART)
 
 
+def test_three_steps_of_a_property_are_told() -> None:
+    names = [f"Kind{n}" for n in range(8)]
+    schema = make(
+        *(cls(name, instances=1) for name in ("Room", "Floor", "Zone", *names)),
+        prop("isPartOf", triples=8, inverses="hasPart"),
+        prop("hasPart", triples=8),
+        link("Room", "isPartOf", "Floor", 8),
+        *(link("Zone", "hasPart", name, 1) for name in names),
+        individuals=11,
+    )
+    assert line_of(told(schema), APART).count("Zone→Kind") == 3
+
+
 def test_every_budget_is_kept_and_what_is_left_out_is_said() -> None:
     for budget in range(0, 500, 11):
         packed = constraints(BUILDING, PREFIXES, CURATED, budget)

@@ -67,6 +67,7 @@ def test_an_empty_file_has_no_entries() -> None:
         ('[[rubric]]\ntext = "x"\n[[rubric]]\ntext = "y"\nweight = 2', "rubric 2: .*weight"),
         ('[[rubric]]\ntext = "x"\nkind = "constraint"', "unknown key 'kind'"),
         ('[[rubric]]\ntext = "x"\npriority = 0', "rubric 1: .*>= 1"),
+        ('[[rubric]]\ntext = "x"\npriority = 10', "rubric 1: .*<= 9"),
         ('[[rubric]]\ntext = "x"\npriority = "high"', "rubric 1: .*int"),
         ('[[rubric]]\ntext = "x"\nterms = "lt:Light"', "rubric 1: .*array"),
         (f'[[rubric]]\ntext = "x"\nterms = {["a"] * 21}', "rubric 1: .*length <= 20"),
@@ -77,6 +78,10 @@ def test_an_empty_file_has_no_entries() -> None:
 def test_what_is_not_of_the_form_is_refused_by_name(text: str, reason: str) -> None:
     with pytest.raises(BadContextFile, match=reason):
         parse_curated(text)
+
+
+def test_the_lowest_priority_is_nine() -> None:
+    assert [line.priority for line in parse_curated('[[rubric]]\ntext = "x"\npriority = 9')] == [9]
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -170,6 +170,28 @@ def test_a_property_with_many_steps_is_shown_as_declared() -> None:
     assert line_of(card(schema), PROPERTIES) == "hasPoint (Unit→Point)"
 
 
+def test_two_steps_are_shown_where_nothing_is_declared() -> None:
+    sensors = [f"Sensor{n}" for n in range(3)]
+    schema = make(
+        cls("Unit", instances=3),
+        *(cls(name, instances=1) for name in sensors),
+        prop("hasPoint", triples=3),
+        *(link("Unit", "hasPoint", name) for name in sensors),
+    )
+    assert line_of(card(schema), PROPERTIES) == "hasPoint (Unit→Sensor0, Unit→Sensor1, …)"
+
+
+def test_a_title_has_sixty_characters() -> None:
+    assert card(make(cls("A"), title="abcd " * 50)).splitlines()[0] == f"# Graph: {'abcd ' * 11}abcd…"
+
+
+def test_eight_terms_that_a_task_names_are_shown_first() -> None:
+    names = ["apple", "bridge", "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jungle"] * 2
+    schema = make(*(cls(f"{name}Thing{at}", instances=1) for at, name in enumerate(names)))
+    told = line_of(card(schema, 4_000, task=" ".join(names[:10])), "For this task: ")
+    assert len(told.split("; ")) == 8
+
+
 def test_where_nothing_is_declared_the_classes_that_have_a_property_are_shown() -> None:
     schema = make(cls("Watch", instances=3), prop("until", triples=3), use("Watch", "until", 3))
     assert line_of(card(schema), PROPERTIES) == "until (Watch→any)"

@@ -159,4 +159,13 @@ def test_an_item_without_content_shows_its_description_and_one_without_words_not
 
 
 def test_an_id_that_is_too_long_to_read_is_left_out() -> None:
-    assert "\n- Title. Content" in pack_items([Item.make("Title", "Content", id="i" * 200)]).text
+    assert "\n- Title. Content" in pack_items([Item.make("Title", "Content", id="i" * 65)]).text
+    assert f"\n- [{'i' * 64}] Title. Content" in pack_items([Item.make("Title", "Content", id="i" * 64)]).text
+
+
+def test_an_item_without_room_for_forty_characters_is_left_out() -> None:
+    """Beside the markup, and its id."""
+    item = Item.make("Long words of an item that go on", "and on " * 60, id="a")
+    frame = len(HEADING) + 1 + len("Strategies:") + 1 + len("- [a] ")
+    assert pack_items([item], frame + 40).items == ("a",)
+    assert pack_items([item], frame + 39).items == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.answers.event_answer import messages_of
 from rbank_es.dashboard.answers.health_answer import thinned
-from rbank_es.errors import BadInput, BadPoint, NotInBank
+from rbank_es.errors import BadInput, BadPoint, NotInBank, RBankError
 from rbank_es.events import (
     ContextBuilt,
     Event,
@@ -451,3 +452,18 @@ def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:
         ]
         assert "bm25" in found["note"]
     assert ask(bank, "search", q='"; NEAR(*')["hits"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"seq": "1000000000000001", "path": "task"}, "from 1 to 1,000,000,000,000,000"),
+        ({"seq": "2", "path": "task", "offset": "1000000000001"}, "from 0 to 1,000,000,000,000"),
+        ({"seq": "x" * 90, "path": "task"}, f"seq is {'x' * 40!r}: "),
+        ({"seq": "2", "path": "request.00000000"}, "no text"),
+    ],
+)
+def test_a_number_beyond_any_bank_is_refused(given: dict[str, str], words: str) -> None:
+    with Bank.create("memory:") as opened, pytest.raises(RBankError, match=re.escape(words)):
+        opened.append(RunStarted(run="r", task="a task"))
+        answer(opened, "text", given)

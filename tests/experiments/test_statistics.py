@@ -241,6 +241,7 @@ def test_five_repetitions_can_show_nothing_at_five_percent() -> None:
 
 
 def test_a_size_that_nobody_can_tell_is_none() -> None:
+    assert repetitions_for_half_width(1, 150.0) == 86_436 and repetitions_for_half_width(1, 170.0) is None
     assert repetitions_for_power(0, 1) is None and repetitions_for_power(1e-4, 1) is None
     unknown = sample_size(1, None, 0.1)
     assert (unknown.for_power, unknown.for_half_width, unknown.to_reach) == (None, None, 6)

@@ -184,3 +184,9 @@ def test_mistakes_are_made_one_at_a_time_and_can_be_read() -> None:
 def test_a_query_without_a_limit_has_no_pair() -> None:
     assert not list(broken_ties(parse_query("SELECT ?x WHERE { ?x a ?limit } ORDER BY ?x")))
     assert not list(broken_ties(parse_query("ASK { ?x a ?y }")))
+
+
+def test_of_many_lonely_families_five_are_named(engines: EnginePair) -> None:
+    tasks = [replace(SOUND, id=f"t{n}", family=f"f{n:02}", question=f"{SOUND.question} {n}") for n in range(12)]
+    [note] = check_suite(Suite.of("many", tasks), lambda task: engines).notes
+    assert note.endswith("can help another: f00, f01, f02, f03, f04, …")

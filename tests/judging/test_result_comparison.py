@@ -184,3 +184,11 @@ def test_a_graph_is_compared_triple_by_triple() -> None:
     one = Answer(form="construct", variables=("subject", "predicate", "object"), rows=((A, B, blank("x")),))
     other = Answer(form="construct", variables=("subject", "predicate", "object"), rows=((A, B, blank("y")),))
     assert compare_results(one, other).equal
+
+
+@pytest.mark.parametrize(("digits", "differ"), [(10_000, True), (10_001, False)])
+def test_numbers_are_compared_to_so_many_digits(digits: int, differ: bool) -> None:
+    """A number of 13 digits before its point is not rounded to 12."""
+    whole = "1" * 13
+    one, other = (table((typed(f"{whole}.{'1' * (digits - 14)}{last}", "decimal"),)) for last in "13")
+    assert bool(kinds(one, other)) == differ

@@ -82,6 +82,15 @@ def test_a_parameter_that_no_request_can_hold_is_refused_before_any_call(monkeyp
         check_choices({"agent": LmChoice(model="openai/x", arguments={"temperature": 30})})
 
 
+@pytest.mark.parametrize(
+    ("value", "hidden"),
+    [("ab-12", False), ("abc-12", True), ("placeholder", False), ("placeholders", True), ("12345.67890", False)],
+)
+def test_short_values_and_plain_words_are_no_secrets(value: str, hidden: bool) -> None:
+    """Six characters are one; a bare word or number is one from twelve on."""
+    assert bool(secrets({"A_KEY": value})) == hidden
+
+
 def test_which_values_of_an_environment_are_secrets() -> None:
     environment = {
         "OPENAI_API_KEY": "sk-test",

@@ -114,6 +114,7 @@ def test_a_request_without_what_a_turn_expects_is_refused_with_the_difference(sc
             acted(lms)
         assert len(called(bank)) == 1, "after it nothing is asked any more"
     assert caught.value.code == event.error_code == "script_mismatch"
+    assert len(caught.value.message.partition("the request ends: …")[2]) in range(280, 301)
     for word in ("'names'", "agent", "step 1", "turn 1", "'lt:Light'", "where do they stand?"):
         assert word in caught.value.message
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -299,3 +300,19 @@ def test_the_cache_lies_where_the_environment_says(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert cache_folder() == tmp_path / "home" / ".cache" / "rbank-es"
+
+
+@pytest.mark.parametrize(("age_s", "stays"), [(3_500, True), (3_700, False)])
+def test_what_another_process_left_is_removed_after_an_hour(
+    tmp_path: Path, place: Path, age_s: float, stays: bool
+) -> None:
+    [path] = write(tmp_path, zoo_ttl=TURTLE)
+    load_ontology(path, cache=place)
+    [entry] = place.rglob("schema")
+    left = entry.parent.parent / ".new-left"
+    left.mkdir()
+    then = time.time() - age_s
+    os.utime(left, (then, then))
+    path.write_text(TURTLE + "\n# changed")
+    load_ontology(path, cache=place)
+    assert left.exists() == stays

@@ -139,6 +139,16 @@ def test_made_up_prefixes_differ() -> None:
     assert sorted(choose_prefixes([], dict.fromkeys(spaces, 1), (), spaces)) == ["zoo", "zoo2", "zoo3"]
 
 
-@pytest.mark.parametrize("prefix", ["", "1a", "a b", "a.", "_a", "x" * 80])
+@pytest.mark.parametrize(("letters", "made"), [(20, "x" * 20), (21, "example")])
+def test_a_made_up_prefix_has_twenty_letters(letters: int, made: str) -> None:
+    space = f"http://example.org/{'x' * letters}#"
+    assert choose_prefixes([], {space: 1}, (), {space}) == {made: space}
+
+
+def test_a_declared_prefix_has_sixty_four_characters() -> None:
+    assert choose_prefixes([("x" * 64, ZOO)], {ZOO: 1}) == {"x" * 64: ZOO}
+
+
+@pytest.mark.parametrize("prefix", ["", "1a", "a b", "a.", "_a", "x" * 65])
 def test_invalid_prefixes_are_no_claims(prefix: str) -> None:
     assert choose_prefixes([(prefix, "http://example.org/zoo#")], {"http://example.org/zoo#": 1}) == {}

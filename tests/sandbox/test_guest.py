@@ -234,6 +234,13 @@ def test_an_error_names_the_places_in_the_agents_own_code(workspace: guest.Works
     ]
 
 
+def test_an_error_names_the_four_last_places_and_the_beginning_of_each_line(workspace: guest.Workspace) -> None:
+    code = "\n".join(["def f0(): return 1 / 0", *(f"def f{n}(): return f{n - 1}()" for n in range(1, 9)), "f8()"])
+    assert len(step(workspace, code)["message"].splitlines()) == 1 + 4
+    message = step(workspace, f"1 / 0 + {' + '.join('9' * 100)}")["message"]
+    assert len(message.splitlines()[1].partition("line 1: ")[2]) == 200 // 2, "and as much of its end"
+
+
 def test_an_error_within_the_standard_library_is_told_by_the_line_that_led_there(workspace: guest.Workspace) -> None:
     outcome = step(workspace, "import json\njson.loads('{')")
     assert outcome["message"].splitlines()[1:] == ["  step 1, line 2: json.loads('{')"]

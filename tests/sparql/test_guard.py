@@ -216,6 +216,11 @@ def test_from_names_graphs_of_the_local_data_only(query: str, allowed: bool) -> 
     assert checked(query, REMOTE)
 
 
+def test_the_refusal_of_from_names_three_graphs() -> None:
+    many = Surroundings(prefixes={}, graphs=frozenset(f"http://ex/g{n}" for n in range(8)))
+    assert refusal("SELECT * FROM <http://x> { ?s ?p ?o }", many).hint.count("<http://ex/g") == 3
+
+
 def test_the_refusal_of_from_names_the_graphs_that_there_are() -> None:
     assert "<http://ex/dir/h>" in refusal("SELECT * FROM ex:x { ?s ?p ?o }").hint
     none = Surroundings(prefixes={})

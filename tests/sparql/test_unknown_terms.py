@@ -7,6 +7,8 @@ import pytest
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.guard import Surroundings, check
+from rbank_es.sparql.parser import tree
+from rbank_es.sparql.parser.query import parse_leniently
 
 EX = "http://ex/"
 VOCABULARY = Vocabulary(
@@ -133,3 +135,16 @@ def test_the_template_of_a_construct_may_name_anything() -> None:
 
 def test_without_a_vocabulary_nothing_is_checked() -> None:
     assert check("SELECT * { ?x ex:anything ex:Thing ; a ex:Whatever }", Surroundings(prefixes={"ex": EX}), 10)
+
+
+def test_three_terms_near_an_unknown_one_are_named() -> None:
+    classes = {f"http://ex/Protein{n}": "" for n in range(8)}
+    assert len(Vocabulary(classes, {}).nearest("http://ex/Protein", "class")) == 3
+
+
+@pytest.mark.parametrize(("faults", "read"), [(20, True), (21, False)])
+def test_behind_twenty_faults_the_rest_of_a_group_is_not_read(faults: int, read: bool) -> None:
+    query = f"SELECT * {{ {'?x <http://ex/p> . ' * faults} ?y a <http://ex/Ferry> . }}"
+    parsed = parse_leniently(query)
+    assert parsed is not None
+    assert any("Ferry" in str(triple.object) for triple in tree.triples(parsed.tree)) == read

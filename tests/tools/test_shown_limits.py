@@ -27,7 +27,8 @@ WORDY = f"""
 lib:Tome a owl:Class ; rdfs:label "{WORDS}" ; rdfs:comment "{WORDS}" .
 t:tome a lib:Tome ; rdfs:label "a tome" ; {" ; ".join(f"lib:p{n:02} '{'v' * 200}{n}'" for n in MANY)} .
 lib:Slip a owl:Class . t:slip a lib:Slip ; {" ; ".join(f"lib:s{n:02} {n}" for n in MANY)} .
-lib:Deep a owl:Class ; rdfs:comment "Deep down." ; skos:scopeNote "{"note " * 99}" ; {" ; ".join(f"rdfs:subClassOf lib:C{n:02}" for n in NINE)} .
+lib:Deep a owl:Class ; rdfs:comment "Deep down." ; skos:scopeNote "{"note " * 99}" .
+lib:Deep {" ; ".join(f"rdfs:subClassOf lib:C{n:02}" for n in NINE)} .
 lib:bound a owl:ObjectProperty ; {" ; ".join(f"rdfs:domain lib:C{n:02} ; rdfs:range lib:C{n:02}" for n in NINE)} .
 lib:shelf a owl:ObjectProperty . t:shelf lib:shelf {" , ".join(f"t:on{n}" for n in NINE)} .
 {" ".join(f"lib:C{n:02} a owl:Class . t:c{n} a lib:C{n:02} ." for n in MANY)}
