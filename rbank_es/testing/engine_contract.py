@@ -112,6 +112,25 @@ class PlacingContract(ContractBase):
             with raises(LogCorruption):
                 ask()
 
+    def test_a_mark_tells_histories_apart(self) -> None:
+        """Of two copies that went on apart it is the same as long as they are, and another behind that."""
+        log = self.filled(2)
+        with log.copy(2) as one, log.copy(2) as other:
+            one.append([note("of the one", 3)])
+            other.append([note("of the other", 3)])
+            assert one.mark(3) != other.mark(3)
+            one.append([note("the same", 4)])
+            other.append([note("the same", 4)])
+            assert one.mark(4) != other.mark(4)
+
+    def test_a_branch_holds_nothing_of_what_came_later(self) -> None:
+        """Neither in its events nor among the texts that are stored apart."""
+        log, later = self.filled(2), f"{SECRET} {'long ' * 1_000}"
+        log.append([note(later), note(SECRET)])
+        for branch in (log.copy(2), log.fork(2)):
+            with branch:
+                assert SECRET.encode() not in self.stored_bytes(branch)
+
     def test_a_copy_of_an_erased_log_verifies(self) -> None:
         """It holds the record of the erasure, and what is left of the texts, those stored apart too."""
         log = self.make_log()

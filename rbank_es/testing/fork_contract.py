@@ -53,6 +53,15 @@ class ForkingContract(ContractBase):
             assert fork.seq_of_id(first.id) == 1 and fork.head(ends[3]) == log.head(ends[3])
             assert fork.verify().events == ends[3] + 3 and log.verify().events == ends[-1] + 1
 
+    def test_a_fork_knows_its_parent(self) -> None:
+        """With the position up to which both are the same; an erasure in the fork names who may still hold the text."""
+        log, ends = self.grown()
+        with log.fork(ends[3]) as fork:
+            assert [(each.bank, each.shared) for each in fork.relatives()] == [(log.bank_id, ends[3])]
+            late = fork.append([note("only in the fork")]).last
+            assert fork.erase(Erasing(events=frozenset({late}))).relatives == ()
+            assert [each.bank for each in fork.erase(Erasing(words=(SECRET,))).relatives] == [log.bank_id]
+
     def test_fork_inside_a_group_is_refused(self) -> None:
         """The error names the nearest ends of groups; a position beyond the log is refused, too."""
         log = self.make_log()

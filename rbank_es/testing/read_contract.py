@@ -95,6 +95,16 @@ class ReadingContract(ContractBase):
             assert [event.seq for event in handle.read(run="r", resolve=TYPES)] == [1, 4, 7, 10]
             assert [event.seq for event in handle.read(run="s", types={"tool_called"})] == [2, 5, 8, 11]
 
+    def test_reading_a_run_ends_where_it_began(self) -> None:
+        """It ends at the position at the first step; other reading goes on with what is appended meanwhile."""
+        log = self.make_log()
+        log.append([run("r", "1"), note("2"), note("3", run="r")])
+        of_run, of_all = log.read(run="r"), log.read()
+        begun = next(of_run).seq, next(of_all).seq
+        log.append([note("4", run="r"), note("5")])
+        assert begun == (1, 1)
+        assert ([event.seq for event in of_run], [event.seq for event in of_all]) == ([3], [2, 3, 4, 5])
+
     def test_lines_are_the_events(self) -> None:
         """A line is one JSON object without a newline, and decodes to the event that `read` gives."""
         log = self.make_log()
@@ -203,6 +213,19 @@ class ProvingContract(ContractBase):
         seen = log.verify()
         assert (seen.head, seen.events, seen.texts, seen.erased) == (log.head(), 6, 2, 0)
         assert seen.torn is None and not seen.cleared
+
+    def test_a_line_in_the_place_of_another_is_damage(self) -> None:
+        """Though its checksum is right: what reads it raises, and so does `verify`; what is before it is read."""
+        for change in ((b'"seq":3', b'"seq":7'), (b'"seq":3', b'"seq":2')):
+            log = self.filled(2)
+            log.append([note("three")])
+            self.replace_last_line(log, list(log.lines())[-1].replace(*change))
+            later, seen = self.reopen(log), list[int]()
+            with raises(LogCorruption):
+                seen.extend(event.seq for event in later.read())
+            with raises(LogCorruption):
+                later.verify()
+            assert seen in ([], [1, 2]) and [event.seq for event in later.read(upto=1)] == [1]
 
     def test_verify_finds_a_head_that_does_not_hold(self) -> None:
         """A noted head with another digest, or beyond the end, fails the check."""

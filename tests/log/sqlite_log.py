@@ -147,15 +147,15 @@ class SqliteLog:
         if run is not None:
             where, values = f"{where} AND run = ?", [*values, run]
         statement = f"SELECT seq, line FROM events WHERE {where} ORDER BY seq LIMIT {_PAGE}"
-        more = True
-        while more:
+        while True:
             with self._connected() as db:
                 page = db.execute(statement, (after, end if upto is None else min(end, upto), *values)).fetchall()
             for after, line in page:
                 if not lines.is_intact(line, self.seed) or lines.seq_of(line) != after:
                     raise errors.LogCorruption(f"{self.place}, position {after:,}", "bytes were changed or lost")
                 yield line
-            more = len(page) == _PAGE
+            if not page:
+                return
 
     def new_id(self) -> str:
         return groups.new_id(self._clock, self._entropy)

@@ -142,7 +142,10 @@ class MemoryLog:
         line = self.store.events[seq - 1]
         if not lines.is_intact(line, self.store.seed):
             raise LogCorruption(f"position {seq:,}", "checksum is wrong")
-        return lines.event_of(line)
+        event = lines.event_of(line)
+        if event.seq != seq:
+            raise LogCorruption(f"position {seq:,}", f"it holds the event of position {event.seq:,}")
+        return event
 
     def _numbered(
         self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
@@ -298,14 +301,10 @@ class MemoryLog:
         with self.store.changed:
             if upto > self.position():
                 raise LogCorruption(self.place, f"position {upto:,} is missing", "")
-            made = MemoryStore(self.store.bank_id, name, ancestors=self.store.ancestors)
-            made.texts, made.stored = dict(self.store.texts), dict(self.store.stored)
-            made.events, made.digests = self.store.events[:upto], self.store.digests[: upto + 1]
+            made = self.store.beginning(upto, self.store.bank_id, name, self.store.ancestors)
         if upto:
             more, _ = lines.counters_of(made.events[-1])
             made.events = lines.shorten_group(made.events, more, made.seed) if more else made.events
-        made.ids = {event_id: seq for event_id, seq in self.store.ids.items() if seq <= upto}
-        made.runs = {run: seqs[: bisect_right(seqs, upto)] for run, seqs in self.store.runs.items() if seqs[0] <= upto}
         made.erased_at = max((event.seq for event in MemoryLog(made).read(types=("content_erased",))), default=0)
         if not ENGINE.publish(made):
             raise BadInput(f"there is a bank at memory:{name} already; choose another name")

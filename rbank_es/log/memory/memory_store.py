@@ -138,9 +138,13 @@ class MemoryStore:
         return next((each.bank for each in self.ancestors if each.upto > position), self.bank_id)
 
     def fork(self, upto: int, bank_id: str, name: str) -> MemoryStore:
-        """Return a store of another bank with the events up to a position, and the texts that they name."""
+        """Return a store of another bank that begins as this one up to a position."""
         kept = [each for each in self.ancestors if each.upto < upto]
-        ancestors = (*kept, Ancestor(self.writer_behind(upto - 1) if upto else self.lineage, upto))
+        parent = Ancestor(self.writer_behind(upto - 1) if upto else self.lineage, upto)
+        return self.beginning(upto, bank_id, name, (*kept, parent))
+
+    def beginning(self, upto: int, bank_id: str, name: str, ancestors: tuple[Ancestor, ...]) -> MemoryStore:
+        """Return a store of its own with the events up to a position and the texts that they name, and no others."""
         made = MemoryStore(bank_id, name, ancestors=ancestors)
         made.events, made.digests = self.events[:upto], self.digests[: upto + 1]
         named = {key for line in made.events for key in _keys_in(line)}
