@@ -326,7 +326,7 @@ class _Writer:
         self.epoch = log.erasures()
 
     def run(self, stale: Mapping[str, str]) -> Applied:
-        sweep_scratch(self.path.parent, self.path.name[:100])
+        sweep_scratch(self.path.parent, self.path.name)
         if self.sealed:
             builder.clear_way(self.path)
         everything = len(stale) == len(all_projections())

@@ -30,6 +30,8 @@ INTEGER_DIGITS = 18
 # -------------------- files
 # The path of a bank, as its cached folder notes it: the longest that a system has.
 CACHE_PLACE_BYTES = 4 * KIB
+# Bytes of a file's name that its scratch file keeps: with the 38 that are added, it stays below 255.
+SCRATCH_NAME_BYTES = 200
 # The description of a parsed graph, beside it in the cache: what a schema keeps is limited, this is far beyond.
 GRAPH_SCHEMA_BYTES = 256 * MIB
 # A marker of a bank: the reason why writers stopped is a sentence, and an erasure lists what one group can hold.

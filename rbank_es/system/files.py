@@ -109,7 +109,7 @@ def read_regular(path: str | os.PathLike[str], most_bytes: int, *, follow: bool 
 
 # ---------------------------------------------------------------- scratch files
 
-_SCRATCH = re.compile(r"\.(.{1,100})\.[0-9a-f]{32}\.tmp", re.DOTALL)
+_SCRATCH = re.compile(r"\.(.+)\.[0-9a-f]{32}\.tmp", re.DOTALL)
 
 
 def is_scratch(name: str) -> bool:
@@ -125,7 +125,7 @@ def open_scratch(path: Path, like: Path | None = None) -> tuple[int, Path]:
     """
     mode = next((mode for place in (path, like) if place and (mode := _permissions(place)) is not None), 0o600)
     while True:
-        scratch = path.with_name(f".{path.name[:100]}.{secrets.token_hex(16)}.tmp")
+        scratch = path.with_name(f".{_kept(path.name)}.{secrets.token_hex(16)}.tmp")
         fd = create_new(scratch)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -150,11 +150,17 @@ def _permissions(path: Path) -> int | None:
 
 def sweep_scratch(directory: Path, name: str | None = None) -> None:
     """Remove the scratch files that dead processes left in a directory; those for `name` only, where given."""
+    kept = name and _kept(name)
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             found = _SCRATCH.fullmatch(entry.name)
-            if found and name in (None, found[1]) and entry.is_file(follow_symlinks=False):
+            if found and kept in (None, found[1]) and entry.is_file(follow_symlinks=False):
                 _remove_abandoned(Path(entry.path))
+
+
+def _kept(name: str) -> str:
+    """Return the beginning of a file's name that its scratch file has."""
+    return os.fsencode(name)[: limits.SCRATCH_NAME_BYTES].decode(errors="ignore")
 
 
 def _remove_abandoned(scratch: Path) -> None:
@@ -189,7 +195,7 @@ def write_replacing(path: str | os.PathLike[str], pieces: Iterable[bytes], *, fo
     Raises `CannotWrite` as that does, OSError where the system refuses, and what `pieces` raises.
     """
     place = replaceable(path) if follow else Path(path)
-    sweep_scratch(place.parent, place.name[:100])
+    sweep_scratch(place.parent, place.name)
     fd, scratch = open_scratch(place)
     try:
         with os.fdopen(fd, "wb") as stream:

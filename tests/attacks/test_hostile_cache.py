@@ -376,3 +376,14 @@ def test_the_folder_of_a_bank_is_kept_when_its_directory_gets_its_name(tmp_path:
     (tmp_path / "draft").rename(tmp_path / "bank")
     cache.move(tmp_path / "bank")
     assert BankCache("id", tmp_path / "bank").read("file", 10) == b"kept"
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "\U0001f989" * 62], ids=["letters", "owls"])
+def test_a_file_of_the_longest_name_is_written_and_what_was_left_of_it_is_swept(tmp_path: Path, name: str) -> None:
+    """An owl takes four bytes, of which a name has 255."""
+    place = tmp_path / name
+    fd, scratch = open_scratch(place)
+    os.close(fd)
+    assert len(os.fsencode(scratch.name)) == 200 + len(f"..{'0' * 32}.tmp")
+    write_replacing(place, [b"whole"])
+    assert [each.name for each in tmp_path.iterdir()] == [place.name]

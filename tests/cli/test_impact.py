@@ -341,3 +341,11 @@ def test_a_node_of_a_tree_has_a_line_of_160_characters(tmp_path: Path) -> None:
         learned(bank, replace(SORTED, id="beef", title="t" * 900, content="quite other words"), ("r", "success"))
     said = run("show", "notes", "beef", "--tree", cwd=tmp_path).out
     assert f"{'t' * 100}…" in said and max(map(len, said.splitlines())) < 200
+
+
+def test_a_query_is_read_from_a_file_of_four_bytes_for_each_of_its_characters(place: Path) -> None:
+    file, query = place / "large.rq", "ASK { ?i a rbank:Item } #"
+    file.write_text(query + "\U0001f989" * (20_000 - len(query)))
+    assert run("query", "misled", "--sparql", "@large.rq", cwd=place).out == "yes\n"
+    file.write_text("#" * 80_001)
+    refused(place, "80,001", "query", "misled", "--sparql", "@large.rq")
