@@ -11,7 +11,6 @@ years later, on an old bank.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -24,6 +23,7 @@ from rbank_es.errors import BadEvent, BadInput, LogCorruption, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
 from rbank_es.events.event import Erased, Event, Ref
 from rbank_es.events.items import ItemText
+from rbank_es.system.forks import undivided
 from rbank_es.system.registry import load_plugins
 
 CLASSES: tuple[type[Event], ...] = (
@@ -280,20 +280,20 @@ _FEW_TYPES = 8
 _FEW_MADE = 2
 """Such decoders that a process makes: who reads more soon meets all types."""
 
-_MAKING = threading.Lock()
-"""Held while a decoder is made: msgspec notes types half described, and a thread that decodes by these crashes."""
+
+# Decoders are made under a lock: msgspec notes types half described, and a thread that decodes by these crashes.
 
 
 @cache
 def _decoder() -> msgspec.json.Decoder[Event]:
     # On first use: making it takes a third of the time of an append of one event, which reads none.
-    with _MAKING:
+    with undivided:
         return msgspec.json.Decoder(Union[tuple(TYPES.values())])  # noqa: UP007
 
 
 @cache
 def _decoder_of_few(classes: frozenset[type[Event]]) -> msgspec.json.Decoder[Event]:
-    with _MAKING:
+    with undivided:
         return msgspec.json.Decoder(Union[tuple(classes)])  # noqa: UP007
 
 
@@ -317,7 +317,7 @@ def encode_json(value: Any) -> bytes:
 @cache
 def decoder_of(cls: type[Event]) -> msgspec.json.Decoder[Event]:
     """Return a decoder of today's lines of one type; it is made quickly, where one of all types is not."""
-    with _MAKING:
+    with undivided:
         return msgspec.json.Decoder(cls)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from contextlib import ExitStack
 from typing import Protocol
@@ -30,5 +31,11 @@ def _in_child() -> None:
             stack.callback(each.forget_parent)
 
 
-# Once in the whole project, because Python can't take back a function that follows forks.
+# Once for all objects, because Python can't take back a function that follows forks.
 os.register_at_fork(after_in_child=_in_child)
+
+undivided = threading.RLock()
+"""Held over short work of a module that no child could go on with or begin anew: no other thread forks meanwhile.
+Re-entrant, because a signal may come, and fork, in the thread that holds it."""
+
+os.register_at_fork(before=undivided.acquire, after_in_parent=undivided.release, after_in_child=undivided.release)

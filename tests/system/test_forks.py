@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import threading
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import rbank_es
+from rbank_es.events import NoteLogged
+from rbank_es.events.codec import decoder_of
 from rbank_es.system.forks import told_of_forks
+from tests.processes import alone
 
 PACKAGE = Path(rbank_es.__file__).parent
 
@@ -64,6 +71,33 @@ def test_an_object_that_is_told_of_forks_is_not_kept_alive() -> None:
     del lock
     gc.collect()
     assert len(told_of_forks) <= known
+
+
+def fork_while_a_decoder_is_made() -> None:
+    begun, real = threading.Event(), msgspec.json.Decoder
+
+    def slow(type_: type) -> object:
+        begun.set()
+        time.sleep(0.2)
+        return real(type_)
+
+    decoder_of.cache_clear()
+    msgspec.json.Decoder = slow  # type: ignore[assignment,misc]
+    thread = threading.Thread(target=decoder_of, args=(NoteLogged,))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        decoder_of(NoteLogged)
+        os._exit(0)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_child_decodes_that_was_forked_while_a_thread_made_the_first_decoder() -> None:
+    """It would wait for ever for a lock of that thread, which it has not; without the lock, msgspec would crash."""
+    assert alone(fork_while_a_decoder_is_made) == 0
 
 
 def test_forks_are_followed_in_one_place_only() -> None:
