@@ -48,3 +48,8 @@ class TestRlm(CodeContract):
         made = Setting(tmp_path / "bank", [code("print(1)"), self.submits()])
         made.run(self.name, self.interpreters, iterations=7, subcalls=3)
         assert "max 3 sub-LLM calls" in made.turns.prompt() and "2/7" in made.turns.prompt()
+
+    def test_of_an_output_that_no_sandbox_cut_80_000_characters_are_kept(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, code("print('x' * 300_000)"), self.submits())
+        kept = made.run(self.name, self.interpreters).steps[0].output
+        assert kept.count("x") == 80_000 - 80 and "220,080 characters left out" in kept

@@ -114,6 +114,14 @@ def test_variables_last_from_step_to_step_and_given_ones_are_set_anew(run: Calla
     assert ast.literal_eval(run("given", {"given": [None, 1.0, 2**70, float("inf")]}).replace("inf", "1e999"))
 
 
+def test_variables_of_a_quarter_of_a_message_are_taken(run: Callable[..., Any]) -> None:
+    """Three encodings escape them again."""
+    most = 4 * 1024 * 1024 - len("''")
+    assert run("len(given)", {"given": "x" * most}) == str(most)
+    with pytest.raises(CodeInterpreterError, match="4,194,305 characters, 4,194,304 are taken"):
+        run("1", {"given": "x" * (most + 1)})
+
+
 @pytest.mark.parametrize("name", ["a b", "class", "", "x;y"])
 def test_names_that_are_none_can_not_be_given(run: Callable[..., Any], name: str) -> None:
     with pytest.raises(CodeInterpreterError, match="can't name a variable"):

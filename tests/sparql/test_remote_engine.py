@@ -248,7 +248,14 @@ def test_what_is_no_answer_to_the_query_is_told(body: bytes, media: str, form: F
 
 
 def test_a_coding_that_was_not_asked_for_is_told() -> None:
-    assert Endpoint(ok(GOOD, content_encoding="br")).failure().code == "not_sparql"
+    failure = Endpoint(ok(GOOD, content_encoding="br" * 50)).failure()
+    assert failure.code == "not_sparql"
+    assert "br" * 20 in str(failure) and "br" * 21 not in str(failure), "its first 40 characters"
+
+
+def test_of_a_type_that_is_no_result_sixty_characters_are_told() -> None:
+    failure = Endpoint(ok(b"what", f"text/{'x' * 90}")).failure()
+    assert f"text/{'x' * 55}" in str(failure) and "x" * 56 not in str(failure)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -129,3 +130,10 @@ def test_lessons_that_were_vouched_for_stay_without_their_verdict() -> None:
     careless = changed(plan, checks=(VerdictCheck(at=48, errors=0.4),))
     vouching = changed(plan, checks=(VerdictCheck(at=48, errors=0.4, vouch=True),))
     assert in_mirror(world, vouching).items > in_mirror(world, careless).items
+
+
+@pytest.mark.parametrize("name", ["follow", "avoid", "same_task"])
+def test_an_effect_has_at_most_ten_log_odds(name: str) -> None:
+    assert getattr(msgspec.convert({name: 10.0}, Assumptions), name) == 10
+    with pytest.raises(msgspec.ValidationError, match="<= 10"):
+        msgspec.convert({name: 10.1}, Assumptions)
