@@ -60,6 +60,7 @@ def compared(query: bytes, vectors: Iterable[tuple[str, bytes]], most: int) -> d
 
     Vectors are taken as they come, because those of a large bank would fill the memory.
     """
+    # Two bytes a number, as many products for each vector.
     import_numpy = most * len(query) // 2 > _PRODUCTS_IN_PYTHON
     found: dict[str, float] = {}
     fit = ((name, vector) for name, vector in vectors if len(vector) == len(query))

@@ -303,6 +303,7 @@ class MemoryLog:
                 raise LogCorruption(self.place, f"position {upto:,} is missing", "")
             made = self.store.beginning(upto, self.store.bank_id, name, self.store.ancestors)
         if upto:
+            # Of a copy that ends amid a group, the counters must promise no event that it lacks.
             more, _ = lines.counters_of(made.events[-1])
             made.events = lines.shorten_group(made.events, more, made.seed) if more else made.events
         made.erased_at = max((event.seq for event in MemoryLog(made).read(types=("content_erased",))), default=0)
