@@ -50,8 +50,6 @@ PARAMETER_CHARS = 1_000
 POSITION_DIGITS = 15
 POSITION_MOST = 10**POSITION_DIGITS
 OFFSET_MOST = 10**12
-# Digits of a place in a list of an event, which has fewer elements: Python refuses to read thousands of them.
-PLACE_DIGITS = 8
 # Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
 STATEMENT_S = 2.0
 # Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.

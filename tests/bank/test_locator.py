@@ -112,6 +112,8 @@ def test_meaning(log: FileLog, point: str | int | None, position: int) -> None:
         ("event:", "no position, event or run of that name"),
         ("6", "it could be a position or a run; write seq:, event: or run: in front"),
         (event_id(3), "it could be an event or a run"),
+        ("9" * 18, "there is no position 999,999"),
+        ("9" * 19, "no position, event or run of that name"),
         ("2026-01-01", "it could be a time or a run"),
         ("2026-02-31", "not a valid time"),
         ("2026-01-01T25:00", "not a valid time"),

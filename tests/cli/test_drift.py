@@ -12,10 +12,12 @@ import pytest
 from rbank_es import Bank
 from rbank_es.data import lights
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LayerUse, RunStarted
+from rbank_es.events.items import Item
 from rbank_es.experiments.generated_suite import generate, second_version
 from rbank_es.policies import changed, default_policies
 from tests.cli.misled import judged
 from tests.cli_runner import fails, run
+from tests.tools.memories import remember
 
 NS = "https://lights.example/ns#"
 TOWER = ("Take the height of the building", "lt:towerHeight is the building, from base to lantern.")
@@ -221,3 +223,11 @@ def test_a_wrong_ontology_is_named(options: tuple[str, ...], words: str, place: 
 def test_an_unknown_bank_or_point_is_named(made: Path) -> None:
     assert "nowhere" in fails("drift", "nowhere", "--ont", "new.ttl", cwd=made)
     assert "9999" in fails("drift", "notes@9999", "--ont", "new.ttl", cwd=made)
+
+
+def test_the_reason_in_a_proposed_command_has_200_characters(place: Path) -> None:
+    terms = [f"lt:goneProperty{n:02}" for n in range(40)]
+    with Bank.open(place / "logs" / "notes") as bank:
+        remember(bank, Item.make("Many terms", f"Ask for {', '.join(terms)}."))
+    proposal = by_title(drift(place, "--ont", "new.ttl"))["Many terms"]["proposal"]
+    assert len(shlex.split(proposal)[-1]) in range(190, 201)

@@ -348,4 +348,4 @@ def test_a_query_is_read_from_a_file_of_four_bytes_for_each_of_its_characters(pl
     file.write_text(query + "\U0001f989" * (20_000 - len(query)))
     assert run("query", "misled", "--sparql", "@large.rq", cwd=place).out == "yes\n"
     file.write_text("#" * 80_001)
-    refused(place, "80,001", "query", "misled", "--sparql", "@large.rq")
+    refused(place, "large.rq in bytes", "query", "misled", "--sparql", "@large.rq")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -147,4 +148,4 @@ def test_of_a_long_text_its_beginning_is_listed(place: Path) -> None:
         bank.append([*events, replace(judged("long", "success"), confidence=0.2)])
         learned(bank, replace(SORTED, id="beef", title="x", content="quite other words"), ("long", "success"))
     said = run("review", "misled", "--verdicts", "9", cwd=place).out
-    assert "".join(said.split()).count("w" * 299 + "…") == 1
+    assert max(map(len, re.findall(r"w+…", "".join(said.split())))) == 300

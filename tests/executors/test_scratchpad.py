@@ -39,6 +39,8 @@ class TestScratchpad(CodeContract):
         steps = [RunStep(index=n, reasoning="r" * 500, code="c" * 2_000, output="o" * 4_000) for n in range(1, 40)]
         sizes = [len(history_of(steps[:n], n - 4, RunLimits())) for n in range(10, 40)]
         assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
+        line = history_of(steps, len(steps), RunLimits()).splitlines()[0]
+        assert line == f"Step 1 (shortened): {'c' * 100} -> {'o' * 100}"
 
     def test_no_history_is_a_history_of_lines(self) -> None:
         steps = [RunStep(index=n, code="c", output="o") for n in range(1, 4)]

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 import scipy.stats
+from msgspec.structs import replace
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
@@ -133,6 +134,14 @@ def test_the_page_lists_every_run_and_every_task_leads_to_its_own(data: Experime
         assert page.count(f'href="#task-{at}"') == page.count(f'id="task-{at}"') == 1
         folded = page.split(f'id="task-{at}"')[1].split("</details>")[0]
         assert folded.count("<code>rbank-es show ./") == sum(row.task == task.task for row in rows)
+
+
+def test_the_page_shows_sixty_characters_of_a_task(data: ExperimentData) -> None:
+    results = results_of(data)
+    first, *others = results.tasks
+    rows = [replace(row, task="x" * 300) if row.task == first.task else row for row in data.rows]
+    page = page_of(replace(results, tasks=(replace(first, task="x" * 300), *others)), rows)
+    assert f">{'x' * 59}…<" in page and f"{'x' * 59}…: " in page
 
 
 def test_each_condition_has_pages_and_a_bank_too_long_for_one_has_the_command(

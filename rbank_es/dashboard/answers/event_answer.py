@@ -92,7 +92,7 @@ def text_at(event: Event, path: str) -> str | None:
             isinstance(value, Sequence)
             and not isinstance(value, str)
             and step.isdecimal()
-            and len(step) <= page_limits.PLACE_DIGITS
+            and len(step) <= limits.INTEGER_DIGITS
         ):
             if int(step) >= len(value):
                 raise KeyError(path)
