@@ -40,6 +40,7 @@ from rbank_es.experiments.suite import suite_json
 from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
 from rbank_es.loop.resources import Sandboxes, check, origin, registration
+from rbank_es.loop.rollouts import JOIN_WAIT_S
 from rbank_es.policies import default_policies
 from rbank_es.sandbox import sandbox_limits
 from rbank_es.system.files import kind_of, write_replacing
@@ -361,10 +362,6 @@ class _Work:
                 self._on_task(trial, result)
         if self._stop.is_set():
             raise JobStopped
-
-
-JOIN_WAIT_S = 0.2
-"""How often a waiting thread looks whether it was interrupted."""
 
 
 def _first(errors: Sequence[BaseException]) -> BaseException:

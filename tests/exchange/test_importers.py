@@ -814,6 +814,25 @@ def test_progress_counts_bytes(bank: Bank, tmp_path: Path) -> None:
     assert calls[-1] == (total, total)
 
 
+@pytest.mark.parametrize(("chars", "appends"), [(7_500_000, 1), (8_500_000, 2)])
+def test_one_append_takes_sixteen_mebibytes_of_an_import(
+    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chars: int, appends: int
+) -> None:
+    path = written(
+        tmp_path, "m.jsonl", jsonl(*(MEMORY | {"task_id": number, "query": f"{number}" * chars} for number in (1, 2)))
+    )
+    append, count = bank.log.append, 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return append(*args, **options)
+
+    monkeypatch.setattr(bank.log, "append", counted)
+    assert import_paths(bank, [path]).files[0].groups == 2
+    assert count == appends
+
+
 def test_what_does_not_fit_into_one_append_is_split_between_groups(
     bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
