@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rbank_es.tools.runtime import tool_limits
+from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.tool_answers import largest, leading, size
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 

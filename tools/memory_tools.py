@@ -15,10 +15,10 @@ from rbank_es.events import MemoriesRead, NoteLogged, Ref
 from rbank_es.events.codec import encodable
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity, without_controls
 from rbank_es.events.run_events import VerdictValue, verdict_value
+from rbank_es.limits import tool_limits
 from rbank_es.policies.words import query_words
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, UNBOUNDED, encode, size, within
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
-from rbank_es.tools.runtime import tool_limits
+from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner, SparqlTools
 

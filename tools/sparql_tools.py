@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rbank_es import limits
 from rbank_es.events import Event, MemoryProposed
 from rbank_es.events.items import without_controls
+from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.sparql.results import Answer, from_json, to_json
 from rbank_es.tools.lookup.empty_results import hint_for
@@ -17,7 +18,6 @@ from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, know
 from rbank_es.tools.lookup.term_names import TermNames
 from rbank_es.tools.memory.item_search import related_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.result_page import slice_answer, value_of
 from rbank_es.tools.runtime.tool_answers import (
     UNBOUNDED,

@@ -18,7 +18,6 @@ from rbank_es import __version__
 from rbank_es.bank import Bank
 from rbank_es.bank.health_report import MEASURES, SAMPLED
 from rbank_es.bank.run_judgments import AUTHORITIES
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.bank_answer import FLAGS, bank_facts, time_marks
 from rbank_es.dashboard.answers.doubts_answer import doubts_of
 from rbank_es.dashboard.answers.event_answer import shown_event
@@ -30,6 +29,7 @@ from rbank_es.events import Event, PolicyChoice, type_of
 from rbank_es.events.bank_events import PolicySet
 from rbank_es.events.memory_events import ItemsLinked
 from rbank_es.events.run_events import JudgmentOverruled, MemoriesRetrieved, RunJudged
+from rbank_es.limits import page_limits
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.view import View
 from rbank_es.state.memory import rank_of

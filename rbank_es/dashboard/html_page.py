@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.page_text import NOT_RECORDED, Html, count, element, join, shorten
 from rbank_es.dashboard.palette import colour_rules
+from rbank_es.limits import page_limits
 
 
 def html_page(title: str, *, policy: str, style: str, body: str) -> str:

@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-from rbank_es.dashboard import page_limits
 from rbank_es.errors import BadInput
+from rbank_es.limits import page_limits
 
 METHODS = ("GET", "HEAD")
 END = b"\r\n\r\n"

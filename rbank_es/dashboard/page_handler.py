@@ -12,7 +12,6 @@ import secrets
 from http.cookies import CookieError, SimpleCookie
 
 from rbank_es.bank import Bank
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.app_script import app_page, page_policy
 from rbank_es.dashboard.http_request import PageRequest, Refused
@@ -34,6 +33,7 @@ from rbank_es.errors import (
     RBankError,
     UnknownEvent,
 )
+from rbank_es.limits import page_limits
 from rbank_es.system.command_lines import whole_command
 
 API = "/api/v1/"

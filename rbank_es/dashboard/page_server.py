@@ -17,11 +17,11 @@ from time import monotonic
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.http_request import END, Refused, parse_request
 from rbank_es.dashboard.http_response import PageResponse, refusal
 from rbank_es.dashboard.page_handler import PageHandler
 from rbank_es.errors import BadInput, RBankError
+from rbank_es.limits import page_limits
 
 LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 8 * limits.KIB

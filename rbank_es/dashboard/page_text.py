@@ -10,8 +10,8 @@ import html
 import re
 import unicodedata
 
-from rbank_es.dashboard import page_limits
 from rbank_es.events.visible_text import visible
+from rbank_es.limits import page_limits
 
 _VOID = frozenset({"br", "meta", "link"})
 

@@ -34,8 +34,8 @@ from rbank_es.executors.executor import (
     Submission,
     failure_of,
 )
+from rbank_es.limits import sandbox_limits
 from rbank_es.models.model_call import FATAL
-from rbank_es.sandbox import sandbox_limits
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused

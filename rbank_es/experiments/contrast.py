@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.sample_size import ALPHA, SampleSize, sample_size
 from rbank_es.experiments.statistics import (
     Estimate,
@@ -28,6 +27,7 @@ from rbank_es.experiments.statistics import (
     share_larger,
 )
 from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_number, unit_of
+from rbank_es.limits import experiment_limits
 
 Finding = Literal["better", "worse", "equal", "too few", "undecided"]
 

@@ -50,10 +50,10 @@ from rbank_es.errors import BadContextFile, BadInput, BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.json_input import read_at_most
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.toml_text import to_toml
 from rbank_es.judging.rubric import Subject
 from rbank_es.judging.verdict import NOBODY
+from rbank_es.limits import experiment_limits
 from rbank_es.loop.settings import ExtractFrom, LoopSettings, Perturbation
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import changed, default_policies

@@ -19,7 +19,6 @@ from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
 from rbank_es.experiments.guide_worth import GuideWorth, guide_worths
 from rbank_es.experiments.materials import MaterialDigests
@@ -41,6 +40,7 @@ from rbank_es.experiments.trial_place import (
     read_part,
 )
 from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
+from rbank_es.limits import experiment_limits
 from rbank_es.system.files import kind_of
 from rbank_es.system.progress import OnProgress, reported
 

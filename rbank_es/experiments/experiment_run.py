@@ -32,17 +32,16 @@ from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError, message
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import Experiment
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.suite import suite_json
 from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
+from rbank_es.limits import experiment_limits, sandbox_limits
 from rbank_es.loop.resources import Sandboxes, check, origin, registration
 from rbank_es.loop.rollouts import JOIN_WAIT_S
 from rbank_es.policies import default_policies
-from rbank_es.sandbox import sandbox_limits
 from rbank_es.system.files import kind_of, write_replacing
 
 if TYPE_CHECKING:

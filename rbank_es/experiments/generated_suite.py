@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.class_templates import CLASS_TEMPLATES
 from rbank_es.experiments.generated_ontology import MadeUpWords, MadeUpWorld, make_world, turtle
 from rbank_es.experiments.leading_questions import given_away
@@ -23,6 +22,7 @@ from rbank_es.experiments.relation_templates import RELATION_TEMPLATES
 from rbank_es.experiments.suite import Suite, suite_json
 from rbank_es.experiments.template_parts import Draft, Template
 from rbank_es.judging.gold import gold_of
+from rbank_es.limits import experiment_limits
 from rbank_es.loop.tasks import LEVELS, Task
 
 TEMPLATES = (*CLASS_TEMPLATES, *RELATION_TEMPLATES)

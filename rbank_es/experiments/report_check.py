@@ -21,7 +21,6 @@ from msgspec import Struct
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError, message_of
 from rbank_es.events.run_events import Trial
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.plan import trials
@@ -32,6 +31,7 @@ from rbank_es.experiments.trial_place import BANKS, DEFINITION, RATINGS, TrialPl
 from rbank_es.judging.gold import gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.run_outcome import outcome_of
+from rbank_es.limits import experiment_limits
 from rbank_es.log import Head
 from rbank_es.loop.resources import origin
 from rbank_es.system.files import kind_of

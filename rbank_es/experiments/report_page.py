@@ -6,10 +6,8 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.html_page import TableColumn, document, number, table, text
 from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
@@ -17,6 +15,7 @@ from rbank_es.experiments.report_chart import curve_chart, interval_chart
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.summary import NO_MODEL_WORDS, guide_sentences, with_interval
 from rbank_es.experiments.trial_pages import page_command, paged, run_address
+from rbank_es.limits import experiment_limits, page_limits
 
 CHARTED = ("success", "lm_calls", "tokens")
 """The metrics of which the intervals are drawn, where they have values; tables have all."""

@@ -12,8 +12,8 @@ from itertools import count
 
 from msgspec import Struct
 
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.statistics import LEVEL, least_paired_p, special_function, t_quantile
+from rbank_es.limits import experiment_limits
 
 ALPHA = 0.05
 """The share of experiments without an effect that may seem to have one."""

@@ -20,13 +20,13 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
 from rbank_es.experiments.run_rows import rows_of
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
+from rbank_es.limits import experiment_limits
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
 from rbank_es.loop.history import INTERRUPTED, History, RunProgress
 from rbank_es.loop.resources import LoopResources

@@ -35,7 +35,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from rbank_es.system.files import cache_folder, open_scratch, opened, read_regular
 
 INSTALL = "install it with: pip install 'rbank-es[agent]'"

@@ -16,7 +16,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
-from rbank_es.sandbox import deno, sandbox_limits
+from rbank_es.limits import sandbox_limits
+from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import compare
 from rbank_es.sandbox.session import warm
 

@@ -22,7 +22,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import status_in_words
 from rbank_es.events.event import Count
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox.process import Channel, DeadlinePassed, GuestCrashed, LineTooLong, ProcessEnded
 from rbank_es.sandbox.step_outcome import LossCode, Measures
 

@@ -18,7 +18,7 @@ from dspy.utils.callback import BaseCallback, with_callbacks
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox.guest_protocol import Lost, Outcome, TimeLimits
 from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbank_es import limits
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox.deno import Deno
 from rbank_es.system.forks import told_of_forks
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rbank_es.errors import BadInput, SandboxUnavailable
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
     EXECUTION_INSTRUCTIONS,

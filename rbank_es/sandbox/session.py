@@ -15,7 +15,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox import deno, sandbox_limits
+from rbank_es.limits import sandbox_limits
+from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno, ready_runtime
 from rbank_es.sandbox.guest_protocol import (
     FORGED_MESSAGE,

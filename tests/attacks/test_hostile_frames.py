@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from tests.sandbox import sandboxes
 from tests.sandbox.scripted_guest import (
     CLOSE,

@@ -19,9 +19,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import RunBounds
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits, tool_limits
 from rbank_es.sandbox.session import SandboxSettings
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.cli_runner import fails

@@ -10,9 +10,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.data import lights
+from rbank_es.limits import tool_limits
 from rbank_es.sparql.endpoint_profiles import profile_named
 from rbank_es.sparql.lint import CODES
-from rbank_es.tools.runtime import tool_limits
 from tests.cli_runner import ROOT, fails, on_terminal, run
 
 KILNS = """\

@@ -13,7 +13,6 @@ import pytest
 
 from rbank_es import Bank, limits
 from rbank_es.bank.health_report import health_of
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.answers.event_answer import messages_of
 from rbank_es.dashboard.answers.health_answer import thinned
@@ -29,6 +28,7 @@ from rbank_es.events import (
     RunStarted,
     ToolCalled,
 )
+from rbank_es.limits import page_limits
 from rbank_es.state import counted_uses, usage
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command

@@ -18,13 +18,14 @@ import pytest
 
 import rbank_es.dashboard
 from rbank_es.bank import Bank
-from rbank_es.dashboard import ExportOptions, page_limits, write_page
+from rbank_es.dashboard import ExportOptions, write_page
 from rbank_es.dashboard.app_script import app_script, app_style, asset, module_order
 from rbank_es.dashboard.exported_page import exported_page, newest_runs, page_data, whole_runs
 from rbank_es.dashboard.packed_data import LineTable, compact_json, gzipped, packed_column, packed_table
 from rbank_es.dashboard.page_text import element, escape, join, shorten
 from rbank_es.dashboard.palette import PALETTE
 from rbank_es.errors import CannotWrite
+from rbank_es.limits import page_limits
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
 

@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from rbank_es import Bank
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.page_server import listen
 from rbank_es.errors import BadInput
 from rbank_es.events import RunFinished, RunStarted
+from rbank_es.limits import page_limits
 from tests.cli_runner import SAMPLE
 from tests.dashboard.served_bank import Served, path_of, served
 from tests.places import damage, filled

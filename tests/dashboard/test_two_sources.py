@@ -17,12 +17,12 @@ from hypothesis import given, settings
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers import answer
 from rbank_es.dashboard.exported_page import ExportOptions, page_data
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.limits import page_limits
 from tests.cli_runner import SAMPLE
 from tests.dashboard.node import MODULES, node
 from tests.effort import examples

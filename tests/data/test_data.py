@@ -272,7 +272,7 @@ def test_the_seed_has_items_of_both_polarities_some_of_them_for_this_ontology(tm
 def test_a_path_is_given_only_to_what_ships():
     """A name that isn't there, or that leads out of the folder, is refused."""
     assert shipped("lights.ttl") == lights().ontology
-    for name in ("darks.ttl", "../limits.py", "endpoints", ""):
+    for name in ("darks.ttl", "../errors.py", "endpoints", ""):
         with pytest.raises(BadInput, match="comes with rbank-es"):
             shipped(name)
 

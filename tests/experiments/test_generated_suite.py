@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, QueryRefused
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.generated_suite import FAMILIES, GeneratedSuite, generate, second_version
 from rbank_es.experiments.suite import load_suite
 from rbank_es.experiments.suite_check import EnginePair, check_suite
 from rbank_es.judging.gold import gold_of
 from rbank_es.judging.result_comparison import compare_results
+from rbank_es.limits import experiment_limits
 from rbank_es.loop.tasks import LEVELS
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.local import LocalEngine

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import RunJudged
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.experiment_comparison import compare
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.experiment_results import results_of
@@ -33,6 +32,7 @@ from rbank_es.experiments.report_check import ReportCheck, check_report
 from rbank_es.experiments.report_page import page_of
 from rbank_es.experiments.summary import summary_of
 from rbank_es.experiments.trial_place import DEFINITION, SUITE, TrialPlace
+from rbank_es.limits import experiment_limits
 from tests.cli_runner import ROOT
 from tests.experiments.folders import pair, record_trial, suite_of, written
 from tests.experiments.trials import materials, ran

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox import sandbox_pool as pool_module
 from rbank_es.sandbox.session import Restart, SandboxSettings, Session
 from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep

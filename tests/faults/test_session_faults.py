@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox import sandbox_limits
+from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox import session as session_module
 from rbank_es.sandbox.guest_protocol import Lost, TimeLimits
 from rbank_es.sandbox.session import Session

@@ -20,7 +20,8 @@ import msgspec
 import pytest
 
 from rbank_es.errors import BadInput, SandboxUnavailable
-from rbank_es.sandbox import deno, sandbox_limits
+from rbank_es.limits import sandbox_limits
+from rbank_es.sandbox import deno
 from rbank_es.sandbox import sandbox_pool as pool_module
 from rbank_es.sandbox.sandbox_pool import SandboxPool
 from rbank_es.sandbox.session import Session, start_session

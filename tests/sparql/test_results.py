@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
+from rbank_es.limits import tool_limits
 from rbank_es.sparql.engines.query_engine import CappedRows, Caps
 from rbank_es.sparql.engines.response_bodies import Body, JsonBody, TriplesBody, XmlBody
 from rbank_es.sparql.results import (
@@ -23,7 +24,6 @@ from rbank_es.sparql.results import (
     size_of,
     to_json,
 )
-from rbank_es.tools.runtime import tool_limits
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 IRIS = TEXT.map(lambda text: f"http://example.org/{text}")

@@ -14,7 +14,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted, ToolCalled
-from rbank_es.tools.runtime import tool_limits
+from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolPolicy

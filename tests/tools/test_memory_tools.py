@@ -30,8 +30,8 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
+from rbank_es.limits import tool_limits
 from rbank_es.policies import Bm25V1, Bm25V2
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools

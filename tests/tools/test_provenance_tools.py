@@ -13,8 +13,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.memory_graph import MemoryGraph
 from rbank_es.errors import LimitExceeded
+from rbank_es.limits import tool_limits
 from rbank_es.sparql.source import Source
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools

@@ -14,6 +14,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesRetrieved, MemoryProposed
 from rbank_es.events.items import Item
+from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
@@ -26,7 +27,6 @@ from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
 from rbank_es.tools.memory.proposal import query_of
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from tests.effort import examples

@@ -11,7 +11,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import NoteLogged, Ref, ToolCalled
-from rbank_es.tools.runtime import tool_limits
+from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.store import Store
 from tests.tools.tool_sessions import RUN, bank_at, session_for, toolbox_for
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.events import Ref
 from rbank_es.events.items import Item
-from rbank_es.tools.runtime import tool_answers, tool_limits
+from rbank_es.limits import tool_limits
+from rbank_es.tools.runtime import tool_answers
 from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, AnswerBudget, clip, encode, page, shown_names, size
 from tests.tools.tool_sessions import session_for
 

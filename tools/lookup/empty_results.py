@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
+from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.lint import findings
 from rbank_es.sparql.parser import tree
@@ -16,7 +17,6 @@ from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import reference
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.result_page import value_of
 from rbank_es.tools.runtime.tool_answers import clip
 from rbank_es.tools.runtime.tool_family import ToolError

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.limits import tool_limits
 from rbank_es.ontology.count_queries import instances_query
 from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
@@ -14,7 +15,6 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.result_page import value_of
 from rbank_es.tools.runtime.tool_answers import AnswerBudget, clip
 from rbank_es.tools.runtime.tool_family import ToolError

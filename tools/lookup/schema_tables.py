@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from rbank_es import limits
+from rbank_es.limits import tool_limits
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.tools.lookup.term_names import TermNames, literal, reference
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import clip
 from rbank_es.tools.runtime.tool_family import ToolError
 

@@ -14,13 +14,13 @@ from typing import Literal
 
 import msgspec
 
+from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of, words_of
 from rbank_es.ontology.rdf_names import FORMAL, SKOS, SUBCLASS, TYPE, XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Token
-from rbank_es.tools.runtime import tool_limits
 
 TYPES = frozenset({TYPE, "http://www.wikidata.org/prop/direct/P31"})
 """Properties that lead from a thing to its class."""

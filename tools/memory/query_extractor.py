@@ -17,13 +17,13 @@ from rbank_es.errors import QueryRefused
 from rbank_es.events import MemoryProposed
 from rbank_es.events.codec import encodable
 from rbank_es.events.items import Item, one_line, truncate
+from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.rdf_names import LABELS
 from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
 from rbank_es.sparql.parser.query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms, generalise
-from rbank_es.tools.runtime import tool_limits
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source

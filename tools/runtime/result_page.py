@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from rbank_es import limits
+from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import RDF, XSD
 from rbank_es.sparql.results import Answer, Cell, Row
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.tool_answers import (
     OK_CHARS,
     WIDTHS,

@@ -18,7 +18,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import Ref, ToolCalled
 from rbank_es.events.codec import encodable
-from rbank_es.tools.runtime import tool_limits
+from rbank_es.limits import tool_limits
 
 Handle = str | Mapping[str, Any] | Ref
 """A name of a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""

@@ -23,7 +23,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import Ref
 from rbank_es.events.codec import encodable
-from rbank_es.tools.runtime import tool_limits
+from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
 Thing = TypeVar("Thing")

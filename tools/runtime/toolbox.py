@@ -24,8 +24,8 @@ from rbank_es.errors import BadInput, BadPlugin, PositionConflict, QueryFailed, 
 from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
+from rbank_es.limits import tool_limits
 from rbank_es.log import ANY
-from rbank_es.tools.runtime import tool_limits
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import encode, handle_of, size

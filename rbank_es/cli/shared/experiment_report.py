@@ -26,7 +26,7 @@ from rbank_es.cli.shared.output import (
     warn,
 )
 from rbank_es.errors import BadInput, CheckFailed
-from rbank_es.experiments import experiment_limits
+from rbank_es.limits import experiment_limits
 
 if TYPE_CHECKING:
     from rbank_es.experiments.experiment_comparison import ExperimentComparison

@@ -8,7 +8,6 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.events import (
     BankCreated,
@@ -24,6 +23,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.event import text_of
+from rbank_es.limits import page_limits
 from rbank_es.projections.view import View
 
 NOTABLE = frozenset(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.run_answer import run_facts
 from rbank_es.errors import BadInput
+from rbank_es.limits import page_limits
 
 NAMING = frozenset({"run", "task_id", "started", "time", "finished", "ended", "reason", "score_reason"})
 """Fields that differ between any two runs, or say why others differ."""

@@ -8,8 +8,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.doubt_report import doubt_facts
 from rbank_es.bank.verdict_review import DoubtfulVerdict
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
+from rbank_es.limits import page_limits
 from rbank_es.projections.view import View
 from rbank_es.system.command_lines import whole_command
 

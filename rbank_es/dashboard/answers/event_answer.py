@@ -8,12 +8,12 @@ from typing import Any, TypeGuard
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion
 from rbank_es.errors import NotInBank
 from rbank_es.events import ContextBuilt, Erased, Event, LmCalled, Ref, type_of
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import ItemText
+from rbank_es.limits import page_limits
 
 Shown = dict[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rbank_es.bank.health_report import Measured, health_of, measures_of
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion
+from rbank_es.limits import page_limits
 
 
 def health_answer(asked: PageQuestion) -> dict[str, Any]:

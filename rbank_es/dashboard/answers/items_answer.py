@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut, listed
 from rbank_es.errors import NotInBank
 from rbank_es.events import ItemsLinked
 from rbank_es.events.items import Polarity
+from rbank_es.limits import page_limits
 from rbank_es.state import ItemStatus
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut, listed
+from rbank_es.limits import page_limits
 
 GROUPS = ("tool", "run", "flag")
 FLAGS = ("single_return", "items_injected", "context_size", "l2_budget")

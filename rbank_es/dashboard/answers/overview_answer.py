@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.page_question import NONE, PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_rows
+from rbank_es.limits import page_limits
 
 DECIDED = ("success", "failure")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard import page_limits
 from rbank_es.errors import BadInput, LimitExceeded
+from rbank_es.limits import page_limits
 
 if TYPE_CHECKING:
     from rbank_es.projections.paged_view import RowCondition, RowPage

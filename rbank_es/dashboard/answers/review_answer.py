@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.overview_answer import wants_look
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
+from rbank_es.limits import page_limits
 from rbank_es.system.command_lines import whole_command
 
 LOOKED_AT = ("run", "verdict", "score", "outcome")

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
-from rbank_es.dashboard import page_limits
 from rbank_es.dashboard.answers.event_answer import beginning, shortened, shown_event
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_row
 from rbank_es.errors import NotInBank
 from rbank_es.events import ContextBuilt, Hit, JudgmentOverruled, MemoriesRead, MemoriesRetrieved
 from rbank_es.events.event import Text
+from rbank_es.limits import page_limits
 
 GIVING = ("memories_retrieved", "context_built", "memories_read")
 

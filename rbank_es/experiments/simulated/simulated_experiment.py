@@ -17,7 +17,6 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentFinished, ExperimentStarted
 from rbank_es.events.run_events import Trial
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
@@ -31,6 +30,7 @@ from rbank_es.experiments.trial import tables_of
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
+from rbank_es.limits import experiment_limits
 from rbank_es.loop.resources import origin
 from rbank_es.loop.tasks import Task
 from rbank_es.models.choice import LmChoice

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from rbank_es.events.items import Polarity
-from rbank_es.experiments import experiment_limits
 from rbank_es.experiments.simulated.learner_memory import LearnerMemory
 from rbank_es.experiments.simulated.solver import (
     JudgeErrors,
@@ -27,6 +26,7 @@ from rbank_es.experiments.simulated.solver import (
     written,
 )
 from rbank_es.experiments.simulated.world import Share, SimulatedTask, World, draw
+from rbank_es.limits import experiment_limits
 
 HURT = 0.02
 """A family whose skill is lower by more than this than without memory is hurt. Below, chance would do: our choice."""

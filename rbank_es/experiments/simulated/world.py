@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments import experiment_limits
+from rbank_es.limits import experiment_limits
 
 MOVES = (
     "follow the inverse property",

@@ -1,4 +1,4 @@
-"""The limits of an agent's tools, as `rbank_es/limits.py` has those of all others.
+"""The limits of an agent's tools.
 
 An answer that would be longer says so (`truncated`, `has_more`, a total), and the whole stays behind its handle.
 """

@@ -1,6 +1,6 @@
-"""The limits of the sandbox, as `rbank_es/limits.py` has those of all others.
+"""The limits of the sandbox.
 
-Bounds of steps and runs, which are recorded with each run, stand there.
+Bounds of steps and runs, which are recorded with each run, are among the shared ones.
 """
 
 from rbank_es.limits import KIB, MIB

@@ -1,4 +1,4 @@
-"""The limits of the page and its server, as `rbank_es/limits.py` has those of all others."""
+"""The limits of the page and its server."""
 
 from rbank_es.limits import KIB, MIB
 

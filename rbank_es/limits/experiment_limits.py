@@ -1,4 +1,4 @@
-"""The limits of experiments and their reports, as `rbank_es/limits.py` has those of all others."""
+"""The limits of experiments and their reports."""
 
 from rbank_es.limits import MIB
 

@@ -3,9 +3,8 @@
 A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold,
 write or print more than is named here. A comment covers all limits below it, up to the next comment.
 
-Limits that one room alone has stand in a table of its own: `tools/runtime/tool_limits.py` (an agent's tools),
-`dashboard/page_limits.py` (the page and its server), `sandbox/sandbox_limits.py`,
-`experiments/experiment_limits.py`.
+Here are those that several packages share. What one alone has stands beside this file: `tool_limits.py` (an agent's
+tools), `page_limits.py` (the page and its server), `sandbox_limits.py`, `experiment_limits.py`.
 """
 
 KIB = 1024
