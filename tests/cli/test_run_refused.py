@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Path:
         (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "api_key=x"), "looks like a key"),
         (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "foo=1"), "can't be given the argument foo"),
         (("--lm", "script:turns.toml", "--task", "?", "--iterations", "99999999999999999999"), "give 1 to 1,000"),
-        (("--lm", "script:turns.toml", "--task", "?", "--temperature", "nan"), "a temperature of nan"),
+        (("--lm", "script:turns.toml", "--task", "?", "--temperature", "nan"), "'nan' is not a number"),
         (
             ("--lm", "script:turns.toml", "--task", "?", "--l1", "--constraints", "seed.json"),
             "seed.json: it is not TOML",
