@@ -111,12 +111,13 @@ class _OpenLock:
 
     def forget_parent(self) -> None:
         fd, self.fd = self.fd, -1
-        os.close(fd)
+        if fd >= 0:  # else it was closed before the fork, or in a child that forks again
+            os.close(fd)
 
     def close(self) -> None:
         if self.fd >= 0:  # else in a child: the lock is its parent's
             release(self.fd)  # at once, and not when the last child has closed its copy
-            self.forget_parent()
+        self.forget_parent()
 
 
 @contextmanager

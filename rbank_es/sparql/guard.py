@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from itertools import pairwise
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -38,6 +38,7 @@ from rbank_es.sparql.parser.tokens import (
 )
 from rbank_es.sparql.parser.tree import Use, projected, uses
 from rbank_es.sparql.results import TRIPLE, Form
+from rbank_es.system.forks import undivided
 
 _LIKE_PREFIX = 0.75
 """The least ratio of difflib at which two prefixes are alike: at 0.5, `p:` and `up:` would be like `np:`."""
@@ -429,12 +430,9 @@ def _reading(parse: Callable[[str], Any], query: str) -> RdflibReading:
     return RdflibReading(form=str(tree.name).removesuffix("Query").lower(), limit=limit)
 
 
-_loading = Lock()
-
-
 def load_second_parser() -> Callable[[str], Any]:
     """Return rdflib's parser, ready for several threads at once. Loading it takes 0.5 s, once in a process."""
-    with _loading:  # held while loading alone, never while parsing
+    with undivided:  # while loading alone, never while parsing
         return _loaded()
 
 
@@ -461,13 +459,13 @@ def _safe_at_first(action: Callable[..., Any]) -> Callable[..., Any]:
 
     Two threads that try at once overshoot, and the action fails for ever.
     """
-    first, tried = Lock(), False
+    tried = False
 
     def call(*arguments: Any) -> Any:
         nonlocal tried
         if tried:
             return action(*arguments)
-        with first:
+        with undivided:
             result = action(*arguments)
             tried = True
             return result

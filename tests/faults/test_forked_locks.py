@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -99,6 +100,21 @@ def leave_a_child(place: Path) -> None:
 def test_a_child_leaves_an_act_of_its_parent_without_an_error(tmp_path: Path) -> None:
     """It is in the act, too, but the lock is not its own: leaving closes no file that has the same number by then."""
     assert alone(leave_a_child, tmp_path / "bank") == 0
+
+
+def fork_again(place: Path) -> None:
+    failures = list[object]()
+    sys.unraisablehook = failures.append  # an error after a fork is raised nowhere
+    with Bank.create(place) as bank, bank.log.exclusive("loop"):
+        child = os.fork()
+        if child == 0:
+            grandchild = os.fork()
+            os._exit(len(failures) if grandchild == 0 else os.waitpid(grandchild, 0)[1] >> 8)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_child_that_was_forked_amid_an_act_forks_again_without_an_error(tmp_path: Path) -> None:
+    assert alone(fork_again, tmp_path / "bank") == 0
 
 
 def fork_while_closing(place: Path) -> None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
 import threading
+import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -16,7 +21,7 @@ from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, Che
 from rbank_es.log import LOG_ENGINES, Erasing, EventLog, lines
 from rbank_es.log.memory.memory_log import ENGINE, MemoryLog
 from rbank_es.log.memory.memory_store import MemoryStore
-from rbank_es.testing import EventLogContract, note, raises
+from rbank_es.testing import EventLogContract, event_id, note, raises
 from tests.processes import alone
 
 
@@ -157,6 +162,77 @@ def append_in_a_fork() -> None:
             os._exit(99)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     assert bank.position == 2 and any(bank.log.derived_directory.iterdir())
+
+
+class SlowName(str):
+    """A name that takes its time where a dictionary looks for it."""
+
+    begun = threading.Event()
+
+    def __hash__(self) -> int:
+        self.begun.set()
+        time.sleep(0.2)
+        return super().__hash__()
+
+
+def fork_while_a_log_gets_its_name() -> None:
+    thread = threading.Thread(target=ENGINE.publish, args=(MemoryStore("ab" * 16, SlowName("slow")),))
+    thread.start()
+    SlowName.begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        Bank.create("memory:quick")
+        os._exit(0)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_makes_a_bank_although_a_thread_of_its_parent_made_one() -> None:
+    assert alone(fork_while_a_log_gets_its_name) == 0
+
+
+def interrupted(log: MemoryLog, line: int) -> bool:
+    """Append two notes, interrupted at one of the lines of the store's `add`; return whether it has so many."""
+    left = line
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal left
+        if frame.f_code is not MemoryStore.add.__code__:
+            return None
+        left -= event == "line"
+        if left < 0:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        log.append([note("first " * 1_000, 1, "r"), note("second", 2, "r")])
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_append_that_is_interrupted_leaves_nothing_that_a_later_one_meets() -> None:
+    """Heads were wrong for ever, and events of a run were read twice: indexes were ahead of the events."""
+    for line in count():
+        log = MemoryLog(MemoryStore("ab" * 16))
+        log.append([note("before", run="r")])
+        if not interrupted(log, line):
+            break
+        if log.position() == 1:  # else all was there already
+            assert log.seq_of_id(event_id(1)) is None
+            with raises(LogCorruption):
+                log.head(2)
+            log.append([note("another", 3, "r")])
+        log.append([note("second", 2, "r")])  # a retry, if all was there
+        assert log.position() == 3
+        assert log.verify().head == log.head()
+        assert [event.seq for event in log.read(run="r")] == [1, 2, 3]
+    assert line > 8
 
 
 def test_a_forked_child_has_read_models_of_its_own() -> None:

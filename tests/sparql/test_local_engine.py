@@ -471,3 +471,11 @@ def test_a_query_gets_the_same_answer_of_every_worker_blank_nodes_included(quads
         assert ask(another, query).rows == first.rows
     finally:
         another.close()
+
+
+def test_rdflib_answers_from_no_graph_that_could_not_be_loaded(tmp_path: Path) -> None:
+    """After a load that failed or was interrupted, the next query loads again."""
+    engine = RdflibEngine(tmp_path / "missing.nq")
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            works(engine)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -19,6 +18,7 @@ from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.system.forks import undivided
 from rbank_es.tools.lookup.term_names import TermNames, literal, reference
 from rbank_es.tools.runtime.tool_answers import clip
 from rbank_es.tools.runtime.tool_family import ToolError
@@ -150,7 +150,6 @@ def known_number(name: str, number: int | None) -> dict[str, int]:
 
 
 _KEPT: OrderedDict[str, SchemaTables] = OrderedDict()
-_LOCK = Lock()
 
 
 def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, bool]:
@@ -163,14 +162,14 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, 
             "look with a small query: SELECT ?class (COUNT(?s) AS ?n) WHERE { ?s a ?class } GROUP BY ?class LIMIT 20",
         )
     digest = source.ontology.digest if source.ontology is not None else _digest(source, schema)
-    with _LOCK:
+    with undivided:
         kept = _KEPT.get(digest) if use_cache else None
         if kept is not None:
             _KEPT.move_to_end(digest)
             return kept, True
-    # Outside the lock: two threads may make the same tables, but nobody waits for another ontology.
+    # Outside of it: two threads may make the same tables, but nobody waits for another ontology.
     made = SchemaTables(schema, digest, TermNames.of(source))
-    with _LOCK:
+    with undivided:
         _KEPT[digest] = made
         while len(_KEPT) > limits.GRAPH_CACHE_ENTRIES:
             _KEPT.popitem(last=False)

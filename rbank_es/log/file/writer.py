@@ -472,7 +472,7 @@ class Writer(disk.ProcessCache):
     def __del__(self) -> None:
         # As with any file of Python, forgetting to close does not leak.
         try:  # noqa: SIM105  at the interpreter's end `suppress` may be gone
-            _close_all((self._fd, self._lock_fd))
+            self._close_files()
         except Exception:
             pass
 

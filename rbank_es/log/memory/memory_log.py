@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -119,7 +118,8 @@ class MemoryLog:
         return groups.prepare_new(events, self._clock, self._entropy, lambda ref: ref.key in texts, self.store.text)
 
     def _positions(self, ids: Sequence[str]) -> dict[str, int]:
-        return {event_id: self.store.ids[event_id] for event_id in ids if event_id in self.store.ids}
+        found = {event_id: self.seq_of_id(event_id) for event_id in ids}
+        return {event_id: seq for event_id, seq in found.items() if seq is not None}
 
     def _stored_at(self, seq: int) -> tuple[Event, Event]:
         event = self._event(seq)
@@ -202,12 +202,14 @@ class MemoryLog:
 
     def head(self, at: int | None = None) -> Head:
         seq = self.position() if at is None else at
-        if not 0 <= seq < len(self.store.digests):
+        if not 0 <= seq <= self.position():
             raise LogCorruption(self.place, f"position {seq:,} is missing", "")
         return Head(seq, self.store.digests[seq].hex())
 
     def seq_of_id(self, event_id: str) -> int | None:
-        return self.store.ids.get(event_id)
+        seq = self.store.ids.get(event_id)
+        # That of an append under way, or one that was interrupted, is not there yet.
+        return seq if seq is not None and seq <= self.position() else None
 
     def text(self, ref: Ref) -> str | None:
         return self.store.text(ref)
@@ -348,7 +350,6 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self._stores: dict[str, MemoryStore] = {}
-        self._mutex = threading.Lock()
 
     def name_of(self, locator: str) -> str:
         """Return the name behind `memory:`; `memory` where there is none."""
@@ -356,13 +357,12 @@ class MemoryEngine:
 
     def publish(self, store: MemoryStore) -> bool:
         """Register a store by its name; return whether the name was free."""
-        with self._mutex:
-            return not store.name or self._stores.setdefault(store.name, store) is store
+        # One step, so no lock, which a thread of a parent could hold in a child.
+        return not store.name or self._stores.setdefault(store.name, store) is store
 
     def named(self, lineage: str) -> list[MemoryStore]:
         """Return the stores with a name that are of a lineage."""
-        with self._mutex:
-            return [store for store in self._stores.values() if store.lineage == lineage]
+        return [store for store in tuple(self._stores.values()) if store.lineage == lineage]
 
     def open(self, locator: str, **options: Any) -> MemoryLog:
         store = self._stores.get(_name_in(locator))

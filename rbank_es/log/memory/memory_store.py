@@ -104,6 +104,7 @@ class MemoryStore:
 
     def add(self, data: bytes, texts: dict[bytes, str]) -> None:
         """Add the lines of a group, and wake the threads that wait for it."""
+        self._drop_unfinished()
         rows = data.split(b"\n")[:-1]
         events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
         self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
@@ -118,6 +119,18 @@ class MemoryStore:
             # Last and in one step, because readers take no lock and must see whole groups.
             self.events += events
             self.changed.notify_all()
+
+    def _drop_unfinished(self) -> None:
+        """Drop from the indexes what an append left that a signal interrupted, or a fork, in the child."""
+        end = len(self.events)
+        if len(self.digests) > end + 1:
+            self.ids, self.runs = self._indexes_upto(end)
+            del self.digests[end + 1 :]  # last, because they show that there is something to drop
+
+    def _indexes_upto(self, position: int) -> tuple[dict[str, int], dict[str, list[int]]]:
+        ids = {event_id: seq for event_id, seq in self.ids.items() if seq <= position}
+        runs = {run: seqs[: bisect_right(seqs, position)] for run, seqs in self.runs.items() if seqs[0] <= position}
+        return ids, runs
 
     def rewrite(self, targets: erasure.Targets) -> None:
         """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
@@ -150,8 +163,7 @@ class MemoryStore:
         named = {key for line in made.events for key in _keys_in(line)}
         made.texts = {key: line for key, line in self.texts.items() if key in named}
         made.stored = {digest: key for digest, key in self.stored.items() if key in named}
-        made.ids = {event_id: seq for event_id, seq in self.ids.items() if seq <= upto}
-        made.runs = {run: seqs[: bisect_right(seqs, upto)] for run, seqs in self.runs.items() if seqs[0] <= upto}
+        made.ids, made.runs = self._indexes_upto(upto)
         return made
 
 

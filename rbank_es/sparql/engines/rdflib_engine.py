@@ -54,8 +54,9 @@ class RdflibEngine(QueryEngine):
         from rdflib import Dataset as LoadedDataset
 
         if self._dataset is None:
-            self._dataset = LoadedDataset(default_union=True)
-            self._dataset.parse(self._quads, format="nquads")
+            loaded = LoadedDataset(default_union=True)
+            loaded.parse(self._quads, format="nquads")
+            self._dataset = loaded  # now, because a load may be interrupted half way
         return self._dataset
 
 
