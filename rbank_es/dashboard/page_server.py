@@ -25,8 +25,8 @@ from rbank_es.limits import page_limits
 
 LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 8 * limits.KIB
-# The longest that a stop waits for one look at the flag.
-_STOP_S = 0.2
+# The longest between two looks at whether the server is to stop, or its client is gone.
+_LOOK_S = 0.2
 
 
 def listen(port: int) -> socket.socket:
@@ -56,7 +56,7 @@ class PageServer:
 
     def serve(self) -> None:
         """Answer requests until `stop`; then close every connection."""
-        self._listening.settimeout(_STOP_S)
+        self._listening.settimeout(_LOOK_S)
         with self._listening:
             while not self._stop.is_set():
                 with suppress(TimeoutError, ConnectionError):
@@ -112,7 +112,7 @@ class PageServer:
         _send(client, response.head() + b": following\n\n")
         seen, sent_at = response.live_after or 0, monotonic()
         while not self._stop.is_set() and _is_there(client):
-            position = self._watch.beyond(seen, _STOP_S)
+            position = self._watch.beyond(seen, _LOOK_S)
             if position is not None:
                 seen = position
                 _send(client, b"data: %d\n\n" % position)
@@ -149,7 +149,7 @@ def _send(client: socket.socket, data: bytes) -> None:
 def _part(client: socket.socket) -> None:
     """Close the connection after what was sent has arrived: unread bytes of a refused request would cut it off."""
     client.shutdown(socket.SHUT_WR)
-    client.settimeout(_STOP_S)
+    client.settimeout(_LOOK_S)
     with suppress(OSError):
         for _ in range(page_limits.REQUEST_HEAD_BYTES // _PIECE_BYTES):
             if not client.recv(_PIECE_BYTES):

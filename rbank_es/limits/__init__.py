@@ -230,7 +230,8 @@ QUERY_FILE_BYTES = 4 * QUERY_TEXT_CHARS
 # Faults of a query of which a lenient parser reads on behind the next dot; after more, behind the group: each fault
 # walks the group again.
 QUERY_FAULTS = 20
-# Characters of rdflib's message about a query, because it may quote the query.
+# Characters of rdflib's message about a query, which names a part of the grammar: 66 at most for 900 broken queries.
+# A part without a name would be spelled out, in up to 24,000.
 QUERY_ERROR_CHARS = 200
 # Names, words and marks of a query, how deep its brackets may nest, and the digits of one of its numbers.
 QUERY_TOKENS = 5_000

@@ -12,7 +12,7 @@ SLICE_RETURN_CHARS = 4_000
 ITEMS_RETURN_CHARS = 4_500
 # Characters of one call's arguments as JSON; a longer query or note is refused.
 TOOL_ARGUMENT_CHARS = 20_000
-# Characters of arguments that hold more than JSON can: they are read so far, and measured then.
+# Characters of arguments that are written as JSON, to be measured: up to here, a refusal tells how many there are.
 READ_ARGUMENT_CHARS = 10 * TOOL_ARGUMENT_CHARS
 # Bytes of one payload as JSON: with its envelope, it fits into a text line.
 PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
@@ -21,7 +21,7 @@ PAYLOADS_KEPT_CHARS = 32 * MIB
 STORE_CHARS = 256 * MIB
 # Levels of nesting of a tool's result; deeper values are replaced by `…`.
 TOOL_RESULT_DEPTH = 16
-# The return of the naive mode, which gives the payload itself: all that one payload can hold, with its escapes.
+# The return of the naive mode: all that one payload can hold, with its escapes, and as much beside it.
 NAIVE_RETURN_CHARS = 2 * PAYLOAD_BYTES
 # -------------------- items
 # The largest `k` of `mem_search`: so many titles still fit into its return.

@@ -124,6 +124,21 @@ def test_a_damaged_note_of_what_was_compared_is_passed_over(runtime: Deno, noted
     refusal(runtime)
 
 
+def test_a_note_is_believed_up_to_64_kib(runtime: Deno) -> None:
+    """A longer one is no note of ten parts: the parts are read again."""
+    deno.compare(runtime)
+    place = runtime.cache / "compared.json"
+    wrong = dict.fromkeys(json.loads(place.read_bytes()), "0" * 64)
+
+    def noted(more_bytes: int) -> None:
+        place.write_text(json.dumps(wrong | {f"/{'d' * more_bytes}/deno": "0" * 64}))
+
+    noted(48_000)
+    assert "its SHA-256 is 000" in str(refusal(runtime))
+    noted(100_000)
+    assert deno.compare(runtime) == []
+
+
 def test_a_note_that_is_a_link_is_not_written_through(runtime: Deno, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("mine")

@@ -9,14 +9,17 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Thread
+from threading import Semaphore, Thread
 
 import msgspec
 import pytest
 
 from rbank_es import Bank
 from rbank_es.dashboard.answers import ANSWERS, answer
-from rbank_es.dashboard.page_server import listen
+from rbank_es.dashboard.http_request import PageRequest
+from rbank_es.dashboard.http_response import PageResponse, refusal
+from rbank_es.dashboard.page_handler import PageHandler
+from rbank_es.dashboard.page_server import PageServer, listen
 from rbank_es.errors import BadInput
 from rbank_es.events import RunFinished, RunStarted
 from rbank_es.limits import page_limits
@@ -29,6 +32,39 @@ from tests.places import damage, filled
 def sample() -> Iterator[Served]:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
         yield found
+
+
+class SlowHandler(PageHandler):
+    """A handler that takes as many seconds as the address says."""
+
+    def __init__(self, bank: Bank, port: int) -> None:
+        super().__init__(bank, port)
+        self.begun, self.done = Semaphore(0), list[str]()
+
+    def respond(self, request: PageRequest) -> PageResponse:
+        self.begun.release()
+        time.sleep(float(request.path.strip("/")))
+        self.done.append(request.path)
+        return refusal(404, "nothing is here")
+
+
+def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> None:
+    """A request of 2.2 s is answered; one of 4.8 s doesn't keep the server from ending."""
+    with Bank.open(SAMPLE) as bank:
+        listening = listen(0)
+        handler = SlowHandler(bank, listening.getsockname()[1])
+        server = PageServer(handler, listening)
+        thread = Thread(target=server.serve, daemon=True)
+        thread.start()
+        clients = [socket.create_connection(("127.0.0.1", handler.port)) for _ in range(2)]
+        for client, path in zip(clients, ("/2.2", "/4.8"), strict=True):
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            handler.begun.acquire()
+        server.stop()
+        thread.join()
+        assert handler.done == ["/2.2"]
+        for client in clients:
+            client.close()
 
 
 def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:

@@ -20,6 +20,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadOntology, CannotWrite, Notice
 from rbank_es.ontology.loader import GraphCache, load_ontology
+from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.void import load_void
 from rbank_es.system.files import cache_or_temporary, process_folder
 
@@ -38,6 +39,18 @@ def refusal(path: Path) -> BadOntology:
     assert str(again.value) == str(caught.value)
     assert not list((path.parent / "cache").rglob("*.nq"))
     return caught.value
+
+
+def test_what_a_parser_says_of_a_file_is_shown_up_to_300_characters(tmp_path: Path) -> None:
+    """It quotes the file, which may be hostile: a name of 200 characters is shown whole, one of 10,000 is not."""
+
+    def reason(prefix: str) -> str:
+        path = tmp_path / "undeclared.ttl"
+        path.write_text(f"{prefix}:tom a {prefix}:Cat .")
+        return refusal(path).reason
+
+    assert "z" * 200 in reason("z" * 200)
+    assert len(reason("z" * 10_000)) < 400
 
 
 @pytest.mark.parametrize(
@@ -424,6 +437,36 @@ def test_processes_that_load_at_once_share_one_entry(tmp_path: Path, zoo: Path) 
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 1
+
+
+@pytest.mark.parametrize("times", [3, 4])
+def test_an_entry_is_put_in_place_again_three_times_where_others_put_damaged_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """Once more, and it is said that the cache can't be written, instead of trying for ever."""
+    rename, left = Path.rename, times
+
+    def raced(made: Path, target: Path) -> Path:
+        nonlocal left
+        if made.name.startswith(".new-") and left:
+            left -= 1
+            target.mkdir(exist_ok=True)
+            (target / "schema").write_bytes(b"damaged")
+        return rename(made, target)
+
+    def build(quads: Path) -> Schema:
+        quads.write_text("")
+        return Schema()
+
+    monkeypatch.setattr(Path, "rename", raced)
+    cache = GraphCache(tmp_path)
+    if times == 3:
+        cache.make("digest", build)
+        assert cache.find("digest") is not None
+    else:
+        with pytest.raises(CannotWrite):
+            cache.make("digest", build)
+    assert left == 0
 
 
 @pytest.mark.slow

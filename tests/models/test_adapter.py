@@ -75,6 +75,14 @@ def test_what_is_no_json_is_mended_or_refused_within_seconds(unit: str, chars: i
     assert time.process_time() - began < 5
 
 
+def test_of_an_answer_that_cant_be_read_the_first_2000_characters_are_shown() -> None:
+    words = "".join(f"{number:04} " for number in range(2_000))
+    with pytest.raises(dspy.AdapterParseError) as refused:
+        read("[" * LONG, words)
+    assert words[:1_900] in str(refused.value) and words[:2_100] not in str(refused.value)
+    assert f"({len(answer('[' * LONG, words)):,} characters in all)" in str(refused.value)
+
+
 def test_words_may_be_as_long_as_they_like() -> None:
     assert adapter().parse(TYPED, answer("[]", "[" * 100_000))["words"] == "[" * 100_000
 

@@ -104,6 +104,17 @@ def test_what_stands_behind_many_comments_is_recognised_at_once(behind: str, for
         recognise(head)
 
 
+@pytest.mark.parametrize(("comment_bytes", "form"), [(50_000, "nquads"), (100_000, "turtle")])
+def test_a_form_is_recognised_behind_comments_within_the_first_64_kib(
+    tmp_path: Path, comment_bytes: int, form: str
+) -> None:
+    """Behind longer ones the name decides: a file of any size is recognised at once."""
+    path = tmp_path / "zoo.ttl"
+    path.write_text("# a long licence\n" * (comment_bytes // 17) + f"{LINE} <http://example.org/g> .\n")
+    [found] = find_files([path])
+    assert found.format == form
+
+
 def test_a_directory_gives_its_rdf_files_by_name_with_those_below(tmp_path: Path) -> None:
     for name in ("b.ttl", "a.nt", "sub/c.trig", ".hidden.ttl", ".git/d.ttl", "README.md", "notes"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

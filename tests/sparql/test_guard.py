@@ -13,11 +13,13 @@ from typing import TypeVar
 
 import pyoxigraph
 import pytest
+from pyparsing import ParseException
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql import guard
 from rbank_es.sparql.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import parse_query
@@ -411,6 +413,21 @@ def test_how_deep_a_query_may_be_does_not_depend_on_its_caller() -> None:
 def test_a_stack_that_is_nearly_full_is_no_crash() -> None:
     deep = "ASK { FILTER(" + "COALESCE(" * 98 + "1" + ")" * 98 + ") }"
     assert "deep" in at_depth(sys.getrecursionlimit() - 400, lambda: refusal(deep)).message
+
+
+def test_what_the_second_parser_says_is_shown_up_to_200_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may spell out a part of its grammar, which takes up to 24,000 characters, and would displace the hint."""
+
+    def message(said: str) -> str:
+        def failing(query: str) -> None:
+            raise ParseException(query, 0, said)
+
+        monkeypatch.setattr(guard, "load_second_parser", lambda: failing)
+        return refusal(f"ASK {{ ?s ?p {len(said)} }}").message
+
+    words = " ".join(f"part{number:03}" for number in range(3_000))
+    assert words[:190] in message(words[:190])
+    assert words[:190] in message(words) and len(message(words)) < 300
 
 
 def test_a_group_of_300_triples_is_read_by_both_parsers() -> None:

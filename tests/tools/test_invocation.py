@@ -193,6 +193,33 @@ def test_the_naive_mode_gives_the_whole_payload_and_says_that_it_is_naive(bank: 
     assert calls(bank)[0].chars == size(result) > 12_000
 
 
+def test_arguments_that_are_far_too_long_are_measured_up_to_ten_times_what_is_taken(bank: Bank) -> None:
+    """So a refusal tells by how much they are too long, and reads no more of what an agent may make."""
+    toolbox = toolbox_for(session_for(bank))
+
+    def measured(chars: int) -> int:
+        message = toolbox.call("put", {"content": "x" * chars})["error"]["message"]
+        return int(message.split()[3].replace(",", ""))
+
+    assert measured(150_000) == 150_000 + len('{"content":""}')
+    assert 150_000 < measured(1_000_000) < 250_000
+
+
+def test_the_naive_mode_returns_as_much_beside_a_payload_as_a_payload_can_hold(bank: Bank) -> None:
+    """What a tool returns beyond that is truncated, and says so."""
+
+    def long(chars: int) -> Reply:
+        """Return a payload, and a text beside it."""
+        return Reply({"beside": "y" * chars}, "x" * 16_000_000, "text")
+
+    toolbox = toolbox_for(session_for(bank, ToolPolicy(payloads="naive")), {"long": long})
+    whole = toolbox.call("long", {"chars": 16_000_000})
+    assert len(whole["naive_payload"]) == len(whole["beside"]) == 16_000_000 and "truncated" not in whole
+    cut = toolbox.call("long", {"chars": 30_000_000})
+    assert len(cut["naive_payload"]) == 16_000_000 and cut["truncated"] is True
+    assert 16_000_000 < len(cut["beside"]) < 20_000_000
+
+
 def test_what_is_returned_is_counted_in_the_leakage_of_the_run(bank: Bank) -> None:
     bank.append(RunStarted(run=RUN, task="Look"))
     toolbox = toolbox_for(session_for(bank))
