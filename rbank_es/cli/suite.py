@@ -11,7 +11,7 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import CommandGroup, command
-from rbank_es.cli.shared.arguments import is_shipped, read_ontology, writable
+from rbank_es.cli.shared.arguments import NumberRange, is_shipped, read_ontology, writable
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -63,8 +63,8 @@ def suite() -> None:
 )
 @click.option("--online", is_flag=True, help="Run the queries of tasks about an endpoint there.")
 @click.option(
-    "--timeout", "timeout_s", metavar="SECONDS", type=float, default=limits.QUERY_TIME_S, show_default=True,
-    help="How long one query may take in one engine.",
+    "--timeout", "timeout_s", metavar="SECONDS", default=limits.QUERY_TIME_S, show_default=True,
+    type=NumberRange(0, limits.QUERY_TIME_MOST_S, min_open=True), help="How long one query may take in one engine.",
 )  # fmt: skip
 def check(file: str, given: tuple[str, ...], folder: str | None, online: bool, timeout_s: float, as_json: bool) -> None:
     """Check every task of a suite, and print what is wrong with it.
@@ -77,8 +77,6 @@ def check(file: str, given: tuple[str, ...], folder: str | None, online: bool, t
     from rbank_es.experiments.suite import load_suite, suite_path
     from rbank_es.experiments.suite_check import check_suite
 
-    if not 0 < timeout_s <= limits.QUERY_TIME_MOST_S:
-        raise BadInput(f"--timeout {timeout_s:g}: give more than 0 seconds, at most {limits.QUERY_TIME_MOST_S:g}")
     loaded = load_suite(file)
     with ExitStack() as stack, Progress("checking tasks") as progress:
         paths = _ontology_files(loaded, given, Path(folder) if folder else suite_path(file).parent)

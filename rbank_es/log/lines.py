@@ -15,6 +15,7 @@ from zlib import crc32
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import BadInput, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, encode_json, version_of
 from rbank_es.events.event import Erased, Event
@@ -57,10 +58,11 @@ class Head(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Head:
         """Parse a head written as `12:ab…`. Raises `BadInput` for anything else."""
         seq, _, digest = text.strip().partition(":")
-        # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
-        is_position = seq.isdecimal() and len(seq) <= 18
+        is_position = seq.isdecimal() and len(seq) <= limits.INTEGER_DIGITS
         if not is_position or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-            raise BadInput(f"{text!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it")
+            raise BadInput(
+                f"{text[: limits.GIVEN_CHARS]!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it"
+            )
         return cls(int(seq), digest)
 
 

@@ -58,6 +58,7 @@ def test_an_absurd_integer_is_refused_as_bad_input(tmp_path: Path, line: tuple[s
         ("judge", "calibrate", "--cases", "cases.json", "--alpha"),
         ("retrieval", "calibrate", "notes", "--cases", "cases.jsonl", "--precision"),
         ("experiment", "run", "E9", "--lm", "openai/any", "--dry-run", "--patience"),
+        ("suite", "check", "suite.json", "--timeout"),
     ],
     ids=lambda line: line[-1],
 )

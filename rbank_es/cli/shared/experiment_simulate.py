@@ -81,7 +81,7 @@ def simulate(
         factors = ", ".join(dict.fromkeys(name for cell in known.cells for name in cell.factors))
         raise BadInput(f"no condition of {study} has {' and '.join(wanted)}; the factors are: {factors}")
     if folder is not None:
-        _live_folder(known, chosen, repeat, folder, as_json=as_json)
+        _simulate_folder(known, chosen, repeat, folder, as_json=as_json)
         return
     with Progress("simulating") as progress:
         result = run_study(known, repetitions=repeat, only=chosen, jobs=jobs, progress=progress)
@@ -95,7 +95,7 @@ def simulate(
         _print(result)
 
 
-def _live_folder(study: Study, chosen: list[str], repeat: int | None, folder: Path, *, as_json: bool) -> None:
+def _simulate_folder(study: Study, chosen: list[str], repeat: int | None, folder: Path, *, as_json: bool) -> None:
     from rbank_es.experiments.simulated.simulated_experiment import simulate_experiment
     from rbank_es.experiments.simulated.study import MARK
 
