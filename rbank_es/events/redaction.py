@@ -48,8 +48,8 @@ def is_key(text: str) -> bool:
 def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return the values of the environment's variables whose names say that they are secrets, longest first.
 
-    Values of fewer than `limits.SECRET_CHARS` characters, bare words and bare numbers are left out, because they are
-    placeholders; so are values that are not UTF-8, because no text can hold them.
+    Values of fewer than `limits.SECRET_CHARS` characters, bare words and bare numbers are left out as placeholders.
+    Values that are not UTF-8 are left out because no text can hold them.
     """
     given = (os.environ if environment is None else environment).items()
     values = {

@@ -1,7 +1,7 @@
 """One trial: one bank, from its fork to its last task. It may be cut off anywhere, and goes on from there.
 
-A task counts whole or not at all. If a trial is interrupted inside a task, or a model fails outside of the agent's
-power, the bank is replaced by a fork of itself as it was before that task. So a trial ends with the same log as if
+A task counts whole or not at all. A trial may be interrupted inside a task, or a model fail outside of the agent's
+power. Then a fork of the bank, as it was before that task, takes its place. So a trial ends with the same log as if
 nothing had happened. The banks that were cut off are kept under `cut`, because their calls were paid for.
 """
 

@@ -173,7 +173,7 @@ class ProcessCache:
     """An object that keeps what it read or opened, for all threads of this process. Change it while `lock` is held.
 
     A forked child begins with a free lock and with nothing kept. At the fork a thread of the parent may have held the
-    lock and been half done, and an open file is the parent's, with its locks.
+    lock and been half done. An open file is the parent's, with its locks.
     """
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 It differs from `LearnerMemory` in two things: the log is in memory (the engine `memory:`), and items are found by an
 index in memory instead of read models on disk. The events, the decisions, the corrections and the policy that ranks are
-the same code, so its results are equal to the last digit; tests compare sampled simulations.
+the same code, so its results are equal to the last digit. Tests compare sampled simulations.
 """
 
 from __future__ import annotations
