@@ -8,10 +8,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import pytest
@@ -192,13 +194,13 @@ def test_a_forked_child_makes_a_bank_although_a_thread_of_its_parent_made_one() 
     assert alone(fork_while_a_log_gets_its_name) == 0
 
 
-def interrupted(log: MemoryLog, line: int) -> bool:
-    """Append two notes, interrupted at one of the lines of the store's `add`; return whether it has so many."""
+def interrupted(work: Callable[[], object], function: FunctionType, line: int) -> bool:
+    """Do a work, interrupted at one of the lines of a function; return whether that has so many."""
     left = line
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal left
-        if frame.f_code is not MemoryStore.add.__code__:
+        if frame.f_code is not function.__code__:
             return None
         left -= event == "line"
         if left < 0:
@@ -208,7 +210,7 @@ def interrupted(log: MemoryLog, line: int) -> bool:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        log.append([note("first " * 1_000, 1, "r"), note("second", 2, "r")])
+        work()
     except KeyboardInterrupt:
         return True
     finally:
@@ -221,7 +223,8 @@ def test_an_append_that_is_interrupted_leaves_nothing_that_a_later_one_meets() -
     for line in count():
         log = MemoryLog(MemoryStore("ab" * 16))
         log.append([note("before", run="r")])
-        if not interrupted(log, line):
+        group = [note("first " * 1_000, 1, "r"), note("second", 2, "r")]
+        if not interrupted(partial(log.append, group), MemoryStore.add, line):
             break
         if log.position() == 1:  # else all was there already
             assert log.seq_of_id(event_id(1)) is None
@@ -233,6 +236,22 @@ def test_an_append_that_is_interrupted_leaves_nothing_that_a_later_one_meets() -
         assert log.verify().head == log.head()
         assert [event.seq for event in log.read(run="r")] == [1, 2, 3]
     assert line > 8
+
+
+def test_an_erasure_that_is_interrupted_is_whole_after_another_one() -> None:
+    """The words were left in derived files, and read models in force, where only these were still to be dropped."""
+    erasing = Erasing(words=("secret words",))
+    for line in count():
+        log = MemoryLog(MemoryStore("ab" * 16))
+        log.append([note("secret words " * 1_000), note("secret words")])
+        (log.derived_directory / "derived").write_text("secret words")
+        if not interrupted(partial(log.erase, erasing), MemoryStore.rewrite, line):
+            break
+        log.erase(erasing)
+        assert b"secret" not in TestMemoryLog().stored_bytes(log)
+        assert log.erasures() > 2
+        log.verify()
+    assert line > 5
 
 
 def test_a_forked_child_has_read_models_of_its_own() -> None:

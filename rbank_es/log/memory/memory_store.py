@@ -134,15 +134,16 @@ class MemoryStore:
 
     def rewrite(self, targets: erasure.Targets) -> None:
         """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
+        # First what the next erasure of the same words would not find again, should a signal interrupt this one.
+        self.erased_at = len(self.events)
+        if self._derived is not None:
+            clear_derived(self._derived)
         for key in targets.keys & self.texts.keys():
             self.texts[key] = targets.erased_line(self.texts[key], self.seed)[:-1]
         # An erased text that is appended again is stored again, under another key.
         self.stored = {digest: key for digest, key in self.stored.items() if key not in targets.keys}
         for seq in targets.paths:
             self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
-        self.erased_at = len(self.events)
-        if self._derived is not None:
-            clear_derived(self._derived)
 
     # ------------------------------------------------------------ forking
 
