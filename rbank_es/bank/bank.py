@@ -70,7 +70,11 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 class Bank(BankActs, BankBranches):
-    """One bank, for use as a context manager. Threads may share it; processes open the same place each."""
+    """One bank, for use as a context manager. Threads may share it; processes open the same place each.
+
+    A forked child may go on with it. Where other threads of the parent search meanwhile, spawn the child instead: it
+    would wait for ever for the locks that SQLite itself holds in those threads.
+    """
 
     # ---------------------------------------------------------------- policies, time travel, what if
 
