@@ -32,7 +32,7 @@ from rbank_es import limits
 from rbank_es.errors import LimitExceeded, LogBusy
 from rbank_es.log import lines
 from rbank_es.system.files import BankCache, create_new, kind_of, open_regular, open_scratch, opened, read_regular
-from rbank_es.system.forks import told_of_forks
+from rbank_es.system.forks import told_of_forks, undivided
 
 LOCK, FAILED = "lock", "FAILED"
 """The file in a bank's directory on which a writer holds `flock`, never replaced; and the marker that stops writers."""
@@ -106,8 +106,9 @@ class _OpenLock:
     """An open lock file. A forked child closes its copy: with it, it would hold the lock of a parent that is killed."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        self.fd = open_regular(path, flags)
-        told_of_forks.add(self)
+        with undivided:  # a child that is forked in between would keep its copy
+            self.fd = open_regular(path, flags)
+            told_of_forks.add(self)
 
     def forget_parent(self) -> None:
         fd, self.fd = self.fd, -1

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +19,9 @@ from rbank_es.log import disk
 from rbank_es.log.file import segment_copy, writer
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.projections import builder
+from rbank_es.system.files import open_regular
 from rbank_es.testing import note
-from tests.interleaving import paused_at
+from tests.interleaving import BLOCKED_S, paused_at
 from tests.processes import alone
 
 WAIT_S = 20
@@ -84,6 +86,36 @@ def exclude_beside_a_child(place: Path) -> None:
 def test_a_child_that_was_forked_amid_an_act_keeps_no_lock_of_it(act: Callable[[Path], None], tmp_path: Path) -> None:
     """Its copy of a locked file would hold the lock as long as the child lives, and nobody else could do the same."""
     assert alone(act, tmp_path / "bank") == 0
+
+
+def fork_and_wait() -> None:
+    if os.fork() == 0:
+        signal.alarm(WAIT_S)
+        signal.pause()
+
+
+def be_killed_with_a_lock(place: Path) -> None:
+    real, log = open_regular, Bank.open(place).log
+
+    def opened(path: Path, flags: int) -> int:
+        fd = real(path, flags)
+        thread = threading.Thread(target=fork_and_wait)
+        thread.start()
+        thread.join(BLOCKED_S)
+        return fd
+
+    disk.open_regular = opened  # type: ignore[assignment,attr-defined]
+    with log.exclusive("loop"):
+        time.sleep(2 * BLOCKED_S)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_child_that_was_forked_as_a_lock_was_opened_does_not_keep_it(tmp_path: Path) -> None:
+    """At any moment of it: the lock ends with the process that took it, though that is killed."""
+    with Bank.create(tmp_path / "bank") as bank:
+        assert alone(be_killed_with_a_lock, tmp_path / "bank") == -signal.SIGKILL
+        with bank.log.exclusive("loop"):
+            pass
 
 
 def leave_a_child(place: Path) -> None:
