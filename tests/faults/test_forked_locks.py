@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from rbank_es import Bank
+from rbank_es import Bank, limits
 from rbank_es.log import disk
+from rbank_es.log.disk import System
 from rbank_es.log.file import segment_copy, writer
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.projections import builder
@@ -94,8 +95,25 @@ def fork_and_wait() -> None:
         signal.pause()
 
 
-def be_killed_with_a_lock(place: Path) -> None:
-    real, log = open_regular, Bank.open(place).log
+class Killing(System):
+    """A disk whose first write is the end of the process."""
+
+    def write(self, fd: int, data: bytes) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def be_killed_at_work(log: FileLog) -> None:
+    with log.exclusive("loop"):
+        time.sleep(2 * BLOCKED_S)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def be_killed_writing(log: FileLog) -> None:
+    log.append([note("x")])
+
+
+def be_killed_with_a_lock(place: Path, act: Callable[[FileLog], None]) -> None:
+    real, log = open_regular, FileLog.open(place, calls=Killing())
 
     def opened(path: Path, flags: int) -> int:
         fd = real(path, flags)
@@ -105,17 +123,19 @@ def be_killed_with_a_lock(place: Path) -> None:
         return fd
 
     disk.open_regular = opened  # type: ignore[assignment,attr-defined]
-    with log.exclusive("loop"):
-        time.sleep(2 * BLOCKED_S)
-        os.kill(os.getpid(), signal.SIGKILL)
+    act(log)
 
 
-def test_a_child_that_was_forked_as_a_lock_was_opened_does_not_keep_it(tmp_path: Path) -> None:
-    """At any moment of it: the lock ends with the process that took it, though that is killed."""
+@pytest.mark.parametrize("act", [be_killed_at_work, be_killed_writing])
+def test_a_child_that_was_forked_as_a_lock_was_opened_does_not_keep_it(
+    act: Callable[[FileLog], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock ends with the process that took it, though that is killed."""
     with Bank.create(tmp_path / "bank") as bank:
-        assert alone(be_killed_with_a_lock, tmp_path / "bank") == -signal.SIGKILL
+        assert alone(be_killed_with_a_lock, tmp_path / "bank", act) == -signal.SIGKILL
+        monkeypatch.setattr(limits, "LOCK_WAIT_S", 1)
         with bank.log.exclusive("loop"):
-            pass
+            bank.append(note("x"))
 
 
 def leave_a_child(place: Path) -> None:

@@ -23,7 +23,6 @@ from rbank_es import limits
 from rbank_es.errors import ErasureUnfinished, InterruptedAppend, LogError, LogFailed, LogUnavailable
 from rbank_es.events import Event, type_of
 from rbank_es.log import disk, groups, lines
-from rbank_es.log.disk import FailureMarker
 from rbank_es.log.file.bank_directory import (
     ERASING,
     ErasureJob,
@@ -38,6 +37,7 @@ from rbank_es.log.file.segments import Segment, Texts, all_segments, read_opened
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
 from rbank_es.system.files import BankCache, caches_of, open_regular, opened, read_regular, sweep_scratch
+from rbank_es.system.forks import undivided
 
 if TYPE_CHECKING:
     from rbank_es.log.erasure import Plan
@@ -72,7 +72,7 @@ class Writer(disk.ProcessCache):
         self._reader, self._texts, self._heads = reader, texts, heads
         self._clock, self._entropy, self._system = clock, entropy, calls
         self._unsafe_no_sync = unsafe_no_sync
-        self._failure = FailureMarker(directory, calls)
+        self._failure = disk.FailureMarker(directory, calls)
         self._erasing = str(directory / ERASING)
         self.ids = Ids(directory, reader, cache)
         self._cache = cache
@@ -94,7 +94,8 @@ class Writer(disk.ProcessCache):
         self.lock.acquire()
         try:
             if self._lock_fd < 0:
-                self._lock_fd = self._failure.open_lock()
+                with undivided:  # a child that is forked in between would keep its copy
+                    self._lock_fd = self._failure.open_lock()
             disk.take(self._lock_fd, self._place)
             self._reader.holder = threading.get_ident()
         except OSError as error:
