@@ -12,10 +12,11 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, read_bounded, whole_bank
-from rbank_es.cli.shared.output import count, echo, echo_json, format_positions, say, warn
+from rbank_es.cli.shared.output import count, echo, echo_json, format_names, format_positions, say, warn
 from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.log import ANY, EMPTY, Expected
+from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -34,9 +35,9 @@ class AppendedGroup(msgspec.Struct, frozen=True):
 def _expectation(context: click.Context, parameter: click.Parameter, value: str) -> int | Expected:
     if value in ("any", "empty"):
         return ANY if value == "any" else EMPTY
-    # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
-    if value.isdecimal() and len(value) <= limits.INTEGER_DIGITS:
-        return int(value)
+    position = whole_number(value)
+    if position is not None:
+        return position
     raise click.BadParameter(f"{value!r} is not a position, 'empty' or 'any'.", context, parameter)
 
 
@@ -137,11 +138,8 @@ def _warn_of_unknown_runs(bank: Bank, events: list[Event]) -> None:
     judged = dict.fromkeys(event.run for event in events if isinstance(event, RunJudged | JudgmentOverruled))
     unknown = [run for run in judged if not any(bank.events(types={"run_started"}, run=run))]
     if unknown:
-        more = f" and {len(unknown) - limits.NAMES_LISTED:,} more" if len(unknown) > limits.NAMES_LISTED else ""
-        warn(
-            f"{', '.join(unknown[: limits.NAMES_LISTED])}{more} never began in this bank: a verdict counts for nothing "
-            "before its run begins"
-        )
+        named = format_names(unknown, limits.NAMES_LISTED)
+        warn(f"{named} never began in this bank: a verdict counts for nothing before its run begins")
 
 
 def _report(done: AppendResult, created: bool, as_json: bool) -> None:

@@ -25,6 +25,7 @@ from rbank_es.cli.shared.output import (
     echo_fields,
     echo_heading,
     echo_json,
+    format_names,
     safe_block,
     safe_line,
     truncate,
@@ -219,8 +220,7 @@ def _items(ids: tuple[str, ...], titles: dict[str, str | None]) -> str:
 
 
 def _named(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - limits.IDS_NAMED:,} more" if len(names) > limits.IDS_NAMED else ""
-    return ", ".join(map(safe_line, names[: limits.IDS_NAMED])) + more
+    return format_names([safe_line(name) for name in names], limits.IDS_NAMED)
 
 
 def _print_end(found: int, listed: list[dict[str, Any]], minutes: float | None) -> None:

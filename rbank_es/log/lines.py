@@ -19,6 +19,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, encode_json, version_of
 from rbank_es.events.event import Erased, Event
+from rbank_es.system.whole_number import whole_number
 
 GENESIS = bytes(32)
 """The digest of an empty log."""
@@ -58,12 +59,12 @@ class Head(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Head:
         """Parse a head written as `12:ab…`. Raises `BadInput` for anything else."""
         seq, _, digest = text.strip().partition(":")
-        is_position = seq.isdecimal() and len(seq) <= limits.INTEGER_DIGITS
-        if not is_position or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+        position = whole_number(seq)
+        if position is None or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise BadInput(
                 f"{text[: limits.GIVEN_CHARS]!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it"
             )
-        return cls(int(seq), digest)
+        return cls(position, digest)
 
 
 class TextUnit(NamedTuple):

@@ -14,11 +14,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_args
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.system.registry import Registry
+from rbank_es.system.whole_number import whole_number
 
 P = TypeVar("P", bound="Policy")
 
@@ -269,9 +269,8 @@ def _value(text: str) -> Any:
 
 def _named(label: str) -> dict[str, Any]:
     name, dash, version = label.rpartition("-")
-    # Up to 18 digits: Python refuses to convert thousands of them.
-    is_version = dash and version.isdecimal() and len(version) <= limits.INTEGER_DIGITS
-    return {"name": name, "version": int(version)} if is_version else {"name": label}
+    number = whole_number(version) if dash else None
+    return {"name": label} if number is None else {"name": name, "version": number}
 
 
 def changed(in_force: Iterable[PolicyChoice], tables: Tables) -> tuple[PolicyChoice, ...]:

@@ -18,6 +18,7 @@ from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
 from rbank_es.system.files import read_regular, replaceable
+from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -50,10 +51,10 @@ def split_names(text: str) -> list[str]:
 def parse_budget(text: str) -> tuple[str, int]:
     """Return the layer and its characters from `L1=400`. Raises `BadInput`."""
     layer, equals, number = (part.strip() for part in text.partition("="))
-    # Up to 18 digits: Python refuses to convert thousands of them.
-    if not (equals and number.isdecimal() and len(number) <= limits.INTEGER_DIGITS):
+    chars = whole_number(number)
+    if not equals or chars is None:
         raise BadInput(f"{text!r} is not a budget: write a layer and characters, such as L1=400")
-    return layer if layer == "base" else layer.upper(), int(number)
+    return layer if layer == "base" else layer.upper(), chars
 
 
 def parse_bounds(texts: Sequence[str]) -> RunBounds:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rbank_es import events as ev
 from rbank_es import limits
-from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, safe_line
+from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, format_names, safe_line
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.event import text_of, titled
 
@@ -23,10 +23,7 @@ def _with(facts: str, text: ev.Text | None) -> str:
 
 
 def _names(names: Sequence[str], noun: str = "item") -> str:
-    shown = ", ".join(names[: limits.NAMES_LISTED]) + (
-        f" and {len(names) - limits.NAMES_LISTED} more" if len(names) > limits.NAMES_LISTED else ""
-    )
-    return f"{count(len(names), noun)}: {shown}" if names else f"no {noun}s"
+    return f"{count(len(names), noun)}: {format_names(names, limits.NAMES_LISTED)}" if names else f"no {noun}s"
 
 
 def _parts(*parts: str | None) -> str:

@@ -11,6 +11,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.ids import events_beginning, not_in_bank
 from rbank_es.errors import AmbiguousId, BadInput
+from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -73,8 +74,7 @@ def _is_there(then: Moment, kind: str, name: str) -> bool:
 
 def position_of(then: Moment, name: str) -> int | None:
     """Return the position of the event with this id or at this position, None where it is not there yet."""
-    # Longer numbers overflow the 64-bit integers of positions, and can only be ids.
-    seq = (
-        int(name) if name.isdecimal() and len(name) <= limits.INTEGER_DIGITS else then.bank.log.seq_of_id(name.lower())
-    )
+    seq = whole_number(name)
+    if seq is None:
+        seq = then.bank.log.seq_of_id(name.lower())
     return seq if seq is not None and 1 <= seq <= then.position else None

@@ -103,6 +103,11 @@ VERDICT_COLOURS = {"success": "green", "failure": "red", "undecided": "yellow"}
 """The colour of each verdict on a terminal."""
 
 
+def format_names(names: Sequence[str], most: int) -> str:
+    """Return the first names of a list, and how many more there are: `r1, r2, r3 and 4 more`."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 def format_positions(first: int, last: int) -> str:
     """Return where events are in a log, in words: `position 7`, `positions 7 to 1,009`."""
     return f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"

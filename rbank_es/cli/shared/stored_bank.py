@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.ids import not_in_bank, whole_id
 from rbank_es.bank.locator import split_point
@@ -23,6 +22,7 @@ from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, safe_block, styled
 from rbank_es.errors import BadBankName, BadInput, BadPoint, BankNotFound, NotInBank, ProjectionError
 from rbank_es.system.files import kind_of
+from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -66,13 +66,10 @@ class StoredBank(NamedTuple):
         """Return the position that a point names, where the file's is `last`. Raises `BadPoint`."""
         if point is None or point == "HEAD":
             return last
-        number = point.removeprefix("seq:")
-        back = point.removeprefix("HEAD~")
-        # Up to 18 digits: Python refuses to convert thousands of them, and no position has 19.
-        if back != point and back.isdecimal() and len(back) <= limits.INTEGER_DIGITS and int(back) <= last:
-            return last - int(back)
-        if number.isdecimal() and len(number) <= limits.INTEGER_DIGITS and int(number) <= last:
-            return int(number)
+        is_back = point.startswith("HEAD~")
+        number = whole_number(point.removeprefix("HEAD~" if is_back else "seq:"))
+        if number is not None and number <= last:
+            return last - number if is_back else number
         raise BadPoint(point, f"{self.path} has no events: name a position from 0 to {last:,}, or HEAD~n")
 
 

@@ -14,6 +14,7 @@ from rbank_es.events import ContextBuilt, Erased, Event, LmCalled, Ref, type_of
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import ItemText
 from rbank_es.limits import page_limits
+from rbank_es.system.whole_number import whole_number
 
 Shown = dict[str, Any]
 
@@ -88,15 +89,11 @@ def text_at(event: Event, path: str) -> str | None:
     if rest and isinstance(event, LmCalled) and isinstance(value, str):
         value = [message["text"] for message in messages_of(value)]
     for step in rest:
-        if (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            and step.isdecimal()
-            and len(step) <= limits.INTEGER_DIGITS
-        ):
-            if int(step) >= len(value):
+        index = whole_number(step)
+        if isinstance(value, Sequence) and not isinstance(value, str) and index is not None:
+            if index >= len(value):
                 raise KeyError(path)
-            value = value[int(step)]
+            value = value[index]
         elif isinstance(value, ItemText) and step in ItemText.__struct_fields__:
             value = getattr(value, step)
         else:

@@ -10,6 +10,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.limits import page_limits
+from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
     from rbank_es.projections.paged_view import RowCondition, RowPage
@@ -72,7 +73,7 @@ class PageQuestion:
         value = self.text(name)
         if value is None:
             return usual
-        number = int(value) if value.isascii() and value.isdecimal() and len(value) <= limits.INTEGER_DIGITS else None
+        number = whole_number(value) if value.isascii() else None
         if number is None or not least <= number <= most:
             raise BadInput(
                 f"{name} is {value[: limits.GIVEN_WORD_CHARS]!r}: give a whole number from {least:,} to {most:,}"
