@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, get_args
@@ -18,6 +17,7 @@ from rbank_es.cli.shared.arguments import nearest_hint, open_whole, read_text_fi
 from rbank_es.cli.shared.correction_report import act_options, report
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.system.toml_input import parse_toml
 
 if TYPE_CHECKING:
     from rbank_es.bank.acts import Ruling
@@ -109,7 +109,6 @@ def _rows(path: str, text: str) -> Iterator[tuple[str, Any]]:
     try:
         for where, row in reader(text):
             yield f"{path}, {where}", row
-    # TOML's own errors are ValueErrors too; Python's, about an integer of thousands of digits, is a plain one.
     except (msgspec.DecodeError, ValueError, csv.Error, RecursionError) as error:
         raise BadInput(f"{path}: {error}") from None
 
@@ -134,7 +133,7 @@ def _json(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _toml(text: str) -> Iterator[tuple[str, Any]]:
-    given = tomllib.loads(text)
+    given = parse_toml(text)
     unknown = [name for name in given if name != TABLE]
     if unknown or not isinstance(given.get(TABLE, []), list):
         raise BadInput(f"{unknown[0] if unknown else TABLE!r} is no list of verdicts; begin each with [[{TABLE}]]")

@@ -45,6 +45,7 @@ from rbank_es.context.layer import (
 from rbank_es.context.term_order import RankedTerms, TaskWords, hidden_instances
 from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.system.toml_input import parse_toml
 
 if TYPE_CHECKING:
     from rbank_es.sparql.endpoint_profiles import Profile
@@ -358,13 +359,9 @@ def load_curated(path: str | Path) -> tuple[CuratedLine, ...]:
 
 def parse_curated(text: str, name: str = "constraints") -> tuple[CuratedLine, ...]:
     """Return the lines of a text as `load_curated` does; errors call it `name`."""
-    import tomllib  # here, because most contexts have no such file
-
     try:
-        tables = tomllib.loads(text)
-    # Arrays nested a thousand deep exhaust the parser's recursion. TOML's own errors are ValueErrors too; Python's,
-    # about an integer of thousands of digits, is a plain one.
-    except (ValueError, RecursionError) as error:
+        tables = parse_toml(text)
+    except ValueError as error:
         raise BadContextFile(name, f"it is not TOML: {error}") from None
     lines = list(_entries(tables, name))
     if len(lines) > limits.CURATED_LINES:

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -58,6 +57,7 @@ from rbank_es.loop.settings import ExtractFrom, LoopSettings, Perturbation
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import changed, default_policies
 from rbank_es.policies.policy import hint
+from rbank_es.system.toml_input import parse_toml
 
 WRITTEN = "written"
 """The `guide` of conditions whose guide an agent writes once, before the first trial."""
@@ -288,9 +288,8 @@ def load_experiment(place: str | Path) -> Experiment:
 def parse_experiment(data: bytes, name: str = "experiment") -> Experiment:
     """Return the experiment in the content of a file, called `name` in messages. Raises `BadInput`."""
     try:
-        facts = tomllib.loads(data.decode("utf-8-sig"))
-    # Bytes that are no UTF-8, TOML's own errors, and an integer of thousands of digits: each is a ValueError.
-    except (ValueError, RecursionError) as error:
+        facts = parse_toml(data.decode("utf-8-sig"))
+    except ValueError as error:  # bytes that are no UTF-8, too
         raise BadInput(f"{name}: it is not TOML: {error}") from None
     try:
         shared = _table(facts.pop("shared", {}), "shared")

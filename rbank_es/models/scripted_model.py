@@ -53,6 +53,7 @@ from rbank_es.models.model_call import (
     request_data,
 )
 from rbank_es.system.files import read_regular
+from rbank_es.system.toml_input import parse_toml
 
 ANY_TASK = "*"
 
@@ -142,14 +143,11 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 # A run loads its script up to three times, and to parse that of 60 tasks takes 20 ms each time.
 @lru_cache(maxsize=2)
 def _parsed(text: str, name: str) -> Script:
-    import tomllib
-
     try:
-        script = msgspec.convert(tomllib.loads(text), Script)
+        script = msgspec.convert(parse_toml(text), Script)
     except msgspec.ValidationError as error:
         raise BadInput(f"{name}: {error}") from None
-    # TOML's own errors are ValueErrors too; Python's, about an integer of thousands of digits, is a plain one.
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadInput(f"{name}: it is not TOML: {error}") from None
     # Two tables of one task would hide each other's turns.
     ids = [task.id for task in script.task]

@@ -18,6 +18,7 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.system.registry import Registry
+from rbank_es.system.toml_input import parse_toml
 from rbank_es.system.whole_number import whole_number
 
 P = TypeVar("P", bound="Policy")
@@ -229,14 +230,11 @@ def load_policies(text: str) -> tuple[PolicyChoice, ...]:
 
 def parse_tables(text: str) -> dict[str, Any]:
     """Parse TOML, or JSON if it begins with a brace, into tables by kind. Raises `BadPolicy`."""
-    import tomllib  # only those who bring a file of their own pay for it
-
     text = text.lstrip("\ufeff")
     try:
         if text.lstrip().startswith("{"):
             return msgspec.json.decode(text, type=dict[str, Any])
-        return tomllib.loads(text)
-    # TOML's own errors are ValueErrors too; Python's, about an integer of thousands of digits, is a plain one.
+        return parse_toml(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadPolicy(f"the policies are neither TOML nor a JSON object: {error}") from None
 
