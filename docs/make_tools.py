@@ -19,7 +19,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli.tools import format_result
 from rbank_es.data import lights
 from rbank_es.events import RunStarted
-from rbank_es.events.items import make_id
+from rbank_es.events.items import Item
 from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.tools.runtime.tool_family import ToolPolicy
@@ -39,7 +39,7 @@ FAMILIES = {
 }
 QUERY = "SELECT ?name ?metres WHERE { ?l lt:name ?name ; lt:focalHeight ?metres } ORDER BY DESC(?metres) LIMIT 3"
 ITEM = next(item for item in json.loads(lights().seed.read_text()) if item["title"].startswith("All lights"))
-ITEM_ID = make_id(ITEM["title"], ITEM["content"])
+ITEM_ID = Item.make_id(ITEM["title"], ITEM["content"])
 CALLS: dict[str, dict[str, Any]] = {
     "sparql_schema": {"output_mode": "classes", "limit": 2},
     "sparql_peek": {"resource": "lt:Wreck"},

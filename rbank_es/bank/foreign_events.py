@@ -38,7 +38,7 @@ from rbank_es.events import (
     WordsEmbedded,
 )
 from rbank_es.events.codec import facts_of, has_plain_texts, texts_of
-from rbank_es.events.items import NO_WORDS, ItemText, make_id
+from rbank_es.events.items import NO_WORDS, Item, ItemText
 from rbank_es.events.memory_events import BY_HAND
 from rbank_es.log.sought_words import SoughtWords
 
@@ -93,7 +93,7 @@ def content_id(words: Any) -> str | None:
     """Return the id that an item's words give; None for words that are gone."""
     if not isinstance(words, ItemText) or words == NO_WORDS:
         return None
-    return make_id(words.title, words.content)
+    return Item.make_id(words.title, words.content)
 
 
 def free_run_name(run: str, start: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import click
 
@@ -10,6 +11,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import nearest_hint
 from rbank_es.cli.shared.output import Cell, count, echo, echo_json, echo_table, safe_line, styled, warn
 from rbank_es.cli.shared.stored_bank import bank_to_read
+from rbank_es.errors import BadSearch
 from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.projections.search_result import FoundItem, SearchResult
@@ -26,6 +28,7 @@ from rbank_es.projections.view import View
 @click.argument("query")
 @click.option("-k", "k", metavar="N", type=int, help="The most hits; default: by the bank's policy.")
 @click.option("--polarity", metavar="P", help="Only strategies (success) or guardrails (failure).")
+@click.option("--role", metavar="NAME", help="Only items that serve this role.")
 @click.option(
     "--domain",
     metavar="ID",
@@ -38,6 +41,7 @@ def search(
     query: str,
     k: int | None,
     polarity: str | None,
+    role: str | None,
     domain: str | None,
     show_all: bool,
     explain: bool,
@@ -50,7 +54,9 @@ def search(
     file that `replay --into` or `whatif --into` wrote.
     """
     with bank_to_read(bank) as (name, view, _):
-        result = view.retrieve(query, k, polarity=polarity, domain=domain)
+        if not view.retrieval_policy().words(query):
+            raise BadSearch(f"the query {safe_line(query)!r} has no words to search for: give at least one word")
+        result = view.retrieve(query, k, polarity=polarity, role=role, domain=domain)
         if as_json:
             facts = {"policy": result.event.policy, "hits": result.items, "withheld": result.withheld}
             floor = {"floor": result.event.floor, "fallback": result.event.fallback}
@@ -60,32 +66,30 @@ def search(
             (_print_explained if explain else print_hits)(shown)
         if result.event.fallback is not None:
             warn(_fallback_note(result.event.fallback))
-        slip = _unknown_domain(view, domain)
+        slip = _unknown_name(view, "domain", domain) or _unknown_name(view, "role", role)
         if slip is not None:
             warn(slip)
         if not result.items and (slip is None or view.retrieval_policy().domains != "filter"):
-            warn(_why_nothing(view, query, result, polarity))
+            warn(_why_nothing(view, result, polarity, role))
         elif result.withheld and not show_all and not as_json:
             echo(styled(f"{count(len(result.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
 
 
-def _unknown_domain(view: View, domain: str | None) -> str | None:
-    """Return a warning about a domain that no item has: a slip in it would go unnoticed where domains only rank."""
-    known = sorted({row["domain"] for row in view.items("active") if row["domain"]}) if domain is not None else []
-    if domain is None or not known or domain in known:
+def _unknown_name(view: View, fact: Literal["domain", "role"], name: str | None) -> str | None:
+    """Return a warning about a domain or role that no item has: where it only ranks, a slip would go unnoticed."""
+    known = view.known(fact) if name is not None else []
+    if name is None or not known or name in known:
         return None
-    return f"no active item is about {domain}; {nearest_hint(domain, known)}"
+    return f"no item has the {fact} {safe_line(name)}; {nearest_hint(name, known)}"
 
 
-def _why_nothing(view: View, query: str, result: SearchResult, polarity: str | None) -> str:
-    """Return why a search found nothing: weak matches, a query without words, filters, or other words."""
+def _why_nothing(view: View, result: SearchResult, polarity: str | None, role: str | None) -> str:
+    """Return why a search found nothing: weak matches, filters, or other words."""
     if result.withheld:
         return f"nothing is given: the best match {_shortfall(result)}; --all shows what is withheld"
-    if not view.retrieval_policy().words(query):
-        return "the query has no words to search for"
     # No search but a judge's finds the items that serve the judge.
     active = [row for row in view.items("active") if row["src"] not in JUDGE_SOURCES]
-    passing = [row for row in active if polarity in (None, row["polarity"])]
+    passing = [row for row in active if polarity in (None, row["polarity"]) and role in (None, row["role"])]
     if active and not passing:
         return f"none of {count(len(active), 'active item')} passes the filters"
     if not active:

@@ -55,12 +55,6 @@ def without_controls(text: str) -> str:
     return text if text.isprintable() else _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def make_id(title: str, content: str) -> str:
-    """Return the first 12 hex digits of SHA-256 over title, newline, content."""
-    # From the words alone, because the same lesson drawn twice must be one item.
-    return hashlib.sha256(f"{title}\n{content}".encode()).hexdigest()[:12]
-
-
 def polarity_of(src: str) -> Polarity:
     """Return the polarity that a source implies: failure for `failure`, else success."""
     return "failure" if src == "failure" else "success"
@@ -112,6 +106,12 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     scope: Literal["", "general", "exception"] = ""
     domain: Name | None = None
 
+    @staticmethod
+    def make_id(title: str, content: str) -> str:
+        """Return the first 12 hex digits of SHA-256 over title, newline, content."""
+        # From the words alone, because the same lesson drawn twice must be one item.
+        return hashlib.sha256(f"{title}\n{content}".encode()).hexdigest()[:12]
+
     @classmethod
     def make(
         cls,
@@ -129,7 +129,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     ) -> Item:
         """Return an item whose id (unless given) is `make_id`, and whose polarity (unless given) follows from `src`."""
         return cls(
-            id=id or make_id(title, content),
+            id=id or cls.make_id(title, content),
             title=title,
             desc=desc,
             content=content,

@@ -20,7 +20,7 @@ from rbank_es import limits
 from rbank_es.errors import BadEvent, BadInput, LimitExceeded
 from rbank_es.events.codec import TYPES, check_identity, event_types, json_as_text, unknown_types
 from rbank_es.events.event import Event
-from rbank_es.events.items import make_id, polarity_of
+from rbank_es.events.items import Item, polarity_of
 from rbank_es.system.files import read_regular
 
 WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
@@ -161,7 +161,7 @@ def _head(item: dict[str, Any], kind: str) -> dict[str, Any]:
     src = item.get("src", kind if kind in ("success", "failure", "contrastive", "pattern", "seed") else "seed")
     head = {name: value for name, value in item.items() if name not in (*TEXT_OF_ITEM, "is")}
     # The same rule as `Item.make`, because an id that is left out must be the one that would be given.
-    derived = {"id": make_id(str(item.get("title", "")), str(item.get("content", ""))), "src": src}
+    derived = {"id": Item.make_id(str(item.get("title", "")), str(item.get("content", ""))), "src": src}
     return derived | {"polarity": polarity_of(str(src))} | head
 
 

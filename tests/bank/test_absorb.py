@@ -27,7 +27,7 @@ from rbank_es.events import (
     RunStarted,
     type_of,
 )
-from rbank_es.events.items import Item, make_id
+from rbank_es.events.items import Item
 from rbank_es.log import Appended
 from rbank_es.log.lines import CRC_TAIL, close_line, seed_of
 from rbank_es.log.wrapper import LogWrapper
@@ -326,7 +326,7 @@ def test_an_imported_id_with_other_words_gets_the_id_of_its_words(mine: Bank) ->
         other.append(MemoriesRead(run="user", ids=("m1",), how="get", chars=9))
         other.append(ItemsLinked(source="m1", target="m1", how="repeats"))
         made = mine.absorb(other)
-        new = make_id(item.title, item.content)
+        new = Item.make_id(item.title, item.content)
         assert made.renamed_items == {"m1": new}
         items = active(mine.state())
         assert (items["m1"], items[new].content) == (kept, item.content)
@@ -348,14 +348,14 @@ def test_of_two_items_with_the_same_words_the_one_that_is_named_there_is_acted_o
     choices = (policy.choice,)
     with Bank.create("memory:", policies=choices) as mine, Bank.create("memory:", policies=choices) as other:
         item = imported(mine, "ports")
-        named = make_id(item.title, item.content)
+        named = Item.make_id(item.title, item.content)
         mine.remember(item.title, item.content, src="success")
         assert active(mine.state()).keys() == ({"m1", named} if isinstance(policy, Append) else {"m1"})
         imported(other, "locks")
         assert other.absorb(mine).renamed_items == {"m1": named}
         other.retract(named, because="untidy")
         assert mine.absorb(other).refused == 0
-        assert active(mine.state()).keys() - {make_id("About locks", "Words of locks.")} == (
+        assert active(mine.state()).keys() - {Item.make_id("About locks", "Words of locks.")} == (
             {"m1"} if isinstance(policy, Append) else set()
         )
         made = other.absorb(mine)
@@ -366,7 +366,7 @@ def test_an_item_is_known_by_both_names_where_the_words_that_gave_it_one_were_er
     """Two candidates had its imported id here; the words of the first one gave it its name there."""
     first = imported(mine, "ports")
     imported(mine, "piers")
-    named = make_id(first.title, first.content)
+    named = Item.make_id(first.title, first.content)
     with Bank.create("memory:") as other:
         imported(other, "locks")
         assert other.absorb(mine).renamed_items == {"m1": named}

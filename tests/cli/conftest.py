@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.events.items import make_id
+from rbank_es.events.items import Item
 from tests.cli.kilns import EXTRACTION, ITEM, RUN
 from tests.cli_runner import SAMPLE, run
 
@@ -18,7 +18,7 @@ from tests.cli_runner import SAMPLE, run
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory that each test has a copy of."""
     folder = tmp_path_factory.mktemp("place")
-    item = make_id(ITEM["title"], ITEM["content"])
+    item = Item.make_id(ITEM["title"], ITEM["content"])
     decision = {"candidate": 0, "action": "add", "item": item}
     events: list[dict[str, Any]] = [
         {"type": "memories_extracted", "id": EXTRACTION, "kind": "manual", "candidates": [ITEM]},

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rbank_es.events.items import make_id
+from rbank_es.events.items import Item
 from tests.cli.kilns import ITEM, log_bytes
 from tests.cli_runner import fails, on_terminal, run
 
@@ -25,7 +25,7 @@ def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
     """After an erasure no file of the bank holds the words, the bank replays, and an earlier head verifies."""
     run("project", "notes", cwd=place)
     head = run("verify", "notes", "--json", cwd=place).json["head"]
-    item = make_id(ITEM["title"], ITEM["content"])
+    item = Item.make_id(ITEM["title"], ITEM["content"])
     done = run("erase", "notes", "--item", item, "--reason", "asked for", "--yes", "--json", cwd=place).json
     assert done["places"] and done["appended"]
     for path in (place / "logs" / "notes").rglob("*"):

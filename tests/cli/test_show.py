@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.events.items import make_id
+from rbank_es.events.items import Item
 from tests.cli.kilns import EXTRACTION, ITEM, RUN, log_bytes
 from tests.cli_runner import fails, run
 
@@ -40,7 +40,7 @@ def test_log_filters(place: Path) -> None:
 
 def test_show_tells_everything_about_an_item(place: Path) -> None:
     """Words, state, counters, where it comes from, who used it and what happened to it."""
-    item = make_id(ITEM["title"], ITEM["content"])
+    item = Item.make_id(ITEM["title"], ITEM["content"])
     shown = run("show", "notes", item, "--json", cwd=place).json
     assert shown["kind"] == "item" and shown["item"]["title"] == ITEM["title"]
     assert (shown["item"]["uses"], shown["item"]["wins"], shown["item"]["support"]) == (1, 1, 1)
@@ -113,11 +113,25 @@ def test_search_takes_syntax_as_plain_words(query: str, sample: Path) -> None:
 
 
 def test_search_refuses_what_can_not_be(sample: Path) -> None:
-    """A polarity that isn't one, a number of hits out of range; a query without words finds nothing and says why."""
+    """A polarity that isn't one, a number of hits out of range; a query without words."""
     assert "'maybe' is no polarity" in fails("search", "sample", "x", "--polarity", "maybe", cwd=sample)
     assert "from 1 to 100" in fails("search", "sample", "x", "-k", "0", cwd=sample)
     assert "not a whole number" in fails("search", "sample", "x", "-k", "many", cwd=sample)
-    assert "no words to search for" in run("search", "sample", "?!…", cwd=sample).err
+    for empty in ("?!…", "", "  "):
+        assert "no words to search for" in fails("search", "sample", empty, cwd=sample)
+
+
+def test_search_by_role_finds_the_items_of_that_role_alone(tmp_path: Path) -> None:
+    items = [
+        {"title": f"Sort towers {n}", "content": "By their height.", **({"role": role} if role else {})}
+        for n, role in enumerate(("planner", "writer", None))
+    ]
+    (tmp_path / "items.json").write_text(json.dumps(items))
+    run("import", "./b", "items.json", "--create", cwd=tmp_path)
+    found = run("search", "./b", "towers", "--role", "planner", "--all", "--json", cwd=tmp_path).json
+    assert [hit["title"] for hit in found["hits"] + found["withheld"]] == ["Sort towers 0"]
+    said = run("search", "./b", "towers", "--role", "planer", cwd=tmp_path).err
+    assert "no item has the role planer; did you mean 'planner'?" in said
 
 
 def test_diff_tells_what_changed(sample: Path) -> None:

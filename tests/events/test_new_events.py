@@ -22,7 +22,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.codec import TYPES
-from rbank_es.events.items import ItemText, make_id
+from rbank_es.events.items import Item, ItemText
 from rbank_es.events.json_input import new_event, parse_event, parse_events
 
 
@@ -123,7 +123,7 @@ class TestConveniences:
             {"type": "memories_extracted", "kind": "failure", "candidates": [item, {"id": "own", **item}]}
         )
         assert isinstance(event, MemoriesExtracted)
-        assert [head.id for head in event.heads] == [make_id("T", "C"), "own"]
+        assert [head.id for head in event.heads] == [Item.make_id("T", "C"), "own"]
         assert {(head.src, head.polarity, head.domain) for head in event.heads} == {("failure", "failure", "prov")}
         assert set(event.candidates) == {ItemText(title="T", content="C", tags=("x",))}
 
@@ -145,7 +145,11 @@ class TestConveniences:
         """The same for a proposal."""
         event = new_event({"type": "memory_proposed", "by": "mem_add", "candidate": {"title": "T", "role": "planner"}})
         assert isinstance(event, MemoryProposed)
-        assert (event.head.id, event.head.role, event.candidate) == (make_id("T", ""), "planner", ItemText(title="T"))
+        assert (event.head.id, event.head.role, event.candidate) == (
+            Item.make_id("T", ""),
+            "planner",
+            ItemText(title="T"),
+        )
 
     def test_heads_and_candidates_as_stored(self) -> None:
         """What is written out in full is taken as it is."""

@@ -33,7 +33,7 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
-from rbank_es.events.items import make_id
+from rbank_es.events.items import Item
 from rbank_es.exchange import ImportUnit, import_paths, parse, plan
 from rbank_es.exchange.exporters import export
 from rbank_es.exchange.importer import utc_time
@@ -282,7 +282,7 @@ def test_items_keep_their_ids_words_and_facts() -> None:
     assert [event.kind for event in extractions] == ["seed", "failure", "manual", "pattern"]
     heads = [head for event in extractions for head in event.heads]
     texts = [text for event in extractions for text in event.candidates]
-    assert [head.id for head in heads] == ["wind", "fog", "log", make_id("T", "")]
+    assert [head.id for head in heads] == ["wind", "fog", "log", Item.make_id("T", "")]
     assert [head.polarity for head in heads] == ["success", "failure", "success", "failure"]
     assert (heads[3].scope, heads[3].domain, heads[0].domain) == ("general", "sea", None)
     assert texts[0] == msgspec.convert({"is": "item"} | {k: ITEMS[0][k] for k in ("title", "desc", "content", "tags")},
@@ -562,7 +562,7 @@ def test_a_full_record_becomes_a_run_with_steps_a_verdict_and_its_items() -> Non
     assert (extracted.kind, extracted.runs) == ("success", (started.run,))
     assert extracted.relied == (Reliance(run=started.run, verdict="success", judgment=judged.id),)
     assert extracted.candidates[0].title == "Look in the drawer"
-    assert extracted.heads[0].id == make_id("Look in the drawer", "First.")
+    assert extracted.heads[0].id == Item.make_id("Look in the drawer", "First.")
 
 
 def test_the_short_form_and_the_scaling_form() -> None:
@@ -912,7 +912,7 @@ def test_several_importers_of_the_same_files_add_them_once(bank: Bank, tmp_path:
     for thread in threads:
         thread.join()
     assert sum(appended) == bank.position - 2 == 4 * 7
-    assert bank.state().items[make_id("Look in the drawer", "First.")].support == 4
+    assert bank.state().items[Item.make_id("Look in the drawer", "First.")].support == 4
 
 
 # ---------------------------------------------------------------- laws

@@ -12,7 +12,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import MissingExtra
-from rbank_es.events.items import make_id
+from rbank_es.events.items import Item
 from rbank_es.extraction.candidates import many_lines, one_line, read_answer, shortened, usable
 from tests.extraction.judged_runs import answer, entry
 
@@ -121,7 +121,7 @@ def test_an_item_has_the_words_and_the_facts_that_are_given() -> None:
     (item,) = usable([entry()], "failure", domain="lights", tags=("sparql", "sparql", "", "x" * 61)).items
     assert (item.src, item.polarity, item.domain, item.tags) == ("failure", "failure", "lights", ("sparql",))
     assert (item.title, item.desc) == ("Count with DISTINCT", "When a join may repeat rows.")
-    assert item.id == make_id(item.title, item.content)
+    assert item.id == Item.make_id(item.title, item.content)
 
 
 @pytest.mark.parametrize(

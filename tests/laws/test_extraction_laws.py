@@ -18,7 +18,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.decisions import Decider
 from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.events.items import NO_WORDS, Item, make_id
+from rbank_es.events.items import NO_WORDS, Item
 from rbank_es.extraction import (
     Extraction,
     PastStep,
@@ -75,7 +75,7 @@ def mutations(draw: st.DrawFn) -> str:
 def assert_valid(item: Item, src: str) -> None:
     """The item keeps every limit, can be written, and says something."""
     assert (item.src, item.polarity) == (src, "failure" if src == "failure" else "success")
-    assert item.id == make_id(item.title, item.content)
+    assert item.id == Item.make_id(item.title, item.content)
     assert 0 < len(item.title) <= limits.ITEM_TITLE_CHARS and 0 < len(item.content) <= limits.ITEM_CONTENT_CHARS
     assert len(item.desc) <= limits.ITEM_DESC_CHARS
     for text in (item.title, item.desc, item.content):

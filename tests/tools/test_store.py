@@ -32,7 +32,9 @@ def test_what_is_put_can_be_got_peeked_sliced_and_counted() -> None:
     text = "one\ntwo\nthrée"
     ref = store.put(text, "text")
     assert store.get(ref) == text
-    assert store.slice(ref, 0, 3) == "one"
+    assert store.slice(ref, 0, 3) == store.peek(ref, 3) == "one"
+    assert store.peek(ref) == text
+    assert Store.peek(store, store.put("x" * 1_000, "text")) == "x" * 200
     assert store.slice(ref, 4, 7) == "two"
     assert store.slice(ref, 4, 10**9) == "two\nthrée"
     digest = hashlib.sha256(text.encode()).hexdigest()

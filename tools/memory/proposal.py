@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events.items import Item, make_id, without_controls
+from rbank_es.events.items import Item, without_controls
 from rbank_es.sparql.results import from_json
 from rbank_es.tools.memory.item_search import items_view
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
@@ -109,7 +109,7 @@ def tidy(item: Item) -> Item:
     content = without_controls(item.content).strip()
     if (title, desc, content) == (item.title, item.desc, item.content):
         return item
-    return msgspec.structs.replace(item, id=make_id(title, content), title=title, desc=desc, content=content)
+    return msgspec.structs.replace(item, id=Item.make_id(title, content), title=title, desc=desc, content=content)
 
 
 def check(item: Item) -> None:

@@ -97,6 +97,10 @@ class Store:
             raise UnknownHandle(ref.key, "its text was erased")
         return text
 
+    def peek(self, handle: Handle, n: int = tool_limits.PEEK_CHARS) -> str:
+        """Return the first `n` characters. Raises `UnknownHandle`, `BadInput`."""
+        return self.slice(handle, 0, n)
+
     def slice(self, handle: Handle, start: int, end: int) -> str:
         """Return the characters from `start` (from 0) to `end`, not included. Raises `UnknownHandle`, `BadInput`."""
         if start < 0 or end < 0:
