@@ -142,18 +142,6 @@ class ReadModels(ProcessCache):
             self.catch_up(log)
         return self.as_of(log.position(), log)
 
-    def write_to(self, into: Path, log: EventLog, on_batch: OnProgress | None = None) -> Applied:
-        """Write a complete copy of the file, brought up to date before, to a place outside of any bank.
-
-        Raises as `catch_up` does; a file that is there is then untouched.
-        """
-        applied = self.catch_up(log, on_batch=on_batch)
-        with _refusing(into), builder.replacing(into) as new, closing(builder.connect(new, "rw")) as target:
-            with closing(builder.connect(self.path, "ro")) as source:
-                source.backup(target)
-            target.close()  # before the file gets its name
-        return applied
-
     def live(self, log: EventLog | None = None) -> View:
         """Return a view of the newest position: of `log`, where given (see `as_of`), else of the file."""
         if log is not None:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rbank_es import limits
 from rbank_es.bank.locator import locate, path_advice, resolve_point
-from rbank_es.errors import BadInput, BadPoint, BankExists, BankNotFound, LogError
+from rbank_es.errors import BadPoint, BankExists, BankNotFound, LogError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.codec import with_json_texts
 from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, EventLog, Expected, Head
-from rbank_es.system.files import replaceable
 from rbank_es.system.forks import told_of_forks
 from rbank_es.system.progress import OnProgress
 
@@ -230,19 +229,6 @@ class OpenBank:
         if rebuild:
             return models.rebuild(self.log, only=only, on_batch=progress)
         return models.catch_up(self.log, only=only, on_batch=progress)
-
-    def write_read_models(self, into: str | Path, *, force: bool = False) -> Applied:
-        """Write all read models, as of the head, to an SQLite file for other programs; return what was applied.
-
-        A file of read models that is there is replaced; any other one only with `force`. The file is whole, or as it
-        was. Raises `BadInput`, `CannotWrite`, `ProjectionError`.
-        """
-        from rbank_es.projections.read_models import holds_read_models
-
-        place = replaceable(into)
-        if place.exists() and not force and not holds_read_models(place):
-            raise BadInput(f"{place} is a file of another kind; choose another name, or give --force to replace it")
-        return self.read_models().write_to(place, self.log)
 
     def as_of(self, point: str | int | None = None) -> View:
         """Return a read-only view at a point: items, runs, counters, search. Close it, or use it in a `with`.

@@ -37,7 +37,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--rebuild", is_flag=True, help="Rebuild them from the whole log.")
 @click.option("--watch", is_flag=True, help="Follow the log as any process appends, until Ctrl-C.")
 @click.option("--list", "only_list", is_flag=True, help="List them, and how far each is behind the log.")
-@click.option("--into", metavar="FILE", help="Also write them all to an SQLite file for other programs.")
+@click.option("--into", metavar="FILE", help="Also write an SQLite database for people: Datasette, sqlite-utils.")
 @click.option("--force", is_flag=True, help="With --into: replace a file that holds something else.")
 def project(
     bank: str,
@@ -52,8 +52,9 @@ def project(
     """Bring the read models (search index, usage, leakage, runs, lineage, health) up to the end of the log.
 
     They are one SQLite file in your cache, computed from the log alone, so it can be deleted at any time; its place is
-    printed. Other programs should read a copy (--into), which is whole and current. With --watch and --json, one line
-    of JSON is printed each time events were applied.
+    printed. People and other programs should read the database that --into writes: it is whole and current, and has
+    keys, full-text search, and the table `columns`, which says what each column means. With --watch and --json, one
+    line of JSON is printed each time events were applied.
     """
     if only_list and (rebuild or watch or into):
         raise click.UsageError("--list only looks; leave out --rebuild, --watch and --into.")
@@ -77,8 +78,10 @@ def _apply(bank: Bank, only: list[str] | None, rebuild: bool) -> Applied:
 
 
 def _write(bank: Bank, into: str, force: bool) -> Path:
+    from rbank_es.exchange.people_database import write_people_database
+
     place = outside(bank, writable(Path(into)))
-    bank.write_read_models(place, force=force)
+    write_people_database(bank, place, force=force)
     return place
 
 

@@ -19,6 +19,7 @@ import pytest
 from rbank_es import Bank, Item
 from rbank_es.errors import BadInput, CannotWrite, Notice
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.exchange.people_database import write_people_database
 from rbank_es.log import Erasing
 from rbank_es.projections import builder
 from rbank_es.system import files
@@ -306,26 +307,13 @@ def test_a_link_of_the_users_own_is_written_through_and_one_of_another_user_is_r
         assert (tmp_path / "target").read_text() == "new"
 
 
-def test_read_models_are_written_whole_for_other_programs(bank: Path, tmp_path: Path) -> None:
-    """Complete and current; a file of another kind is replaced only on demand, and never half."""
-    with Bank.open(bank) as opened:
-        opened.append([note("later")])
+def test_a_database_for_people_is_written_outside_of_the_bank(bank: Path, tmp_path: Path) -> None:
     result = run_command("project", "./bank", "--into", "out.sqlite", "--json", cwd=tmp_path)
     assert result.json["into"].endswith("out.sqlite") and Path(result.json["file"]).is_relative_to(tmp_path / "cache")
-    with closing(sqlite3.connect(tmp_path / "out.sqlite")) as connection:
-        assert connection.execute("SELECT title FROM items").fetchall() == [(TITLE,)]
-        assert connection.execute("SELECT min(position) FROM checkpoints").fetchone() == (5,)
-    (tmp_path / "mine.sqlite").write_text("mine")
-    with Bank.open(bank) as opened:
-        opened.write_read_models(tmp_path / "out.sqlite")
-        with pytest.raises(BadInput, match="another kind"):
-            opened.write_read_models(tmp_path / "mine.sqlite")
-        with pytest.raises(BadInput):
-            opened.write_read_models(bank)
-        assert (tmp_path / "mine.sqlite").read_text() == "mine"
-        opened.write_read_models(tmp_path / "mine.sqlite", force=True)
+    with Bank.open(bank) as opened, pytest.raises(BadInput):
+        write_people_database(opened, bank)
     assert run_command("project", "./bank", "--into", "bank/x.sqlite", cwd=tmp_path, code=2).err
-    assert {path.name for path in tmp_path.iterdir()} == {"bank", "cache", "out.sqlite", "mine.sqlite"}
+    assert {path.name for path in tmp_path.iterdir()} == {"bank", "cache", "out.sqlite"}
 
 
 def test_temporary_folders_of_killed_processes_are_removed_by_the_next(

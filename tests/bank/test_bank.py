@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any, get_args
@@ -313,25 +311,6 @@ class TestTime:
             assert {row["id"]: row["state"] for row in now.items()}[LIMIT.id] == "forgotten"
             assert {row["state"] for row in view.items()} == {"active"}
             assert now.usage() == {CLASSES.id: (1, 0)}
-
-    def test_read_models_for_other_programs(self, lively: Bank, tmp_path: Path) -> None:
-        """The file is current; one of read models is replaced, one of another kind only where that is wanted."""
-        copy = tmp_path / "copy.sqlite"
-
-        def states() -> dict[str, str]:
-            with closing(sqlite3.connect(copy)) as written:
-                return dict(written.execute("SELECT id, state FROM items"))
-
-        assert lively.write_read_models(copy).position == 10
-        assert states() == {CLASSES.id: "active", LABELS.id: "active", LIMIT.id: "forgotten"}
-        lively.append(MemoriesForgotten(ids=(LABELS.id,), policy="bounded-1"))
-        assert lively.write_read_models(copy).position == 11 and states()[LABELS.id] == "forgotten"
-        copy.write_text("letters")
-        with pytest.raises(BadInput, match="another kind"):
-            lively.write_read_models(copy)
-        assert copy.read_text() == "letters"
-        lively.write_read_models(copy, force=True)
-        assert len(states()) == 3
 
     def test_diff(self, lively: Bank) -> None:
         """What differs between two points, either way round; nothing between a point and itself."""

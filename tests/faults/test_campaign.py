@@ -26,6 +26,7 @@ from rbank_es import Bank, limits
 from rbank_es.errors import RBankError
 from rbank_es.events import RunStarted
 from rbank_es.events.codec import TYPES
+from rbank_es.exchange.people_database import write_people_database
 from rbank_es.log.file import run_index
 from rbank_es.testing import note
 
@@ -95,7 +96,7 @@ class Answers:
             assert bank.verify().log.events >= len(self.events)
             assert bank.append(note("after")).last > len(self.events)
             assert found(bank) == self.found
-            bank.write_read_models(place.parent / "out.sqlite", force=True)
+            write_people_database(bank, place.parent / "out.sqlite", force=True)
 
 
 def found(bank: Bank) -> list[tuple[str, str, float]]:
@@ -157,7 +158,7 @@ def prepare(sound: Path, trial: Path) -> None:
         found(bank)
         next(iter(bank.log.read(run="none")), None)
         bank.log.seq_of_id("none")
-        bank.write_read_models(trial / "out.sqlite")
+        write_people_database(bank, trial / "out.sqlite")
 
 
 def kind_of_file(path: Path) -> str:

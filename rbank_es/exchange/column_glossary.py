@@ -1,0 +1,187 @@
+"""Unit and meaning of every column of the database for people.
+
+A name means the same in every table, unless a table is named before it (`runs.kind`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+POSITION = "position in the log"
+CHARS = "characters"
+TIME = "UTC time, ISO 8601"
+NUMBER = "number"
+SHARE = "share, 0 to 1"
+BOOLEAN = "0 or 1"
+TEXT = "text"
+ID = "id"
+LIST = "JSON list"
+NAME = "name"
+DIFFERENCE = "difference of shares"
+SECONDS = "seconds"
+DOLLARS = "US dollars"
+
+_WHOLE = (POSITION, CHARS, NUMBER, BOOLEAN)
+_FRACTIONS = (SHARE, DIFFERENCE, SECONDS, DOLLARS)
+
+COLUMNS: Mapping[str, tuple[str, str]] = {
+    "action": (NAME, "what was decided about the candidate: add, skip, merge, supersede, discard; null: nothing yet"),
+    "answer": (TEXT, "the run's final answer; null: none, or erased"),
+    "answer_chars": (CHARS, "length of the answer; null: unknown"),
+    "at": (TIME, "when the event was recorded"),
+    "bank": (NAME, "the bank's name"),
+    "bank_id": (ID, "the bank's id, made with it and never changed"),
+    "born_seq": (POSITION, "the decision that made the item"),
+    "calls": (NUMBER, "calls of the tool"),
+    "candidate": (ID, "the extraction's id, #, and the candidate's place in it"),
+    "candidates": (NUMBER, "candidates decided on up to there"),
+    "added": (NUMBER, "candidates up to there that became items"),
+    "column_name": (NAME, "a column of that table or view"),
+    "condition": (NAME, "the experiment's condition, if the run belongs to one"),
+    "confidence": (SHARE, "how sure the judge was; null: it didn't say"),
+    "content": (TEXT, "steps, reasons and insights; empty where erased"),
+    "context_size": (CHARS, "the largest context that the run was given"),
+    "cost_usd": (DOLLARS, "what its model calls cost; null: unknown"),
+    "desc": (TEXT, "one sentence"),
+    "domain": (ID, "the ontology that the item is about; null: none"),
+    "domains": (LIST, "the domains of all candidates that support the item"),
+    "duplicate_rate": (SHARE, "skipped and merged candidates among all up to there; null: no candidate"),
+    "duration_s": (SECONDS, "from the run's start to its end; null: unknown"),
+    "ended_seq": (POSITION, "what ended the item; null: it didn't end"),
+    "endpoint": (NAME, "the SPARQL endpoint that was asked; null: none"),
+    "erased": (BOOLEAN, "whether the words were erased"),
+    "error": (TEXT, "why the run failed; null: it didn't"),
+    "error_code": (NAME, "the kind of failure; null: it didn't fail"),
+    "errors": (NUMBER, "calls that returned an error"),
+    "executor": (NAME, "what ran the agent: rlm, react, scratchpad, ..."),
+    "experiment": (NAME, "the experiment that the run belongs to; null: none"),
+    "extraction": (ID, "the extraction that the candidate, or the item's words, come from"),
+    "family": (NAME, "the task's family; null: none"),
+    "finished_at": (TIME, "when the run ended; null: it didn't yet"),
+    "finished_seq": (POSITION, "the end of the run; null: it didn't end yet"),
+    "first_seq": (POSITION, "the first decision about the candidate; null: none"),
+    "flag": (NAME, "the limit that was passed: single_return, items_injected, context_size, l2_budget"),
+    "id": (ID, "the item's id"),
+    "due.id": (ID, "what is due: an extraction, a run or an item"),
+    "imported_at": (TIME, "when the run was imported; null: it was recorded as it happened"),
+    "item": (ID, "an item's id"),
+    "items_injected": (NUMBER, "items in the run's context; null: it had none built"),
+    "iterations": (NUMBER, "steps that the agent took"),
+    "iterations_max": (NUMBER, "steps that it was allowed; null: unknown"),
+    "judge": (NAME, "the judge whose verdict stands; null: nobody judged the run"),
+    "judge_version": (NAME, "that judge's version"),
+    "judged_seq": (POSITION, "the judgment that stands; null: none"),
+    "kind": (NAME, "of the judge: human, gold, check or lm; null: nobody judged the run"),
+    "policies.kind": (NAME, "what the policy decides: retrieval, consolidation, ..."),
+    "due.kind": (NAME, "what kind of work is due"),
+    "large_returns": (NUMBER, "tool returns of over 1,000 characters"),
+    "last_at": (TIME, "when the last event was recorded; null: the bank is empty"),
+    "level": (NUMBER, "the task's level; null: none"),
+    "lm_calls": (NUMBER, "calls of a model, of every role; null: unknown"),
+    "losses": (NUMBER, "of the uses that count, runs judged a failure"),
+    "max_single_return": (CHARS, "the longest tool return"),
+    "meaning": (TEXT, "what the column says"),
+    "memory_items_injected": (NUMBER, "items in the run's context; null: it had none built"),
+    "mode": (NAME, "how the run was given memory: auto, tool or both"),
+    "model": (NAME, "the agent's model; null: unknown"),
+    "policies.name": (NAME, "the policy in force"),
+    "novelty_rate": (SHARE, "added candidates among all up to there; null: no candidate"),
+    "ontology": (ID, "the ontology that the task is about; null: none"),
+    "outcome": (NAME, "how the run ended: submitted, forced_at_limit, stalled, failed; null: it didn't yet"),
+    "overruled": (BOOLEAN, "whether the verdict that stands overruled another"),
+    "place": (NUMBER, "the candidate's place in its extraction, from 0"),
+    "polarity": (NAME, "success: a strategy; failure: a guardrail"),
+    "policy": (NAME, "the policy that decided, with its version"),
+    "position": (POSITION, "the head of the bank when this file was written"),
+    "prompt_chars_max": (CHARS, "the longest prompt of the run; null: unknown"),
+    "purpose": (NAME, "learning: lessons follow from it; scoring: for measurement alone"),
+    "rank": (
+        NUMBER,
+        "authority of the verdict that stands: 5 a person, 4 gold, 3 a sure check, 2 a model, 1 a check, "
+        "0 undecided; null: none",
+    ),
+    "red_flags": (NUMBER, "limits of leakage that the run passed"),
+    "relation": (NAME, "how the source led to the target"),
+    "release": (NAME, "the release of rbank-es that wrote this file"),
+    "role": (NAME, "the role that the item serves; null: any"),
+    "rollout_group": (ID, "the runs of one task made side by side; null: it ran alone"),
+    "rollout_index": (NUMBER, "its number among them, from 0"),
+    "rows_left_out": (NUMBER, "rows about runs and items that the bank doesn't know"),
+    "run": (ID, "a run's id"),
+    "scope": (NAME, "how far the item holds: general, exception, or not said"),
+    "score": (NAME, "the verdict by the right answer, for measurement alone; null: not scored"),
+    "scored_seq": (POSITION, "the judgment with that score; null: not scored"),
+    "scripted": (BOOLEAN, "whether a script stood in for the model"),
+    "seq": (POSITION, "the event that says so"),
+    "settings": ("JSON object", "the policy's settings"),
+    "simulated": (BOOLEAN, "whether run and model are simulated"),
+    "since_seq": (POSITION, "from where this holds; null: nothing was decided"),
+    "size": (NUMBER, "active items there"),
+    "skipped": (NUMBER, "candidates up to there that supported an item"),
+    "source": (ID, "what the edge begins at"),
+    "source_kind": (NAME, "what kind of thing that is"),
+    "sparql": (TEXT, "the query behind the answer; null: none, or erased"),
+    "src": (NAME, "where the item comes from: success, failure, contrastive, pattern, seed, principle, episode"),
+    "started_at": (TIME, "when the run began"),
+    "started_seq": (POSITION, "the start of the run"),
+    "state": (NAME, "of the item: active, pending, superseded, merged, forgotten, unsupported, withdrawn, rejected"),
+    "stdout_chars": (CHARS, "what the run's code printed; null: unknown"),
+    "steps": (NUMBER, "steps recorded"),
+    "subcalls": (NUMBER, "calls of a model by the agent's own code"),
+    "suite": (NAME, "the suite that the task is from; null: none"),
+    "superseded_by": (LIST, "ids of the items that took its place"),
+    "support": (NUMBER, "candidates that landed on the item and whose extraction stands"),
+    "sure": (BOOLEAN, "whether a check was sure of the verdict"),
+    "table_name": (NAME, "a table or view of this file"),
+    "tags": (LIST, "free labels"),
+    "target": (ID, "what the edge leads to"),
+    "target_kind": (NAME, "what kind of thing that is"),
+    "targets": (LIST, "ids of the items that the decision names; null: nothing was decided"),
+    "task": (TEXT, "the question that the run was asked"),
+    "task_id": (ID, "the task's id; null: it has none"),
+    "threshold": (NUMBER, "the limit"),
+    "title": (TEXT, "the lesson in about ten words; empty where erased"),
+    "tokens": (NUMBER, "tokens in and out; null: unknown"),
+    "tokens_in": (NUMBER, "tokens sent to models; null: unknown"),
+    "tokens_out": (NUMBER, "tokens that models wrote; null: unknown"),
+    "tool": (NAME, "a tool's name; null: the flag is about no tool"),
+    "tool_calls": (NUMBER, "calls of tools"),
+    "total_chars_returned": (CHARS, "what tools returned in all"),
+    "truncated": (NUMBER, "returns that were cut"),
+    "undone": (BOOLEAN, "whether the decision was undone; null: nothing was decided"),
+    "unit": (TEXT, "the column's unit, or what its values are"),
+    "uses": (NUMBER, "runs that were given the item and count"),
+    "health_over_time.uses": (NUMBER, "judged uses up to there"),
+    "value": (NUMBER, "the value that passed it"),
+    "variables_chars": (CHARS, "the most that the variables of the run's code held; null: unknown"),
+    "variables_n": (NUMBER, "the most variables of the run's code; null: unknown"),
+    "verdict": (NAME, "success, failure or undecided, as it stands for learning; null: nobody judged the run"),
+    "verdicts.verdict": (NAME, "success, failure or undecided, as it stands for that purpose"),
+    "version": (NUMBER, "the policy's version"),
+    "vouched": (BOOLEAN, "whether a person restored or admitted the item"),
+    "way": (NAME, "how the run was given the item: injected into its context, or read in full"),
+    "win_rate_before": (SHARE, "wins among the uses before the last ones; null: too few"),
+    "win_rate_drift": (DIFFERENCE, "win_rate_last less win_rate_before; null: too few"),
+    "win_rate_last": (SHARE, "wins among the last judged uses; null: none"),
+    "wins": (NUMBER, "of the uses that count, runs judged a success"),
+}
+"""Unit and meaning by name, or by table and name."""
+
+
+def describe_columns(table: str, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Return a row of the table `columns` for each column of a table. Raises `KeyError` for one without a meaning."""
+    return [
+        {"table_name": table, "column_name": name, **dict(zip(("unit", "meaning"), _entry(table, name), strict=True))}
+        for name in names
+    ]
+
+
+def column_type(table: str, name: str) -> type:
+    """Return the type that a column is created with."""
+    unit = _entry(table, name)[0]
+    return int if unit in _WHOLE else float if unit in _FRACTIONS else str
+
+
+def _entry(table: str, name: str) -> tuple[str, str]:
+    return COLUMNS.get(f"{table}.{name}") or COLUMNS[name]
