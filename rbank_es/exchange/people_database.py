@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-import rbank_es
+from rbank_es import __version__
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.exchange.column_glossary import column_type, describe_columns
@@ -185,7 +185,7 @@ def _candidate(row: Row) -> str:
 def _facts_of_bank(bank: Bank, position: int, left_out: int) -> tuple[PeopleTable, Sequence[Row]]:
     last_at = bank.event_at(position).at if position else None
     facts = {"bank": bank.name, "bank_id": bank.log.bank_id, "position": position, "last_at": last_at}
-    facts |= {"release": rbank_es.__version__, "rows_left_out": left_out}
+    facts |= {"release": __version__, "rows_left_out": left_out}
     return PeopleTable("bank", tuple(facts), ("bank_id",)), [facts]
 
 
