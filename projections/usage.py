@@ -16,7 +16,7 @@ policy may change.
 
 from __future__ import annotations
 
-from rbank_es.events import ContextBuilt, MemoriesRead
+from rbank_es.events import ContextBuilt, MemoriesRead, given_items
 from rbank_es.projections.projection import Insert, Projection, Table
 
 EXPOSURES = Table(  # `way` is injected or read; a row for each way, at its first time
@@ -26,14 +26,12 @@ EXPOSURES = Table(  # `way` is injected or read; a row for each way, at its firs
 
 def record_injected(event: ContextBuilt) -> list[Insert]:
     """Record a use of each item in the context."""
-    return [Insert("exposures", (item, event.run, "injected", event.seq)) for item in event.items]
+    return [Insert("exposures", (item, event.run, "injected", event.seq)) for item in given_items(event)]
 
 
 def record_read(event: MemoriesRead) -> list[Insert]:
     """Record a use of each item that was read in full."""
-    if event.how != "get":
-        return []
-    return [Insert("exposures", (item, event.run, "read", event.seq)) for item in event.ids]
+    return [Insert("exposures", (item, event.run, "read", event.seq)) for item in given_items(event)]
 
 
 # As `rbank_es.state.counted_uses`: a setting that is not known counts either way.

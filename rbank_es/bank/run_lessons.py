@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es.bank.bank import Bank
-from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, MemoriesRead
+from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, given_items
 from rbank_es.events.event import titled
 
 if TYPE_CHECKING:
@@ -42,19 +42,13 @@ def given_to(view: View, timeline: Iterable[Event]) -> list[GivenItem]:
     """Return the items that a run was given, each once, in order; `timeline` are its events."""
     found: dict[str, GivenItem] = {}
     for event in timeline:
-        for id, how in _given(event):
+        for id in given_items(event):
             if id not in found:
                 row = view.item(id) or {}
                 title, state = row.get("title") or "", row.get("state")
+                how = "in its context" if isinstance(event, ContextBuilt) else "read by a tool"
                 found[id] = GivenItem(item=id, title=title, state=state, how=how, seq=event.seq)
     return list(found.values())
-
-
-def _given(event: Event) -> Iterator[tuple[str, str]]:
-    if isinstance(event, ContextBuilt):
-        yield from ((id, "in its context") for id in event.items)
-    elif isinstance(event, MemoriesRead) and event.how == "get":
-        yield from ((id, "read by a tool") for id in event.ids)
 
 
 def learned_from(bank: Bank, view: View, run: str) -> list[LearnedItem]:

@@ -45,6 +45,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 from rbank_es.limits import experiment_limits
+from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Role, Trial
@@ -393,7 +394,6 @@ def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOu
     rows: list[list[Cell]] = []
     for condition in chosen.condition:
         own = [each for each in outcomes if each.trial.condition == condition.name]
-        costs = [each.cost_usd for each in own if each.cost_usd is not None]
         rows.append(
             [
                 condition.name,
@@ -401,9 +401,9 @@ def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOu
                 sum(each.runs for each in own),
                 sum(each.right for each in own),
                 sum(each.successes for each in own),
-                sum(each.lm_calls for each in own),
-                sum(each.tokens_in + each.tokens_out for each in own),
-                format_cost(sum(costs)) if costs else None,
+                known_sum(each.lm_calls for each in own),
+                known_sum(each.tokens for each in own),
+                format_cost(known_sum(each.cost_usd for each in own)),
                 sum(each.cuts for each in own) or None,
             ]
         )

@@ -106,7 +106,7 @@ def _print(made: Any, facts: dict[str, str]) -> None:
             "run": made.run,
             "outcome": made.outcome,
             "calls": made.lm_calls,
-            "tokens": made.tokens_in + made.tokens_out,
+            "tokens": made.tokens,
             "cost": format_cost(made.cost_usd),
             "left out": summary.cut,
             **facts,

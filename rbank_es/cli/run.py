@@ -64,6 +64,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
+from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -449,7 +450,7 @@ def print_results(results: Sequence[TaskResult]) -> None:
             {"success": "right", "failure": "wrong"}.get(result.scored or "", result.scored),
             result.iterations,
             result.lm_calls,
-            result.tokens_in + result.tokens_out,
+            result.tokens,
             format_cost(result.cost_usd),
             len(result.added),
             "done before" if result.how == "known" else None,
@@ -487,14 +488,13 @@ def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
     judged = [result for result in results if result.verdict is not None]
     decided = [result for result in judged if result.verdict != "undecided"]
     scored = [result for result in results if result.scored not in (None, "undecided")]
-    costs = [result.cost_usd for result in results if result.cost_usd is not None]
     return {
         "tasks": len(results),
         "successes": _share("success", [each.verdict for each in decided], "decided") if judged else None,
         "undecided": len(judged) - len(decided) or None,
         "right": _share("success", [each.scored for each in scored], "scored") if scored else None,
         "new items": len({item for result in results for item in result.added}),
-        "calls": sum(result.lm_calls for result in results),
-        "tokens": sum(result.tokens_in + result.tokens_out for result in results),
-        "cost": format_cost(sum(costs)) if costs else None,
+        "calls": known_sum(result.lm_calls for result in results),
+        "tokens": known_sum(result.tokens for result in results),
+        "cost": format_cost(known_sum(result.cost_usd for result in results)),
     }

@@ -59,6 +59,7 @@ from rbank_es.events.run_events import (
     StepTaken,
     ToolCalled,
     WithheldHit,
+    given_items,
 )
 
 __all__ = [
@@ -107,5 +108,6 @@ __all__ = [
     "WordsEmbedded",
     "ToolCalled",
     "WithheldHit",
+    "given_items",
     "type_of",
 ]

@@ -212,6 +212,16 @@ class MemoriesRead(Event, frozen=True, kw_only=True, tag="memories_read"):
     extra: Extra = None
 
 
+def given_items(event: Event) -> Names:
+    """Return the ids of the items that an event gave to its run in full: injected, or read. A quotation gives none."""
+    match event:
+        case ContextBuilt():
+            return event.items
+        case MemoriesRead(how="get"):
+            return event.ids
+    return ()
+
+
 class ToolCalled(Event, frozen=True, kw_only=True, tag="tool_called"):
     """A tool answered, or failed."""
 

@@ -1,9 +1,10 @@
 """Contamination: what a run was given that could hold the answer to its own task.
 
-Two questions, asked of every item that was given to a run. Where did it come from: from an earlier run of the very same
-task? What does it hold: the right query, a row of the right answer, or a literal of the right query that the question
-doesn't mention? Either can make a memory look useful that only repeats. Words are compared in one case, without
-punctuation; so a short number may be found by chance, and a row of only such values doesn't count.
+Two questions, asked of every item that was given to a run, in full or as an excerpt. Where did it come from: from an
+earlier run of the very same task? What does it hold: the right query, a row of the right answer, or a literal of the
+right query that the question doesn't mention? Either can make a memory look useful that only repeats. Words are
+compared in one case, without punctuation; so a short number may be found by chance, and a row of only such values
+doesn't count.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ from rbank_es.experiments.trial_place import (
 )
 from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
 from rbank_es.limits import experiment_limits
+from rbank_es.state import top_tenth
+from rbank_es.state.proportion import Share
 from rbank_es.system.files import kind_of
 from rbank_es.system.progress import OnProgress, reported
 
@@ -59,6 +61,7 @@ class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
     runs          that ended
     without_run   ids of tasks of which no run ended
     cuts          banks that were cut off and replaced
+    top_tenth     uses of the most used tenth of the items in its bank, of all: as `rbank-es health` counts them
     """
 
     condition: str
@@ -72,6 +75,7 @@ class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     without_run: tuple[str, ...] = ()
     cuts: int = 0
+    top_tenth: Share | None = None
 
 
 class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,6 +278,7 @@ class _Found:
                     runs=len(rows),
                     without_run=record.without_run,
                     cuts=len(place.cuts),
+                    top_tenth=top_tenth(log.state),
                 )
             )
 

@@ -1,7 +1,8 @@
 """Results: the numbers of an experiment, computed from its rows alone; the order of rows changes none of them.
 
-Only runs that count are measured: of each task the one that was selected, if it breaks no quality gate. Only finished
-trials count in metrics, contrasts and curves. Everything left out is listed.
+A task counts by the run that was selected, unless that breaks a quality gate; what it cost is the cost of all its runs,
+and a judge is measured on all that it judged (`rbank_es.experiments.metrics`). Only finished trials count in metrics,
+contrasts and curves. Everything left out is listed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.experiment_folder import ExperimentData, TrialRead
 from rbank_es.experiments.guide_worth import COSTS, GuideWorth
 from rbank_es.experiments.learning_curve import LearningCurve, gap_by_position, learning_curve, unit_curves
-from rbank_es.experiments.metrics import METRICS, measured
+from rbank_es.experiments.metrics import METRICS, Over, measured
 from rbank_es.experiments.quality_gates import Gate
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.statistics import Estimate, interval, mean_of
@@ -30,8 +31,12 @@ NO_MODEL = {"simulated": "SIMULATED", "scripted": "SCRIPTED"}
 
 
 class MetricResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of one condition: its value for each unit, by the unit's number, and their mean with its interval."""
+    """A metric of one condition: its value for each unit, by the unit's number, and their mean with its interval.
 
+    `over` names the runs that it counts; see `rbank_es.experiments.metrics`.
+    """
+
+    over: Over
     units: dict[int, float]
     estimate: Estimate | None
 
@@ -40,7 +45,7 @@ class ConditionResult(msgspec.Struct, frozen=True, kw_only=True):
     """The results of one condition.
 
     trials, finished  planned, and run to their end
-    runs, counted     that ended, and that are measured;  gates  runs left out, by the gate that they break
+    runs, counted     that ended, and that stand for their tasks;  gates  runs left out, by the gate that they break
     contaminated      counted runs by how what they were given could hold the answer
     curve, gap        of successes, by position; and less those of the baseline. growth: of active items
     """
@@ -151,8 +156,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 def results_of(data: ExperimentData) -> Results:
     """Return the results of an experiment."""
     experiment, rows = data.experiment, sorted_rows(data)
-    finished = _finished(data)
-    measures = _Measures.of(experiment, finished, [row for row in rows if row.counted])
+    measures = _Measures.of(experiment, data.trials, rows)
     return Results(
         experiment=experiment.name,
         title=experiment.title,
@@ -212,10 +216,6 @@ def marks_of(rows: Iterable[RunRow]) -> dict[str, int]:
     return {mark: found[mark] for mark in NO_MODEL.values() if found[mark]}
 
 
-def _finished(data: ExperimentData) -> set[tuple[str, TrialKey]]:
-    return {(each.condition, (each.order, each.repetition)) for each in data.trials if each.state == "finished"}
-
-
 # ---------------------------------------------------------------- metrics
 
 
@@ -229,27 +229,32 @@ class _Measures(NamedTuple):
     """By metric and condition."""
 
     @classmethod
-    def of(cls, experiment: Experiment, finished: set[tuple[str, TrialKey]], counted: Sequence[RunRow]) -> _Measures:
+    def of(cls, experiment: Experiment, trials: Iterable[TrialRead], rows: Sequence[RunRow]) -> _Measures:
+        finished = {
+            (each.condition, (each.order, each.repetition)): each for each in trials if each.state == "finished"
+        }
         by_trial: defaultdict[tuple[str, TrialKey], list[RunRow]] = defaultdict(list)
-        for row in counted:
+        for row in rows:
             by_trial[row.condition, (row.order, row.repetition)].append(row)
         planned = [(o, r) for o in range(experiment.orders) for r in range(experiment.repetitions)]
         values: dict[str, dict[str, dict[TrialKey, float | None]]] = {name: {} for name in METRICS}
         for condition in experiment.condition:
             # A trial without a value is kept as one: its unit is then left out, and not measured by its other trials.
             found = {
-                trial: measured(by_trial[condition.name, trial] if (condition.name, trial) in finished else [])
+                trial: measured(by_trial[condition.name, trial], read.top_tenth)
+                if (read := finished.get((condition.name, trial))) is not None
+                else measured([])
                 for trial in planned
             }
             for name in METRICS:
                 values[name][condition.name] = {trial: found[trial][name] for trial in planned}
-        rows = [row for row in counted if (row.condition, (row.order, row.repetition)) in finished]
-        return cls(frozenset(planned), unit_of(planned), rows, values)
+        counted = [row for row in rows if row.counted and (row.condition, (row.order, row.repetition)) in finished]
+        return cls(frozenset(planned), unit_of(planned), counted, values)
 
     def metric(self, name: str, condition: str) -> MetricResult:
         """Return the values of a metric by unit, with their mean and its interval."""
         units = by_unit(self.values[name][condition], self.planned, self.unit, mean_of)
-        return MetricResult(units=units, estimate=interval([*units.values()]))
+        return MetricResult(over=METRICS[name].over, units=units, estimate=interval([*units.values()]))
 
     def curves(self, value: Callable[[RunRow], float | None]) -> dict[str, dict[int, list[float | None]]]:
         """Return the values of runs by position of each unit, by condition."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 from rbank_es.events import ArtifactMaterialised
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.experiments.run_rows import NO_RATINGS
+from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -65,13 +66,12 @@ def guide_worths(
         if not isinstance(event, ArtifactMaterialised) or event.kind != "guide":
             continue
         judged = verdicts.get((event.run or "", "learning"))
-        known = (event.tokens_in, event.tokens_out) != (None, None)
         yield GuideWorth(
             artifact=event.artifact,
             run=event.run,
             chars=event.chars,
             lm_calls=event.lm_calls,
-            tokens=(event.tokens_in or 0) + (event.tokens_out or 0) if known else None,
+            tokens=known_sum((event.tokens_in, event.tokens_out)),
             cost_usd=event.cost_usd,
             grounded_share=_grounded_share(bank.text(event.text), source),
             rated=ratings.get(event.id),

@@ -111,7 +111,7 @@ def _findings(results: Results) -> Iterator[Html]:
     for name in CHARTED:
         if any(each.metrics[name].estimate is not None for each in results.conditions):
             metric = METRICS[name]
-            about = f"Mean over {results.unit}s with its 95 % interval, {metric.unit}."
+            about = f"Mean over {results.unit}s with its 95 % interval, {metric.units}."
             drawn = interval_chart(
                 results.conditions, name, metric, f"{metric.title} by condition; the table has it too"
             )
@@ -194,7 +194,7 @@ def _metrics(results: Results, areas: Sequence[str]) -> Iterator[Html]:
     ]
     columns += [TableColumn(short_name(each.name), _cell(each)) for each in results.conditions]
     rows = [
-        {"name": name, "title": metric.title, "unit": _unit(metric.unit, metric.better)}
+        {"name": name, "title": metric.title, "unit": _unit(metric.units, metric.better)}
         for name, metric in known.items()
     ]
     heading = f"Mean over {results.unit}s, with its 95 % interval."

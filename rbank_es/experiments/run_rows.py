@@ -6,7 +6,7 @@ other numbers of an experiment are computed from rows.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -21,7 +21,7 @@ from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.judging.result_comparison import Kind
 from rbank_es.loop.rollouts import Rollout, Spread, spread_of
 from rbank_es.policies import selection_policy
-from rbank_es.state import BIRTHS, RunState, State
+from rbank_es.state import BIRTHS, RunState, State, known_sum
 
 if TYPE_CHECKING:
     from rbank_es.experiments.suite import Suite
@@ -53,8 +53,9 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     judged_rightly  whether the judge agrees with the right answer; None where either didn't decide
     anti_patterns   findings in its query and answer;  grounded_share  of the terms it named, those that exist
     seconds         by the clock of the loop;  sizes ending in `chars` are characters
-    items_injected  ids of the items that it was given, in the context or by a tool
-    items_added     items that were born of it;  items_in_bank  active items when it began
+    items_injected  ids of the items that it was given in full, in the context or by a tool: the bank's uses
+    items_added     ids of the items that were born of it, alone or with others
+    items_in_bank   active items when it began
     contamination   how what it was given could hold the answer; see `rbank_es.experiments.contamination`
     gates_broken    the quality gates that it breaks: it isn't counted then; see `rbank_es.experiments.quality_gates`
     selected        whether it is the run that counts among the rollouts of its task;  rollouts  how many those are
@@ -86,7 +87,7 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     anti_patterns: int | None
     grounded_share: float | None
     iterations: int
-    lm_calls: int
+    lm_calls: int | None
     subcalls: int
     tool_calls: int
     tokens_in: int | None
@@ -101,12 +102,17 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variables_chars: int | None
     memory_items_injected: int | None
     items_injected: tuple[str, ...]
-    items_added: int
+    items_added: tuple[str, ...]
     items_in_bank: int
     contamination: tuple[Contamination, ...]
     gates_broken: tuple[Gate, ...]
     simulated: bool
     scripted: bool
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of prompts and answers together."""
+        return known_sum((self.tokens_in, self.tokens_out))
 
     @property
     def success(self) -> bool:
@@ -115,7 +121,7 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def counted(self) -> bool:
-        """Whether it counts in metrics: it is the run of its task that counts, and breaks no gate."""
+        """Whether it stands for its task: it is the run of it that was selected, and breaks no gate."""
         return self.selected and not self.gates_broken
 
 
@@ -160,7 +166,7 @@ class _Known:
         run, total, events = started.run, self._state.runs[started.run], self._log.runs[started.run]
         trial = started.trial or Trial(experiment="", condition="")
         verdict, scored = self._verdict(run, "learning"), self._verdict(run, "scoring")
-        given, group = tuple(events.given), self._groups[task.id]
+        group = self._groups[task.id]
         scores = [one.scored for one in group.rollouts if one.scored is not None]
         anti_patterns, grounded = _checked(self._log, started, source) if not started.simulated else (None, None)
         return RunRow(
@@ -188,7 +194,7 @@ class _Known:
             anti_patterns=anti_patterns,
             grounded_share=grounded,
             iterations=total.iterations,
-            lm_calls=total.lm_calls or 0,
+            lm_calls=total.lm_calls,
             subcalls=events.subcalls,
             tool_calls=len(events.calls),
             tokens_in=total.tokens_in,
@@ -202,10 +208,10 @@ class _Known:
             stdout_chars=sum(events.stdout) if events.stdout else None,
             variables_chars=max(events.variables, default=None),
             memory_items_injected=max((len(each.items) for each in events.contexts), default=None),
-            items_injected=given,
-            items_added=self._born[run],
+            items_injected=tuple(events.given),
+            items_added=tuple(self._born.get(run, ())),
             items_in_bank=self._log.in_bank[run],
-            contamination=contamination_of(self._state, task, given, started.seq),
+            contamination=contamination_of(self._state, task, tuple(events.shown), started.seq),
             gates_broken=broken_gates(started, events.contexts[-1] if events.contexts else None, self._scoring(run)),
             simulated=started.simulated,
             scripted=started.scripted,
@@ -232,13 +238,13 @@ class _Known:
         return "superset" if kinds and kinds <= MORE else "subset" if kinds and kinds <= LESS else "wrong"
 
 
-def _born(state: State) -> Counter[str]:
-    """Return how many items were born of each run, by the decisions in force."""
-    born = Counter[str]()
+def _born(state: State) -> dict[str, dict[str, None]]:
+    """Return the items that were born of each run, by the decisions in force, in order."""
+    born: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for (extraction, _), pair in state.pairs.items():
         if pair.action in BIRTHS and not pair.undone:
-            # Of rollouts that taught it together, each counts it; a run that is named twice, once.
-            born.update(dict.fromkeys(state.extractions[extraction].runs, 1))
+            for run in state.extractions[extraction].runs:
+                born[run][pair.item] = None
     return born
 
 

@@ -90,7 +90,10 @@ def number(value: float, unit: str) -> str:
 
 def _conditions(results: Results) -> Iterator[str]:
     known = [name for name in HEADLINE if any(each.metrics[name].estimate is not None for each in results.conditions)]
-    units = [f"{METRICS[name].title}, {METRICS[name].unit}".removesuffix(", share") for name in known]
+    units = [
+        f"{METRICS[name].title}, {METRICS[name].units}".removesuffix(", share").replace(", share,", ",")
+        for name in known
+    ]
     rows = [
         [_md(each.name) + (" (baseline)" if each.baseline else ""), _n(each), *_values(each, known)]
         for each in results.conditions

@@ -28,9 +28,10 @@ from rbank_es.experiments.trial_place import TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.limits import experiment_limits
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
-from rbank_es.loop.history import INTERRUPTED, History, RunProgress
+from rbank_es.loop.history import INTERRUPTED, History
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.run_stages import PASSING
+from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
@@ -48,7 +49,7 @@ class TrialOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a trial that was run to its end.
 
     `runs` leaves out those that were cut off, in banks of which there are `cuts`. `right` and `wrong` are runs by the
-    right answer, `successes` and `failures` by the judge. The cost is None where no call names one.
+    right answer, `successes` and `failures` by the judge. Totals are of all of its runs; None is unknown.
     """
 
     trial: Trial
@@ -58,11 +59,16 @@ class TrialOutcome(msgspec.Struct, frozen=True, kw_only=True):
     wrong: int
     successes: int
     failures: int
-    lm_calls: int
-    tokens_in: int
-    tokens_out: int
+    lm_calls: int | None
+    tokens_in: int | None
+    tokens_out: int | None
     cost_usd: float | None
     cuts: int
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of prompts and answers together."""
+        return known_sum((self.tokens_in, self.tokens_out))
 
 
 def run_trial(
@@ -250,16 +256,12 @@ class _Work:
                 if on_task is not None:
                     on_task(self.trial, result)
 
-    def _runs(self, bank: Bank) -> list[RunProgress]:
-        started = next(bank.events(types={"experiment_started"}))
-        # Not the run that wrote the guide: the common bank had it before the trial began.
-        return [ran for ran in History(bank).catch_up().runs.values() if ran.started_seq > started.seq]
-
     def _outcome(self, bank: Bank) -> TrialOutcome:
-        runs = self._runs(bank)
+        history, started = History(bank).catch_up(), next(bank.events(types={"experiment_started"}))
+        # Not the run that wrote the guide: the common bank had it before the trial began.
+        runs = [ran for ran in history.runs.values() if ran.started_seq > started.seq]
         scored = [ran.scored.verdict for ran in runs if ran.scored is not None]
         judged = [ran.judged.verdict for ran in runs if ran.judged is not None]
-        costs = [ran.cost_usd for ran in runs if ran.cost_usd is not None]
         return TrialOutcome(
             trial=self.trial,
             place=str(self.place.bank.relative_to(self.place.folder)),
@@ -268,10 +270,7 @@ class _Work:
             wrong=scored.count("failure"),
             successes=judged.count("success"),
             failures=judged.count("failure"),
-            lm_calls=sum(ran.lm_calls for ran in runs),
-            tokens_in=sum(ran.tokens_in for ran in runs),
-            tokens_out=sum(ran.tokens_out for ran in runs),
-            cost_usd=sum(costs) if costs else None,
+            **msgspec.structs.asdict(history.spent(ran.run for ran in runs)),
             cuts=len(self.place.cuts),
         )
 

@@ -23,6 +23,7 @@ from rbank_es.events import (
     RunStarted,
     StepTaken,
     ToolCalled,
+    given_items,
 )
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State, active
 
@@ -44,12 +45,14 @@ class RunEvents:
     Sizes are characters, as in the read model `leakage`; None is unknown.
     """
 
-    __slots__ = ("contexts", "given", "calls", "subcalls", "ended", "stdout", "prompts", "variables")
+    __slots__ = ("contexts", "given", "shown", "calls", "subcalls", "ended", "stdout", "prompts", "variables")
 
     def __init__(self) -> None:
         self.contexts: list[ContextBuilt] = []
         self.given: dict[str, None] = {}
-        """Ids of the items that the run was given, in the context or by a tool, in order."""
+        """Ids of the items that the run was given in full, in the context or by a tool, in order: the bank's uses."""
+        self.shown: dict[str, None] = {}
+        """The same, and those that a tool quoted to it: an excerpt is no use, but may hold an answer."""
         self.calls: list[ToolCalled] = []
         self.subcalls = 0
         self.ended: RunFinished | None = None
@@ -59,12 +62,14 @@ class RunEvents:
 
     def take(self, event: Event) -> None:
         """Take an event of the run."""
+        given = dict.fromkeys(given_items(event))
+        self.given.update(given)
+        self.shown.update(given)
         match event:
             case ContextBuilt():
                 self.contexts.append(event)
-                self.given.update(dict.fromkeys(event.items))
             case MemoriesRead():
-                self.given.update(dict.fromkeys(event.ids))
+                self.shown.update(dict.fromkeys(event.ids))
             case ToolCalled():
                 self.calls.append(event)
             case LmCalled():

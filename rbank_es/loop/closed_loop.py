@@ -37,6 +37,7 @@ from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, exe
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.policies import selection_policy
+from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -52,8 +53,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     `run` is the run that counts: of several rollouts the best. `verdict` is the one that stands for learning, `scored`
     that of the right answer, None without one. `unjudged` are the runs that the judge gave no verdict on. `added`
     and `supported` are ids of items: new ones, and those that candidates landed on. Totals leave out runs that were
-    cut off, or repeated after a failure that the agent didn't cause. `notes` name stages left undone, with the
-    reason.
+    cut off, or repeated after a failure that the agent didn't cause; None is unknown, never 0. `notes` name stages
+    left undone, with the reason.
     """
 
     task: str
@@ -71,9 +72,9 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[str, ...] = ()
     supported: tuple[str, ...] = ()
     iterations: int = 0
-    lm_calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    lm_calls: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
     cost_usd: float | None = None
     answer: str = ""
     sparql: str = ""
@@ -81,6 +82,11 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     notes: tuple[str, ...] = ()
     spread: Spread | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of prompts and answers together."""
+        return known_sum((self.tokens_in, self.tokens_out))
 
     @property
     def undone(self) -> bool:
@@ -346,8 +352,6 @@ class ClosedLoop:
         ran, text = runs[best.run], self.resources.bank.text
         end = ran.finished
         assert end is not None
-        # No known price is None, not 0: a run at an unknown price would look free.
-        costs = [each.cost_usd for each in runs.values() if each.cost_usd is not None]
         return TaskResult(
             task=work.task.id,
             run=best.run,
@@ -361,10 +365,7 @@ class ClosedLoop:
             unjudged=tuple(ran.run for ran in runs.values() if self._lacks_verdict(ran)),
             score_reason=(text(ran.scored.reason) or "") if ran.scored is not None else "",
             iterations=best.iterations,
-            lm_calls=sum(each.lm_calls for each in runs.values()),
-            tokens_in=sum(each.tokens_in for each in runs.values()),
-            tokens_out=sum(each.tokens_out for each in runs.values()),
-            cost_usd=sum(costs) if costs else None,
+            **msgspec.structs.asdict(self.history.spent(runs)),
             answer=best.answer,
             sparql=best.sparql,
             error_code=end.error_code,

@@ -18,6 +18,7 @@ from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
+from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -49,11 +50,16 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     scripted: bool
     chars: int
-    lm_calls: int
-    tokens_in: int
-    tokens_out: int
+    lm_calls: int | None
+    tokens_in: int | None
+    tokens_out: int | None
     cost_usd: float | None
     text: str
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of prompts and answers together."""
+        return known_sum((self.tokens_in, self.tokens_out))
 
 
 def guide_settings(settings: LoopSettings) -> LoopSettings:

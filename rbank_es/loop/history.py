@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from rbank_es.events import (
     Event,
     JudgmentOverruled,
-    LmCalled,
     MemoriesConsolidated,
     MemoriesExtracted,
     RunFinished,
@@ -30,6 +29,7 @@ from rbank_es.events.run_events import Purpose
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.tasks import Task
 from rbank_es.policies.admission import PROPOSED_BY
+from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -65,7 +65,7 @@ _KEY = re.compile(rf"(?=(-[0-9a-f]{{{KEY_CHARS}}}-))")
 _TYPES = frozenset(
     type_of(cls)
     for cls in (
-        RunStarted, RunFinished, RunJudged, JudgmentOverruled, LmCalled, MemoriesExtracted, MemoriesConsolidated,
+        RunStarted, RunFinished, RunJudged, JudgmentOverruled, MemoriesExtracted, MemoriesConsolidated,
     )
 )  # fmt: skip
 
@@ -103,10 +103,6 @@ class RunProgress(msgspec.Struct, kw_only=True):
     """The judgments that stand, for learning and for scoring."""
     extractions: list[str] = []
     """Ids of the extractions from the run, alone or with others, in order."""
-    lm_calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost_usd: float | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -117,6 +113,15 @@ class RunProgress(msgspec.Struct, kw_only=True):
     def interrupted(self) -> bool:
         """Whether the run was ended from outside, so that it says nothing about the agent."""
         return self.finished is not None and self.finished.error_code == INTERRUPTED
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls, tokens and dollars of runs together, as the bank counts them; None is unknown, never 0."""
+
+    lm_calls: int | None
+    tokens_in: int | None
+    tokens_out: int | None
+    cost_usd: float | None
 
 
 class ExtractionProgress(msgspec.Struct, kw_only=True):
@@ -173,6 +178,12 @@ class History:
         barred = not drawn.heads and _reason(drawn).startswith(("unsure:", "undecided:"))
         return barred and drawn.seq < judged
 
+    def spent(self, runs: Iterable[str]) -> Spent:
+        """Return the totals of runs: the bank's own, of all calls that name them, whenever they were recorded."""
+        with self._bank.latest.at(self._bank.position) as basis:
+            states = [basis.state.runs[run] for run in runs]
+        return Spent(**{name: known_sum(getattr(each, name) for each in states) for name in Spent.__struct_fields__})
+
     def runs_of(self, task: Task, key: str) -> list[RunProgress]:
         """Return the runs of a task under its key, in the order in which they began."""
         return list(self._by_prefix.get(f"{task.slug}-{key}-", ()))
@@ -198,10 +209,8 @@ class History:
         elif isinstance(event, MemoriesConsolidated):
             if event.extraction in self.extractions:
                 self.extractions[event.extraction].decided = event
-        else:
-            ran = self.runs.get(getattr(event, "run", None) or "")
-            if ran is not None:
-                _note(ran, event)
+        elif isinstance(event, RunFinished) and event.run in self.runs:
+            self.runs[event.run].finished = event
 
     def _started(self, event: RunStarted) -> None:
         if event.run in self.runs:
@@ -248,14 +257,3 @@ def flaw_of(event: MemoriesExtracted) -> str:
 def _reason(event: MemoriesExtracted) -> str:
     # A long reason is stored apart; its preview holds the prefix that matters here.
     return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
-
-
-def _note(ran: RunProgress, event: Any) -> None:
-    if isinstance(event, RunFinished):
-        ran.finished = event
-    elif isinstance(event, LmCalled):
-        ran.lm_calls += 1
-        ran.tokens_in += event.tokens_in or 0
-        ran.tokens_out += event.tokens_out or 0
-        if event.cost_usd is not None:
-            ran.cost_usd = (ran.cost_usd or 0.0) + event.cost_usd

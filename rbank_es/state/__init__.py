@@ -12,7 +12,9 @@ from rbank_es.state.bank_state import (
     active,
     counted_uses,
     items_of_task,
+    known_sum,
     outcomes,
+    top_tenth,
     usage,
     wins,
 )
@@ -35,7 +37,9 @@ __all__ = [
     "evolve",
     "fold",
     "items_of_task",
+    "known_sum",
     "outcomes",
+    "top_tenth",
     "usage",
     "wins",
 ]

@@ -3,16 +3,17 @@ computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es.events import Decision, Event, PolicyChoice
-from rbank_es.events.items import Item
+from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.state.proportion import Share
 
 ItemStatus = Literal["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"]
 """The state of an item: see `rbank_es.state.validity`. Only an active one is found, used and compared with."""
@@ -206,6 +207,11 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False):
     answer_chars: int | None = None
     error_code: str | None = None
 
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of prompts and answers together; where one of them is unknown, the other."""
+        return known_sum((self.tokens_in, self.tokens_out))
+
 
 class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
     """The facts of the latest `run_finished` of a run. `seq` is its position, `at` its time, UTC."""
@@ -300,6 +306,15 @@ def items_of_task(state: State, task: str) -> frozenset[str]:
     return frozenset(found)
 
 
+Number = TypeVar("Number", int, float)
+
+
+def known_sum(values: Iterable[Number | None]) -> Number | None:
+    """Return the sum of the values that are known; None, not 0, where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
 def counted_uses(state: State) -> Mapping[str, Mapping[str, int]]:
     """Return the uses that count by the attribution policy in force, as item to run to position.
 
@@ -321,6 +336,19 @@ def usage(state: State) -> dict[str, tuple[int, int]]:
     """Return uses and wins of every item that was ever used, known to the bank or not."""
     won = _runs_judged(state, "success")
     return {item: (len(runs), len(won & runs.keys())) for item, runs in counted_uses(state).items()}
+
+
+def top_tenth(state: State) -> Share:
+    """Return the uses of the most used tenth of the active items for agents, of the uses of all of them.
+
+    The tenth is rounded up; an item without a use is one of them. The read model `health` has the same count.
+    """
+    counted = counted_uses(state)
+    uses = sorted(
+        (len(counted.get(id, ())) for id, item in active(state).items() if item.src not in JUDGE_SOURCES),
+        reverse=True,
+    )
+    return Share(sum(uses[: -(-len(uses) // 10)]), sum(uses))
 
 
 def outcomes(state: State) -> dict[str, tuple[int, int]]:

@@ -37,6 +37,7 @@ from rbank_es.events import (
     RunFinished,
     RunStarted,
     StepTaken,
+    given_items,
     type_of,
 )
 from rbank_es.state.bank_state import Pair, PairState, RegisteredOntology, RunEnd, RunRecord, RunState, State
@@ -291,12 +292,11 @@ def _lm_called(work: _Work, event: LmCalled) -> None:
 
 
 def _context_built(work: _Work, event: ContextBuilt) -> None:
-    work.use(event.items, event.run, event.seq, "injected")
+    work.use(given_items(event), event.run, event.seq, "injected")
 
 
 def _memories_read(work: _Work, event: MemoriesRead) -> None:
-    if event.how == "get":
-        work.use(event.ids, event.run, event.seq, "read")
+    work.use(given_items(event), event.run, event.seq, "read")
 
 
 def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:

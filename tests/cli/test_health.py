@@ -13,6 +13,7 @@ from rbank_es.errors import LimitExceeded
 from rbank_es.events import PolicyChoice
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.state import top_tenth
 from rbank_es.state.proportion import Share
 from tests.cli.misled import HEIGHT, WARNING, judged, learned, misled_bank, ran
 from tests.cli_runner import fails, run
@@ -81,7 +82,7 @@ def test_the_most_used_tenth_is_rounded_up(items: int, top: int) -> None:
         assert len(given) == items
         bank.append(event for number, id in enumerate(given) for event in ran(f"run-{number}", id))
         with bank.as_of() as view:
-            assert health_of(view).top_tenth == Share(top, items)
+            assert health_of(view).top_tenth == Share(top, items) == top_tenth(bank.state())
 
 
 def test_health_in_words_names_every_measure(place: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -131,14 +131,20 @@ def trial_events(
     settings = MaterialDigests().settings_digest(experiment.named(trial.condition), experiment.models)
     declared = digests(trial, experiment, suite)
     events: list[Event] = [ExperimentStarted(trial=trial, tasks=tuple(task.id for task in tasks), **declared)]
-    for position, task in enumerate(tasks, 1):
+    rollouts = experiment.named(trial.condition).rollouts
+    for (position, task), rollout in product(enumerate(tasks, 1), range(rollouts)):
         run = f"{task.id}-{trial.condition}-{trial.order}"
-        verdict = "success" if right(trial, position, task) else "failure"
+        # Of several rollouts every other one is right, and the judge passes two of three, whatever they are.
+        verdict = "success" if right(trial, position, task) ^ (rollout % 2) else "failure"
+        passed = verdict if rollouts == 1 else "success" if (position + rollout) % 3 else "failure"
+        if rollouts > 1:
+            changes = {**changes, "rollout_group": run, "rollout_index": rollout}
+            run = f"{run}.r{rollout}"
         given = {"release": "0.1.0", "settings": "{}", "scripted": True, "trial": trial, "task": task.question}
         named = {"task_id": task.id, "level": task.level, "family": task.family, "suite": suite.digest}
         facts: dict[str, Any] = {"config_digest": settings, **given, **named, **changes}
         layer = LayerUse(layer="base", chars=3, budget=800)
-        judged = {"run": run, "judge_version": "1", "verdict": verdict}
+        judged = {"run": run, "judge_version": "1"}
         events += [
             RunStarted(run=run, **facts),
             ContextBuilt(run=run, chars=3, layers=(layer,), texts=("abc",)),
@@ -147,7 +153,7 @@ def trial_events(
                 for _ in range(CALLS.get(trial.condition, 1))
             ),
             RunFinished(run=run, outcome="submitted", iterations=position, answer="a"),
-            RunJudged(purpose="learning", judge="lm", kind="lm", **judged),
-            RunJudged(purpose="scoring", judge="gold", kind="gold", suite=suite.digest, **judged),
+            RunJudged(purpose="learning", judge="lm", kind="lm", verdict=passed, **judged),
+            RunJudged(purpose="scoring", judge="gold", kind="gold", suite=suite.digest, verdict=verdict, **judged),
         ]
     return events

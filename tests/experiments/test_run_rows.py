@@ -53,8 +53,8 @@ def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[RunRow
     assert (first.verdict, first.scored, first.quality, first.success) == ("failure", "failure", "wrong", False)
     assert (second.verdict, second.scored, second.quality, second.success) == ("success", "success", "exact", True)
     assert first.judged_rightly and second.judged_rightly and first.selected and second.rollouts == 1
-    assert (first.items_injected, first.items_in_bank, first.items_added) == ((), 0, 1)
-    assert len(second.items_injected) == 1 and second.items_in_bank == 1 and second.items_added >= 1
+    assert (first.items_injected, first.items_in_bank, len(first.items_added)) == ((), 0, 1)
+    assert len(second.items_injected) == 1 and second.items_in_bank == 1 and len(second.items_added) >= 1
     assert first.gates_broken == second.gates_broken == () and first.scripted and not first.simulated
     assert second.contamination == () and second.grounded_share == 1 and second.tool_calls == 1
 

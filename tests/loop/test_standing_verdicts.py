@@ -5,10 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
-from rbank_es.events import JudgmentOverruled, MemoriesExtracted, PolicySet, RunJudged
+from rbank_es.events import (
+    JudgmentOverruled,
+    LmCalled,
+    MemoriesExtracted,
+    PolicySet,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+)
 from rbank_es.loop.history import History
 from rbank_es.policies import LmJudging
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted
@@ -97,3 +108,31 @@ def test_an_overruling_counts_by_its_kind(tmp_path: Path) -> None:
         bank.append(JudgmentOverruled(run=first.run, verdict="failure", kind="lm", **facts))
         assert History(bank).catch_up().runs[first.run].judged.by == "b"  # type: ignore[union-attr]
         assert looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])[0].verdict == "success"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(), st.one_of(st.none(), st.integers(0, 9)), st.one_of(st.none(), st.integers(0, 9)),
+            st.one_of(st.none(), st.sampled_from([0.25, 0.5])),
+        ),
+        max_size=5,
+    )
+)  # fmt: skip
+def test_what_a_run_spent_is_what_the_bank_says_and_unknown_is_not_0(calls: list[tuple[Any, ...]]) -> None:
+    """Calls before the beginning of the run count too; figures that no call names are unknown."""
+    made = [
+        (early, LmCalled(run="r", role="agent", model="m", tokens_in=one, tokens_out=two, cost_usd=usd))
+        for early, one, two, usd in calls
+    ]
+    with Bank.create("memory:") as bank:
+        before, after = ([event for early, event in made if early is wanted] for wanted in (True, False))
+        bank.append([*before, RunStarted(run="r"), *after, RunFinished(run="r", outcome="submitted")])
+        spent = msgspec.structs.asdict(History(bank).catch_up().spent(["r"]))
+        with bank.as_of() as view:
+            [row] = view.rows("runs")
+    assert spent == {name: row[name] for name in spent}
+    for at, name in enumerate(("tokens_in", "tokens_out", "cost_usd"), 1):
+        known = [each[at] for each in calls if each[at] is not None]
+        assert spent[name] == (sum(known) if known else None)
+    assert spent["lm_calls"] == (len(calls) or None)

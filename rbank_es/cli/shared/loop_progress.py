@@ -165,7 +165,7 @@ def task_line(result: TaskResult) -> str:
     parts = [
         result.verdict or NOT_JUDGED if result.error_code is None else f"{result.outcome} ({result.error_code})",
         count(result.iterations, "step"),
-        f"{result.tokens_in + result.tokens_out:,} tokens",
+        *([f"{result.tokens:,} tokens"] if result.tokens is not None else []),
         *([f"${result.cost_usd:.4f}"] if result.cost_usd else []),
         *([count(len(result.added), "new item")] if result.added else []),
         *(["was done already"] if result.how == "known" else []),

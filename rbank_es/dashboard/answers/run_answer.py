@@ -12,7 +12,7 @@ from rbank_es.dashboard.answers.event_answer import beginning, shortened, shown_
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_row
 from rbank_es.errors import NotInBank
-from rbank_es.events import ContextBuilt, Hit, JudgmentOverruled, MemoriesRead, MemoriesRetrieved
+from rbank_es.events import ContextBuilt, Hit, JudgmentOverruled, MemoriesRetrieved, given_items
 from rbank_es.events.event import Text
 from rbank_es.limits import page_limits
 
@@ -102,12 +102,9 @@ def _given(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
     for event in asked.bank.events(point=asked.position, run=id, types=GIVING):
         if isinstance(event, MemoriesRetrieved):
             hits |= {hit.id: hit for hit in event.hits}
-        elif isinstance(event, ContextBuilt):
-            for item in event.items:
-                given.setdefault(item, _gift(asked, item, event.seq, "injected", hits.get(item)))
-        elif isinstance(event, MemoriesRead) and event.how == "get":
-            for item in event.ids:
-                given.setdefault(item, _gift(asked, item, event.seq, "read", hits.get(item)))
+        way = "injected" if isinstance(event, ContextBuilt) else "read"
+        for item in given_items(event):
+            given.setdefault(item, _gift(asked, item, event.seq, way, hits.get(item)))
     return list(given.values())
 
 
