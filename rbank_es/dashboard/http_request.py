@@ -1,4 +1,8 @@
-"""Requests of a browser, parsed strictly from their bytes: whatever is not a plain GET or HEAD is refused by a code."""
+"""Requests of a browser, parsed strictly from their bytes: whatever is not a plain GET or HEAD is refused by a code.
+
+Whoever sends a request is not known before it is parsed. So its head is bounded, and parsing it takes one pass;
+parameters are decoded only when they are asked for, which is after the sender was let in.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +33,24 @@ class Refused(BadInput):
 
 
 class PageRequest(Struct, frozen=True):
-    """A request: its path, its parameters and its headers, whose names are in lower case."""
+    """A request: its path, its query as it was sent, and its headers, whose names are in lower case."""
 
     method: str
     path: str
-    parameters: Mapping[str, str]
+    query: str
     headers: Mapping[str, str]
+
+    def parameters(self) -> dict[str, str]:
+        """Return the decoded parameters of the query. Raises `Refused`."""
+        most = page_limits.REQUEST_PARAMETERS
+        try:
+            pairs = parse_qsl(self.query, keep_blank_values=True, errors="strict", max_num_fields=most)
+        except ValueError:  # also of bytes that are no UTF-8
+            raise Refused(400, "the parameters of the address can't be read") from None
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise Refused(400, "a parameter of the address is given twice")
+        return found
 
 
 def parse_request(head: bytes) -> PageRequest:
@@ -53,27 +69,19 @@ def parse_request(head: bytes) -> PageRequest:
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         raise Refused(400, "a request has no body here")
     path, _, query = target.partition("?")
-    return PageRequest(method, path, _parameters(query), headers)
+    return PageRequest(method, path, query, headers)
 
 
 def _headers(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for line in text.split("\r\n") if text else ():
+    lines = text.split("\r\n") if text else []
+    if len(lines) > page_limits.REQUEST_HEADERS:
+        raise Refused(431, "there are too many headers")
+    for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not _NAME.fullmatch(name) or not value.strip(" \t").replace("\t", " ").isprintable():
             raise Refused(400, "a header can't be read")
         if name.lower() in found and name.lower() in _SINGLE:
             raise Refused(400, f"the header {name.lower()} is given twice")
         found[name.lower()] = value.strip(" \t")
-    return found
-
-
-def _parameters(query: str) -> dict[str, str]:
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=page_limits.REQUEST_PARAMETERS)
-    except ValueError:  # also of bytes that are no UTF-8
-        raise Refused(400, "the parameters of the address can't be read") from None
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise Refused(400, "a parameter of the address is given twice")
     return found

@@ -1,15 +1,20 @@
 """The handler of requests to one served bank: who may ask, and what the response is. Without sockets and threads.
 
 A browser is let in by the address that the command prints. Its token of 192 random bits is exchanged for a cookie at
-once, because an address ends up in histories, bookmarks and pictures of a screen. Other sites that the same browser
-shows are refused by the request's own headers, and by the cookie, which is sent to this site alone.
+once, because an address ends up in histories, bookmarks and pictures of a screen.
+
+Browsers send a cookie to every port of its host, and count all ports of a host as one site. So whoever listens at
+another port of this machine would be sent the cookie when it is opened. What separates them is the path: the page lies
+in a place with a random name, and the cookie is sent below that place alone. Whoever would be sent it must know the
+place; whoever knows the place, which the address bar shows, still needs the cookie.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Mapping
 
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers import ANSWERS, answer
@@ -36,8 +41,12 @@ from rbank_es.errors import (
 from rbank_es.limits import page_limits
 from rbank_es.system.command_lines import whole_command
 
-API = "/api/v1/"
+API = "api/v1/"
 LIVE = "live"
+COOKIE = "rbank-es"
+
+# Other programs of this host may have set cookies of any form, and of this name too: each with the name is tried.
+_COOKIES = re.compile(rf"(?:^|;) *{COOKIE}=([^;]*)")
 
 
 class PageHandler:
@@ -49,6 +58,7 @@ class PageHandler:
         self._argument = argument or bank.name
         self._token = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets: set[str] = set()
+        self._place = f"/{secrets.token_urlsafe(page_limits.TOKEN_BYTES)}/"
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
 
     @property
@@ -66,11 +76,11 @@ class PageHandler:
         """Return the response to a request; errors name no file."""
         try:
             self._check_origin(request)
-            if request.path == "/" and "token" in request.parameters:
+            if request.path == "/" and request.query.startswith("token="):
                 # Before the cookie is checked, because the response to this request sets it.
-                return self._let_in(request.parameters["token"])
-            self._check_cookie(request)
-            return self._route(request)
+                return self._let_in(request.query.removeprefix("token="))
+            self._check_access(request)
+            return self._route(request.path.removeprefix(self._place), request.parameters())
         except Refused as refused:
             return refusal(refused.status, str(refused))
         except RBankError as error:
@@ -88,44 +98,36 @@ class PageHandler:
     def _let_in(self, token: str) -> PageResponse:
         if not (self._is_token(token) or self._spend(token)):
             raise Refused(401, "this is not the address that rbank-es serve printed")
-        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
-        return PageResponse(status=303, headers=(("Location", "/"), ("Set-Cookie", cookie)))
+        cookie = f"{COOKIE}={self._token}; Path={self._place}; HttpOnly; SameSite=Strict"
+        return PageResponse(status=303, headers=(("Location", self._place), ("Set-Cookie", cookie)))
 
     def _spend(self, ticket: str) -> bool:
         known = next((each for each in self._tickets if hmac.compare_digest(each.encode(), ticket.encode())), None)
         self._tickets.discard(known or "")
         return known is not None
 
-    @property
-    def _cookie(self) -> str:
-        # Browsers don't tell cookies apart by port, and several banks may be served at once.
-        return f"rbank-es-{self.port}"
-
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token.encode())
 
-    def _check_cookie(self, request: PageRequest) -> None:
-        try:
-            found = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            # Cookies of other programs at this host come along, and may be malformed.
-            found = None
-        if found is None or not self._is_token(found.value):
+    def _check_access(self, request: PageRequest) -> None:
+        place = request.path[: len(self._place)]
+        is_here = hmac.compare_digest(place.encode(), self._place.encode())
+        if not (is_here and any(map(self._is_token, _COOKIES.findall(request.headers.get("cookie", ""))))):
             raise Refused(401, "open the address that rbank-es serve printed: it has the token")
 
-    def _route(self, request: PageRequest) -> PageResponse:
-        if request.path == "/":
+    def _route(self, path: str, parameters: Mapping[str, str]) -> PageResponse:
+        if not path:
             html, policy = served_page(self.bank)
             return PageResponse(body=html.encode(), media="text/html", policy=policy)
-        name = request.path.removeprefix(API)
-        if name == request.path or name not in (*ANSWERS, LIVE):
+        name = path.removeprefix(API)
+        if name == path or name not in (*ANSWERS, LIVE):
             raise Refused(404, "there is no such page")
         if name == LIVE:
-            return PageResponse(media="text/event-stream", live_after=_position(request.parameters.get("after")))
+            return PageResponse(media="text/event-stream", live_after=_position(parameters.get("after")))
         found = answer(
             self.bank,
             name,
-            request.parameters,
+            parameters,
             prompts=self._prompts,
             argument=self._argument,
             statement_s=page_limits.STATEMENT_S,

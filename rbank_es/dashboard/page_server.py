@@ -48,7 +48,7 @@ class PageServer:
         self._viewers = BoundedSemaphore(page_limits.LIVE_VIEWERS)
         self._stop = Signal()
         self._watch = PositionWatch(handler.bank)
-        self._running: set[Thread] = set()
+        self._running: list[Thread] = []
 
     def stop(self) -> None:
         """Ask the server to stop; it does so within a fraction of a second. May be called from a signal handler."""
@@ -63,7 +63,7 @@ class PageServer:
                     self._accept(self._listening.accept()[0])
         self._watch.close()
         end = monotonic() + page_limits.STOP_S
-        for thread in list(self._running):
+        for thread in self._running:
             thread.join(max(0.0, end - monotonic()))
 
     def _accept(self, client: socket.socket) -> None:
@@ -74,8 +74,9 @@ class PageServer:
                 client.send(_whole(refusal(503, "too many requests at once; try again")))
             return
         thread = Thread(target=self._handle, args=(client,), daemon=True)
-        self._running.add(thread)
         thread.start()
+        # Only the thread that accepts touches the list, because others would change it while it is read.
+        self._running = [each for each in (*self._running, thread) if each.is_alive()]
 
     def _handle(self, client: socket.socket) -> None:
         holding = [self._threads]
@@ -87,7 +88,6 @@ class PageServer:
         finally:
             for each in holding:
                 each.release()
-            self._running = {each for each in self._running if each.is_alive()}
 
     def _converse(self, client: socket.socket, holding: list[BoundedSemaphore]) -> None:
         method = "GET"
@@ -124,19 +124,20 @@ class PageServer:
 
 def _received(client: socket.socket) -> bytes:
     """Return the request line and headers that a client sends. Raises `Refused`, TimeoutError for a slow one."""
-    head, end = b"", monotonic() + page_limits.REQUEST_S
-    while END not in head:
+    head, end = bytearray(), monotonic() + page_limits.REQUEST_S
+    while (found := head.find(END)) < 0 and len(head) <= page_limits.REQUEST_HEAD_BYTES:
         if b"\r\n" not in head and len(head) > page_limits.REQUEST_LINE_BYTES:
             raise Refused(414, "the address is too long")
-        if len(head) > page_limits.REQUEST_HEAD_BYTES:
-            raise Refused(431, "the headers are too long")
         # Above 0, because a timeout of 0 makes the socket non-blocking, which raises another error.
         client.settimeout(max(0.001, end - monotonic()))
         piece = client.recv(_PIECE_BYTES)
         if not piece:
             raise ConnectionError("it went away before it asked")
         head += piece
-    return head[: head.index(END) + len(END)]
+    # However the head arrived: its end may have come with the piece that exceeds the limit.
+    if not 0 <= found <= page_limits.REQUEST_HEAD_BYTES - len(END):
+        raise Refused(431, "the headers are too long")
+    return bytes(head[: found + len(END)])
 
 
 def _send(client: socket.socket, data: bytes) -> None:

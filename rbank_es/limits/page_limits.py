@@ -55,6 +55,8 @@ STATEMENT_S = 2.0
 # Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.
 REQUEST_LINE_BYTES = 8 * KIB
 REQUEST_HEAD_BYTES = 16 * KIB
+# Lines of headers of a request: browsers send 20.
+REQUEST_HEADERS = 100
 REQUEST_PARAMETERS = 20
 # Seconds in which a request must arrive, and its response be taken: the other end is on this machine.
 REQUEST_S = 5.0

@@ -87,9 +87,10 @@ class Chromium:
 class Tab:
     """One page, opened from disk, with everything that it logged and asked for."""
 
-    def __init__(self, browser: Chromium) -> None:
+    def __init__(self, browser: Chromium, **context: str) -> None:
+        """Open a page; in a `browserContextId` of its own, with cookies of its own."""
         self.browser = browser
-        self.target = browser.send("Target.createTarget", url="about:blank")["targetId"]
+        self.target = browser.send("Target.createTarget", url="about:blank", **context)["targetId"]
         self.session = browser.send("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
@@ -120,7 +121,7 @@ class Tab:
     def shows(self, words: str, seconds: float = 10) -> bool:
         """Whether the page comes to show some words."""
         end = time.monotonic() + seconds
-        while words not in str(self.eval("document.body.innerText")):
+        while words not in str(self.eval("document.body?.innerText")):
             if time.monotonic() > end:
                 return False
             time.sleep(0.05)

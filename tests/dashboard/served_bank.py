@@ -32,10 +32,9 @@ class Served:
     def __init__(self, handler: PageHandler, server: PageServer) -> None:
         self.handler, self.server, self.port = handler, server, handler.port
         self.token = handler.address.partition("token=")[2]
-
-    @property
-    def cookie(self) -> str:
-        return f"rbank-es-{self.port}={self.token}"
+        self.place = self.cookie = ""
+        let_in = self.get(path_of(handler.address))
+        self.place, self.cookie = let_in.headers["location"], let_in.headers["set-cookie"].partition(";")[0]
 
     def connect(self, timeout_s: float = 10) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s)
@@ -47,13 +46,15 @@ class Served:
             return read_reply(client)
 
     def get(self, path: str, *, method: str = "GET", drop: str = "", **headers: str) -> Reply:
+        """The reply to a request for a path: in the place of the page, or the one that lets a browser in."""
         return self.send(self.head(path, method=method, drop=drop, **headers))
 
     def head(self, path: str, *, method: str = "GET", drop: str = "", **headers: str) -> bytes:
         given = {"host": f"127.0.0.1:{self.port}", "cookie": self.cookie}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         lines = [f"{name}: {value}" for name, value in given.items() if name != drop]
-        return "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "", ""]).encode()
+        whole = path if path.startswith("/?token=") else self.place + path.removeprefix("/")
+        return "\r\n".join([f"{method} {whole} HTTP/1.1", *lines, "", ""]).encode()
 
     def ask(self, name: str, **given: Any) -> Any:
         """The answer to a question."""

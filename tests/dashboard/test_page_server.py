@@ -7,6 +7,7 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Semaphore, Thread
@@ -67,6 +68,23 @@ def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> Non
             client.close()
 
 
+class LingeringThread(Thread):
+    """A thread that is asked slowly whether it still runs: others begin and end meanwhile."""
+
+    def is_alive(self) -> bool:
+        time.sleep(0.001)
+        return super().is_alive()
+
+
+def test_requests_come_and_end_while_the_server_looks_which_ones_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[object] = []
+    monkeypatch.setattr("threading.excepthook", failed.append)
+    monkeypatch.setattr("rbank_es.dashboard.page_server.Thread", LingeringThread)
+    with Bank.open(SAMPLE) as bank, served(bank) as found, ThreadPoolExecutor(8) as pool:
+        assert {reply.status for reply in pool.map(found.get, ["/nosuch"] * 200)} == {404}
+    assert failed == []
+
+
 def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
     with Bank.open(SAMPLE) as bank:
         run, item = (answer(bank, name, {"at": "400"})["rows"][0] for name in ("runs", "items"))
@@ -80,14 +98,15 @@ def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
             assert sample.ask(name, **given) == json.loads(msgspec.json.encode(answer(bank, name, given))), name
 
 
-def test_the_printed_address_is_exchanged_for_a_cookie_and_an_address_without_the_token(sample: Served) -> None:
+def test_the_printed_address_is_exchanged_for_a_place_and_a_cookie_that_holds_there_alone(sample: Served) -> None:
+    """The place alone lets nobody in, and no page of another port can name it: browsers send it no cookie."""
     reply = sample.get(path_of(sample.handler.address), drop="cookie", sec_fetch_site="none")
-    assert (reply.status, reply.headers["location"]) == (303, "/")
-    cookie = reply.headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie
-    page = sample.get("/", cookie=cookie.partition(";")[0])
+    place, cookie = reply.headers["location"], reply.headers["set-cookie"].split("; ")
+    assert reply.status == 303 and len(place) >= 32 and sample.token not in place and len(sample.token) >= 32
+    assert set(cookie[1:]) == {f"Path={place}", "HttpOnly", "SameSite=Strict"} and place not in cookie[0]
+    page = sample.get("/", cookie=cookie[0])
     assert page.status == 200 and page.headers["content-type"] == "text/html; charset=utf-8"
-    assert sample.token.encode() not in page.body and len(sample.token) >= 32
+    assert sample.token.encode() not in page.body and place.encode() not in page.body
 
 
 def test_a_ticket_lets_in_once(sample: Served) -> None:
@@ -106,6 +125,7 @@ def test_every_response_keeps_other_sites_away_from_it(sample: Served) -> None:
     for path in ("/", "/api/v1/runs", "/nosuch", "/api/v1/run?id=nosuch"):
         headers = sample.get(path).headers
         assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
+        assert headers["referrer-policy"] == "no-referrer" and headers["x-frame-options"] == "DENY"
         assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert not any(name.startswith("access-control") for name in headers)
