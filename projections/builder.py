@@ -33,7 +33,7 @@ from rbank_es.errors import BadInput, LimitExceeded, LogCorruption, ProjectionEr
 from rbank_es.log.disk import System, lock_file
 from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.projections import Projection, all_projections
-from rbank_es.projections.projection import Gatherer, json_of, settle, view_texts
+from rbank_es.projections.projection import Gatherer, blaming, json_of, settle
 from rbank_es.system.files import kind_of, make_private, open_scratch, read_regular, write_replacing
 from rbank_es.system.progress import OnProgress
 
@@ -73,7 +73,8 @@ def build(
             if on_batch:
                 on_batch(reached, upto)
         for projection in fresh:
-            _run(connection, projection.index_ddl.values())
+            with blaming(projection):
+                _run(connection, projection.index_ddl.values())
         for projection in filled:
             _run(connection, projection.bulk_begin)
         settle(connection, filled, 0, upto)
@@ -153,7 +154,8 @@ def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], e
         there = objects_in(connection)
         for name in (name for name in old if name in there):
             connection.execute(f'DROP TABLE "{name}"')
-        _run(connection, projection.table_ddl.values())
+        with blaming(projection):
+            _run(connection, projection.table_ddl.values())
         connection.execute(
             "INSERT OR REPLACE INTO checkpoints VALUES (?, 0, '', ?, ?, ?, ?)",
             (projection.name, epoch, projection.version, projection.digest, json_of([*projection.table_ddl])),
@@ -165,12 +167,18 @@ def remake_views(connection: sqlite3.Connection) -> None:
     """Replace the views in the file by those of this release and of its plugins."""
     for name in views_in(connection):
         connection.execute(f'DROP VIEW "{name}"')
-    _run(connection, declared_views().values())
+    for projection in all_projections():
+        with blaming(projection):
+            _run(connection, _views_of(projection).values())
 
 
 def declared_views() -> dict[str, str]:
     """Return all declared views by name, with the statements that create them."""
-    return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in view_texts().items()}
+    return {name: sql for projection in all_projections() for name, sql in _views_of(projection).items()}
+
+
+def _views_of(projection: Projection) -> dict[str, str]:
+    return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in projection.views.items()}
 
 
 def views_in(connection: sqlite3.Connection) -> dict[str, str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, BadPlugin, ProjectionError
+from rbank_es.errors import BadInput, ProjectionDefect
 from rbank_es.events import Event, type_of
 from rbank_es.projections.paged_view import PagedView, Value
-from rbank_es.system.registry import Registry
+from rbank_es.system.registry import Registry, leave_out
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -197,9 +198,26 @@ PROJECTIONS: Registry[Projection] = Registry(
 """Every projection by name."""
 
 
+_set_aside: set[str] = set()
+"""Projections of plugins that failed in this process."""
+
+
 def all_projections() -> tuple[Projection, ...]:
-    """Return every projection, those of plugins last. Raises `BadPlugin` if two share a name, a table or a view."""
-    return _checked(PROJECTIONS.names())
+    """Return every projection, those of plugins last, without those of plugins that were set aside."""
+    return _checked(tuple(name for name in PROJECTIONS.names() if name not in _set_aside))
+
+
+def set_aside(name: str, error: Exception) -> bool:
+    """Go on without a projection of a plugin in this process, as if it were not installed; return whether it is one.
+
+    Its rows stay as they are, and its package is named.
+    """
+    package = PROJECTIONS.package_of(name)
+    if package is None or name in _set_aside:
+        return False
+    _set_aside.add(name)
+    leave_out(name, package, error)
+    return True
 
 
 def chosen_projections(only: Collection[str] | None) -> tuple[Projection, ...]:
@@ -229,15 +247,29 @@ def paged_views() -> dict[str, PagedView]:
 @cache
 def _checked(names: tuple[str, ...]) -> tuple[Projection, ...]:
     owners: dict[str, str] = {}
-    found = tuple(PROJECTIONS.get(name) for name in names)
-    for name, projection in zip(names, found, strict=True):
-        if projection.name != name:
-            raise BadPlugin(name, f"it is registered as {name!r}, and calls itself {projection.name!r}")
-        # All projections share one SQLite file.
-        for thing in (*projection.schema, *projection.views):
-            if owners.setdefault(thing, name) != name:
-                raise BadPlugin(name, f"its table, index or view {thing!r} is one of {owners[thing]}; rename it")
-    return found
+    found = []
+    for name in names:
+        try:
+            found.append(_fitting(name, owners))
+        # Anything, because importing a plugin's module may raise anything.
+        except Exception as error:
+            if not set_aside(name, error):
+                raise
+    return tuple(found)
+
+
+def _fitting(name: str, owners: dict[str, str]) -> Projection:
+    """Return a projection whose tables and views nobody owns, and make it their owner. Raises `ProjectionDefect`."""
+    projection = PROJECTIONS.get(name)
+    if projection.name != name:
+        raise ProjectionDefect(name, f"calls itself {projection.name!r}")
+    # All projections share one SQLite file.
+    things = (*projection.schema, *projection.views)
+    taken = next((thing for thing in things if thing in owners), None)
+    if taken is not None:
+        raise ProjectionDefect(name, f"has a table, index or view {taken!r}, which is one of {owners[taken]}")
+    owners.update(dict.fromkeys(things, name))
+    return projection
 
 
 class ChangeBatch:
@@ -298,15 +330,21 @@ class ChangeBatch:
         self.chars = 0
 
 
+_WRONG_ROWS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+"""What SQLite raises for values of a wrong kind or number."""
+
+
 def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -> None:
     try:
         connection.executemany(table.insert, rows)
-    except (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.InterfaceError) as error:
+    except (OverflowError, ValueError, *_WRONG_ROWS) as error:
         first, last = (row[table.names.index("from_seq")] for row in (rows[0], rows[-1]))
-        raise ProjectionError(
-            f"table {table.name} can't hold the facts of the events at positions {first} to {last}: {error}; nothing "
-            "of that batch was kept. The log is not at fault: please report this, with those events."
-        ) from error
+        reason = f"can't hold in table {table.name} the facts of the events at positions {first} to {last}: {error}"
+        raise ProjectionDefect(_owner(table), reason) from error
+
+
+def _owner(table: Table) -> str:
+    return next((each.name for each in all_projections() if table in each.tables), table.name)
 
 
 class Gatherer:
@@ -364,22 +402,32 @@ class Gatherer:
         return (seq, count) if count else None
 
 
-def _refused(projection: Projection, event: Event, error: Exception) -> ProjectionError:
-    return ProjectionError(
-        f"projection {projection.name} can't take {type_of(event)} at position {event.seq:,}: "
-        f"{type(error).__name__}: {error}; nothing of that batch was kept. "
-        "The log is not at fault: please report this, with the event."
-    )
+def _refused(projection: Projection, event: Event, error: Exception) -> ProjectionDefect:
+    reason = f"can't take {type_of(event)} at position {event.seq:,}: {type(error).__name__}: {error}"
+    return ProjectionDefect(projection.name, reason)
 
 
 def settle(connection: sqlite3.Connection, projections: Iterable[Projection], after: int, upto: int) -> None:
     """Run the settling SQL and the indexers of the projections for the positions after `after`, up to `upto`."""
     span = {"after": after, "upto": upto}
     for projection in projections:
-        for statement in projection.settle:
-            connection.execute(statement, span)
-        for index in projection.indexers:
-            index(connection, after, upto)
+        with blaming(projection):
+            for statement in projection.settle:
+                connection.execute(statement, span)
+            for index in projection.indexers:
+                index(connection, after, upto)
+
+
+@contextmanager
+def blaming(projection: Projection) -> Iterator[None]:
+    """Raise `ProjectionDefect` for what a projection of a plugin does wrong inside; what SQLite can't do stays that."""
+    try:
+        yield
+    except Exception as error:
+        wrong_sql = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        if PROJECTIONS.package_of(projection.name) is None or (isinstance(error, sqlite3.Error) and not wrong_sql):
+            raise
+        raise ProjectionDefect(projection.name, f"fails with {type(error).__name__}: {error}") from error
 
 
 def _quoted(name: str) -> str:

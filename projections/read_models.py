@@ -9,17 +9,18 @@ is complete.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from rbank_es.errors import BadPoint, LogError, ProjectionError
+from rbank_es.errors import BadPoint, LogError, ProjectionDefect, ProjectionError
 from rbank_es.log.disk import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
+from rbank_es.projections.projection import set_aside
 from rbank_es.system.files import kind_of, replaceable, sweep_scratch
 from rbank_es.system.progress import OnProgress
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 VIEWS_KEPT = 2
 
 
+T = TypeVar("T")
 _Key = tuple[int, str | None, int, int, bool]
 """A position, its mark, the erasure epoch, the inode of the file, and whether the file is believed."""
 
@@ -113,10 +115,13 @@ class ReadModels(ProcessCache):
         Several processes may do this at once; one of them does the work. Raises `ProjectionError` if that is
         impossible, `BadInput` for an unknown name; the file is then as it was, up to a whole batch.
         """
-        chosen, target = chosen_projections(only), _target(log, upto)
-        if (applied := self._as_it_is(log, chosen, target)) is not None:
-            return applied
-        return self._write(log, upto, chosen, {}, on_batch)
+
+        def work() -> Applied:
+            chosen, target = chosen_projections(only), _target(log, upto)
+            applied = self._as_it_is(log, chosen, target)
+            return applied if applied is not None else self._write(log, upto, chosen, {}, on_batch)
+
+        return _without_failing(work)
 
     def rebuild(
         self,
@@ -129,8 +134,12 @@ class ReadModels(ProcessCache):
 
         Raises as `catch_up` does; the old file is then untouched.
         """
-        chosen = chosen_projections(only)
-        return self._write(log, upto, chosen, {p.name: "asked for" for p in chosen}, on_batch)
+
+        def work() -> Applied:
+            chosen = chosen_projections(only)
+            return self._write(log, upto, chosen, {p.name: "asked for" for p in chosen}, on_batch)
+
+        return _without_failing(work)
 
     def caught_up(self, log: EventLog) -> View:
         """Return a view of the log's head; first bring the file up to it, if it isn't and can be written."""
@@ -163,14 +172,7 @@ class ReadModels(ProcessCache):
         view = self._kept_view(key)
         if view is not None:
             return view
-        connection = self._connection(seq, log)
-        if connection is None:
-            if log is None:
-                raise ProjectionError(
-                    f"the read models in {self.path} are missing, broken or behind position {seq:,}; "
-                    "run: rbank-es project BANK"
-                )
-            connection = _built_in_memory(log, seq)
+        connection = _without_failing(lambda: self._any_connection(seq, log))
         # On use, because who only writes the file needs nothing of searches.
         from rbank_es.projections.view import View
         from rbank_es.projections.view_rows import ViewConnection
@@ -211,6 +213,18 @@ class ReadModels(ProcessCache):
     def _oldest(self) -> Iterator[ViewConnection]:
         while len(self._kept) >= VIEWS_KEPT:
             yield self._kept.pop(next(iter(self._kept)))
+
+    def _any_connection(self, seq: int, log: EventLog | None) -> sqlite3.Connection:
+        """Return a connection to rows of a position, made in memory if need be. Raises `ProjectionError`."""
+        connection = self._connection(seq, log)
+        if connection is not None:
+            return connection
+        if log is None:
+            raise ProjectionError(
+                f"the read models in {self.path} are missing, broken or behind position {seq:,}; "
+                "run: rbank-es project BANK"
+            )
+        return _built_in_memory(log, seq)
 
     def _connection(self, seq: int, log: EventLog | None) -> sqlite3.Connection | None:
         """Return a connection to the file, or to a completed copy of it in memory; None if neither can be had."""
@@ -276,14 +290,29 @@ def rebuild(
     As `ReadModels.rebuild`, but without the lock file of a bank's folder, which would stay there. Without `replace`,
     raises `BadInput` for a file that is there, or is there once this one is built.
     """
-    chosen, place = chosen_projections(only), Path(path)
+    place = Path(path)
     with _refusing(place):
         place = replaceable(place)
         place.parent.mkdir(parents=True, exist_ok=True)
         if not replace:
             builder.refuse_existing(place)
-        writer = _Writer(place, log, chosen, _target(log, upto), on_batch, exclusive=not replace)
-        return writer.run({p.name: "asked for" for p in chosen})
+
+        def work() -> Applied:
+            chosen = chosen_projections(only)
+            writer = _Writer(place, log, chosen, _target(log, upto), on_batch, exclusive=not replace)
+            return writer.run({p.name: "asked for" for p in chosen})
+
+        return _without_failing(work)
+
+
+def _without_failing(work: Callable[[], T]) -> T:
+    """Do some work with all projections, again without each projection of a plugin that fails at it."""
+    while True:
+        try:
+            return work()
+        except ProjectionDefect as defect:
+            if not set_aside(defect.projection, defect):
+                raise
 
 
 @contextmanager

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from rbank_es.errors import BadPlugin
 from rbank_es.events import Hit, MemoriesRetrieved, WithheldHit
 from rbank_es.events.run_events import Nearness, Shortfall
+from rbank_es.system.registry import package_of
 
 if TYPE_CHECKING:
-    from rbank_es.policies import Choice, ItemIndex, WordShare
+    from rbank_es.policies import Choice, ItemIndex, RetrievalPolicy, WordShare
 
 _FOUND = 'SELECT title, "desc", content, src, polarity FROM active_items WHERE item = ?'
 
@@ -48,9 +50,12 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     event: MemoriesRetrieved
 
 
-def found_item(index: ItemIndex, match: Hit | WithheldHit, choice: Choice) -> FoundItem:
-    """Return an item of a choice with its words."""
-    ((title, desc, content, src, polarity),) = index.rows(_FOUND, (match.id,))
+def found_item(index: ItemIndex, match: Hit | WithheldHit, choice: Choice, policy: RetrievalPolicy) -> FoundItem:
+    """Return an item of a choice with its words. Raises `BadPlugin` for one that is not active."""
+    rows = index.rows(_FOUND, (match.id,))
+    if not rows:
+        raise BadPlugin(policy.label, f"it found {match.id!r}, which is no active item here", package_of(policy))
+    ((title, desc, content, src, polarity),) = rows
     return FoundItem(
         id=match.id,
         title=title,

@@ -299,7 +299,7 @@ class View(ViewRows):
         with self._reading(), self._indexing() as index:
             choice = policy.choose(query, k, filters, index)
             matches: list[Hit | WithheldHit] = [*choice.hits, *choice.withheld]
-            return [found_item(index, match, choice) for match in matches], choice
+            return [found_item(index, match, choice, policy) for match in matches], choice
 
     @contextmanager
     def _indexing(self) -> Iterator[_Index]:

@@ -4,7 +4,7 @@ RBankError                       exit code of the command line
 ├── BadInput                     2   the input can't be used; nothing was changed
 │   ├── BadEvent                     an event does not fit the vocabulary (line, path)
 │   ├── BadPolicy                    a policy is unknown or has wrong settings
-│   ├── BadPlugin                    a plugin of another package can't be used (plugin)
+│   ├── BadPlugin                    a plugin of another package can't be used (plugin, reason, package)
 │   ├── BadBankName                  a text can't be a bank's name or place
 │   ├── BankNotFound                 there is no bank at a place
 │   ├── BankExists                   a new bank's place is taken by a bank or other files
@@ -37,6 +37,7 @@ RBankError                       exit code of the command line
 ├── SandboxUnavailable           2   the sandbox for an agent's code can't run here (code, fix)
 ├── ProjectionError              3   a read model can't be built or read
 │   ├── ProjectionUnavailable    2   the system refused access: read-only, disk full, I/O error
+│   ├── ProjectionDefect         3   a projection can't take an event, or is declared wrong (projection, reason)
 │   └── ProjectionTimeout        2   a question to the read models took longer than it may
 └── CheckFailed                  1   a verification found a difference
 """
@@ -134,9 +135,10 @@ class MissingExtra(BadInput):
 class BadPlugin(BadInput):
     """A plugin of another package can't be loaded, or what it adds returns another thing than is due."""
 
-    def __init__(self, plugin: str, reason: str) -> None:
-        self.plugin, self.reason = plugin, reason
-        super().__init__(f"the plugin {plugin!r} can't be used: {reason}. Repair or uninstall the package it is in.")
+    def __init__(self, plugin: str, reason: str, package: str = "") -> None:
+        self.plugin, self.reason, self.package = plugin, reason, package
+        whose = f" of the package {package}" if package and package != plugin else ""
+        super().__init__(f"the plugin {plugin!r}{whose} can't be used: {reason}. Repair or uninstall that package.")
 
 
 class CheckFailed(RBankError):
@@ -335,6 +337,17 @@ class ProjectionError(RBankError):
     """A read model can't be built or read."""
 
     exit_code = 3
+
+
+class ProjectionDefect(ProjectionError):
+    """A projection can't take an event, or its declaration is wrong."""
+
+    def __init__(self, projection: str, reason: str) -> None:
+        self.projection, self.reason = projection, reason
+        super().__init__(
+            f"projection {projection} {reason}; nothing of that batch was kept. The log is not at fault: please report "
+            "this, with the event."
+        )
 
 
 class ProjectionUnavailable(ProjectionError):

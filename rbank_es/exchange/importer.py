@@ -104,7 +104,7 @@ def parse(path: str, data: bytes) -> Parsed:
         raise LimitExceeded(f"bytes of {path}", len(data), limits.IMPORT_FILE_BYTES, "split it at line ends")
     bare = data.removeprefix(BOM)
     importer = _importer_of(path, bare)
-    parsed = checked_result(importer.parse(path, bare), Parsed, importer.form)
+    parsed = checked_result(importer.parse(path, bare), Parsed, importer.form, importer.parse)
     return replace(parsed, units=tuple(_sized(path, unit) for unit in parsed.units))
 
 

@@ -373,7 +373,7 @@ class Executor(ABC):
             with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
                 # A lone surrogate has no UTF-8, so a request with one could be neither sent nor recorded.
                 ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
-            ending = checked_result(ending, Ending, type(self).__name__)
+            ending = checked_result(ending, Ending, type(self).__name__, self)
         except Exception as error:
             ending = Ending("failed", None, *failure_of(error))
         submission = ending.submission or Submission(answer="")

@@ -86,7 +86,7 @@ def decide(
             f"the judge {name} asks a model, and none was given; name one with --judge-lm, or take --judge checks"
         )
     verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, found.answer, source, gold, lms, bank, point))
-    verdict = checked_result(verdict, Verdict, name)
+    verdict = checked_result(verdict, Verdict, name, chosen.judge)
     return msgspec.structs.replace(verdict, grounding=checked.grounding)
 
 

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.errors import BadPolicy, BadSearch
+from rbank_es.errors import BadPlugin, BadPolicy, BadSearch
 from rbank_es.events import Floor, Hit, PolicyChoice, WithheldHit
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES, Polarity
@@ -26,6 +26,7 @@ from rbank_es.events.run_events import Nearness, Shortfall
 from rbank_es.policies.policy import Policy, governing
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
+from rbank_es.system.registry import checked_results, package_of
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 NEARNESS: tuple[Nearness, ...] = get_args(Nearness)
@@ -289,14 +290,22 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
     ) -> Iterator[tuple[RankedItem, Nearness | None]]:
         """Yield items, best first, as many as `k` good ones among `spare` others may take; each with its nearness."""
         if filters.ontology is None or self.domains == "none":
-            yield from ((item, None) for item in self.rank(query, k + spare, filters, index))
+            yield from ((item, None) for item in self._ranked(query, k + spare, filters, index))
         elif self.domains == "prefer" and self.strength < 1:
             yield from self._mixed(query, k + spare, filters, index)
         else:
             # One after the other, because the nearest alone are often enough.
             for near in NEARNESS if self.domains == "prefer" else NEARNESS[:1]:
-                for item in self.rank(query, k + spare, replace(filters, nearness=near), index):
+                for item in self._ranked(query, k + spare, replace(filters, nearness=near), index):
                     yield item, near
+
+    def _ranked(self, query: str, k: int, filters: Filters, index: ItemIndex) -> Sequence[RankedItem]:
+        """Return what `rank` returns. Raises `BadPlugin` for anything else than some items, each with a score."""
+        found = checked_results(self.rank(query, k, filters, index), RankedItem, self.label, self)
+        for item in found:
+            if not (isinstance(item.id, str) and isinstance(item.score, int | float) and math.isfinite(item.score)):
+                raise BadPlugin(self.label, f"it gave item {item.id!r} the score {item.score!r}", package_of(self))
+        return found
 
     def best_score(self, query: str, filters: Filters, index: ItemIndex) -> float | None:
         """Return the score, without the sign, of the first hit of either polarity; None where nothing is found."""
@@ -310,7 +319,7 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         left = 1 - self.strength
         mixed: list[tuple[float, str, RankedItem, Nearness]] = []
         for lost, near in enumerate(NEARNESS):
-            for item in self.rank(query, k, replace(filters, nearness=near), index):
+            for item in self._ranked(query, k, replace(filters, nearness=near), index):
                 mixed.append((-abs(item.score) * left**lost, item.id, item, near))
         return [(item, near) for _, _, item, near in sorted(mixed)[:k]]
 

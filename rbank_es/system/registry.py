@@ -9,21 +9,23 @@ its own by an entry point in the group `rbank_es.plugins` that names a function 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from rbank_es.errors import BadInput, BadPlugin
+from rbank_es.errors import BadInput, BadPlugin, Notice
 
 GROUP = "rbank_es.plugins"
 T = TypeVar("T")
 _called: set[str] = set()
 _searched: set[str] = set()
+_left_out: dict[str, str] = {}
 
 
 def load_plugins() -> None:
-    """Call every installed plugin that was not called before in this process. Raises `BadPlugin` if one fails."""
+    """Call every installed plugin that was not called before in this process. One that fails is named and left out."""
     places = set(sys.path) - _searched
     # Importing importlib.metadata takes 25 ms, and most environments have no plugin: 2 ms are enough to see that.
     if any(_names_group(place) for place in places):
@@ -42,11 +44,19 @@ def _call_plugins() -> None:
     for point in entry_points(group=GROUP):
         if point.value in _called:
             continue
+        _called.add(point.value)
         try:
             point.load()()
-        except Exception as error:  # whatever foreign code raises is its own fault, and the message must name it
-            raise BadPlugin(point.name, f"{type(error).__name__}: {error}") from error
-        _called.add(point.value)
+        # Whatever foreign code raises is its own fault; an exit would end our command without a word.
+        except (Exception, SystemExit) as error:
+            leave_out(point.name, point.value.partition(":")[0].partition(".")[0], error)
+
+
+def leave_out(plugin: str, package: str, error: BaseException) -> None:
+    """Go on without a plugin that fails: warn with its name and the reason, which later messages name again."""
+    refusal = BadPlugin(plugin, f"{type(error).__name__}: {error}", package)
+    _left_out[plugin] = str(refusal)
+    warnings.warn(Notice(f"{refusal} What follows goes on without it."), stacklevel=2)
 
 
 def plugin_at_fault(error: BaseException) -> str | None:
@@ -61,12 +71,27 @@ def plugin_at_fault(error: BaseException) -> str | None:
     return fault
 
 
-def checked_result(value: object, due: type[T], name: str) -> T:
+def package_of(maker: object) -> str:
+    """Return the package that an object, or else its class, is in: people know the package that they installed."""
+    return str(getattr(maker, "__module__", None) or type(maker).__module__).partition(".")[0]
+
+
+def checked_result(value: object, due: type[T], name: str, maker: object) -> T:
     """Return what an implementation of that name returned. Raises `BadPlugin` unless it is of the class that is due."""
     # Here, because a value that is taken as it is fails later, where nothing tells whose it was.
     if not isinstance(value, due):
-        raise BadPlugin(name, f"it returned {type(value).__name__}, not {due.__name__}")
+        raise BadPlugin(name, f"it returned {type(value).__name__}, not {due.__name__}", package_of(maker))
     return value
+
+
+def checked_results(values: object, due: type[T], name: str, maker: object) -> Sequence[T]:
+    """Return the list or tuple that an implementation returned. Raises `BadPlugin` unless each is of the class due."""
+    if not isinstance(values, list | tuple):
+        returned = f"it returned {type(values).__name__}, not a list of {due.__name__}"
+        raise BadPlugin(name, returned, package_of(maker))
+    for value in values:
+        checked_result(value, due, name, maker)
+    return values
 
 
 class Registry(Generic[T]):
@@ -75,12 +100,18 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, homes: Mapping[str, str]) -> None:
         self.kind = kind
         self._homes: dict[str, str | T] = dict(homes)
+        self._packages: dict[str, str] = {}
 
     def add(self, name: str, home: str | T) -> None:
         """Add an implementation: the object, or its home as `module:attribute`. Raises `BadInput` for a taken name."""
         # Refused, because a package that replaces another's implementation would do so by order of installation.
         if self._homes.setdefault(name, home) is not home:
             raise BadInput(f"there is {self.kind} {name!r} already; choose another name")
+        self._packages[name] = (home if isinstance(home, str) else type(home).__module__).partition(".")[0]
+
+    def package_of(self, name: str) -> str | None:
+        """Return the package that added an implementation; None for one of this project."""
+        return self._packages.get(name)
 
     def __contains__(self, name: object) -> bool:
         if name not in self._homes:
@@ -98,7 +129,8 @@ class Registry(Generic[T]):
         `others` are names that stand for none of the implementations, and are allowed too.
         """
         if name not in others and name not in self:
-            raise BadInput(f"there is no {self.kind} {name!r}; there are: {', '.join((*self._homes, *others))}")
+            there = f"there is no {self.kind} {name!r}; there are: {', '.join((*self._homes, *others))}"
+            raise BadInput("; ".join((there, *_left_out.values())))
 
     def get(self, name: str) -> T:
         """Return an implementation, imported now. Raises as `check`."""

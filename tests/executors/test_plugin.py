@@ -83,7 +83,7 @@ def test_an_executor_that_returns_no_ending_fails_its_run(tmp_path: Path) -> Non
     EXECUTORS.add("endless", Endless)
     settings = scripted(tmp_path, TURNS, executor="endless", judge="none", extract=False)
     with quick(tmp_path / "bank") as bank:
-        with pytest.raises(LoopStopped, match="'Endless' can't be used: it returned NoneType"):
+        with pytest.raises(LoopStopped, match="'Endless' of the package tests can't be used: it returned NoneType"):
             looped(bank, settings, TASKS[:1], interpreters=None)
         [end] = bank.events(types={"run_finished"})
         assert isinstance(end, RunFinished) and (end.outcome, end.error_code) == ("failed", "unexpected")

@@ -228,7 +228,7 @@ def test_a_value_that_sqlite_cannot_hold_is_an_error_of_the_projection(models: R
     """It names the table and the positions, and nothing of the batch is kept."""
     before = dump(models.path), models.checkpoints()
     nonsense = msgspec.structs.replace(EVENTS[1], seq=END + 1, chars=chars)
-    with pytest.raises(ProjectionError, match=f"table tool_calls can't hold .* to {END + 1}:"):
+    with pytest.raises(ProjectionError, match=f"leakage can't hold in table tool_calls .* to {END + 1}:"):
         models.catch_up(FakeLog([*EVENTS, nonsense]))
     assert (dump(models.path), models.checkpoints()) == before
 

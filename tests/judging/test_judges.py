@@ -164,7 +164,7 @@ def test_a_judge_that_returns_no_verdict_is_named() -> None:
             return "success"  # type: ignore[return-value]
 
     JUDGES.add("word", WordJudge())
-    with pytest.raises(BadPlugin, match="'word' can't be used: it returned str, not Verdict"):
+    with pytest.raises(BadPlugin, match="'word' of the package tests can't be used: it returned str, not Verdict"):
         decide(RUN, judge="word")
 
 

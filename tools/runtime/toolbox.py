@@ -20,12 +20,13 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, BadPlugin, PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
+from rbank_es.errors import BadInput, PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
 from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.limits import tool_limits
 from rbank_es.log import ANY
+from rbank_es.system.registry import checked_result
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import encode, handle_of, size
@@ -150,10 +151,7 @@ class Tool:
                     f"the arguments have {len(shown):,} characters; {tool_limits.TOOL_ARGUMENT_CHARS:,} are taken",
                     "put large values behind a handle, or ask in parts",
                 )
-            reply = self.raw(**self._bound(given, named))
-            if not isinstance(reply, Reply):
-                raise BadPlugin(self.name, f"it returned {type(reply).__name__}, not Reply")
-            return reply
+            return checked_result(self.raw(**self._bound(given, named)), Reply, self.name, self.raw)
         except Exception as error:
             return error_of(error)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es import __version__
-from rbank_es.system.registry import Registry
+from rbank_es.system.registry import Registry, checked_result
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -100,7 +100,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, None if there is none."""
         # Look at ours first: finding plugins takes longer than most commands do.
-        return COMMANDS.get(cmd_name) if cmd_name in OURS or cmd_name in COMMANDS.names() else None
+        return _command(cmd_name) if cmd_name in OURS or cmd_name in COMMANDS.names() else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -152,13 +152,23 @@ class Commands(click.Group):
             )
 
 
+def _command(name: str) -> click.Command:
+    """Return a command. Raises `BadPlugin` for what a plugin added that is none."""
+    found = COMMANDS.get(name)
+    return checked_result(found, click.Command, name, found)
+
+
 def _plugin_commands() -> Iterator[tuple[str, str]]:
-    """Yield the commands of plugins, each with the beginning of its help."""
+    """Yield the commands of plugins, each with the beginning of its help; for one that can't be used, the reason."""
     from rbank_es.events.visible_text import visible
 
-    for name in COMMANDS.names():
-        if name not in OURS:
-            yield visible(name), visible(COMMANDS.get(name).get_short_help_str(80))
+    for name in (name for name in COMMANDS.names() if name not in OURS):
+        try:
+            about = _command(name).get_short_help_str(80)
+        # Anything, because the import of a plugin's command may raise anything, and the help lists all others.
+        except Exception as error:
+            about = f"can't be used: {error}"
+        yield visible(name), visible(about)
 
 
 class Command(click.Command):

@@ -65,8 +65,9 @@ def _invoke(arguments: list[str]) -> int:
     # Import here, so that an interruption or a broken installation ends as one message too.
     from click.exceptions import Exit
 
-    from rbank_es.cli.shared.application import COMPLETE_VARIABLE, application
+    from rbank_es.cli.shared.application import COMPLETE_VARIABLE, OURS, application
 
+    ours = arguments[:1] and arguments[0] in OURS
     if instruction := os.environ.get(COMPLETE_VARIABLE):
         return _complete(instruction)
     try:
@@ -74,7 +75,20 @@ def _invoke(arguments: list[str]) -> int:
             application.invoke(context)
     except Exit as stop:
         return stop.exit_code
+    except SystemExit as stop:
+        # A command of a plugin may end the process; what it adds to ours may not, because nobody would know why.
+        if ours and (plugin := _plugin_at_fault(stop)):
+            from rbank_es.errors import BadPlugin
+
+            raise BadPlugin(plugin, f"it ended the command with exit code {stop.code}", plugin) from stop
+        raise
     return 0
+
+
+def _plugin_at_fault(error: BaseException) -> str | None:
+    from rbank_es.system.registry import plugin_at_fault
+
+    return plugin_at_fault(error)
 
 
 def _complete(instruction: str) -> int:
@@ -183,9 +197,7 @@ def _outcome(error: BaseException) -> tuple[int, str]:
 
 
 def _defect(error: BaseException) -> str:
-    from rbank_es.system.registry import plugin_at_fault
-
-    plugin = plugin_at_fault(error)
+    plugin = _plugin_at_fault(error)
     whose = f"of the plugin {plugin}: please tell its authors" if plugin else "of rbank-es: please report it"
     return f"unexpected {type(error).__name__}: {error}. This is a defect {whose}; --debug shows where it happened."
 
