@@ -147,7 +147,8 @@ def test_a_tool_that_returns_no_reply_is_an_error_that_says_so(bank: Bank) -> No
     """It is recorded as a failed call, not told as one that could not be recorded."""
     box = Toolbox(session_for(bank), {"plain": lambda: {"rung": 1}}, {})  # type: ignore[dict-item]
     error = box.call("plain", {})["error"]
-    assert error["code"] == "bad_plugin" and "plugin 'plain' of the package tests can't be used: it returned dict" in error["message"]
+    assert error["code"] == "bad_plugin"
+    assert "plugin 'plain' of the package tests can't be used: it returned dict" in error["message"]
     assert [(call.tool, call.error_code) for call in calls(bank)] == [("plain", "bad_plugin")]
 
 
