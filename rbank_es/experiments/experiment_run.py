@@ -28,7 +28,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError, message_of
+from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
@@ -42,6 +42,7 @@ from rbank_es.limits import experiment_limits, sandbox_limits
 from rbank_es.loop.resources import Sandboxes, check, origin, registration
 from rbank_es.loop.rollouts import JOIN_WAIT_S
 from rbank_es.policies import default_policies
+from rbank_es.system.error_messages import message_of
 from rbank_es.system.files import kind_of, write_replacing
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError, message_of
+from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
@@ -34,6 +34,7 @@ from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.limits import experiment_limits
 from rbank_es.log import Head
 from rbank_es.loop.resources import origin
+from rbank_es.system.error_messages import message_of
 from rbank_es.system.files import kind_of
 from rbank_es.system.progress import OnProgress, reported
 

@@ -20,10 +20,10 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import message_of
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.policies import BestOf
+from rbank_es.system.error_messages import message_of
 
 if TYPE_CHECKING:
     from rbank_es.events import Event

@@ -21,7 +21,6 @@ from rbank_es.errors import (
     PositionConflict,
     RBankError,
     SandboxUnavailable,
-    message_of,
 )
 from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
 from rbank_es.events.redaction import redact_event
@@ -42,6 +41,7 @@ from rbank_es.loop.settings import consolidation_override, extraction_policy, ov
 from rbank_es.loop.tasks import Task
 from rbank_es.models.model_call import FATAL, STOPPING
 from rbank_es.policies import LmJudging, selection_policy
+from rbank_es.system.error_messages import message_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -20,11 +20,11 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import status_in_words
 from rbank_es.events.event import Count
 from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox.process import Channel, DeadlinePassed, GuestCrashed, LineTooLong, ProcessEnded
 from rbank_es.sandbox.step_outcome import LossCode, Measures
+from rbank_es.system.error_messages import status_in_words
 
 _COMMON_TYPES = frozenset(
     {"bool", "int", "float", "complex", "str", "bytes", "bytearray", "list", "tuple", "dict", "set", "frozenset",

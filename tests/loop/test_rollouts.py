@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, message_of
+from rbank_es.errors import BadInput
 from rbank_es.events import NoteLogged
 from rbank_es.loop.rollouts import (
     Rollout,
@@ -23,6 +23,7 @@ from rbank_es.loop.rollouts import (
     spread_of,
 )
 from rbank_es.policies import BestOf
+from rbank_es.system.error_messages import message_of
 
 
 def rollout(index: int, **facts: object) -> Rollout:

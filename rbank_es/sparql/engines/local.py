@@ -20,9 +20,10 @@ import msgspec
 
 import rbank_es.sparql
 from rbank_es import limits
-from rbank_es.errors import QueryFailed, status_in_words
+from rbank_es.errors import QueryFailed
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.results import Answer, Form
+from rbank_es.system.error_messages import status_in_words
 from rbank_es.system.forks import told_of_forks
 
 _LENGTH = struct.Struct(">I")
