@@ -188,6 +188,8 @@ def tell_beginnings(teller: Teller) -> None:
             format="turtle",
             triples=143,
             namespaces={"": "https://example.org/harbour#", "rdfs": "http://www.w3.org/2000/01/rdf-schema#"},
+            whole=True,
+            terms=("1f0c6d3a", "c4b7e920"),
             source="harbour.ttl, written for this log",
         )
     )

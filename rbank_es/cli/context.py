@@ -107,7 +107,7 @@ def context(
             budgets=sizes,
             curated=Path(constraints) if constraints else subject.constraints,
             guide=Path(guide_file) if guide_file else subject.guide,
-            ontology_id=id,
+            ontology_id=_known_id(subject.ontology, opened, point) if id is None else id,
             **choices,
         )
         if as_json:
@@ -130,6 +130,16 @@ def _source(
     if any(map(is_shipped, paths)):
         return ContextSource(read_ontology(paths, id), lights().guide, lights().constraints)
     return ContextSource(read_ontology(paths, id), None, constraints_beside(paths))
+
+
+def _known_id(ontology: Source | Ontology | None, bank: Bank | None, point: str | None) -> str | None:
+    """Return the id by which a bank knows an ontology at a point, None where nothing has one."""
+    from rbank_es.loop.registrations import registered_id, registrations
+    from rbank_es.sparql.source import Source
+
+    if bank is None or ontology is None or isinstance(ontology, Source):
+        return None
+    return registered_id(tuple(registrations(bank, bank.resolve(point))), ontology)
 
 
 def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> dict[str, Any]:

@@ -249,7 +249,7 @@ def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: Exit
     place = beside if given["tasks_file"] is None and beside.exists() else chosen.suite
     suite = load_suite(place)
     folders = Path(place).parent
-    sources = {} if given["paths"] or given["endpoint"] else _several(suite, folders, stack)
+    sources = {} if given["paths"] or given["endpoint"] else _several(suite, folders, stack, given["whole"])
     named = msgspec.structs.replace(chosen, suite=suite.name)
     if sources:
         if given["constraints"] is not None:
@@ -260,12 +260,14 @@ def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: Exit
         return gather(named, suite, first, others=sources, folder=folder)
     paths, endpoint = _only_source(suite, folders, given)
     id = given["id"] or (suite.ontology if paths else None)
-    source = open_named_source(paths, endpoint, given["void"], id, stack)
+    own = suite.is_whole(suite.ontology) if not given["paths"] and endpoint is None else None
+    whole = own if given["whole"] is None else given["whole"]
+    source = open_named_source(paths, endpoint, given["void"], id, stack, whole=whole)
     curated = read_constraints(given["constraints"], paths) if paths else None
     return gather(named, suite, source, constraints=curated, folder=folder)
 
 
-def _several(suite: Suite, folder: Path, stack: ExitStack) -> dict[str, Source]:
+def _several(suite: Suite, folder: Path, stack: ExitStack, whole: bool | None) -> dict[str, Source]:
     """Open the sources of a suite whose tasks name several; return none where they name one, or none.
 
     Raises `BadInput` for an ontology without files.
@@ -276,12 +278,14 @@ def _several(suite: Suite, folder: Path, stack: ExitStack) -> dict[str, Source]:
     endpoints = {task.endpoint for task in suite.tasks if task.ontology is None}
     if len(names) < 2:
         return {}
-    return {
-        name: open_named_source((), name, None, None, stack)
-        if name in endpoints
-        else open_named_source(_files_of(suite, name, folder), None, None, name, stack)
-        for name in names
-    }
+
+    def opened(name: str) -> Source:
+        if name in endpoints:
+            return open_named_source((), name, None, None, stack, whole=whole)
+        declared = suite.is_whole(name) if whole is None else whole
+        return open_named_source(_files_of(suite, name, folder), None, None, name, stack, whole=declared)
+
+    return {name: opened(name) for name in names}
 
 
 def _files_of(suite: Suite, about: str, folder: Path) -> tuple[str, ...]:

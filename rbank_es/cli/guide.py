@@ -13,7 +13,8 @@ from rbank_es.cli.shared.agent_options import (
     OF_THE_AGENT,
     agent_model_options,
     executor_options,
-    open_named_source,
+    known_source,
+    named_source,
     parse_models,
     read_constraints,
     refuse_idle,
@@ -66,7 +67,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     refuse_idle(click.get_current_context(), given, OF_THE_AGENT)
     models = {name: given[name] for name in ("lm", "sub_lm")}
     with ExitStack() as stack:
-        source = open_named_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
+        source = named_source(given, stack)
         settings = guide_settings(
             LoopSettings(
                 **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
@@ -81,6 +82,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
         # Check before the bank is opened, so that a missing key leaves no empty bank behind.
         check(settings)
         opened = stack.enter_context(open_or_create(place)[0])
+        source = known_source(opened, source)
         live = stack.enter_context(LoopDisplay(verbose=verbose))
         with resumable(again):
             made = write_guide(watched(opened, live.events), settings, source, again=again, on_task=live.task)

@@ -344,7 +344,7 @@ class _Judging:
         self._name, self._policy = policy_for(bank, given["judge_name"])
         _check_use(self._name, self._policy, self.choice, given)
         self._gold = _right_answers(given)
-        self._source = sources.source(stack)
+        self._source = sources.source(stack, bank)
 
     def judge(self, run: str) -> Judged:
         """Judge a run and record the verdict. Raises as `_said` does."""

@@ -74,7 +74,7 @@ def _learn(
     from rbank_es.loop.late_extraction import NO_ANSWER, draw_late
     from rbank_es.models.run_models import Lms
 
-    source = given.source(stack)
+    source = given.source(stack, bank)
     found: list[LateLessons] = []
     with Progress("learning") as progress:
         for number, lesson in enumerate(lessons):

@@ -19,8 +19,9 @@ from rbank_es.cli.shared.agent_options import (
     context_options,
     embeddings_option,
     executor_options,
+    known_source,
     learning_model_options,
-    open_named_source,
+    named_source,
     parse_models,
     read_constraints,
     read_guide,
@@ -113,11 +114,9 @@ UNDONE = 2
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
 @click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
 @click.option(
-    "--matts-k",
-    metavar="N",
-    type=click.IntRange(1),
+    "--matts-k", metavar="N", type=click.IntRange(1),
     help="Rollouts of each task; default: by the bank's policy. Implies --matts.",
-)
+)  # fmt: skip
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
     help="Word the question differently for each rollout.",
@@ -150,9 +149,10 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
             return
         _refuse_nonsense(given)
         refuse_idle(click.get_current_context(), given, OF_A_LOOP)
-        source = open_named_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
-        tasks, suite = _tasks(given["question"], given["tasks_file"], source, supervised=given["supervised"])
+        named = named_source(given, stack)
+        tasks, suite = _tasks(given["question"], given["tasks_file"], named, supervised=given["supervised"])
         known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
+        source = known_source(known, named)
         settings = settings_of(given, source, known)
         refuse_idle_budgets(given, settings.layers)
         _warn(given, settings, source, known)

@@ -79,6 +79,21 @@ class OntologyRegistered(Event, frozen=True, kw_only=True, tag="ontology_registe
     format: Annotated[Name | None, Meta(description="Serialisation: turtle, xml, nt, json-ld, trig.")] = None
     triples: Annotated[Count | None, Meta(description="Number of triples.")] = None
     namespaces: Annotated[dict[Name, Name], Meta(description="Prefix to namespace IRI.")] = {}
+    whole: Annotated[
+        bool | None,
+        Meta(
+            description="Whether it was declared to have every individual that a right query or answer may name: what "
+            "it lacks exists nowhere. Unset where nobody declared it."
+        ),
+    ] = None
+    terms: Annotated[
+        tuple[Name, ...],
+        Meta(
+            max_length=limits.ONTOLOGY_SKETCH,
+            description="Digests of its classes and properties, the smallest ones if there are more, hex: they tell "
+            "its next version from another ontology whose file has the same name.",
+        ),
+    ] = ()
     salt: Salt = ""
     source: Annotated[Text, Meta(description="Its file or address.")] = ""
 

@@ -41,6 +41,7 @@ from rbank_es.experiments.trial_place import (
 )
 from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
 from rbank_es.limits import experiment_limits
+from rbank_es.loop.registrations import as_registered
 from rbank_es.state import top_tenth
 from rbank_es.state.proportion import Share
 from rbank_es.system.files import kind_of
@@ -263,7 +264,8 @@ class _Found:
             return
         with bank:
             log = TrialLog.of(bank)
-            rows = rows_of(log, head.suite, source, self._ratings)
+            asked = as_registered(bank, source) if source is not None else None
+            rows = rows_of(log, head.suite, asked, self._ratings)
             record = record_of(log, rows, head.terms(place.trial), where)
             self._compare(log, place.trial, rows, where)
             self.rows += rows

@@ -39,7 +39,8 @@ from rbank_es.experiments.suite import suite_json
 from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
 from rbank_es.limits import experiment_limits, sandbox_limits
-from rbank_es.loop.resources import Sandboxes, check, origin, registration
+from rbank_es.loop.registrations import registration
+from rbank_es.loop.resources import Sandboxes, check, origin
 from rbank_es.loop.rollouts import JOIN_WAIT_S
 from rbank_es.policies import default_policies
 from rbank_es.system.error_messages import message_of
@@ -196,14 +197,14 @@ def _base(materials: Materials, folder: Path) -> Bank:
     except BankNotFound:
         place.parent.mkdir(exist_ok=True)
     experiment = materials.experiment
-    ontologies = [source.ontology for source in materials.sources if source.ontology is not None]
+    registrations = [registration(each, each.ontology) for each in materials.sources if each.ontology is not None]
 
     def fill(bank: Bank) -> None:
         from rbank_es.exchange.file_import import import_paths
 
         # Registered here and not by the first run, whose beginning is where a trial may be cut back to.
-        for ontology in ontologies:
-            bank.append(registration(ontology))
+        for event in registrations:
+            bank.append(event)
         for name in shared_seeds(experiment):
             import_paths(bank, [materials.seeds[name].path])
 

@@ -6,6 +6,7 @@ The file of a suite is a file of tasks (`rbank_es/loop/tasks.py`); of its member
     ontology    id of the ontology that its tasks are about
     files       of that ontology, in the folder of the suite's file: a list of paths
     ontologies  the files of each, where there are several: an object of ids and lists of paths
+    whole       whether these files have every individual that a right query may name; true unless given
 
 A task may name `files` of its own ontology too. Other members are ignored.
 """
@@ -35,14 +36,23 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the ontology that all of them are about; None if there is none, or there are several."""
     files: Mapping[str, tuple[str, ...]] = {}
     """The files of each ontology, as the suite names them: paths within its folder. Not in the digest."""
+    whole: bool = True
+    """Whether these files have every individual that a right query may name: the right answers come from them."""
 
     @classmethod
-    def of(cls, name: str, tasks: Iterable[Task], files: Mapping[str, tuple[str, ...]] | None = None) -> Suite:
+    def of(
+        cls, name: str, tasks: Iterable[Task], files: Mapping[str, tuple[str, ...]] | None = None, *, whole: bool = True
+    ) -> Suite:
         """Return the suite of some tasks."""
         kept = tuple(tasks)
         about = {task.ontology for task in kept}
         shared = about.pop() if len(about) == 1 else None
-        return cls(name=name, tasks=kept, digest=suite_digest(kept), ontology=shared, files=files or {})
+        digest = suite_digest(kept)
+        return cls(name=name, tasks=kept, digest=digest, ontology=shared, files=files or {}, whole=whole)
+
+    def is_whole(self, ontology: str | None) -> bool | None:
+        """Return whether the suite's own files of an ontology are declared whole; None if it names none."""
+        return self.whole if ontology in self.files else None
 
     @property
     def ontologies(self) -> tuple[str, ...]:
@@ -69,7 +79,7 @@ def load_suite(place: str | Path) -> Suite:
     data = read_at_most(path, limits.TASKS_BYTES, "tasks")
     tasks = parse_tasks(data, str(path))
     head = _Head.of(data, str(path))
-    return Suite.of(head.name or path.stem, tasks, head.all_files(str(path)))
+    return Suite.of(head.name or path.stem, tasks, head.all_files(str(path)), whole=head.whole)
 
 
 def suite_path(place: str | Path) -> Path:
@@ -90,6 +100,8 @@ def suite_json(suite: Suite, about: str = "") -> bytes:
         head["about"] = about
     if suite.files:
         head["ontologies"] = suite.files
+    if not suite.whole:
+        head["whole"] = False
     tasks = [_without(msgspec.to_builtins(task), "ontology", suite.ontology) for task in suite.tasks]
     members = [f" {_json(name)}: {_json(value)}," for name, value in head.items()]
     return "\n".join(["{", *members, ' "tasks": [', ",\n".join(map(_task_text, tasks)), " ]", "}", ""]).encode()
@@ -131,6 +143,7 @@ class _Head(msgspec.Struct):
     ontology: str | None = None
     files: list[str] = []
     ontologies: dict[str, list[str]] = {}
+    whole: bool = True
     tasks: list[_TaskFiles] = []
 
     @classmethod

@@ -3,7 +3,8 @@
 A check never says success. A finding that is sure makes the run a failure, which only the right answer or a person
 outweighs. Any other finding leaves the run undecided, and is evidence for the model that judges. A finding is sure if
 no right answer could have it: the run was stopped; nothing was submitted; the query is no SPARQL, would change data or
-is refused by the engine; or a triple that every solution needs names a term that the data don't have.
+is refused by the engine; or a triple that every solution needs names a term that exists nowhere
+(`source_evidence.exists_nowhere`).
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ CODES: dict[str, str] = {
     "answer_without_result": "the answer names nothing of the few values that the query found",
     "ungrounded_query": "the query names what exists nowhere (sure if every solution needs it)",
     "ungrounded_answer": "the answer names what exists nowhere; the run is not learned from",
+    "absent_term": "the query or the answer names what the source lacks, which nobody declared whole",
 }
 """Every code that a finding can have, with its meaning, and when the check is sure. Others are never sure."""
 
@@ -197,6 +199,9 @@ def _ungrounded(
         named, share = ", ".join(terms.unknown_in_answer), terms.answer_share or 0
         message = f"the answer names what exists nowhere: {named} ({share:.0%} of its terms exist)"
         yield Finding(code="ungrounded_answer", message=message)
+    if terms.absent:
+        message = f"not in this source, which nobody declared whole: {', '.join(terms.absent)}; it may exist elsewhere"
+        yield Finding(code="absent_term", message=message)
 
 
 def _needs(query: ParsedQuery, written: Collection[str]) -> bool:

@@ -15,7 +15,9 @@ from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.judging.query_comparison import fingerprint
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome
 from rbank_es.judging.verdict import Finding, Grounding
+from rbank_es.ontology.defined_namespaces import is_settled
 from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
+from rbank_es.ontology.rdf_names import CLOSED
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
@@ -34,8 +36,9 @@ _QUERY_AT_FAULT = frozenset({"bad_query", "timeout", "out_of_memory"})
 def ground(query: ParsedQuery | None, answer: str, source: Source) -> Grounding:
     """Return which terms of a query, and which IRIs and prefixed names of an answer, exist in a source.
 
-    Terms that the schema doesn't have are looked up in the data, by one query for at most `JUDGE_TERMS` terms. Without
-    a query, or with one that can't be read (None), only the answer is searched. Never raises, whatever a run submitted.
+    Terms that the schema doesn't have are looked up in the data, by one query for at most `JUDGE_TERMS` terms. Those
+    that are missing there exist nowhere only where `exists_nowhere` says so. Without a query, or with one that can't be
+    read (None), only the answer is searched. Never raises, whatever a run submitted.
     """
     in_query = terms_of(query) if query is not None else {}
     roles = {use.iri for use in uses(query.tree, whole=True)} if query is not None else set[str]()
@@ -43,29 +46,41 @@ def ground(query: ParsedQuery | None, answer: str, source: Source) -> Grounding:
     common = {prefix: WELL_KNOWN[prefix] for prefix in _COMMON}
     in_answer = written_terms(answer, {**common, **source.surroundings.prefixes, **declared})
     terms = {**in_answer, **in_query}
-    unknown, unchecked = _unknown([*in_query, *in_answer], source)
+    missing, unchecked = _missing([*in_query, *in_answer], source)
+    unknown = {iri for iri in missing if exists_nowhere(iri, source, is_term=iri in roles)}
+    absent = missing - unknown
     if is_bare(source):
-        # A schema lists its own classes and properties, and can't tell whether an individual exists.
-        ours = {namespace_of(iri) for iri in _terms_of_schema(source)}
-        known = {iri for iri in unknown if iri in roles or (iri not in in_query and namespace_of(iri) in ours)}
-        unknown, unchecked = frozenset(known), unchecked | (unknown - known)
+        # A schema alone has no individual of anybody's, so that one is missing is no news.
+        absent, unchecked = absent & roles, unchecked | (absent - roles)
     return Grounding(
         terms=len(terms),
         unknown_in_query=tuple(written for iri, written in in_query.items() if iri in unknown),
         unknown_in_answer=tuple(written for iri, written in in_answer.items() if iri in unknown),
         named_in_answer=len(in_answer),
+        absent=tuple(terms[iri] for iri in terms if iri in absent),
         unchecked=tuple(terms[iri] for iri in terms if iri in unchecked),
     )
+
+
+def exists_nowhere(iri: str, source: Source, *, is_term: bool) -> bool:
+    """Return whether a term that a source lacks surely exists nowhere: the one rule of all checks and of the gate.
+
+    A text that is no valid IRI names nothing. In a source that was declared whole, nothing that is missing exists. Any
+    other source tells only of classes and properties (`is_term`: the query uses it as one): they exist nowhere if their
+    namespace is one that the source defines, or that of a vocabulary whose terms are fixed. A missing individual may be
+    in the data that this schema, or this extract, is about; so may a term of an answer, whose kind nobody knows.
+    """
+    if source.is_whole or not is_valid_iri(iri):
+        return True
+    if not is_term:
+        return False
+    space = namespace_of(iri)
+    return space in CLOSED or (source.schema is not None and is_settled(space, source.schema))
 
 
 def is_bare(source: Source) -> bool:
     """Return whether a source is known to have no instances: an empty result proves nothing there."""
     return source.schema is not None and source.schema.individuals == 0 and not source.schema.concepts
-
-
-def _terms_of_schema(source: Source) -> frozenset[str]:
-    vocabulary = source.surroundings.vocabulary
-    return frozenset({*vocabulary.classes, *vocabulary.properties}) if vocabulary is not None else frozenset()
 
 
 def terms_of(query: ParsedQuery) -> dict[str, str]:
@@ -84,8 +99,8 @@ def terms_of(query: ParsedQuery) -> dict[str, str]:
 # ---------------------------------------------------------------- look-up
 
 
-def _unknown(iris: Iterable[str], source: Source) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the IRIs that exist nowhere, and those that could not be looked up."""
+def _missing(iris: Iterable[str], source: Source) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the IRIs that a source lacks, and those that could not be looked up."""
     vocabulary = source.surroundings.vocabulary
     left = [iri for iri in dict.fromkeys(iris) if not (vocabulary and _in_schema(iri, vocabulary))]
     # Left out of the query, because a single invalid IRI would make the look-up of all others fail.

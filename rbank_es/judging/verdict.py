@@ -28,14 +28,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Grounding(msgspec.Struct, frozen=True, kw_only=True):
     """The number of terms that a run named, and those that are unknown, each as it was written.
 
-    `unknown_in_query` and `unknown_in_answer` exist nowhere; `unchecked` could not be looked up. `named_in_answer` is
-    the number of terms in the answer.
+    `unknown_in_query` and `unknown_in_answer` exist nowhere; `absent` are not in the source, and may exist elsewhere;
+    `unchecked` could not be looked up. `named_in_answer` is the number of terms in the answer.
     """
 
     terms: int
     unknown_in_query: tuple[str, ...] = ()
     unknown_in_answer: tuple[str, ...] = ()
     named_in_answer: int = 0
+    absent: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
     @property

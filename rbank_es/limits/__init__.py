@@ -211,6 +211,8 @@ ONTOLOGY_ENTITY_DEPTH = 10
 ONTOLOGY_JOINED_CHARS = 10_000_000_000
 # Characters of a name that are compared with known names: difflib's time grows with their square.
 ONTOLOGY_NAME_CHARS = 200
+# Digests of terms that a registration keeps: of any two ontologies, the share in common shows within a tenth or so.
+ONTOLOGY_SKETCH = 64
 # Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first.
 GRAPH_CACHE_ENTRIES = 32
 # Age at which a half-written entry of the cache is taken for that of a dead process: the largest takes minutes.

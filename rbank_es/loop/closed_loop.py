@@ -137,7 +137,7 @@ def run_closed_loop(
     if twice:
         raise BadInput(f"there is more than one task with the id {min(twice)!r}")
     with LoopResources(bank, settings, source, **parts) as resources:
-        check_source(todo, resources.source_id)
+        check_source(todo, resources.source)
         # Before anything is recorded, because every run would fail in the same way.
         resources.check()
         results: list[TaskResult] = []

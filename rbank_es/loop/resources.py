@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
-from rbank_es.events import OntologyRegistered
 from rbank_es.events.event import Timer
 from rbank_es.events.run_events import Trial
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
+from rbank_es.loop.registrations import as_registered
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.sandbox.sandbox_pool import SandboxPool
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.models.embedder import SearchVectors
     from rbank_es.models.run_models import Lms, ModelFor
-    from rbank_es.ontology.loader import Ontology
     from rbank_es.sandbox.session import SandboxSettings, Session
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
@@ -76,7 +75,8 @@ class LoopResources:
             trial: the loop's place in an experiment, for the record.
             vectors: gives searches their vectors, where the bank's policy ranks by them; never closed here.
         """
-        self.bank, self.settings, self.source = bank, settings, source
+        self.bank, self.settings = bank, settings
+        self.source = as_registered(bank, source) if source is not None else None
         self.clock, self.origin, self.at_once = clock, origin, at_once
         self.suite, self.trial = suite, trial
         self._model_for, self._interpreters, self._vectors = model_for, interpreters, vectors
@@ -238,31 +238,6 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
         ready_runtime()
 
 
-def registration(ontology: Ontology) -> OntologyRegistered:
-    """Return the event that registers an ontology in a bank."""
-    formats = {file.format for file in ontology.files}
-    names = ", ".join(file.path.name for file in ontology.files)
-    # An event holds short names only, and a longer prefix is of no use to anyone who writes a query.
-    short = (pair for pair in ontology.prefixes.items() if pair[0] and max(map(len, pair)) <= limits.NAME_CHARS)
-    return OntologyRegistered(
-        ontology=ontology.id,
-        sha256=ontology.digest,
-        format=formats.pop() if len(formats) == 1 else None,
-        triples=ontology.schema.triples,
-        namespaces=dict(short),
-        source=names,
-    )
-
-
-def registered_digest(bank: Bank, ontology: str | None, upto: int | None = None) -> str | None:
-    """Return the SHA-256 under which an ontology was registered last, up to a position; None if it never was."""
-    digest = None
-    for event in bank.log.read(upto=upto, types={"ontology_registered"}):
-        if isinstance(event, OntologyRegistered) and event.ontology == ontology:
-            digest = event.sha256
-    return digest
-
-
 # Once a process, because starting git takes milliseconds and the code that runs doesn't change.
 @cache
 def code_commit() -> str | None:
@@ -279,12 +254,15 @@ def code_commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def check_source(tasks: tuple[Task, ...], source_id: str | None) -> None:
+def check_source(tasks: tuple[Task, ...], source: Source | None) -> None:
     """Raise `BadInput` if a task is about another ontology than the one that is asked."""
-    others = sorted({task.ontology for task in tasks if task.ontology not in (None, source_id)} - {None})
-    if others and source_id is not None:
+    if source is None:
+        return
+    # Tasks name an ontology as its file does, whatever it is called in the bank.
+    names = (None, source.id, source.ontology.id if source.ontology is not None else source.id)
+    if others := sorted({task.ontology for task in tasks if task.ontology not in names} - {None}):
         raise BadInput(
-            f"there are tasks about {', '.join(map(str, others))}, but the source is called {source_id}; "
+            f"there are tasks about {', '.join(map(str, others))}, but the source is called {source.id}; "
             "leave them out, or name it as they do"
         )
 

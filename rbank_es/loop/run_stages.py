@@ -35,7 +35,8 @@ from rbank_es.judging.judges import decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
-from rbank_es.loop.resources import LoopResources, registered_digest, registration
+from rbank_es.loop.registrations import is_registered, registration
+from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of, question_of
 from rbank_es.loop.tasks import Task
@@ -129,11 +130,11 @@ def _context(resources: LoopResources, task: Task, position: int) -> Context:
 
 
 def _registered(resources: LoopResources) -> list[Event]:
-    """Return the registration of the ontology, unless the bank has it with the same digest."""
-    ontology = resources.source.ontology if resources.source is not None else None
-    if ontology is None or registered_digest(resources.bank, ontology.id) == ontology.digest:
+    """Return the registration of the ontology, unless the bank has the same one."""
+    source = resources.source
+    if source is None or source.ontology is None or is_registered(resources.bank, source):
         return []
-    return [registration(ontology)]
+    return [registration(source, source.ontology)]
 
 
 def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:

@@ -86,6 +86,8 @@ class _Description:
         uses = self._counts.uses_by_class(names)
         return Schema(
             iri=iri,
+            headers=self._named_headers(),
+            imports=self._missing_imports(),
             title=title,
             triples=len(self._statements),
             prefixes=self._prefixes({found.iri for found in classes} | {found.iri for found in properties}),
@@ -117,6 +119,19 @@ class _Description:
             for name in _TITLES
         )
         return self._headers[0] if self._headers else "", next(filter(None, titles), "")
+
+    def _named_headers(self) -> tuple[str, ...]:
+        """Return the IRIs of all headers, and the namespaces that they prefer."""
+        values = (value for _, value in self._statements.pairs(rdf_names.VANN + "preferredNamespaceUri"))
+        spaces = {value.value if isinstance(value, Literal) else value for value in values}
+        return tuple(sorted(filter(is_iri, {*self._headers, *spaces})))
+
+    def _missing_imports(self) -> tuple[str, ...]:
+        """Return the imports that are no header, and no version of one, among these statements."""
+        versions = {version for _, version in self._statements.links(_OWL + "versionIRI")}
+        here = {iri.rstrip("#/") for iri in (*self._headers, *versions)}
+        wanted = {iri for _, iri in self._statements.links(_OWL + "imports") if is_iri(iri)}
+        return tuple(sorted(iri for iri in wanted if iri.rstrip("#/") not in here))
 
     def _prefixes(self, terms: Iterable[str]) -> dict[str, str]:
         iris = self._statements.iris()

@@ -38,6 +38,8 @@ class Ontology(msgspec.Struct, frozen=True, kw_only=True):
     """The whole dataset as N-Quads, in the cache. Blank nodes of different files are different."""
     cached: bool
     """Whether it came from the cache."""
+    id_given: bool = False
+    """Whether somebody chose the id; else it is the name of the first file."""
 
 
 def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None = None) -> Ontology:
@@ -69,6 +71,7 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
         prefixes=Prefixes(schema.prefixes),
         quads=quads,
         cached=found is not None,
+        id_given=id is not None,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from rbank_es.ontology.defined_namespaces import defined_namespaces
 from rbank_es.ontology.prefixes import local_name, namespace_of, words_of
 from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema, TermKind
 from rbank_es.ontology.vocabulary import Vocabulary
@@ -72,14 +73,11 @@ def schema_changes(old: Schema, new: Schema, among: Collection[str] | None = Non
 
 
 def gone_from(new: Schema, iris: Iterable[str]) -> dict[str, tuple[TermChange, ...]]:
-    """Return as gone those IRIs that lie in a namespace of the schema's own terms and are none of them.
+    """Return as gone those IRIs that lie in a namespace which the schema defines and are none of its terms.
 
     For use without the old schema: a term that never existed looks the same.
     """
-    vocabulary = Vocabulary.from_schema(new)
-    terms: tuple[Term, ...] = (*new.classes, *new.properties)
-    # Those that it declares: a term that is only used may be of anybody's namespace.
-    own = {namespace_of(term.iri) for term in terms if term.declared}
+    vocabulary, own = Vocabulary.from_schema(new), defined_namespaces(new)
     found: dict[str, tuple[TermChange, ...]] = {}
     for iri in iris:
         if namespace_of(iri) not in own:

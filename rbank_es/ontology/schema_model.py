@@ -127,6 +127,10 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     iri: str = ""
     """The ontology's own IRI, from its header; the first by name if there are several."""
+    headers: tuple[str, ...] = ()
+    """IRIs of all ontology headers, and the namespaces that these prefer (vann:preferredNamespaceUri)."""
+    imports: tuple[str, ...] = ()
+    """IRIs of owl:imports that no header here answers to: nothing is fetched."""
     title: str = ""
     triples: int | None = 0
     """Distinct triples of all graphs; None if unknown."""

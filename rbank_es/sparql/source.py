@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from rbank_es import limits
+from rbank_es.data import lights
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
@@ -37,6 +38,19 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """None for an endpoint that no VoID file describes."""
     engine: QueryEngine
     surroundings: Surroundings
+    whole: bool | None = None
+    """Whether it was declared to have every individual that a right query or answer may name; None: by nobody."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is declared whole; the shipped ontology is, unless somebody declares otherwise."""
+        return self.is_shipped if self.whole is None else self.whole
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it is the ontology that comes with rbank-es."""
+        files = self.ontology.files if self.ontology is not None else ()
+        return [file.path.resolve() for file in files] == [lights().ontology.resolve()]
 
     def query(
         self, text: str, *, rows: int = limits.QUERY_ROWS_DEFAULT, timeout_s: float | None = None
@@ -88,7 +102,12 @@ def dataset_of(query: Query) -> Dataset:
 
 
 def open_source(
-    *, ontology: Ontology | None = None, endpoint: str | None = None, void: str | Path | None = None, contact: str = ""
+    *,
+    ontology: Ontology | None = None,
+    endpoint: str | None = None,
+    void: str | Path | None = None,
+    contact: str = "",
+    whole: bool | None = None,
 ) -> Source:
     """Return a source over a loaded ontology or an endpoint, without asking either anything.
 
@@ -97,6 +116,7 @@ def open_source(
         endpoint: a URL, the name of a profile (`uniprot`), or a profile's TOML file. No request ever goes elsewhere.
         void: a VoID description of the endpoint, which gives its schema without a query.
         contact: an address of whoever sends these queries, shown to the endpoint's operators in the user agent.
+        whole: see `Source.whole`.
 
     Raises:
         BadInput: neither or both were given, the endpoint is no http or https URL, or `void` comes with an ontology.
@@ -107,11 +127,11 @@ def open_source(
     if ontology is not None:
         if void is not None:
             raise BadInput("a VoID file describes an endpoint; an ontology's own schema is read from its files")
-        return _local(ontology)
-    return _remote(endpoint or "", void, contact)
+        return _local(ontology, whole)
+    return _remote(endpoint or "", void, contact, whole)
 
 
-def _local(ontology: Ontology) -> Source:
+def _local(ontology: Ontology, whole: bool | None) -> Source:
     from rbank_es.sparql.engines.local import LocalEngine
 
     surroundings = Surroundings(
@@ -129,10 +149,11 @@ def _local(ontology: Ontology) -> Source:
         schema=ontology.schema,
         engine=LocalEngine(ontology.quads),
         surroundings=surroundings,
+        whole=whole,
     )
 
 
-def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
+def _remote(endpoint: str, void: str | Path | None, contact: str, whole: bool | None) -> Source:
     from rbank_es.sparql.engines.endpoint import Address
     from rbank_es.sparql.engines.remote import RemoteEngine
 
@@ -159,6 +180,7 @@ def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
         schema=schema,
         engine=engine,
         surroundings=surroundings,
+        whole=whole,
     )
 
 

@@ -252,6 +252,8 @@ class RegisteredOntology(Struct, frozen=True, kw_only=True):
     format: str | None = None
     triples: int | None = None
     namespaces: Mapping[str, str] = {}
+    whole: bool | None = None
+    terms: tuple[str, ...] = ()
     seq: int
 
 

@@ -88,6 +88,18 @@ def test_the_right_query_is_run_on_the_ontology(place: Path) -> None:
     assert told["unjudged"] == [{"id": "right", "why": "the case has no expected_sparql"}]
 
 
+def test_what_a_source_lacks_is_a_failure_only_where_it_was_declared_whole(place: Path) -> None:
+    """Also by what the bank was told before; a schema with an example doesn't know everybody's dogs."""
+    head = "@prefix e: <http://e.example/> . @prefix owl: <http://www.w3.org/2002/07/owl#> ."
+    (place / "dogs.ttl").write_text(f"{head} e:Dog a owl:Class . e:rex a e:Dog .")
+    case = {"id": "dog", "query": "What is Fido?", "agent_sparql": "SELECT ?c { e:fido a ?c }", "expert_verdict": True}
+    (place / "dogs.json").write_text(json.dumps([case]))
+    arguments = ("judge", "calibrate", "--cases", "dogs.json", "--ont", "dogs.ttl", "--json")
+    for options, decided in (((), 0), (("--not-whole",), 0), (("--whole",), 1)):
+        assert run(*arguments, *options, cwd=place).json["cases"] == decided
+    assert "--ont" in fails("judge", "calibrate", "--cases", "dogs.json", "--whole", cwd=place)
+
+
 def test_a_model_is_measured_and_no_bank_is_written_to(place: Path) -> None:
     before = digest_of(place / "bank")
     arguments = ("--judge", "lm", "--lm", "script:judge.toml", "--bank", "./bank", "--json")

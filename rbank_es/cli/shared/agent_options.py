@@ -24,6 +24,7 @@ from rbank_es.cli.shared.arguments import (
     parse_budget,
     read_ontology,
     refuse_mixtures,
+    whole_option,
 )
 from rbank_es.cli.shared.output import count, warn
 from rbank_es.data import lights
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from rbank_es.system.registry import Registry
 
 
+Given = Mapping[str, Any]
+"""The values of a command's options by parameter, given or default."""
+
+
 def _executors() -> Registry[type[Executor]]:
     from rbank_es.executors.executor import EXECUTORS
 
@@ -53,6 +58,7 @@ source_options = decorated(
     click.option(
         "--id", "id", metavar="ID", help="The source's name in the bank; default: of the first file or the endpoint."
     ),
+    whole_option,
 )
 
 agent_model_options = decorated(
@@ -123,7 +129,13 @@ def parse_models(
 
 
 def open_named_source(
-    paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack
+    paths: Sequence[str],
+    endpoint: str | None,
+    void: str | None,
+    id: str | None,
+    stack: ExitStack,
+    *,
+    whole: bool | None = None,
 ) -> Source:
     """Open the source named, to be closed by the stack. Raises `BadInput` where none or several are named."""
     from rbank_es.ontology.loader import checked_id
@@ -131,15 +143,34 @@ def open_named_source(
 
     refuse_mixtures(paths, endpoint, void)
     if endpoint is not None:
-        source = open_source(endpoint=endpoint, void=void)
+        source = open_source(endpoint=endpoint, void=void, whole=whole)
         source = source if id is None else msgspec.structs.replace(source, id=checked_id(id))
     elif paths:
-        source = open_source(ontology=read_ontology(paths, id))
+        source = open_source(ontology=read_ontology(paths, id), whole=whole)
     else:
         raise BadInput("the agent has no source to query: name an ontology with --ont, or an endpoint with --endpoint")
     # Close at the end of the command: a local engine is a process of its own.
     stack.callback(source.close)
     return source
+
+
+def named_source(given: Given, stack: ExitStack) -> Source:
+    """Open the source that the options of `source_options` name, as `open_named_source` does."""
+    place = (given["paths"], given["endpoint"], given["void"])
+    return open_named_source(*place, given["id"], stack, whole=given["whole"])
+
+
+def known_source(bank: Bank | None, source: Source) -> Source:
+    """Return a source as a bank knows it (`as_registered`); warn where another ontology has its name there."""
+    from rbank_es.loop.registrations import as_registered
+
+    known = as_registered(bank, source) if bank is not None else source
+    if known.id != source.id:
+        warn(
+            f"the bank knows another ontology as {source.id}, so this one is {known.id}: --id {source.id} makes it "
+            "the next version of that one"
+        )
+    return known
 
 
 @contextmanager
@@ -194,9 +225,6 @@ def read_guide(given: str | None, paths: Sequence[str], source: Source, bank: Ba
         return read_text(lights().guide)
     return None
 
-
-Given = Mapping[str, Any]
-"""The values of a command's options by parameter, given or default."""
 
 MODELS = ("lm", "sub_lm", "judge_lm", "extractor_lm")
 

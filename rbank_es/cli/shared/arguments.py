@@ -282,6 +282,13 @@ def read_ontology(paths: Sequence[str], id: str | None = None) -> Ontology:
     return load_ontology(*ontology_paths(paths), id=id)
 
 
+whole_option = click.option(
+    "--whole/--not-whole", default=None,
+    help="Whether the source has every individual that a right query may name: then what it lacks exists nowhere. "
+    "Default: as the bank has it declared.",
+)  # fmt: skip
+
+
 def refuse_mixtures(paths: Sequence[str], endpoint: str | None, void: str | None) -> None:
     """Raise `BadInput` for both files and an endpoint, or for a VoID file without an endpoint."""
     if paths and endpoint is not None:

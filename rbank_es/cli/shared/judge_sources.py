@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es.cli.shared.application import decorated
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, read_ontology
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, read_ontology, whole_option
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
+    from rbank_es.bank import Bank
     from rbank_es.models.choice import LmChoice
     from rbank_es.sparql.source import Source
 
@@ -26,6 +27,7 @@ class JudgeSources(NamedTuple):
     lm: str | None
     api_base: str | None
     lm_args: tuple[str, ...]
+    whole: bool | None
 
     def choice(self) -> LmChoice | None:
         """Return the model named, None where none is."""
@@ -35,24 +37,30 @@ class JudgeSources(NamedTuple):
             return None
         return LmChoice.parse(self.lm, api_base=self.api_base, arguments=self.lm_args)
 
-    def source(self, stack: ExitStack) -> Source | None:
-        """Open the ontology or endpoint named; with a VoID file alone, its schema, without any queries."""
+    def source(self, stack: ExitStack, bank: Bank | None = None) -> Source | None:
+        """Open the ontology or endpoint named, as a bank knows it; with a VoID file alone, its schema."""
         from rbank_es.sparql.source import open_source
 
         if self.paths and (self.endpoint is not None or self.void is not None):
             raise BadInput("give --ont, or --endpoint and --void: a judge looks at one source")
         if self.paths:
-            found = open_source(ontology=read_ontology(self.paths))
+            found = open_source(ontology=read_ontology(self.paths), whole=self.whole)
         elif self.endpoint is not None:
-            found = open_source(endpoint=self.endpoint, void=self.void)
+            found = open_source(endpoint=self.endpoint, void=self.void, whole=self.whole)
         elif self.void is not None:
             from rbank_es.judging.source_evidence import described
 
             found = described(self.void)
+        elif self.whole is not None:
+            raise BadInput("--whole declares a source: name it with --ont or --endpoint")
         else:
             return None
         stack.callback(found.close)
-        return found
+        if bank is None:
+            return found
+        from rbank_es.loop.registrations import as_registered
+
+        return as_registered(bank, found)
 
 
 def model_and_source_options(endpoint: str, model: str, does: str) -> Callable[..., Callable[..., Any]]:
@@ -67,6 +75,7 @@ def model_and_source_options(endpoint: str, model: str, does: str) -> Callable[.
         click.option("--lm", model, "lm", metavar="MODEL", help=f"The model that {does}, or script:FILE."),
         click.option("--api-base", metavar="URL", help="Address of your own model server."),
         click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
+        whole_option,
     )
 
 

@@ -182,4 +182,5 @@ def judge_command(place: str, given: dict[str, Any]) -> str:
     source = [("--ont", path) for path in given["paths"]] or [("--endpoint", given["endpoint"])]
     options = [("--judge", judge), ("--judge-lm", model if asks else None), *source]
     named = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in options if value is not None)
-    return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}"
+    declared = "" if given["whole"] is None else " --whole" if given["whole"] else " --not-whole"
+    return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}{declared}"
