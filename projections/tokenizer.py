@@ -26,6 +26,8 @@ _TOKENS = "CREATE VIRTUAL TABLE spelled_tokens USING fts5vocab(spelled, 'instanc
 # How often a column has a token, in so many bits: more than a text of 16 MiB can have words.
 _COUNT_BITS = 24
 _COUNT = (1 << _COUNT_BITS) - 1
+# FTS5 cuts a token at 32,768 bytes, even within a character: a text of so few characters has no such token.
+_SURELY_WHOLE = 32_768 // 4
 # The content is in the lowest bits, because most tokens are only there, and small numbers are quick.
 _TAGS, _DESC, _TITLE, _PART = (1 << place * _COUNT_BITS for place in (1, 2, 3, 4))
 
@@ -99,6 +101,7 @@ class Tokenizer:
         if not texts:
             return []
         run, found = self._connection, [list[str]() for _ in texts]
+        run.text_factory = _whole_characters if max(map(len, texts)) > _SURELY_WHOLE else str
         run.execute("BEGIN")
         run.executemany("INSERT INTO spelled (rowid, content) VALUES (?, ?)", enumerate(texts))
         for token, number in run.execute("SELECT term, doc FROM spelled_tokens"):
@@ -106,6 +109,11 @@ class Tokenizer:
         run.execute("INSERT INTO spelled (spelled) VALUES ('delete-all')")
         run.execute("COMMIT")
         return found
+
+
+def _whole_characters(token: bytes) -> str:
+    """Return a token that FTS5 may have cut, without the bytes of a character that it has only in part."""
+    return token.decode(errors="ignore")
 
 
 def fts_ddl(name: str, content: str) -> str:

@@ -319,6 +319,8 @@ class ViewRows:
                     raise sqlite3.ProgrammingError("the view is closed")
                 with self._bounded(self._shared.connection) as connection:
                     yield connection
+        except UnicodeEncodeError:
+            raise BadInput("half a character (a lone surrogate) is in no bank; leave it out") from None
         except sqlite3.Error as error:
             if self.statement_s is not None and "interrupted" in str(error):
                 raise ProjectionTimeout(self.statement_s, monotonic() - begin) from error

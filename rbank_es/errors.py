@@ -46,11 +46,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rbank_es.system.shown_locator import shown_locator, without_secrets
+
 
 class RBankError(Exception):
-    """The root: catch it to catch every error that this project raises on purpose."""
+    """The root: catch it to catch every error that this project raises on purpose. No message has a URL's password."""
 
     exit_code = 2
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(without_secrets(each) if isinstance(each, str) else each for each in args))
 
 
 class Notice(UserWarning):
@@ -152,7 +157,8 @@ class BadBankName(BadInput):
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
         super().__init__(
-            f"{name!r} can't name a bank: {reason}. Give a bare name (letters, digits, '-', '_', '.' inside), "
+            f"{shown_locator(name)!r} can't name a bank: {reason}. "
+            "Give a bare name (letters, digits, '-', '_', '.' inside), "
             "a path, which has a slash, or a URL such as 'memory:'."
         )
 
@@ -287,8 +293,8 @@ class ErasureUnfinished(LogUnavailable):
         super().__init__(bank, "complete the erasure in", cause)
         # The parent's message says that the log is unchanged, which is not true here.
         self.args = (
-            f"the erasure in {bank} has begun and can't be completed: {cause.strerror or cause}. Nothing else is "
-            "written before; remove the cause, then the next append or erase completes the erasure",
+            f"the erasure in {without_secrets(bank)} has begun and can't be completed: {cause.strerror or cause}. "
+            "Nothing else is written before; remove the cause, then the next append or erase completes the erasure",
         )
 
 

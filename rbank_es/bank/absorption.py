@@ -32,12 +32,13 @@ from rbank_es.events import (
     RunJudged,
     RunStarted,
 )
-from rbank_es.events.codec import encode_json, event_types, has_plain_texts
+from rbank_es.events.codec import encodable, encode_json, event_types, has_plain_texts
 from rbank_es.events.event import Erased
 from rbank_es.events.memory_events import Action
 from rbank_es.log import EventLog
 from rbank_es.state import ItemStatus
 from rbank_es.system.progress import OnProgress
+from rbank_es.system.shown_locator import shown_locator
 
 LOCK = "absorption"
 """The name under which an absorption excludes another one of the same bank."""
@@ -228,7 +229,7 @@ class _Absorber:
             counts=counts,
             renamed={here: there for there, here in names[: limits.RENAMED_LISTED]},
             by=self._by,
-            source=self._other.place,
+            source=encodable(shown_locator(self._other.place)),
         )
 
     def _append(self, group: Sequence[Event]) -> None:

@@ -22,7 +22,9 @@ from rbank_es import limits
 from rbank_es.errors import BadBankName, BadPoint, LogCorruption
 from rbank_es.events import RunStarted
 from rbank_es.log import ENGINE_OF_PATHS, LOG_ENGINES, EventLog, LogEngine
+from rbank_es.system.shown_locator import shown_locator
 
+_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:]*:[^@/]*@[^@/]*")
 _BARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.ASCII)
 _BACK = re.compile(rf"HEAD(?:~(\d{{1,{limits.INTEGER_DIGITS}}}))?", re.ASCII)
@@ -47,11 +49,13 @@ class Located(NamedTuple):
 def split_point(text: str) -> tuple[str, str | None]:
     """Return the bank and the point of `BANK@POINT`, split at the last `@` after the last `/`.
 
+    The `@` of `engine://user:password@host` is none of a point.
+
     Raises `BadBankName` where either side is empty.
     """
     slash = text.rfind("/")
     at = text.rfind("@")
-    if at <= slash:
+    if at <= slash or _USER.fullmatch(text):
         return text, None
     bank, point = text[:at], text[at + 1 :]
     if not bank or not point:
@@ -61,6 +65,10 @@ def split_point(text: str) -> tuple[str, str | None]:
 
 def locate(bank: str | Path) -> Located:
     """Return the engine and the locator of a bank. Raises `BadBankName`; does not check whether the bank exists."""
+    try:
+        os.fsencode(bank)
+    except UnicodeEncodeError:
+        raise BadBankName(str(bank), "it holds half a character, which no file can be called") from None
     if isinstance(bank, Path):
         return _in_directory(bank)
     if not bank or "\0" in bank:
@@ -90,7 +98,8 @@ def _in_directory(path: Path) -> Located:
 
 
 def _located(scheme: str, locator: str) -> Located:
-    return Located(scheme, locator, LOG_ENGINES.get(scheme).name_of(locator))
+    name = LOG_ENGINES.get(scheme).name_of(locator)
+    return Located(scheme, locator, name if scheme == ENGINE_OF_PATHS else shown_locator(name))
 
 
 # ---------------------------------------------------------------- points in time

@@ -11,11 +11,12 @@ from rbank_es import limits
 from rbank_es.bank.locator import locate, path_advice, resolve_point
 from rbank_es.errors import BadPoint, BankExists, BankNotFound, LogError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
-from rbank_es.events.codec import with_json_texts
+from rbank_es.events.codec import encodable, with_json_texts
 from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, EventLog, Expected, Head
 from rbank_es.system.forks import told_of_forks
 from rbank_es.system.progress import OnProgress
+from rbank_es.system.shown_locator import shown_locator
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
@@ -67,7 +68,7 @@ class OpenBank:
         located = locate(place)
         name = located.name
         chosen = default_policies() if policies is None else tuple(policies)
-        born = BankCreated(name=name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
+        born = BankCreated(name=encodable(name)[: limits.NAME_CHARS], release=__version__, purpose=purpose)
         filled = None if fill is None else lambda log: fill(cls(log, name))
         log = located.engine.create(located.locator, [born, PolicySet(policies=chosen, by=by)], fill=filled, **options)
         return cls(log, name)
@@ -102,8 +103,8 @@ class OpenBank:
 
     @property
     def place(self) -> str:
-        """The place of the bank, for people to read; a bank in memory is marked as such."""
-        return self.log.place
+        """The place of the bank, for people to read, without secrets; a bank in memory is marked as such."""
+        return shown_locator(self.log.place)
 
     @property
     def position(self) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from rbank_es import limits
 from rbank_es.bank.canonical import RULE, Canon, parts_of, refold
 from rbank_es.bank.decision_timeline import TIMELINE_TYPES, DecisionTimeline
 from rbank_es.bank.work_list import CandidateIndex, canonical
 from rbank_es.events import CorrectionCompleted, Event
+from rbank_es.events.codec import encoded_bytes
 from rbank_es.log import Appended, EventLog
 from rbank_es.state import State
 from rbank_es.system.progress import OnProgress
@@ -77,4 +76,4 @@ def fits(group: Sequence[Event]) -> bool:
     """Return whether events are few and small enough for one group, with room for what the log adds."""
     if len(group) > limits.CORRECTION_GROUP_EVENTS:
         return False
-    return sum(len(msgspec.json.encode(event)) for event in group) <= limits.CORRECTION_GROUP_BYTES
+    return sum(map(encoded_bytes, group)) <= limits.CORRECTION_GROUP_BYTES

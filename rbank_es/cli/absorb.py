@@ -23,6 +23,7 @@ from rbank_es.cli.shared.output import (
     safe_line,
     warn,
 )
+from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def _print(other: str, made: Absorption, dry_run: bool) -> None:
         _print_counts(made)
         _print_renamed(made)
     else:
-        echo(f"{other} has nothing that is not here already")
+        echo(f"{shown_locator(other)} has nothing that is not here already")
     _print_items("came", made.came)
     _print_items("left the bank", made.left)
     if made.brought or made.items:

@@ -14,6 +14,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run, open_at, outside, view_at, writable
 from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
 from rbank_es.events import BankCreated
+from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.dashboard import WrittenPage
@@ -42,7 +43,7 @@ def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, a
         named = tuple(begun_run(opened, run) for run in runs)
         place = outside(opened, writable(Path(output)))
         written = write_dashboard(
-            opened, point, place, runs=named, prompts=not no_prompts, argument=split_point(bank)[0]
+            opened, point, place, runs=named, prompts=not no_prompts, argument=shown_locator(split_point(bank)[0])
         )
     if as_json:
         echo_json(msgspec.to_builtins(written))

@@ -10,6 +10,7 @@ import msgspec
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_section
+from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.bank.branches import CommonHistory
@@ -41,6 +42,7 @@ def diff(before: str, after: str, as_json: bool) -> None:
         found = diff_states(one.state(point), other.state(other_point))
         same_place = one.place == other.place
         shared = None if same_place else common_history(one.log, other.log, (found.before, found.after))
+    before, after = shown_locator(before), shown_locator(after)
     if as_json:
         common = {"common": _common(shared)} if shared is not None else {}
         echo_json({"from": before, "to": after} | common | msgspec.to_builtins(found))

@@ -28,6 +28,7 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.errors import QueryFailed
 from rbank_es.system.command_lines import command_on
+from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.bank.drifted_texts import DriftedText
@@ -135,7 +136,7 @@ def _in_data(iris: Iterable[str], source: Source) -> frozenset[str]:
 
 def _proposal(bank: str, each: DriftedText) -> str:
     """Return the command that a person could type: it ends an item, or writes another guide."""
-    place = split_point(bank)[0]
+    place = shown_locator(split_point(bank)[0])
     if each.kind == "guide":
         return command_on("guide", [place], "--ont NEW --lm MODEL --again")
     names = ", ".join(term.written for term in each.terms)

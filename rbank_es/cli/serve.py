@@ -16,6 +16,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.output import Progress, echo, echo_json, flush, warn
 from rbank_es.errors import ProjectionUnavailable
+from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.dashboard.page_handler import PageHandler
@@ -48,7 +49,7 @@ def serve(bank: str, port: int, opens: bool, no_prompts: bool, no_path: bool, as
         listening = listen(port)
         # Typed in whatever folder: only a bank in a directory has a path.
         place = Path(opened.place)
-        argument = str(place.absolute()) if place.is_dir() and not no_path else bank
+        argument = str(place.absolute()) if place.is_dir() and not no_path else shown_locator(bank)
         # The port in use, because 0 asks for any.
         handler = PageHandler(opened, listening.getsockname()[1], prompts=not no_prompts, argument=argument)
         server = PageServer(handler, listening)

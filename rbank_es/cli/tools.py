@@ -36,6 +36,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
+from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import RunBounds
@@ -224,7 +225,7 @@ def _words(box: Toolbox) -> str:
 
 
 def _kept(bank: str | None) -> str:
-    return f"a temporary copy of {bank}" if bank else "a temporary bank"
+    return f"a temporary copy of {shown_locator(bank)}" if bank else "a temporary bank"
 
 
 def _print_manual(box: Toolbox, *, as_json: bool) -> None:

@@ -25,6 +25,7 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.errors import BadInput, CheckFailed, LogCorruption
 from rbank_es.log import Head
+from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank, Verified
@@ -90,7 +91,8 @@ def verify(
     else:
         _print(name, seen)
         if shared is not None:
-            echo(f"the same as {parent} up to position {shared.seq:,}, where both have the head {shared.digest}")
+            where = f"position {shared.seq:,}, where both have the head {shared.digest}"
+            echo(f"the same as {shown_locator(str(parent))} up to {where}")
         if others:
             echo(f"left out {count(others, 'noted head')} of other banks")
     if harmful:

@@ -23,6 +23,7 @@ from rbank_es.errors import BadEvent, BadInput, LogCorruption, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
 from rbank_es.events.event import Erased, Event, Ref
 from rbank_es.events.items import ItemText
+from rbank_es.events.text_gate import UNWRITABLE, unwritable
 from rbank_es.system.forks import undivided
 from rbank_es.system.registry import load_plugins
 
@@ -246,10 +247,24 @@ def with_json_texts(event: Event) -> Event:
 
 
 def json_as_text(name: str, value: Any) -> Any:
-    """Return the value of a field as it is stored: JSON in a field that holds JSON becomes a text."""
+    """Return the value of a field as it is stored: JSON in a field that holds JSON becomes a text.
+
+    Raises `BadEvent` for a value that JSON can't hold.
+    """
     if name in JSON_FIELDS and value is not None and not isinstance(value, str):
-        return encode_json(value).decode()
+        try:
+            return encode_json(value).decode()
+        except UNWRITABLE as error:
+            raise unwritable(value, f"$.{name}", error) from None
     return value
+
+
+def encoded_bytes(event: Event) -> int:
+    """Return the length of an event in JSON, in bytes. Raises `BadEvent` if it can't be encoded."""
+    try:
+        return len(encode_json(event))
+    except UNWRITABLE as error:
+        raise unwritable(event, "$", error) from None
 
 
 def check_identity(event: Event, line: int | None = None) -> None:

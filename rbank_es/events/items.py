@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from rbank_es import limits
+from rbank_es.events.text_gate import utf8
 
 Source = Literal["success", "failure", "seed", "contrastive", "pattern", "principle", "episode"]
 """Where an item comes from. `principle` and `episode` serve the judge and are never returned to an agent."""
@@ -108,9 +109,9 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     @staticmethod
     def make_id(title: str, content: str) -> str:
-        """Return the first 12 hex digits of SHA-256 over title, newline, content."""
+        """Return the first 12 hex digits of SHA-256 over title, newline, content. Raises `BadEvent` as `utf8` does."""
         # From the words alone, because the same lesson drawn twice must be one item.
-        return hashlib.sha256(f"{title}\n{content}".encode()).hexdigest()[:12]
+        return hashlib.sha256(utf8(title, "$.title") + b"\n" + utf8(content, "$.content")).hexdigest()[:12]
 
     @classmethod
     def make(

@@ -21,6 +21,7 @@ from rbank_es.errors import BadEvent, BadInput, LimitExceeded
 from rbank_es.events.codec import TYPES, check_identity, event_types, json_as_text, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.events.items import Item, polarity_of
+from rbank_es.events.text_gate import UNWRITABLE, unwritable
 from rbank_es.system.files import read_regular
 
 WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
@@ -85,6 +86,10 @@ def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
         event = msgspec.convert(_unfold(fields), type=cls)
     except msgspec.ValidationError as error:
         raise _explained(error, cls, line) from None
+    except BadEvent as error:
+        raise BadEvent(error.reason, line=line, path=error.path) from None
+    except UNWRITABLE as error:
+        raise unwritable(fields, "$", error) from None
     check_identity(event, line)
     return event
 

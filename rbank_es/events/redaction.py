@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -14,30 +13,17 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import Event
 from rbank_es.events.codec import encode_json, texts_of
+from rbank_es.system.shown_locator import names_secret
 
 Recorded = TypeVar("Recorded", bound=Event)
 
 REDACTED = "[key]"
 """The mark in the place of a secret. Recorded runs have it, so it never changes."""
 
-_WORDS = frozenset(
-    ("key", "keys", "apikey", "token", "secret", "secrets", "password", "passwd", "pwd", "passphrase", "authorization")
-    + ("auth", "bearer", "credential", "credentials", "creds", "header", "headers", "cookie", "cookies")
-)
-_ENDINGS = ("apikey", "password", "passwd", "secret")
-"""Words that end longer ones: PGPASSWORD, myapikey."""
 _KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AKIA|AIza)[-_A-Za-z0-9]{16,}|\bbearer\s+\S{8,}", re.IGNORECASE)
 _WORD = re.compile("[A-Za-z]+|[0-9.]+")
 _PLACES = frozenset({"PWD", "OLDPWD"})
 """Variables of a shell that hold directories, not passwords."""
-
-
-@lru_cache(maxsize=1_024)
-def names_secret(name: str) -> bool:
-    """Return whether a variable's or argument's name says that its value is secret: OPENAI_API_KEY, authToken, KEY2."""
-    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
-    words = [word.rstrip("0123456789") for word in re.split(r"[^a-z0-9]+", parted)]
-    return any(word in _WORDS or word.endswith(_ENDINGS) for word in words)
 
 
 def is_key(text: str) -> bool:

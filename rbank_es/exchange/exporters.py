@@ -186,7 +186,12 @@ def _by_run(
 
 
 def _extra(event: Any) -> dict[str, Any]:
-    return msgspec.json.decode(event.extra) if isinstance(event.extra, str) else {}
+    """Return the object in `extra`; an empty one for any other text, which no importer of ours wrote."""
+    try:
+        value = msgspec.json.decode(event.extra) if isinstance(event.extra, str) else {}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _one_trajectory(bank: Bank, upto: int, run: str | None) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from rbank_es import limits
 from rbank_es.errors import BadPoint
 from rbank_es.events import BankForked, ContentErased, ErasedUnit
+from rbank_es.events.codec import encodable
 from rbank_es.events.event import Event
 from rbank_es.log.lines import Head
 from rbank_es.log.protocol import Ancestor, EventLog, Place, Relative
@@ -50,7 +51,7 @@ def opening_events(
         parent_seq=head.seq,
         parent_digest=head.digest,
         fork=fork,
-        name=name[: limits.NAME_CHARS] or None,
+        name=encodable(name)[: limits.NAME_CHARS] or None,
         by=by,
     )
     later = log.read(after=head.seq, types=("content_erased",)) if log.erasures() > head.seq else iter(())

@@ -36,6 +36,7 @@ from rbank_es.events.codec import (
 )
 from rbank_es.events.event import Erased, Event, Ref
 from rbank_es.events.items import ItemText
+from rbank_es.events.text_gate import UNWRITABLE, unwritable
 from rbank_es.log import lines
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Expected
 
@@ -135,8 +136,9 @@ def prepare(events: Sequence[Event], ids: Sequence[str], salts: Sequence[str]) -
     for event, event_id, salt in zip(events, ids, salts, strict=True):
         try:
             body = encode_body(event, salt)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise BadEvent(f"{type_of(event)} can't be encoded: {error}") from None
+        except UNWRITABLE as error:
+            refused = unwritable(event, "$", error)
+            raise BadEvent(f"{type_of(event)}: {refused.reason}", path=refused.path) from None
         marker = body.find(lines.SALT)
         if marker >= 0 and not body.startswith(salt.encode(), marker + len(lines.SALT) + 1):
             raise BadEvent(f"{type_of(event)}: no setting may be named 'salt'", path="$")

@@ -12,7 +12,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting, Settings
-from rbank_es.events.redaction import REDACTED, is_key, names_secret
+from rbank_es.events.redaction import REDACTED, is_key
+from rbank_es.system.shown_locator import names_secret
 
 SCRIPT = "script:"
 

@@ -28,6 +28,7 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import CannotWrite, LimitExceeded, Notice
+from rbank_es.system.shown_locator import is_url, shown_locator
 
 # Banks whose cached folders are looked at when a new one is made, to remove those of banks that are gone.
 _SWEPT_BANKS = 50
@@ -379,7 +380,9 @@ class BankCache:
     """
 
     def __init__(self, bank_id: str, place: Path) -> None:
-        self._place = os.path.realpath(place)
+        given = os.fspath(place)
+        # The cache is of no use to whoever wants the password of a database.
+        self._place = shown_locator(given) if is_url(given) else os.path.realpath(given)
         self._names = (_BANKS, _digest(bank_id), _digest(self._place))
         self._known: tuple[tuple[str | None, ...], Path] | None = None
 
@@ -457,7 +460,7 @@ def _sweep_caches(banks: Path, _process: int) -> None:
         for folder in list(bank.iterdir()):
             with suppress(OSError):
                 place = os.fsdecode(read_regular(folder / _PLACE, limits.CACHE_PLACE_BYTES))
-                if not os.path.lexists(place):
+                if not is_url(place) and not os.path.lexists(place):
                     shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # other places of that bank are still there
             bank.rmdir()

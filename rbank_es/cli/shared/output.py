@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from rbank_es.events.visible_text import visible, visible_json
+from rbank_es.system.shown_locator import without_secrets
 
 GAP = 2
 """Blanks between two columns of a table."""
@@ -241,9 +242,9 @@ def _columns_of(text: str) -> int:
 
 
 def say(text: str) -> None:
-    """Print lines of text on standard error, if it is open."""
+    """Print lines of text, without the secrets of URLs, on standard error, if it is open."""
     if sys.stderr is not None:
-        print(safe_block(text), file=sys.stderr, flush=True)
+        print(safe_block(without_secrets(text)), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
@@ -271,7 +272,7 @@ def echo_paragraph(text: str) -> None:
 def echo_command(arguments: str, mark: str = "$ ") -> None:
     """Print a command line of this program after a mark, to be typed."""
     # Not wrapped: a line break would end the command where it is pasted.
-    write_bytes((styled(f"{mark}{program_name()} {visible(arguments)}", "cyan") + "\n").encode())
+    write_bytes((styled(f"{mark}{program_name()} {visible(without_secrets(arguments))}", "cyan") + "\n").encode())
 
 
 def echo_scripted() -> None:

@@ -1,0 +1,65 @@
+"""The gate of texts: what no log can hold is refused by its field, whichever way it comes in.
+
+A log is JSON in UTF-8. It can't hold half a character (a lone surrogate of UTF-16), a number with thousands of digits,
+a value without a form in JSON, and values nested too deeply. Every other text is held, by the log and by all read
+models, however long its words are and whatever characters it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rbank_es.errors import BadEvent
+
+UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What encoders raise for a value that can't be written. UnicodeEncodeError is a ValueError."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def utf8(text: str, path: str) -> bytes:
+    """Return a text in UTF-8. Raises `BadEvent` with the path of its field for half a character."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise unwritable(text, path, error) from None
+
+
+def unwritable(value: Any, path: str, cause: BaseException) -> BadEvent:
+    """Return the error for a value that an encoder refused, with the path of the part that is the reason if known."""
+    if isinstance(cause, UnicodeEncodeError):
+        for place, text in _texts_in(value, path):
+            if half := _HALF.search(text):
+                code = f"U+{ord(half[0]):04X}"
+                return BadEvent(
+                    f"half a character ({code}, a lone surrogate) can't be stored: replace it, or leave it out",
+                    path=_HALF.sub("\ufffd", place),
+                )
+    if isinstance(cause, RecursionError):
+        reason = "it is nested too deeply"
+    elif "digits" in str(cause):
+        reason = "a whole number has thousands of digits"
+    else:
+        reason = str(cause)
+    return BadEvent(f"a value can't be stored: {reason}", path=path)
+
+
+def _texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value, with their paths; keys too."""
+    # A stack, because the value may be nested more deeply than calls may be.
+    waiting = [(path, value)]
+    while waiting:
+        place, one = waiting.pop()
+        if isinstance(one, str):
+            yield place, one
+        elif isinstance(one, dict):
+            yield from ((place, key) for key in one if isinstance(key, str))
+            waiting += [(f"{place}.{key}", part) for key, part in one.items()]
+        elif isinstance(one, list | tuple | set | frozenset):
+            waiting += [(f"{place}[{index}]", part) for index, part in enumerate(one)]
+        elif isinstance(one, msgspec.Struct):
+            waiting += [(f"{place}.{name}", getattr(one, name)) for name in one.__struct_fields__]
