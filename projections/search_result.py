@@ -9,6 +9,7 @@ from msgspec import Struct
 from rbank_es.errors import BadPlugin
 from rbank_es.events import Hit, MemoriesRetrieved, WithheldHit
 from rbank_es.events.run_events import Nearness, Shortfall
+from rbank_es.events.short_repr import Shown
 from rbank_es.system.registry import package_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _FOUND = 'SELECT title, "desc", content, src, polarity FROM active_items WHERE item = ?'
 
 
-class FoundItem(Struct, frozen=True, kw_only=True):
+class FoundItem(Shown, Struct, frozen=True, kw_only=True):
     """One item that a search found. `score` is the policy's (that of bm25-1 is below 0, lower is better).
 
     `rank` counts from 1; it is 0 where the item is withheld because its figure `withheld` is below the floor.

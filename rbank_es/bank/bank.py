@@ -30,6 +30,7 @@ from rbank_es.bank.ids import erasing_of
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events.items import Item, truncate
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.events.short_repr import Shown
 from rbank_es.log import Erasing, Erasure, Head, Verification
 from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from rbank_es.state.state_diff import Diff
 
 
-class Replayed(msgspec.Struct, frozen=True):
+class Replayed(Shown, msgspec.Struct, frozen=True):
     """A bank folded to a position: its state there, and the digests by which two replays can be compared."""
 
     position: int

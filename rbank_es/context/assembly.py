@@ -31,6 +31,7 @@ from rbank_es.context.layer import (
 )
 from rbank_es.events import ContextBuilt, LayerUse, MemoriesRetrieved
 from rbank_es.events.run_events import Mode
+from rbank_es.events.short_repr import Shown, block_html
 from rbank_es.ontology.schema_model import Schema
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ SEPARATOR = "\n\n"
 """Between layers. The base instructions leave room for four of them within their own budget."""
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class Context(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """The text that an agent gets before its first step, and the events that record it."""
 
     mode: Mode
@@ -56,6 +57,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The part of the prompt."""
         return SEPARATOR.join(layer.text for layer in self.layers if layer.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return block_html(self.text)
 
     @property
     def items(self) -> tuple[str, ...]:

@@ -23,10 +23,11 @@ from rbank_es import limits
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import decode_strict, read_at_most
+from rbank_es.events.short_repr import Shown
 from rbank_es.loop.tasks import Task, parse_tasks, suite_digest
 
 
-class Suite(msgspec.Struct, frozen=True, kw_only=True):
+class Suite(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of which ids are unique, with the SHA-256 of all of them (`suite_digest`)."""
 
     name: str

@@ -51,6 +51,9 @@ SEGMENT_BYTES = 64 * MIB
 INLINE_TEXT_BYTES = 2 * KIB
 # Characters of its text that a `Ref` shows (source: the handle pattern).
 REF_PREVIEW_CHARS = 80
+# Characters of a text, and values of a collection, that the repr of a value shows: a line of a terminal holds a few.
+REPR_CHARS = 60
+REPR_VALUES = 3
 # Seconds for which a writer waits for another before `LogBusy`; and after which a follower looks without being told.
 LOCK_WAIT_S = 60.0
 POLL_S = 0.25

@@ -17,6 +17,7 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, CannotWrite, LimitExceeded
+from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.source_files import SourceFile, digest_of, find_files
@@ -25,7 +26,7 @@ from rbank_es.system.files import cache_or_temporary, make_private, opened, proc
 __all__ = ["Ontology", "load_ontology"]
 
 
-class Ontology(msgspec.Struct, frozen=True, kw_only=True):
+class Ontology(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """An ontology with its data: its schema, and the file where all of it can be queried."""
 
     id: str

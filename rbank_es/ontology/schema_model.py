@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from rbank_es.events.short_repr import Shown
+
 Kind = Literal["object", "datatype", "annotation", "property"]
 """The declared kind of a property; `property` if none is declared, or only rdf:Property."""
 
@@ -122,7 +124,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uses: int
 
 
-class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Schema(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The description of an ontology: the one source of cards, constraints and tools about it."""
 
     iri: str = ""

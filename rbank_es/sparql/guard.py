@@ -20,6 +20,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.prefixes import Prefixes, is_refused, local_name
 from rbank_es.ontology.schema_model import TermKind
 from rbank_es.ontology.vocabulary import Vocabulary
@@ -69,7 +70,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile = LOCAL
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class Checked(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """A query that may run."""
 
     query: str

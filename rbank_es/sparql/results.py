@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from rbank_es import limits
+from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.rdf_names import RDF, XSD
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ Row = tuple[Cell | None, ...]
 """A value per variable, None where it is unbound."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """Rows of variables (select), triples as rows of `TRIPLE` (construct, describe), or yes and no (ask)."""
 
     form: Form

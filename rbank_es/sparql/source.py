@@ -13,6 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.data import lights
 from rbank_es.errors import BadInput, QueryFailed
+from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.vocabulary import Vocabulary
@@ -24,7 +25,7 @@ from rbank_es.sparql.parser.tree import Query
 from rbank_es.sparql.results import Answer
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class Source(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """An ontology or an endpoint that answers queries. Threads may share it."""
 
     id: str

@@ -13,6 +13,7 @@ from rbank_es.events import Decision, Event, PolicyChoice
 from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.events.short_repr import Shown
 from rbank_es.state.proportion import Share
 
 ItemStatus = Literal["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"]
@@ -257,7 +258,7 @@ class RegisteredOntology(Struct, frozen=True, kw_only=True):
     seq: int
 
 
-class State(Struct, frozen=True, kw_only=True):
+class State(Shown, Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position at which the run was first given the item in full; `injected` and `read` are

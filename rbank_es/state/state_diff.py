@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from rbank_es.events import PolicyChoice
+from rbank_es.events.short_repr import Shown
 from rbank_es.state import ItemState, State, usage
 
 
@@ -34,7 +35,7 @@ class RunDiff(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
 
 
-class Diff(msgspec.Struct, frozen=True):
+class Diff(Shown, msgspec.Struct, frozen=True):
     """All differences between two states: `added` and `removed` are items in one of them only."""
 
     before: int

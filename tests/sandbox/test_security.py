@@ -202,6 +202,7 @@ HARMLESS = {
         "import js\nlen(js.Deno.readTextFileSync('<runner>')) > 0",
         r"True|refused: .*os error 24",
     ),
+    "where Deno lies may be learned": ("import js\nstr(js.Deno.execPath())", "/.*deno"),
     "the cache may not, once it is ready": (
         "import js\nawait js.eval(\"Deno.permissions.query({name: 'read', path: Deno.args.at(-1).split('=')[1]})"
         '.then(s => s.state)")',
