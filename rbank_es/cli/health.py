@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rbank_es.bank.failed_runs import failed_runs
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
+from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_json, echo_table, format_time
 
 if TYPE_CHECKING:
@@ -41,16 +43,17 @@ def health(bank: str, every: int | None, points: int | None, as_json: bool) -> N
     opened, point = open_at(bank)
     with opened, Progress("looking back") as progress:
         with view_at(opened, point) as view:
-            position, now = view.position, health_of(view)
+            position, now, failed = view.position, health_of(view), failed_runs(view)
         positions = series_positions(position, every=every, points=points)
         course = list(health_series(opened, positions, progress))
         times = {at: opened.time_at(at) for at in (position, *positions)}
     if as_json:
         series = [{"position": at, "at": times[at] or None} | report.as_dict() for at, report in course]
         facts = {"bank": opened.name, "position": position, "at": times[position] or None}
-        echo_json(facts | now.as_dict() | ({"series": series} if positions else {}))
+        echo_json(facts | now.as_dict() | {"failed_runs": failed} | ({"series": series} if positions else {}))
         return
     _print(now)
+    print_failed_runs(failed)
     if positions:
         _print_course(course, times)
 

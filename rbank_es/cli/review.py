@@ -12,11 +12,13 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
 from rbank_es.bank.doubt_report import RUN_TEXTS, doubt_facts
+from rbank_es.bank.failed_runs import failed_runs
 from rbank_es.bank.ids import exact_id
 from rbank_es.bank.verdict_review import DoubtfulVerdict, within
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_whole, view_at
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
+from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.output import (
     Progress,
     count,
@@ -73,7 +75,8 @@ def review(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """List the items that wait for a person, with what each came from; admit or reject them.
+    """List the errors that ended runs, and the items that wait for a person, with what each came from; admit or
+    reject these.
 
     What agents propose in their own words waits until an extractor draws the same, or a person admits it; under the
     policy reviewed, everything that is learned waits.
@@ -129,9 +132,11 @@ def _list(bank: Bank, as_json: bool) -> None:
     pending = sorted((each for each in state.items.values() if each.state == "pending"), key=lambda each: each.rank)
     with view_at(bank, state.position) as view:
         found = [_facts(bank, view, state, entry) for entry in pending]
+        failed = failed_runs(view)
     if as_json:
-        echo_json({"bank": bank.name, "position": state.position, "pending": found})
+        echo_json({"bank": bank.name, "position": state.position, "pending": found, "failed_runs": failed})
         return
+    print_failed_runs(failed)
     for each in found:
         _print(each)
     if found:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import click
 
+from rbank_es.bank.failed_runs import failure_reason
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, format_cost, format_time
 from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, Rows, list_options, print_list
@@ -18,7 +19,7 @@ FIELDS = (
     "run", "task", "task_id", "level", "family", "suite", "ontology", "endpoint", "executor", "model", "mode",
     "scripted", "simulated", "started_at", "finished_at", "imported_at", "outcome", "verdict", "score", "judge",
     "iterations", "lm_calls", "tool_calls", "tokens_in", "tokens_out", "cost_usd", "duration_s", "items_injected",
-    "error_code", "rollout_group", "rollout_index", "started_seq", "finished_seq",
+    "error_code", "error", "rollout_group", "rollout_index", "started_seq", "finished_seq",
 )  # fmt: skip
 """The fields of a run in JSON and CSV, in order."""
 
@@ -71,7 +72,15 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
             users = tuple({row["run"] for row in view.rows("item_exposures", item=id)})
             filters.append(RowFilter("--item", id, RowCondition(("run",), "among", users)))
         listed = RowList(
-            "runs", view, filters, _made, FIELDS, frozenset({"outcome"}), _columns, ["task", "run"], "-started_at"
+            "runs",
+            view,
+            filters,
+            _made,
+            FIELDS,
+            frozenset({"outcome"}),
+            _columns,
+            ["task", "error", "run"],
+            "-started_at",
         )
         print_list(listed, name, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
@@ -107,8 +116,12 @@ def _valued(option: str, column: str, value: str | None, *, none: str) -> list[R
     return RowFilter.equal(option, column, value)
 
 
+def _error(row: Row) -> Cell:
+    return failure_reason(row["error_code"], row["error"]) if row["outcome"] == "failed" else None
+
+
 def _columns(rows: Rows) -> dict[str, Callable[[Row], Cell]]:
-    """Return the columns of the table; the time of import only where a run was imported."""
+    """Return the columns of the table: errors, times of import and costs only where a run has one."""
     columns: dict[str, Callable[[Row], Cell]] = {
         "run": lambda row: row["run"],
         "began (UTC)": lambda row: format_time(row["started_at"])[:16],
@@ -118,6 +131,7 @@ def _columns(rows: Rows) -> dict[str, Callable[[Row], Cell]]:
     return columns | {
         "outcome": lambda row: row["outcome"].replace("_", " "),
         "verdict": lambda row: row["verdict"] or "not judged",
+        **({"error": _error} if any(row["outcome"] == "failed" for row in rows) else {}),
         "steps": lambda row: row["iterations"],
         **({"cost": lambda row: format_cost(row["cost_usd"])} if any(row["cost_usd"] for row in rows) else {}),
         "task": lambda row: row["task"],

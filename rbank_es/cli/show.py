@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.failed_runs import UNKNOWN
 from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
 from rbank_es.bank.run_lessons import LearnedItem, given_to, learned_from
@@ -298,12 +299,13 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
     echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
+    _print_ending(row)
     # Verdicts have a table of their own, with the authority of each in words.
     apart = ("task", "answer", "sparql", "error", "verdict", "score", "judge", "kind", "sure")
     times = {name: format_time(row[name]) for name in ("started_at", "finished_at", "imported_at")}
     plain = {name: value for name, value in (row | times).items() if name not in apart}
     echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
-    for name in ("answer", "sparql", "error"):
+    for name in ("answer", "sparql"):
         if row[name]:
             echo_heading(name)
             echo(safe_block(row[name]))
@@ -318,6 +320,16 @@ def _print_run(facts: dict[str, Any]) -> None:
     echo_table(["seq", "kind", "item", "state now", "title"], learned, flexible=["title"], none="nothing")
     _print_leakage(facts)
     _print_timeline("timeline", facts["timeline"], with_run=False)
+
+
+def _print_ending(row: dict[str, Any]) -> None:
+    """Print what ended a run that did not end by itself, before all else that is known of it."""
+    how = {"failed": "it ended in an error", "forced_at_limit": "it was stopped at a limit"}.get(row["outcome"])
+    if how is not None:
+        echo(styled(": ".join(filter(None, (how, safe_line(row["error_code"] or "")))), "red"))
+        if row["error"] or row["outcome"] == "failed":
+            echo(safe_block(row["error"] or UNKNOWN))
+        echo()
 
 
 def _present(learned: LearnedItem) -> str:

@@ -26,8 +26,9 @@ _COMMENT = re.compile(r"^[ ]*/\*\*(?:.|\n)*?\*/$|^[ ]*//.*$|(?<=[;,{}]) // .*$",
 # A string, and the text of a template from its beginning or an expression's end on. No regex of the app holds a quote.
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _TEMPLATE = re.compile(r"[`}](?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
-# Not around + and -, because `a - -b` would change.
-_BLANKS = re.compile(r" ?(=>|===|!==|&&|\|\||\?\?|[=?:,{}<>*]) ?")
+# Not around + and -, because `a - -b` would change; and not at every end of a line, because some end a statement.
+_BLANKS = re.compile(r" ?(=>|===|!==|&&|\|\||\?\?|[=?:,{}<>*]) ?|(?<=[;,{(\[])\n")
+_STYLE_BLANKS = re.compile(r"\s*([{};,>])\s*|(?<=:) ")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _LOOSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
@@ -54,7 +55,7 @@ def joined_modules(names: Iterable[str]) -> str:
 def app_style() -> str:
     """Return the style sheet of the app, its colours included."""
     rules = re.sub(r"/\*.*?\*/", "", asset("app.css"))
-    return colour_rules() + "\n".join(line.strip() for line in rules.split("\n") if line.strip())
+    return colour_rules() + _STYLE_BLANKS.sub(r"\1", rules).strip()
 
 
 def module_order() -> list[str]:

@@ -123,19 +123,17 @@ def whole_runs(runs: Sequence[str], failed: frozenset[str], named: Sequence[str]
 
 
 def _failed(view: View) -> frozenset[str]:
-    rows = view.spans("verdicts", ("run", "purpose", "verdict"))
-    return frozenset(
-        str(run)
-        for run, purpose, verdict, _, ended in rows
-        if (purpose, verdict, ended) == ("learning", "failure", None)
-    )
+    """Return the runs that were judged a failure or ended in an error."""
+    rows = view.pick("runs", ("run", "verdict", "outcome"))
+    return frozenset(str(run) for run, verdict, outcome in rows if verdict == "failure" or outcome == "failed")
 
 
 def newest_runs(view: View) -> list[dict[str, Any]]:
     """Return the newest runs as the page shows them where no script runs."""
     rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: page_limits.PAGE_SUMMARY_RUNS]
     return [
-        {name: row[name] for name in ("run", "task", "started_at", "imported_at", "verdict", "score")} for row in rows
+        {name: row[name] for name in ("run", "task", "started_at", "imported_at", "outcome", "verdict", "score")}
+        for row in rows
     ]
 
 
@@ -159,11 +157,16 @@ def _summary(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Html:
 def _runs_table(rows: Sequence[dict[str, Any]]) -> Html:
     head = element("tr", *(element("th", name, scope="col") for name in ("Task", "Judged", "Score", "Began (UTC)")))
     cells = (
-        (shorten(row["task"] or row["run"]), row["verdict"] or "–", row["score"] or "–", _began(row)) for row in rows
+        (shorten(row["task"] or row["run"]), row["verdict"] or _ended(row), row["score"] or "–", _began(row))
+        for row in rows
     )
     body = (element("tr", *(element("td", cell) for cell in row)) for row in cells)
     caption = element("caption", f"The newest {plural(len(rows), 'run')}")
     return element("div", element("table", caption, element("thead", head), element("tbody", *body)), class_="scroll")
+
+
+def _ended(row: dict[str, Any]) -> str:
+    return "ended in an error" if row["outcome"] == "failed" else "–"
 
 
 def _began(row: dict[str, Any]) -> str:

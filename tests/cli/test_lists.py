@@ -13,7 +13,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli import main
-from rbank_es.events import Event, NoteLogged, RunStarted
+from rbank_es.events import Event, NoteLogged, RunFinished, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.state import usage
 from rbank_es.testing import note
@@ -105,6 +105,27 @@ def test_filters_and_orders_of_runs(capsysbinary: Printed) -> None:
     assert len(listed(capsysbinary, "runs", str(SAMPLE), "--item", used["id"][:6])) == used["uses"]
     cheapest = listed(capsysbinary, "runs", str(SAMPLE), "--sort", "tokens_in", "--limit", "3")
     assert [row["tokens_in"] for row in cheapest] == sorted(row["tokens_in"] for row in every)[:3]
+
+
+def test_an_error_that_ended_runs_is_told_wherever_runs_are(tmp_path: Path) -> None:
+    """First of a run; in its row; by its reason, with the number of runs, where a person looks what is wrong."""
+    with Bank.create(tmp_path / "b") as bank:
+        for name, port in (("r1", 8001), ("r2", 8002)):
+            error = f"ConnectionError: port {port} refused\nby the model \x1b[31m"
+            ended = RunFinished(run=name, outcome="failed", error_code="unreachable", error=error)
+            bank.append([RunStarted(run=name, task="t"), ended])
+        bank.append([RunStarted(run="r3", task="t"), RunFinished(run="r3", outcome="forced_at_limit", error="spent")])
+    lines = run("show", "./b", "r2", cwd=tmp_path).out.split("\n")
+    assert lines[:3] == ["t", "it ended in an error: unreachable", "ConnectionError: port 8002 refused"]
+    assert run("show", "./b", "r3", cwd=tmp_path).out.split("\n")[:3] == ["t", "it was stopped at a limit", "spent"]
+    reason = "unreachable: ConnectionError: port 8002 refused"
+    listed = run("runs", "./b", cwd=tmp_path).out
+    assert reason in listed and "spent" not in listed
+    for command in ("review", "health"):
+        said = run(command, "./b", cwd=tmp_path).out
+        assert "runs that ended in an error: 2" in said and reason in said and "r2" in said and "\x1b" not in said
+        (found,) = run(command, "./b", "--json", cwd=tmp_path).json["failed_runs"]
+        assert found == {"reason": reason, "runs": 2, "run": "r2", "task": "t"}
 
 
 def test_filters_of_items(capsysbinary: Printed) -> None:

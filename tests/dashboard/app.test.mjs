@@ -8,7 +8,7 @@ const { columnValues, tableRows } = await from("bank_rows");
 const { BadRequest, compared, hasWords, isWanted, pageOf, sortedRows, wordsOf } = await from("row_list");
 const { binOf, binnedTicks, BINS, isThere, notableMarks, standing } = await from("time_model");
 const { charCount, cut, visible } = await from("visible_text");
-const { count, plural, shellWord, wilson } = await from("words");
+const { count, failureReason, plural, shellWord, wilson } = await from("words");
 const { groupSteps, readableArguments } = await from("run_steps");
 const { stepPath } = await from("charts");
 
@@ -132,12 +132,22 @@ test("a name is one word of a shell", () => {
   assert.equal(shellWord("it's; rm"), `'it'"'"'s; rm'`);
 });
 
-test("calls belong to the step that they led to", () => {
-  const types = ["run_started", "lm_called", "tool_called", "step_taken", "lm_called"];
-  const groups = groupSteps(types.map((type, seq) => ({ type, seq })));
-  assert.deepEqual(groups.map(({ step, events }) => [step?.seq ?? null, events.length]), [[3, 2], [null, 1]]);
+test("calls belong to the step that they led to, else to the run, in order; those of a judge stand apart", () => {
+  const [agent, judge, tool, step] = [{ type: "lm_called", role: "agent" }, { type: "lm_called", role: "judge" }, { type: "tool_called" }, { type: "step_taken" }];
+  const grouped = (...events) => groupSteps([{ type: "run_started" }, ...events].map((event, seq) => ({ ...event, seq }))).map(({ step, name, events: of }) => [step?.seq ?? name, of.map(({ seq }) => seq)]);
+  assert.deepEqual(grouped(), []);
+  assert.deepEqual(grouped(agent, tool, step, judge), [[3, [1, 2]], ["Judging and extracting", [4]]]);
+  assert.deepEqual(grouped(tool, agent, tool), [["What it called", [1, 2, 3]]]);
+  assert.deepEqual(grouped(tool, judge, { type: "run_finished" }, tool), [["What it called", [1, 4]], ["Judging and extracting", [2]]]);
+  assert.deepEqual(grouped(agent, step, agent, tool, { type: "lm_called", role: "sub" }), [[2, [1]], ["Outside of a step", [3, 4, 5]]]);
   assert.equal(readableArguments('{"query":"SELECT 1"}'), "SELECT 1");
   assert.equal(readableArguments("no JSON"), "no JSON");
+});
+
+test("the reason of an end is its code and the line that names the error", () => {
+  assert.equal(failureReason(null, null), "no reason was recorded");
+  assert.equal(failureReason("timeout", " \n it took 3 s \nmore"), "timeout: it took 3 s");
+  assert.equal(failureReason(null, "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n"), "KeyError: 'a'");
 });
 
 test("a line has a gap where nothing was recorded", () => {

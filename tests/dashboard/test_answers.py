@@ -322,30 +322,75 @@ def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list
         standing = state.verdicts.get((run, purpose))
         return standing and standing.verdict
 
-    ended = {event.run for event in events[:at] if isinstance(event, RunFinished)}
+    ended = {event.run: event.outcome for event in events[:at] if isinstance(event, RunFinished)}
+    failed = {run for run, outcome in ended.items() if outcome == "failed"}
     wanted = set()
     for run in state.runs:
         learning, scoring = verdict(run, "learning"), verdict(run, "scoring")
         differ = {learning, scoring} == {"success", "failure"}
-        if differ or (run in ended and learning is None):
+        if differ or (run in ended and run not in failed and learning is None):
             wanted.add(run)
     assert {row["run"] for row in found["verdicts"]["rows"]} == wanted
     assert found["verdicts"]["total"] == len(wanted)
     pending = {id for id, entry in state.items.items() if entry.state == "pending"}
     assert {row["id"] for row in found["pending"]["rows"]} == pending
-    assert ask(bank, "overview", at)["wants_look"] == len(wanted) + len(pending)
+    assert sum(row["runs"] for row in found["failed"]["rows"]) == len(failed)
+    assert ask(bank, "overview", at)["wants_look"] == len(wanted) + found["failed"]["total"] + len(pending)
     for row in found["losing"]["rows"]:
         assert state.items[row["id"]].state == "active" and row["losses"] > row["wins"]
 
 
 def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as opened:
-        opened.append([RunStarted(run="-r; rm x", task="t"), RunFinished(run="-r; rm x", outcome="failed")])
-        rows = [answer(opened, "review", {}, argument=name)["verdicts"]["rows"] for name in ("", "/my banks/b")]
-    names = ("b", "'/my banks/b'")
-    assert [row["command"] for [row] in rows] == [
-        f"rbank-es judge run --ont FILE -- {name} '-r; rm x'" for name in names
+        for run, outcome in (("-r; rm x", "submitted"), ("-f; rm x", "failed")):
+            opened.append([RunStarted(run=run, task="t"), RunFinished(run=run, outcome=outcome)])
+        found = [answer(opened, "review", {}, argument=name) for name in ("", "/my banks/b")]
+    for each, name in zip(found, ("b", "'/my banks/b'"), strict=True):
+        commands = [row["command"] for part in ("verdicts", "failed") for row in each[part]["rows"]]
+        assert commands == [
+            f"rbank-es judge run --ont FILE -- {name} '-r; rm x'",
+            f"rbank-es show -- {name} '-f; rm x'",
+        ]
+
+
+ENDINGS: list[tuple[str | None, str | None, str]] = [
+    ("timeout", "no answer in 30 s", "timeout: no answer in 31 s"),
+    (None, "ConnectionError: port 8001 refused\n\nmore", "ConnectionError: port 8002 refused"),
+    (None, "Traceback (most recent call last):\n  File 'a.py', line 3\nKeyError: 'rows'\n", "KeyError: 'rows'"),
+    ("sandbox_failed", None, "sandbox_failed"),
+    (None, " \n", "no reason was recorded"),
+]
+"""Codes and messages of errors, and how they read when each of their figures is another one."""
+
+
+def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path: Path) -> None:
+    """Judged or not; but for those that were judged a success all the same, and runs that ended otherwise."""
+    with Bank.create(tmp_path / "b") as opened:
+        for number, (code, error, reason) in enumerate(ENDINGS):
+            for n in range(number + 1):
+                run = f"r{number}.{n}"
+                words = error if n < number else (reason.removeprefix(f"{code}: ") if code != reason else None)
+                end = RunFinished(run=run, outcome="failed", error_code=code, error=words)
+                opened.append([RunStarted(run=run, task=f"task {number}"), end])
+        judged = dict(purpose="learning", judge="j", judge_version="1", kind="check")
+        opened.append(RunJudged(run="r0.0", verdict="failure", **judged))
+        opened.append([RunStarted(run="won", task="t"), RunFinished(run="won", outcome="failed", error="odd")])
+        opened.append(RunJudged(run="won", verdict="success", **judged))
+        opened.append([RunStarted(run="lost", task="t"), RunFinished(run="lost", outcome="forced_at_limit")])
+        opened.append(RunJudged(run="lost", verdict="failure", **judged))
+        overview, review = answer(opened, "overview", {}), answer(opened, "review", {})
+        listed = answer(opened, "runs", {"outcome": "failed"})
+        first = answer(opened, "run", {"id": "r0.0"})["run"]
+    wanted = [
+        (len(ENDINGS) - n, reason, f"r{len(ENDINGS) - n - 1}.{len(ENDINGS) - n - 1}")
+        for n, (*_, reason) in enumerate(reversed(ENDINGS))
     ]
+    for found in (overview["failed"], review["failed"]):
+        assert [(row["runs"], row["reason"], row["run"]) for row in found["rows"]] == wanted
+        assert found["total"] == len(ENDINGS)
+    assert [row["run"] for row in overview["failures"]] == ["lost"] and review["verdicts"]["total"] == 0
+    assert overview["wants_look"] == len(ENDINGS) and listed["total"] == 16
+    assert (first["outcome"], first["error_code"], first["error"]) == ("failed", "timeout", "no answer in 31 s")
 
 
 @pytest.mark.slow

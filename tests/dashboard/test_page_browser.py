@@ -79,6 +79,39 @@ def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_l
     assert tab.eval("location.hash") == f"#/run/{FAILED}" and "Gannet Point" in text(tab, "h2")
 
 
+ERROR = "ConnectionError: the model at port 8001 refused\n  File agent.py, line 3"
+
+
+@pytest.mark.parametrize("judged", [None, "failure"])
+def test_an_error_that_ended_a_run_is_the_first_thing_said_of_it(tab: Any, tmp_path: Path, judged: Any) -> None:
+    """On its page, in the list and on the overview, whether or not somebody judged it; its calls stand in it."""
+    with Bank.create(tmp_path / "b") as bank:
+        for n in range(3):
+            calls = [ToolCalled(run=f"r{n}", tool=tool, chars=5, result="rows") for tool in ("g_first", "g_second")]
+            ended = RunFinished(run=f"r{n}", outcome="failed", error_code="unreachable", error=ERROR)
+            bank.append([RunStarted(run=f"r{n}", task=f"Task {n}"), *calls, ended])
+            if judged:
+                verdict = {"verdict": judged, "judge": "c", "judge_version": "1", "kind": "check", "reason": "nothing"}
+                bank.append(RunJudged(run=f"r{n}", purpose="learning", **verdict))
+        with bank.as_of() as view:
+            write_page(bank, view, tmp_path / "page.html")
+    tab.open(tmp_path / "page.html", width=390)
+    said = text(tab)
+    assert "3 runs ended in an error: unreachable: ConnectionError" in said and "No run is judged" not in said
+    tab.eval("[...document.querySelectorAll('main a')].find(a => a.innerText === 'Task 2').click()")
+    tab.settle()
+    said = text(tab)
+    wanted = ("Task 2", "✕ It ended in an error: unreachable", ERROR, "Answer", "What it called", "g_first", "g_second")
+    assert [said.count(words) for words in wanted] == [1] * len(wanted), said
+    assert sorted(wanted, key=said.index) == list(wanted) and "Judging and extracting" not in said
+    assert ("Nobody has judged it" in said) == (judged is None)
+    go(tab, "#/runs?outcome=failed")
+    assert text(tab).count("✕ unreachable: ConnectionError") == 3
+    go(tab, "#/review")
+    assert "Errors that ended runs (1)" in text(tab) and "rbank-es show b r2" in text(tab)
+    assert tab.complaints() == []
+
+
 @pytest.mark.slow
 def test_folds_focus_selection_and_scroll_stay_while_time_moves(tab: Any, file: Path) -> None:
     tab.open(file)
@@ -136,7 +169,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 StepTaken(run=run, index=1, reasoning=HOSTILE, code=HOSTILE, output=HOSTILE, error_code=name),
                 ToolCalled(run=run, tool=name, chars=5, arguments=HOSTILE, result=long, error_code=name, error=HOSTILE),
                 LmCalled(run=run, role="agent", model=name, request=HOSTILE, response=HOSTILE, error=HOSTILE),
-                RunFinished(run=run, outcome="submitted", answer=HOSTILE, sparql=HOSTILE),
+                RunFinished(run=run, outcome="failed", error_code=name, error=HOSTILE, answer=HOSTILE, sparql=HOSTILE),
                 RunJudged(
                     run=run,
                     purpose="learning",

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rbank_es.bank.failed_runs import failed_runs
 from rbank_es.dashboard.answers.page_question import NONE, PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_rows
 from rbank_es.limits import page_limits
+from rbank_es.system.command_lines import whole_command
 
 DECIDED = ("success", "failure")
 
@@ -23,7 +25,10 @@ def overview_answer(asked: PageQuestion) -> dict[str, Any]:
     decided = [row["verdict"] for row in runs if row["verdict"] in DECIDED]
     scored = [row["score"] for row in runs if row["score"] in DECIDED]
     states = Counter(state for (state,) in view.pick("items", ("state",)))
-    failed = view.page("runs", [RowCondition(("verdict",), "is", "failure")], limit=page_limits.OVERVIEW_FAILURES)
+    # Those that ended in an error are listed by the error: many of one kind would hide all others.
+    judged = [row["run"] for row in reversed(runs) if row["verdict"] == "failure" and row["outcome"] != "failed"]
+    newest = RowCondition(("run",), "among", tuple(judged[: page_limits.OVERVIEW_FAILURES]))
+    lost, broken = view.page("runs", [newest]), failed(asked, page_limits.OVERVIEW_FAILURES)
     used = view.page("items", [RowCondition(("uses",), "after", 0)], sort="-uses", limit=page_limits.OVERVIEW_ITEMS)
     half = len(decided) // 2
     return {
@@ -38,21 +43,36 @@ def overview_answer(asked: PageQuestion) -> dict[str, Any]:
         "older": _groups(runs),
         "failures": [
             shown | {"answer": cut(row["answer"]), "given": _given(asked, row["run"])}
-            for shown, row in zip(run_rows(asked.bank, failed.rows), failed.rows, strict=True)
+            for shown, row in zip(run_rows(asked.bank, lost.rows), lost.rows, strict=True)
         ],
+        "failed": broken,
         "most_used": [
             {**{name: row[name] for name in ("id", "title", "uses", "wins")}, "judged": row["wins"] + row["losses"]}
             for row in used.rows
         ],
-        "wants_look": sum(map(wants_look, runs)) + states["pending"],
+        "wants_look": sum(map(wants_look, runs)) + broken["total"] + states["pending"],
         "growth": _growth(asked),
     }
 
 
 def wants_look(row: Mapping[Any, Any]) -> bool:
-    """Return whether a person should look at a run: its verdict and its score differ, or it ended without a verdict."""
+    """Return whether a person should look at a run: its verdict and its score differ, or it ended without a verdict.
+
+    Runs that ended in an error are looked at by the error.
+    """
     differ = row["verdict"] in DECIDED and row["score"] in DECIDED and row["verdict"] != row["score"]
-    return differ or (row["outcome"] is not None and row["verdict"] is None)
+    return differ or (row["outcome"] not in (None, "failed") and row["verdict"] is None)
+
+
+def failed(asked: PageQuestion, most: int) -> dict[str, Any]:
+    """Return the first errors in which runs ended, each with its newest run and the command that shows it."""
+    found = failed_runs(asked.view)
+    rows = [
+        {"reason": cut(each.reason), "runs": each.runs, "run": each.run, "task": cut(each.task)}
+        | {"command": whole_command("show", [asked.argument, each.run])}
+        for each in found[:most]
+    ]
+    return {"total": len(found), "rows": rows}
 
 
 def _tally(verdicts: Sequence[str]) -> dict[str, int]:

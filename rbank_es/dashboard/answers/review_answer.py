@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rbank_es.dashboard.answers.overview_answer import wants_look
+from rbank_es.dashboard.answers.overview_answer import failed, wants_look
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.limits import page_limits
 from rbank_es.system.command_lines import whole_command
@@ -14,9 +14,12 @@ LOOKED_AT = ("run", "verdict", "score", "outcome")
 
 
 def review_answer(asked: PageQuestion) -> dict[str, Any]:
-    """Return runs whose verdict and score differ or that nobody judged, pending items, and active ones that mostly
-    lose: the newest of each."""
-    return {"verdicts": _verdicts(asked), "pending": _pending(asked), "losing": _losing(asked)}
+    """Return runs whose verdict and score differ or that nobody judged, errors that ended runs, pending items, and
+    active ones that mostly lose: the newest of each."""
+    return {
+        **{"verdicts": _verdicts(asked), "failed": failed(asked, page_limits.LIST_ROWS_MOST)},
+        **{"pending": _pending(asked), "losing": _losing(asked)},
+    }
 
 
 def _part(rows: Sequence[dict[str, Any]], total: int) -> dict[str, Any]:

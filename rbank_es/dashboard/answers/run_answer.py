@@ -10,7 +10,7 @@ import msgspec
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
 from rbank_es.dashboard.answers.event_answer import beginning, shortened, shown_event
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
-from rbank_es.dashboard.answers.runs_answer import run_row
+from rbank_es.dashboard.answers.runs_answer import TEXTS, run_row
 from rbank_es.errors import NotInBank
 from rbank_es.events import ContextBuilt, Hit, JudgmentOverruled, MemoriesRetrieved, given_items
 from rbank_es.events.event import Text
@@ -46,10 +46,10 @@ def _whole(asked: PageQuestion, row: dict[str, Any]) -> dict[str, Any]:
     made = run_row(asked.bank, row)
     return {
         **made,
-        **{name: cut(made[name], page_limits.RUN_TEXT_CHARS) for name in ("task", "reason", "score_reason")},
-        **{name: cut(row[name], page_limits.RUN_TEXT_CHARS) for name in ("answer", "sparql", "error")},
+        **{name: cut(made[name], page_limits.RUN_TEXT_CHARS) for name in TEXTS},
+        **{name: cut(row[name], page_limits.RUN_TEXT_CHARS) for name in ("answer", "sparql")},
         **{"finished": row["finished_seq"], "ended": row["finished_at"], "answer_chars": row["answer_chars"]},
-        **{name: row[name] for name in ("level", "family", "suite", "mode", "error_code", "cost_usd", "duration_s")},
+        **{name: row[name] for name in ("level", "family", "suite", "mode", "cost_usd", "duration_s")},
         **{name: row[name] for name in ("iterations", "iterations_max", "rollout_group", "rollout_index")},
     }
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from rbank_es.bank import Bank
 from rbank_es.bank.run_judgments import AUTHORITIES
 from rbank_es.dashboard.answers.page_question import NONE, PageQuestion, cut, listed
 from rbank_es.events import JudgmentOverruled, RunJudged
+from rbank_es.events.run_events import Outcome
 
 VERDICTS = ("success", "failure", "undecided", NONE)
+OUTCOMES = (*get_args(Outcome), NONE)
+TEXTS = ("task", "reason", "score_reason", "error")
 SORTS = {
     **{name: name for name in ("verdict", "score", "steps", "tokens")},
     **{"started": "started_seq", "flags": "red_flags", "tools": "tool_calls"},
@@ -20,12 +23,12 @@ SORTS = {
 
 
 def runs_answer(asked: PageQuestion) -> dict[str, Any]:
-    """Return a page of the runs that fit the filters: `q`, `verdict`, `score`, `item`, `model`."""
+    """Return a page of the runs that fit the filters: `q`, `verdict`, `score`, `outcome`, `item`, `model`."""
     from rbank_es.projections.paged_view import RowCondition
 
     conditions = asked.words("run", "task_id", "task")
-    for name in ("verdict", "score"):
-        if (value := asked.one_of(name, VERDICTS)) is not None:
+    for name, values in (("verdict", VERDICTS), ("score", VERDICTS), ("outcome", OUTCOMES)):
+        if (value := asked.one_of(name, values)) is not None:
             conditions.append(RowCondition((name,), "is", None if value == NONE else value))
     if (model := asked.text("model")) is not None:
         conditions.append(RowCondition(("model",), "is", model))
@@ -41,15 +44,15 @@ def run_rows(bank: Bank, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     made = []
     for row in rows:
         whole = run_row(bank, row)
-        made.append(whole | {name: cut(whole[name]) for name in ("task", "reason", "score_reason")})
+        made.append(whole | {name: cut(whole[name]) for name in TEXTS})
     return made
 
 
 def run_row(bank: Bank, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of the view `runs` as answers name its columns, texts whole, with the reasons of its verdicts."""
-    same = ("run", "task", "task_id", "model", "executor", "outcome", "verdict", "judge", "kind", "score")
+    same = ("run", "task", "task_id", "model", "executor", "outcome", "error_code", "error", "verdict", "judge", "kind")
     return {
-        **{name: row[name] for name in same},
+        **{name: row[name] for name in (*same, "score")},
         **{"started": row["started_seq"], "time": row["started_at"], "imported": row["imported_at"]},
         **{"ontology": row["ontology"] or row["endpoint"]},
         "authority": None if row["verdict"] is None else AUTHORITIES[row["rank"]],

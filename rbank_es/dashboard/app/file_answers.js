@@ -1,8 +1,9 @@
 // Answers about an exported bank as of a position: the same as those that a served bank gives. Pure.
 import { itemRows, listedItem, stateOf, wholeItemRow } from "./item_rows.js";
-import { compared, hasWords, isWanted, pageOf, POLARITIES, sortedRows, STATES, VERDICT_FILTER, wordsOf } from "./row_list.js";
+import { compared, hasWords, isWanted, OUTCOMES, pageOf, POLARITIES, sortedRows, STATES, VERDICT_FILTER, wordsOf } from "./row_list.js";
 import { endOf, flagCount, listedRun, rowsUpto, runRows, short } from "./run_rows.js";
 import { STOPS } from "./time_model.js";
+import { commandOn, failureReason } from "./words.js";
 
 /** Return what the bank is, as of a position. */
 export function bankAnswer(bank, position) {
@@ -66,7 +67,8 @@ export function overviewAnswer(bank, position) {
   const half = Math.floor(decided.length / 2);
   const tally = (rows) => ({ judged: rows.length, successes: rows.filter(isSuccess).length });
   const newest = [...runs].reverse();
-  const failures = newest.filter((row) => row.verdict === "failure").slice(0, SHOWN_FAILURES);
+  const failures = newest.filter((row) => row.verdict === "failure" && row.outcome !== "failed").slice(0, SHOWN_FAILURES);
+  const failed = failedRuns(bank, newest);
   const used = items.filter((item) => item.uses).sort((a, b) => b.uses - a.uses || b.born - a.born || compared(a.id, b.id));
   const scored = runs.filter(isScored);
   return {
@@ -78,8 +80,9 @@ export function overviewAnswer(bank, position) {
     runs: newest.slice(0, SHOWN_RUNS).map(({ run, verdict, score, started }) => ({ run, verdict, score, started })),
     older: groupsOf(runs),
     failures: failures.map((row) => ({ ...listedRun(row), answer: short(endOf(bank, row.run, position)?.answer ?? null), given: givenItems(bank, row.run, position) })),
+    failed: { total: failed.length, rows: failed.slice(0, SHOWN_FAILURES) },
     most_used: used.slice(0, SHOWN_USED).map(({ id, title, uses, wins, losses }) => ({ id, title, uses, wins, judged: wins + losses })),
-    wants_look: runs.filter(wantsLook).length + items.filter((item) => item.state === "pending").length,
+    wants_look: runs.filter(wantsLook).length + failed.length + items.filter((item) => item.state === "pending").length,
     growth: growthOf(bank, position),
   };
 }
@@ -96,7 +99,20 @@ function groupsOf(runs) {
 
 /** Return whether a person should look at a run: its verdict and score differ, or it ended without a verdict. */
 export function wantsLook(row) {
-  return (isDecided(row) && isScored(row) && row.verdict !== row.score) || (row.outcome !== null && row.verdict === null);
+  return (isDecided(row) && isScored(row) && row.verdict !== row.score) || (row.outcome !== null && row.outcome !== "failed" && row.verdict === null);
+}
+
+/** Return the errors in which runs ended, the most frequent first; `newest` are all runs, newest first. */
+export function failedRuns(bank, newest) {
+  const found = new Map();
+  for (const { run, task, verdict, outcome, error_code: code, error } of newest) {
+    if (outcome !== "failed" || verdict === "success") continue;
+    const reason = failureReason(code, error);
+    const kind = reason.replace(/[0-9]+/g, "0");
+    if (!found.has(kind)) found.set(kind, { reason: short(reason), runs: 0, run, task: short(task), command: commandOn("show", [bank.data.bank.argument, run]) });
+    found.get(kind).runs += 1;
+  }
+  return [...found.values()].sort((a, b) => b.runs - a.runs);
 }
 
 function growthOf(bank, position) {
@@ -136,6 +152,7 @@ export function runsAnswer(bank, position, asked) {
     (row) =>
       isWanted(row.verdict, asked.verdict, VERDICT_FILTER) &&
       isWanted(row.score, asked.score, VERDICT_FILTER) &&
+      isWanted(row.outcome, asked.outcome, OUTCOMES) &&
       isWanted(row.model, asked.model) &&
       (using === null || using.has(row.run)) &&
       hasWords(words, [row.run, row.task_id, row.task]),

@@ -1,6 +1,6 @@
 // The overview: is the bank getting better or worse, and where does it go wrong?
 import { groupStrip, runStrip, stepLine, stripLegend } from "./charts.js";
-import { commandLine, itemLink, note, rate, runLink, runTags, stateTag } from "./parts.js";
+import { commandLine, failedRun, itemLink, note, rate, runLink, runTags, stateTag } from "./parts.js";
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
 import { count, day, DASH, plural, shellWord } from "./words.js";
@@ -63,7 +63,9 @@ function figure(name, value, of, about) {
   return h("div", null, h("dt", null, name), h("dd", { class: "value" }, count(value), of !== null && h("small", null, ` of ${count(of)}`)), h("dd", null, about));
 }
 
-function failures({ failures: rows }, context) {
+function failures({ failures: rows, failed }, context) {
+  const errors = failed.rows.map((row) => h("li", { key: row.run }, failedRun(context, row)));
+  const allErrors = errors.length > 0 && h("p", null, h("a", { href: context.href("runs", "", { outcome: "failed" }) }, "All that ended in an error"));
   const list = rows.map((row) => {
     const gone = row.given.filter((item) => item.state !== null && item.state !== "active");
     return h(
@@ -75,12 +77,13 @@ function failures({ failures: rows }, context) {
       gone.map((item) => h("div", { key: item.id }, h("b", null, "It was given "), itemLink(context, item), " ", stateTag(item.state))),
     );
   });
-  const more = h("p", null, h("a", { href: context.href("runs", "", { verdict: "failure" }) }, "All failures"));
-  return h("section", null, h("h2", null, "Why runs failed"), rows.length ? [h("ul", { class: "failures" }, list), more] : h("p", { class: "muted" }, "No run is judged a failure here."));
+  const more = h("p", null, h("a", { href: context.href("runs", "", { verdict: "failure" }) }, "All that were judged failures"));
+  const none = !errors.length && h("p", { class: "muted" }, "No run is judged a failure here, and none ended in an error.");
+  return h("section", null, h("h2", null, "Why runs failed"), h("ul", { class: "failures" }, errors), allErrors, rows.length ? [h("ul", { class: "failures" }, list), more] : none);
 }
 
 function look({ wants_look: n }, context) {
-  const said = n ? `${plural(n, "thing")}: verdicts and scores that differ, items that wait, runs that nobody judged.` : "Nothing: verdicts and scores agree, no item waits, every run that ended is judged.";
+  const said = n ? `${plural(n, "thing")}: verdicts and scores that differ, errors that ended runs, items that wait, runs that nobody judged.` : "Nothing: verdicts and scores agree, no run ended in an error, no item waits, every run that ended is judged.";
   return h("section", null, h("h2", null, "Wants a look"), h("p", { class: n ? null : "muted" }, said), h("p", null, h("a", { href: context.href("review") }, "Review")));
 }
 

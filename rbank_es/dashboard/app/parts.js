@@ -1,7 +1,7 @@
 // Parts that all pages share: verdicts, rates, tables, folds, texts, commands.
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
-import { count, DASH, percent, wilson } from "./words.js";
+import { count, DASH, percent, plural, wilson } from "./words.js";
 
 const LINK_CHARS = 200;
 
@@ -24,6 +24,11 @@ export function runTags(row) {
 /** Return a link to a run, by its task. */
 export function runLink(context, row) {
   return h("a", { href: context.href("run", row.run), class: "text" }, brief(row.task, LINK_CHARS) || row.run);
+}
+
+/** Return an error in which runs ended, with their number and the newest of them. */
+export function failedRun(context, row) {
+  return [h("div", { class: "clamp" }, h("b", null, plural(row.runs, "run")), " ended in an error: ", h("span", { class: "error-code text" }, brief(row.reason))), h("div", { class: "clamp" }, row.runs > 1 && "The newest: ", runLink(context, row))];
 }
 
 /** Return a link to an item, by its title; erased and unknown ones say so. */

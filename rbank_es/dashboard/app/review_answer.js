@@ -1,5 +1,5 @@
 // The answer `review` of an exported bank: what a person should look at, each with the command that settles it. Pure.
-import { wantsLook } from "./file_answers.js";
+import { failedRuns, wantsLook } from "./file_answers.js";
 import { itemRows } from "./item_rows.js";
 import { compared } from "./row_list.js";
 import { runRows, short } from "./run_rows.js";
@@ -9,13 +9,14 @@ const ROWS = 200;
 
 export function reviewAnswer(bank, position) {
   const newest = (place, id) => (a, b) => b[place] - a[place] || compared(a[id], b[id]);
-  const runs = runRows(bank, position).filter(wantsLook).sort(newest("started", "run"));
+  const all = [...runRows(bank, position)].sort(newest("started", "run"));
   const items = [...itemRows(bank, position)].sort(newest("born", "id"));
   const { argument } = bank.data.bank;
   const losing = items.filter((row) => row.state === "active" && row.losses > row.wins);
   const lost = ({ wins, losses }) => `lost ${count(losses)} of ${count(wins + losses)} decided uses`;
   return {
-    verdicts: part(runs, (row) => verdictRow(argument, row)),
+    verdicts: part(all.filter(wantsLook), (row) => verdictRow(argument, row)),
+    failed: part(failedRuns(bank, all), (row) => row),
     pending: part(items.filter((row) => row.state === "pending"), (row) => itemRow(row, "it waits for a person", commandOn("admit", [argument, row.id]))),
     losing: part(losing, (row) => itemRow(row, lost(row), commandOn("retract", [argument, row.id], "--because TEXT"))),
   };

@@ -1,5 +1,5 @@
 // What a person should look at, each with the command that settles it. Nothing is changed here.
-import { commandLine, itemLink, runLink, verdictMark } from "./parts.js";
+import { commandLine, failedRun, itemLink, runLink, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
 import { count, percent } from "./words.js";
@@ -13,6 +13,7 @@ export const reviewPage = {
     h("h2", null, "Review"),
     h("p", { class: "muted" }, "What may be wrong, contradicts itself, or waits for a person. This page changes nothing: type the command, and say why."),
     checkFirst(doubts, context),
+    part("Errors that ended runs", review.failed, (row) => [failedRun(context, row), commandLine(row.command)], "run", "No run ended in an error.", null, "first"),
     part("Verdicts", review.verdicts, (row) => verdict(row, context), "run", "Verdicts and scores agree, and every run that ended is judged."),
     part("Pending items", review.pending, (row) => item(row, context), "id", "No item waits for a person."),
     part("Active items that lose more than they win", review.losing, (row) => item(row, context), "id", "None."),

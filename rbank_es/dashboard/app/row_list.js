@@ -76,5 +76,8 @@ export const STATES = ["active", "pending", "superseded", "merged", "forgotten",
 /** The polarities of items. */
 export const POLARITIES = ["success", "failure"];
 
+/** The values of a filter by outcome. */
+export const OUTCOMES = ["submitted", "forced_at_limit", "failed", "none"];
+
 /** The values of a filter by verdict. */
 export const VERDICT_FILTER = ["success", "failure", "undecided", "none"];

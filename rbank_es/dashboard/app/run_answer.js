@@ -26,14 +26,14 @@ export function runFacts(bank, run, position, events) {
 }
 
 const STARTED = ["level", "family", "suite", "mode", "iterations_max", "rollout_group", "rollout_index"];
-const ENDED = ["answer_chars", "error_code", "duration_s"];
+const ENDED = ["answer_chars", "duration_s"];
 
 function wholeRun(bank, start, position) {
   const row = wholeRunRow(bank, start, position);
   const end = endOf(bank, start.run, position);
   const calls = rowsUpto(bank.ofRun.calls.get(start.run), position);
   const facts = Object.fromEntries([...STARTED.map((name) => [name, start[name]]), ...ENDED.map((name) => [name, end?.[name] ?? null])]);
-  const words = { task: row.task, reason: row.reason, score_reason: row.score_reason, answer: end?.answer, sparql: end?.sparql, error: end?.error };
+  const words = { task: row.task, reason: row.reason, score_reason: row.score_reason, answer: end?.answer, sparql: end?.sparql, error: row.error };
   return {
     ...row,
     ...facts,

@@ -17,6 +17,7 @@ export const runPage = {
     crumb(run.run, context),
     h("h2", { class: "text" }, brief(run.run.task, HEADING_CHARS) || "(no task recorded)"),
     run.run.task?.length >= HEADING_CHARS && words("task", run.run.task),
+    ending(run.run),
     h("p", { class: "muted" }, facts(run.run), " ", runTags(run.run)),
     h("div", { class: "columns lead" }, verdict(run, context), answer(run.run)),
     h("div", { class: "columns" }, given(run, context), learnt(run, context)),
@@ -35,6 +36,13 @@ function crumb(row, context) {
 function facts(row) {
   const known = [row.executor, row.model, row.ontology && `on ${row.ontology}`, `began ${minute(row.time)} UTC, position ${count(row.started)}`];
   return known.filter(Boolean).join(", ") + (row.outcome ? `; ${row.outcome.replaceAll("_", " ")}` : "; not ended here");
+}
+
+/** Return what ended a run that did not end by itself: an error before all else. */
+function ending({ outcome, error_code: code, error }) {
+  if (outcome === null || outcome === "submitted") return null;
+  const how = outcome === "failed" ? "✕ It ended in an error" : "It was stopped at a limit";
+  return h("section", { class: `note ${outcome === "failed" ? "bad" : ""}` }, h("h3", null, how, code && h("span", { class: "error-code" }, `: ${code}`)), error ? pre("error", error) : outcome === "failed" && h("p", null, "No reason was recorded."));
 }
 
 function verdict({ run, verdicts }, context) {

@@ -41,6 +41,8 @@ export function wholeRunRow(bank, start, position) {
     ontology: start.ontology ?? start.endpoint,
     executor: start.executor,
     outcome: end?.outcome ?? null,
+    error_code: end?.error_code ?? null,
+    error: end?.error ?? null,
     ...judged(bank, run, position),
     steps: by("steps").length,
     tools: tools.length,
@@ -121,7 +123,7 @@ function turnsOf(bank, start) {
 
 /** Return a row as lists show it: texts of at most 300 characters. */
 export function listedRun(row) {
-  return { ...row, task: short(row.task), reason: short(row.reason), score_reason: short(row.score_reason) };
+  return { ...row, task: short(row.task), reason: short(row.reason), score_reason: short(row.score_reason), error: short(row.error) };
 }
 
 /** Return a text as lists show it; null for null. */

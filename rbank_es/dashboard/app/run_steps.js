@@ -3,17 +3,22 @@ import { fold, textBlock } from "./parts.js";
 import { h } from "./renderer.js";
 import { count } from "./words.js";
 
-/** Return events of a run in steps; what came before, between and after them has sections of its own. */
+const OF_OTHERS = ["judge", "extractor"];
+
+/** Return the calls of a run in groups: by the step that ended after them, else of the run itself, then those of judges and extractors. */
 export function groupSteps(events) {
   const groups = [];
   let pending = [];
+  const later = [];
   for (const event of events) {
     if (event.type === "step_taken") {
       groups.push({ step: event, events: pending });
       pending = [];
-    } else if (event.type === "tool_called" || event.type === "lm_called") pending.push(event);
+    } else if (OF_OTHERS.includes(event.role)) later.push(event);
+    else if (event.type === "tool_called" || event.type === "lm_called") pending.push(event);
   }
-  if (pending.length) groups.push({ step: null, events: pending });
+  if (pending.length) groups.push({ name: groups.length ? "Outside of a step" : "What it called", events: pending });
+  if (later.length) groups.push({ name: "Judging and extracting", events: later });
   return groups;
 }
 
@@ -21,13 +26,13 @@ export function groupSteps(events) {
 export function runSteps(events, context) {
   const groups = groupSteps(events);
   if (!groups.length) return h("p", { class: "muted" }, "No steps were recorded.");
-  return h("ol", { class: "steps" }, groups.map((group, i) => oneStep(group, i, context)));
+  return h("ol", { class: "steps" }, groups.map((group) => oneStep(group, context)));
 }
 
-function oneStep({ step, events }, i, context) {
-  const tools = events.filter((event) => event.type === "tool_called").map((event) => toolCall(event, context));
-  const models = events.filter((event) => event.type === "lm_called").map((event) => modelCall(event, context));
-  if (!step) return h("li", { key: `after${i}` }, h("h4", null, "Judging and extracting"), tools, models);
+function oneStep({ step, name, events }, context) {
+  const shown = (event) => (event.type === "tool_called" ? toolCall : modelCall)(event, context);
+  if (!step) return h("li", { key: name }, h("h4", null, name), events.map(shown));
+  const [tools, models] = ["tool_called", "lm_called"].map((type) => events.filter((event) => event.type === type).map(shown));
   return h(
     "li",
     { key: step.seq, class: step.error_code ? "bad" : null },

@@ -2,14 +2,16 @@
 import { filters, itemLink, note, pager, runLink, runTags, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
-import { count, day, plural } from "./words.js";
+import { count, day, failureReason, plural } from "./words.js";
 
 const VERDICTS = [["success", "success"], ["failure", "failure"], ["undecided", "undecided"], ["none", "not judged"]];
 const SCORES = [["success", "right"], ["failure", "wrong"], ["undecided", "undecided"], ["none", "not scored"]];
+const OUTCOMES = [["submitted", "submitted"], ["forced_at_limit", "at a limit"], ["failed", "in an error"], ["none", "not yet"]];
 const FILTERS = [
   { name: "q", label: "Words", hint: "in task or id" },
   { name: "verdict", label: "Judged", options: VERDICTS },
   { name: "score", label: "Score", options: SCORES },
+  { name: "outcome", label: "Ended", options: OUTCOMES },
 ];
 const picked = new Set();
 
@@ -17,7 +19,7 @@ export const runsPage = {
   name: "runs",
   tab: "Runs",
   title: () => "Runs",
-  ask: ({ parameters: { q, verdict, score, item, model, sort, after } }) => ({ runs: ["runs", { q, verdict, score, item, model, sort, after }] }),
+  ask: ({ parameters: { q, verdict, score, outcome, item, model, sort, after } }) => ({ runs: ["runs", { q, verdict, score, outcome, item, model, sort, after }] }),
   view: ({ runs }, context) => [h("h2", null, "Runs"), filters(context, FILTERS), used(context), choice(context), list(runs, context), pager(context, runs)],
 };
 
@@ -47,7 +49,7 @@ function pick(context, run) {
 }
 
 function list(runs, context) {
-  const why = (row) => h("div", { class: "muted clamp" }, runTags(row), " ", row.reason && h("span", { class: "text" }, brief(row.reason)));
+  const why = (row) => h("div", { class: "muted clamp" }, runTags(row), " ", row.outcome === "failed" && h("span", { class: "error-code text" }, "✕ ", brief(failureReason(row.error_code, row.error)), " "), row.reason && h("span", { class: "text" }, brief(row.reason)));
   const task = (row) => [h("div", { class: "clamp" }, runLink(context, row)), why(row)];
   const box = (row) => h("input", { type: "checkbox", checked: picked.has(row.run), "aria-label": `Compare ${row.run}`, onchange: () => pick(context, row.run) });
   const columns = [

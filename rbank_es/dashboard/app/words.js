@@ -26,6 +26,13 @@ export const decided = (action) => DECIDED[action] ?? "not decided yet";
 
 const DECIDED = { add: "added", skip: "skipped", merge: "merged", supersede: "added in place of another", discard: "discarded" };
 
+/** Return the reason of a run's end in a line, as rbank_es/bank/failed_runs.py has it. */
+export function failureReason(code, error) {
+  const lines = (error ?? "").replace(/^[ \r\n\t]+|[ \r\n\t]+$/g, "").split("\n");
+  const words = lines[0].startsWith("Traceback") ? lines.at(-1) : lines[0];
+  return [code, words.replace(/^[ \r\t]+|[ \r\t]+$/g, "")].filter(Boolean).join(": ") || "no reason was recorded";
+}
+
 /** Return the day of an ISO time. */
 export function day(time) {
   return time ? time.slice(0, 10) : DASH;
@@ -56,6 +63,6 @@ export function shellWord(text) {
 /** Return a command line: a verb, quoted names, options; options first where a name could be taken for one. */
 export function commandOn(verb, names, options = "") {
   const quoted = names.map(shellWord).join(" ");
-  const line = names.some((name) => name.startsWith("-")) ? `${verb} ${options} -- ${quoted}` : `${verb} ${quoted} ${options}`;
-  return `rbank-es ${line}`.trimEnd();
+  const parts = names.some((name) => name.startsWith("-")) ? [verb, options, "--", quoted] : [verb, quoted, options];
+  return ["rbank-es", ...parts].filter(Boolean).join(" ");
 }
