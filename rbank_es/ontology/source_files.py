@@ -18,6 +18,15 @@ from xml.parsers import expat
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
+from rbank_es.ontology.foreign_files import (
+    JSON_LD_WORDS,
+    NotRdf,
+    refuse_bytes,
+    refuse_json,
+    refuse_page,
+    refuse_text,
+    refuse_xml,
+)
 from rbank_es.ontology.rdf_names import RDF
 from rbank_es.system.files import NotRegular, open_regular
 
@@ -45,22 +54,12 @@ _SHARED_SUFFIXES = frozenset({".json", ".xml"})
 FORMATS = "Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD and TriG"
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_NOT_TEXT = {
-    b"\x1f\x8b": "is compressed (gzip)",
-    b"BZh": "is compressed (bzip2)",
-    b"\xfd7zXZ": "is compressed (xz)",
-    b"PK\x03\x04": "is a zip archive",
-    b"\x28\xb5\x2f\xfd": "is compressed (zstd)",
-    b"HDT": "is an HDT file",
-    b"%PDF": "is a PDF",
-    b"SQLite": "is a database",
-}
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 _COMMENTS = re.compile(r"\A(?:\s+|#[^\n]*(?:\n|$))*")
-_XML = re.compile(r"<\?xml|<!--|<!DOCTYPE|<[A-Za-z_][\w.-]*(?::[A-Za-z_][\w.-]*)?\s+[\w:.-]+\s*=")
-# Atomic comments: each would else be tried with every end of a later one, which doubles the time with each comment.
-_HTML = re.compile(r"(?:<\?xml[^>]*>)?\s*(?:<!--(?>.*?-->)\s*)*(?:<!DOCTYPE\s+html|<html\b)", re.IGNORECASE | re.DOTALL)
+_NAME = r"[A-Za-z_][\w.-]*+(?::[A-Za-z_][\w.-]*+)?"
+# Without attributes, what may be a tag may be an IRI too (`<a> <b> <c> .`), unless it is closed soon.
+_CLOSED = rf"<(?P<tag>{_NAME})\s*>(?=(?s:.{{0,2000}}?)</(?P=tag)\s*>)"
+_XML = re.compile(rf"<\?xml|<!--|<!DOCTYPE|<{_NAME}\s+[\w:.-]+\s*=|{_CLOSED}")
 _JSON = re.compile(r'\{\s*(?:"|\}\s*$)|\[\s*(?:[{"]|\]\s*$)')
 _TERM = r'(?:<[^<>"{}|^`\\\s]*>|_:\S+)'
 _STATEMENT = rf'{_TERM}[ \t]*<[^<>\s]*>[ \t]*(?:{_TERM}|"(?:[^"\\\n]|\\.)*"(?:@[\w-]+|\^\^<[^<>\s]*>)?)'
@@ -186,10 +185,10 @@ def _form(path: Path, head: bytes, named: bool) -> Format | None:
     """Return the format of a file, None if it has none. Raises `BadOntology` if a file that was named has none."""
     try:
         form = recognise(head, SUFFIXES.get(path.suffix.lower()))
-    except ValueError as error:
+    except NotRdf as error:
         if not named and path.suffix.lower() in _SHARED_SUFFIXES:
             return None
-        raise BadOntology(str(path), str(error), f"give a file in {FORMATS}, encoded in UTF-8") from None
+        raise BadOntology(str(path), str(error), error.hint or f"give a file in {FORMATS}, encoded in UTF-8") from None
     shared = not named and path.suffix.lower() in _SHARED_SUFFIXES
     return None if shared and not _is_rdf(head, form) else form
 
@@ -197,7 +196,7 @@ def _form(path: Path, head: bytes, named: bool) -> Format | None:
 def _is_rdf(head: bytes, form: Format) -> bool:
     """Return whether XML or JSON in a directory holds words that RDF/XML or JSON-LD must have."""
     if form == "json-ld":
-        return any(word in head for word in (b'"@context"', b'"@id"', b'"@graph"', b'"@type"'))
+        return any(word in head for word in JSON_LD_WORDS)
     return form != "xml" or RDF.encode() in head
 
 
@@ -209,24 +208,21 @@ def recognise(head: bytes, named: Format | None = None) -> Format:
         named: the format of the file's suffix; it holds unless the content is of another family.
 
     Raises:
-        ValueError: it is no RDF; the message names the format that it is instead.
+        NotRdf: it is no RDF; the message names the format that it is instead.
     """
-    if not head.strip():
-        raise ValueError("is empty")
-    for magic, what in _NOT_TEXT.items():
-        if head.startswith(magic):
-            raise ValueError(what)
-    if head.startswith(_UTF_16):
-        raise ValueError("is encoded in UTF-16")
-    if b"\0" in head:
-        raise ValueError("is binary, not text")
-    text = head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", errors="replace")
-    return _recognise_text(_COMMENTS.sub("", text, count=1), named)
+    head = head.removeprefix(BYTE_ORDER_MARK)
+    refuse_bytes(head)
+    text = head.decode("utf-8", errors="replace")
+    form = _recognise_text(_COMMENTS.sub("", text, count=1), named)
+    if form == "xml":
+        refuse_xml(head)
+    elif form == "json-ld":
+        refuse_json(head)
+    return form
 
 
 def _recognise_text(start: str, named: Format | None) -> Format:
-    if _HTML.match(start):
-        raise ValueError("is a web page (HTML), not RDF")
+    refuse_page(start)
     if _XML.match(start):
         return "xml"
     if _JSON.match(start):
@@ -235,6 +231,7 @@ def _recognise_text(start: str, named: Format | None) -> Format:
         if _QUAD_LINE.search(start):
             return "nquads"
         return named if named in ("nt", "nquads", "trig", "turtle") else "nt"
+    refuse_text(start)
     return "trig" if named == "trig" or _GRAPH_BLOCK.search(start) else "turtle"
 
 
