@@ -125,6 +125,11 @@ def _print_experiment(loaded: Experiment) -> None:
             f"x {count(loaded.repetitions, 'repetition')}",
             "baseline": loaded.baseline,
             "contrasts": "; ".join(f"{one} against {other}" for one, other in loaded.contrasts) or None,
+            "interactions": "; ".join(
+                f"{one} against {other}, less {third} against {fourth}"
+                for one, other, third, fourth in loaded.interactions
+            )
+            or None,
         }
     )
 

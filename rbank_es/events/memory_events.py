@@ -241,8 +241,11 @@ class ExperimentStarted(Event, frozen=True, kw_only=True, tag="experiment_starte
     config_digest: Annotated[Name, Meta(description="SHA-256 of the condition, hex.")]
     suite: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
     tasks: Annotated[Names, Meta(description="Ids of its tasks, in their order.")] = ()
+    definition: Annotated[Name | None, Meta(description="SHA-256 of the whole definition, hex.")] = None
+    common: Annotated[Name | None, Meta(description="Head of the bank that all trials share, before this one.")] = None
+    earlier: Annotated[Count, Meta(description="Times that this trial had begun before, in banks that are gone.")] = 0
     salt: Salt = ""
-    config: Annotated[Text | None, Meta(description="JSON of the configuration.")] = None
+    config: Annotated[Text | None, Meta(description="The whole definition of the experiment, in TOML.")] = None
 
 
 class ExperimentFinished(Event, frozen=True, kw_only=True, tag="experiment_finished"):

@@ -38,20 +38,24 @@ TrialValues = Mapping[TrialKey, float | None]
 class Contrast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A declared comparison: a condition with its baseline, in one metric.
 
-    `smallest` is the smallest difference that would matter, in the metric's unit; with it, a contrast can also show
-    that there is none as large.
+    `less` is another such pair: then the difference of the first, less that of the other, is what is compared. So it
+    answers whether one gains more over its baseline than the other over its own (an interaction). `smallest` is the
+    smallest difference that would matter, in the metric's unit; with it, a contrast can also show that there is none as
+    large.
     """
 
     condition: str
     baseline: str
     metric: str
     smallest: float | None = None
+    less: tuple[str, str] | None = None
 
 
 class ContrastResult(Struct, frozen=True, kw_only=True):
     """The evidence of the repetitions about a contrast.
 
     paired          always: conditions share orders and random numbers
+    condition, baseline  the means of both sides; of an interaction, those of the two differences
     n               units, which are pairs
     left_out        units without a value in one of the conditions
     difference      the mean of the condition less that of the baseline, in the metric's unit, with its interval
@@ -135,7 +139,13 @@ def contrast_results(
 
 def _measured(contrast: Contrast, values: Mapping[str, TrialValues], *, sign: int, alpha: float) -> ContrastResult:
     """Return all of a contrast but what depends on the other contrasts; `sign` is -1 if less is better."""
-    condition, baseline = (values.get(name, {}) for name in (contrast.condition, contrast.baseline))
+    pair = (contrast.condition, contrast.baseline)
+    # Of an interaction, the two sides are differences already, in pairs by unit as values are.
+    condition, baseline = (
+        (values.get(name, {}) for name in pair)
+        if contrast.less is None
+        else (_difference(values, each) for each in (pair, contrast.less))
+    )
     unit, one, other, left_out = sides_of(condition, baseline)
     n, difference = len(one), interval(differences(one, other))
     effect = contrast.smallest or (abs(difference.mean) if difference else 0.0)
@@ -154,6 +164,15 @@ def _measured(contrast: Contrast, values: Mapping[str, TrialValues], *, sign: in
         p=paired_permutation(one, other, contrast.metric) if n else None,
         size=sample_size(n, difference.sd if difference else None, effect, alpha=alpha),
     )
+
+
+def _difference(values: Mapping[str, TrialValues], pair: tuple[str, str]) -> TrialValues:
+    """Return the values of a condition less those of another, by trial; None where either has none."""
+    one, other = (values.get(name, {}) for name in pair)
+    return {
+        trial: None if (a := one.get(trial)) is None or (b := other.get(trial)) is None else a - b
+        for trial in one.keys() | other.keys()
+    }
 
 
 def _finding(result: ContrastResult) -> Finding:

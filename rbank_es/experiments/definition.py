@@ -9,6 +9,7 @@
     repetitions = 1                # of each order
     baseline = "no-memory"         # the condition without memory: needed wherever another is given memory
     contrasts = [["append", "no-memory"]]   # the comparisons that are declared before the data are seen
+    interactions = [["b-memory", "b", "a-memory", "a"]]     # whether b-memory gains more over b than a-memory over a
     metrics = ["success"]          # in which each of them is tested; more of them show less of each
     rubrics = ["guide"]            # what a model rates when all is run: answer, guide; nothing unless named
 
@@ -158,6 +159,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     repetitions: _Number = 1
     baseline: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
+    interactions: tuple[tuple[str, str, str, str], ...] = ()
     metrics: tuple[str, ...] = ("success",)
     rubrics: tuple[Subject, ...] = ()
     models: dict[Role, LmChoice] = {}
@@ -180,12 +182,16 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise BadInput(f"{count:,} trials; an experiment has at most {experiment_limits.EXPERIMENT_TRIALS:,}")
 
     def _check_comparisons(self, names: list[str]) -> None:
-        for name in (*(name for pair in self.contrasts for name in pair), *filter(None, [self.baseline])):
+        compared = (*self.contrasts, *self.interactions)
+        for name in (*(name for each in compared for name in each), *filter(None, [self.baseline])):
             if name not in names:
                 raise BadInput(f"no condition is called {name!r}{hint(name, names)}")
         if any(one == other for one, other in self.contrasts):
             raise BadInput("a contrast compares two conditions, not one with itself")
-        if len(set(self.metrics)) < len(self.metrics) or len(set(self.contrasts)) < len(self.contrasts):
+        if any(one == other or third == fourth or (one, other) == (third, fourth)
+               for one, other, third, fourth in self.interactions):  # fmt: skip
+            raise BadInput("an interaction compares the differences of two pairs of conditions, not one with itself")
+        if any(len(set(each)) < len(each) for each in (self.metrics, compared)):
             raise BadInput("a contrast or a metric is named twice: it would count twice in the correction of p values")
         _check_metrics(self.metrics)
         given = [each.name for each in self.condition if each.is_given_memory]

@@ -17,8 +17,10 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
+from rbank_es.events import ExperimentStarted
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments.beginnings import recorded_definition, require_same_runs
 from rbank_es.experiments.definition import BASE, Experiment, parse_experiment
 from rbank_es.experiments.guide_worth import GuideWorth, guide_worths
 from rbank_es.experiments.materials import MaterialDigests
@@ -62,6 +64,7 @@ class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
     runs          that ended
     without_run   ids of tasks of which no run ended
     cuts          banks that were cut off and replaced
+    earlier       times that it had begun before, in banks that were removed: it was run again
     top_tenth     uses of the most used tenth of the items in its bank, of all: as `rbank-es health` counts them
     """
 
@@ -76,6 +79,7 @@ class TrialRead(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     without_run: tuple[str, ...] = ()
     cuts: int = 0
+    earlier: int = 0
     top_tenth: Share | None = None
 
 
@@ -86,11 +90,13 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     code       release and commit of the code that ran all trials
     source     SHA-256 of the ontology by which terms and flaws were checked; None: they were not
     unplanned  places under `banks` that belong to no trial: nothing of them was read
+    recorded   the definition that the trials recorded as they began; contrasts may have been added since
     ratings    by rubric, with the head of their log
     guides     in the bank from which the trials were forked
     """
 
     experiment: Experiment
+    recorded: Experiment
     suite: Suite
     files: Mapping[str, str]
     code: tuple[str, str]
@@ -118,6 +124,7 @@ def read_experiment(folder: Path, source: Source | None = None, progress: OnProg
         found.add(TrialPlace(folder, trial), head, source)
     return ExperimentData(
         experiment=head.experiment,
+        recorded=found.recorded or head.experiment,
         suite=head.suite,
         files=head.files,
         code=found.code_of(head.environment),
@@ -149,12 +156,12 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
         experiment = parse_experiment(definition, str(folder / DEFINITION))
         suite = load_suite(folder / SUITE)
         environment = _environment(about, str(folder / ENVIRONMENT))
-        for name, digest in (("definition", experiment.digest), ("suite", suite.digest)):
-            if environment.get(name) != digest:
-                raise BadInput(
-                    f"{folder}: the {name} has the digest {digest[:12]}, and {ENVIRONMENT} names "
-                    f"{str(environment.get(name))[:12]}: one of them was changed after the experiment began"
-                )
+        # Not that of the definition: the trials' logs say what it was, and in what it was changed.
+        if environment.get("suite") != suite.digest:
+            raise BadInput(
+                f"{folder}: the suite has the digest {suite.digest[:12]}, and {ENVIRONMENT} names "
+                f"{str(environment.get('suite'))[:12]}: one of them was changed after the experiment began"
+            )
         named = {DEFINITION: definition, SUITE: tasks, ENVIRONMENT: about}
         files = {name: sha256(data).hexdigest() for name, data in named.items()}
         return cls(experiment=experiment, suite=suite, environment=environment, files=files)
@@ -253,6 +260,7 @@ class _Found:
         self.rows: list[RunRow] = []
         self._code: dict[tuple[str, str], str] = {}
         self._origins: dict[str, str] = {}
+        self.recorded: Experiment | None = None
 
     def add(self, place: TrialPlace, head: FolderHead, source: Source | None) -> None:
         """Read a trial. Raises as `read_experiment`."""
@@ -264,6 +272,8 @@ class _Found:
             return
         with bank:
             log = TrialLog.of(bank)
+            # First, because it names what was changed; what follows from that can't be told from other causes.
+            self._compare_definition(log, head, where)
             asked = as_registered(bank, source) if source is not None else None
             rows = rows_of(log, head.suite, asked, self._ratings)
             record = record_of(log, rows, head.terms(place.trial), where)
@@ -280,6 +290,7 @@ class _Found:
                     runs=len(rows),
                     without_run=record.without_run,
                     cuts=len(place.cuts),
+                    earlier=record.earlier,
                     top_tenth=top_tenth(log.state),
                 )
             )
@@ -297,6 +308,17 @@ class _Found:
         if len(self._origins) > 1:
             one, two = self._origins.values()
             raise BadInput(f"{one} and {two} don't descend from one bank: their trials had different beginnings")
+
+    def _compare_definition(self, log: TrialLog, head: FolderHead, where: str) -> None:
+        """Take the definition that a trial recorded. Raises `BadInput` where it is not that of the others."""
+        started = next((event for event in log.declared if isinstance(event, ExperimentStarted)), None)
+        if started is None:
+            return
+        if self.recorded is None:
+            self.recorded = recorded_definition(log.bank, started, where)
+            require_same_runs(self.recorded, head.experiment, where)
+        elif started.definition != self.recorded.digest:
+            raise BadInput(f"{where} recorded another definition of the experiment than the trials before it")
 
     def code_of(self, environment: Mapping[str, Any]) -> tuple[str, str]:
         """Return release and commit of the code of all runs. Raises `BadInput` where they differ."""

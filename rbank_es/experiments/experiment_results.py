@@ -8,7 +8,7 @@ contrasts and curves. Everything left out is listed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -68,9 +68,14 @@ class ConditionResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContrastSaid(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a contrast, and its reading in one sentence."""
+    """The result of a contrast, and its reading in one sentence.
+
+    `declared`: the trials recorded it as they began. One that was added to the definition later was perhaps chosen by
+    what the data show; its p value is corrected for all, and it changes nothing about the declared ones.
+    """
 
     said: str
+    declared: bool
     result: ContrastResult
 
 
@@ -177,7 +182,7 @@ def results_of(data: ExperimentData) -> Results:
         trials=data.trials,
         unplanned=data.unplanned,
         conditions=tuple(_condition(each, data, rows, measures) for each in experiment.condition),
-        contrasts=_contrasts(experiment, measures),
+        contrasts=(*_contrasts(data, measures),),
         guides=tuple(_guide(worth, experiment, measures) for worth in data.guides),
         tasks=tuple(_tasks(data, rows)),
         left_out=tuple(_left_out(data, rows)),
@@ -309,15 +314,27 @@ def _gap(
     return learning_curve([gap_by_position(own[unit], other[unit]) for unit in sorted(own.keys() & other.keys())])
 
 
-def _contrasts(experiment: Experiment, measures: _Measures) -> tuple[ContrastSaid, ...]:
-    declared = [
-        Contrast(condition=one, baseline=other, metric=metric)
-        for metric in experiment.metrics
-        for one, other in experiment.contrasts
-    ]
+def _contrasts(data: ExperimentData, measures: _Measures) -> Iterator[ContrastSaid]:
+    """Yield the results of the contrasts that the trials recorded, removed since or not, then of those added later."""
     less = [name for name, metric in METRICS.items() if metric.better == "lower"]
-    found = contrast_results(declared, measures.values, less_is_better=less) if declared else []
-    return tuple(ContrastSaid(said=conclusion(each), result=each) for each in found)
+    declared = contrasts_of(data.recorded)
+    added = [each for each in contrasts_of(data.experiment) if each not in declared]
+    for each in contrast_results(declared, measures.values, less_is_better=less):
+        yield ContrastSaid(said=conclusion(each), declared=True, result=each)
+    # Of all together, so that whoever adds one corrects it for those declared as well.
+    for each in contrast_results([*declared, *added], measures.values, less_is_better=less)[len(declared) :]:
+        yield ContrastSaid(said=conclusion(each), declared=False, result=each)
+
+
+def contrasts_of(experiment: Experiment) -> list[Contrast]:
+    """Return the contrasts and interactions of a definition, in each of its metrics."""
+    pairs: list[tuple[str, str, tuple[str, str] | None]] = [(*pair, None) for pair in experiment.contrasts]
+    pairs += [(one, other, (third, fourth)) for one, other, third, fourth in experiment.interactions]
+    return [
+        Contrast(condition=one, baseline=other, metric=metric, less=less)
+        for metric in experiment.metrics
+        for one, other, less in pairs
+    ]
 
 
 # ---------------------------------------------------------------- tasks and runs left out

@@ -8,7 +8,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from itertools import zip_longest
@@ -20,14 +20,23 @@ from msgspec import Struct
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError
-from rbank_es.events.run_events import Trial
+from rbank_es.experiments.beginnings import beginning_faults, changed_parts
 from rbank_es.experiments.definition import BASE
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.ratings import ratings_place
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
 from rbank_es.experiments.run_rows import RunRow
-from rbank_es.experiments.trial_place import BANKS, DEFINITION, RATINGS, TrialPlace, base_place, directory, read_part
+from rbank_es.experiments.trial_place import (
+    BANKS,
+    DEFINITION,
+    ENVIRONMENT,
+    RATINGS,
+    TrialPlace,
+    base_place,
+    directory,
+    read_part,
+)
 from rbank_es.judging.gold import gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.run_outcome import outcome_of
@@ -100,6 +109,7 @@ def check_report(folder: Path, source: Source | None = None, progress: OnProgres
     logs = [*_log_differences(folder, head, recorded, progress)]
     if any(not each.place for each in logs):  # damaged: nothing can be computed from it
         return _failed(logs)
+    logs += _beginning_differences(folder, head)
     try:
         data = read_experiment(folder, source)
     except (BadInput, LogError) as error:
@@ -107,6 +117,7 @@ def check_report(folder: Path, source: Source | None = None, progress: OnProgres
     files = report_files(data)
     found = [
         *logs,
+        *_definition_differences(data, head),
         *_result_differences(data),
         *(_score_differences(folder, data, source) if source is not None else ()),
         *(each for name, content in files.items() for each in _compared(folder, name, content)),
@@ -144,31 +155,12 @@ def _log_differences(
     heads = {each.place: each.head for each in recorded.trials}
     planned = trials(head.experiment)
     yield from _log_difference(lambda: ratings_place(folder), RATINGS, recorded.ratings)
-    # The report names no head of the common bank; the logs of its forks do.
-    common = _common_head(folder, planned)
-    yield from _log_difference(lambda: directory(folder / BANKS, base_place(folder)), f"{BANKS}/{BASE}", common)
+    # The report names no head of the common bank: the logs of the trials do (`_beginning_differences`).
+    yield from _log_difference(lambda: directory(folder / BANKS, base_place(folder)), f"{BANKS}/{BASE}", "")
     for trial in reported(planned, progress):
         place = TrialPlace(folder, trial)
         name = str(place.bank.relative_to(folder))
         yield from _log_difference(lambda place=place: place.found_bank, name, heads.get(name, ""))  # type: ignore[misc]
-
-
-def _common_head(folder: Path, planned: Sequence[Trial]) -> str:
-    """Return the head of the common bank as the first trial that can be read has it; empty if none can."""
-    for place in (TrialPlace(folder, trial) for trial in planned):
-        with suppress(RBankError, OSError):
-            base, path = directory(folder / BANKS, base_place(folder)), place.found_bank
-            if base is not None and path is not None:
-                with Bank.open(base) as common, Bank.open(path) as bank:
-                    return _forked_from(bank, common.id)
-    return ""
-
-
-def _forked_from(bank: Bank, id: str) -> str:
-    """Return the head at which a bank was forked from one of this id, else from its first ancestor."""
-    ancestors = bank.log.ancestors()
-    forked = next((each for each in ancestors if each.bank == id), next(iter(ancestors), None))
-    return str(bank.head(forked.upto)) if forked is not None else ""
 
 
 def _log_difference(find: Callable[[], Path | None], name: str, recorded: str) -> Iterator[ReportDifference]:
@@ -192,6 +184,25 @@ def _log_difference(find: Callable[[], Path | None], name: str, recorded: str) -
     except (RBankError, OSError) as error:
         # Damage is a finding of the check, and does not end it.
         yield ReportDifference(file=name, found=message_of(error) if isinstance(error, RBankError) else str(error))
+
+
+def _beginning_differences(folder: Path, head: FolderHead) -> list[ReportDifference]:
+    """Return what doesn't fit between the common bank and the beginnings of its trials."""
+    faults = beginning_faults(folder, trials(head.experiment))
+    return [ReportDifference(file=each.place, place="its beginning", found=each.said) for each in faults]
+
+
+def _definition_differences(data: ExperimentData, head: FolderHead) -> Iterator[ReportDifference]:
+    """Yield the parts of the definition that were changed after the trials recorded it, and a digest of another one."""
+    recorded, now = data.recorded, data.experiment
+    for name in changed_parts(recorded, now):
+        is_now, was = (_value(msgspec.to_builtins(getattr(each, name))) for each in (now, recorded))
+        said = f"{is_now}, where the trials recorded {was} as they began"
+        yield ReportDifference(file=DEFINITION, place=f"{name}, changed after the runs", found=said)
+    named = head.environment.get("definition")
+    if named != recorded.digest:
+        said = f"it names the definition {str(named)[:12]}"
+        yield ReportDifference(file=ENVIRONMENT, place="definition", found=said, computed=recorded.digest[:12])
 
 
 def _result_differences(data: ExperimentData) -> Iterator[ReportDifference]:

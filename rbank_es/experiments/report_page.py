@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rbank_es.dashboard.html_page import TableColumn, document, number, table, text
-from rbank_es.dashboard.page_text import Html, count, element, join, plural, short_name, shorten
+from rbank_es.dashboard.page_text import Html, clean, count, element, join, plural, short_name, shorten
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.report_chart import curve_chart, interval_chart
 from rbank_es.experiments.run_rows import RunRow
-from rbank_es.experiments.summary import NO_MODEL_WORDS, guide_sentences, with_interval
+from rbank_es.experiments.summary import (
+    NO_MODEL_WORDS,
+    compared,
+    contrast_groups,
+    guide_sentences,
+    said_again,
+    with_interval,
+)
 from rbank_es.experiments.trial_pages import page_command, paged, run_address
 from rbank_es.limits import experiment_limits, page_limits
 
@@ -85,26 +92,13 @@ def _sections(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
 
 
 def _findings(results: Results) -> Iterator[Html]:
-    if results.contrasts:
-        yield element(
-            "p",
-            f"The comparisons that were declared before the runs, tested over {results.unit}s by permutation; p values "
-            f"are corrected for all {len(results.contrasts)}. “Too few to say” is no sign of no difference.",
-        )
+    for about, contrasts in contrast_groups(results):
+        yield element("p", about)
         said = (
-            element(
-                "li",
-                element("strong", short_name(each.result.contrast.condition)),
-                f" against {short_name(each.result.contrast.baseline)}, "
-                f"{METRICS[each.result.contrast.metric].title.lower()}: {each.said}.",
-            )
-            for each in results.contrasts
+            element("li", element("strong", clean(compared(each.result.contrast))), f": {each.said}.")
+            for each in contrasts
         )
         yield element("ul", *said, class_="findings")
-    else:
-        yield element(
-            "p", "No comparison was declared before the runs, so none is tested: what follows is description."
-        )
     if results.guides:
         yield element("ul", *(element("li", each) for each in guide_sentences(results)), class_="findings")
     charts = []
@@ -228,6 +222,11 @@ def _left_out(results: Results) -> Iterator[Html]:
             "why": "; ".join(filter(None, (each.state, each.why, f"{plural(each.runs, 'run')} ended"))),
         }
         for each in results.incomplete
+    ]
+    rows += [
+        {"what": each.place, "why": f"run again, and in the numbers: {said_again(each)}"}
+        for each in results.trials
+        if each.earlier
     ]
     rows += [{"what": place, "why": "of no planned trial; not read"} for place in results.unplanned]
     rows += [

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rbank_es import limits
 from rbank_es.dashboard.page_text import clean, plural
-from rbank_es.experiments.experiment_results import ConditionResult, Results
+from rbank_es.experiments.contrast import Contrast
+from rbank_es.experiments.experiment_folder import TrialRead
+from rbank_es.experiments.experiment_results import ConditionResult, ContrastSaid, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.statistics import Estimate
 
@@ -119,19 +121,38 @@ def _values(condition: ConditionResult, known: Sequence[str]) -> list[str]:
 
 
 def _contrasts(results: Results) -> Iterator[str]:
-    if not results.contrasts:
-        yield "None was declared before the runs, so nothing is tested: the table above is description."
-        return
-    lines = [
-        f"- **{_md(each.result.contrast.condition)}** against {_md(each.result.contrast.baseline)}, "
-        f"{METRICS[each.result.contrast.metric].title.lower()}: {each.said}."
-        for each in results.contrasts
-    ]
-    yield "\n".join(lines)
-    yield (
-        f"Declared before the runs, tested by permutation of {results.unit}s in pairs, p values corrected for all "
-        f"{len(results.contrasts)} by Holm's method. “Too few to say” is no sign of no difference."
-    )
+    for about, contrasts in contrast_groups(results):
+        yield about
+        if contrasts:
+            yield "\n".join(f"- **{_md(compared(each.result.contrast))}**: {each.said}." for each in contrasts)
+
+
+def contrast_groups(results: Results) -> Iterator[tuple[str, list[ContrastSaid]]]:
+    """Yield the contrasts that were declared before the runs, and those added since, each with what they are."""
+    declared, added = ([each for each in results.contrasts if each.declared is kind] for kind in (True, False))
+    if declared:
+        yield (
+            f"Declared before the runs, as the trials recorded when they began; tested by permutation of "
+            f"{results.unit}s in pairs, p values corrected for all {len(declared)} by Holm's method. “Too few to say” "
+            "is no sign of no difference.",
+            declared,
+        )
+    else:
+        yield "None was declared before the runs, so none is a test of a prediction: the numbers are description.", []
+    if added:
+        yield (
+            "Added to the definition after the runs, when the data could be seen: no test of a prediction, whatever p "
+            f"is. Corrected for all {len(results.contrasts)}.",
+            added,
+        )
+
+
+def compared(contrast: Contrast) -> str:
+    """Return what a contrast compares, and in which metric, in words."""
+    said = f"{contrast.condition} against {contrast.baseline}"
+    if contrast.less is not None:
+        said += f", less {contrast.less[0]} against {contrast.less[1]}"
+    return f"{said}, {METRICS[contrast.metric].title.lower()}"
 
 
 def _guides(results: Results) -> Iterator[str]:
@@ -192,8 +213,16 @@ def _trials(results: Results) -> Iterator[str]:
         yield f"- Trial {_md(each.place)}: {each.state}{ran}. It is in no number above."
     if len(results.incomplete) > limits.TABLE_ROWS:
         yield f"- {len(results.incomplete) - limits.TABLE_ROWS:,} more trials that are missing, unfinished or altered."
+    for each in results.trials:
+        if each.earlier:
+            yield f"- Trial {_md(each.place)} was run again: {said_again(each)}. It is in the numbers above."
     for place in results.unplanned[: limits.TABLE_ROWS]:
         yield f"- {_md(place)} is of no planned trial: it was not read."
+
+
+def said_again(trial: TrialRead) -> str:
+    """Return that a trial had begun before, in words."""
+    return f"it had begun {plural(trial.earlier, 'time')} before, in a bank that was removed"
 
 
 def _runs(results: Results) -> Iterator[str]:

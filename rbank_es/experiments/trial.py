@@ -20,6 +20,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments.beginnings import begin, fork_point
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
 from rbank_es.experiments.run_rows import rows_of
@@ -171,7 +172,7 @@ class _Work:
             with Bank.open(cut) as older:
                 return older.fork(self.place.bank, self._last_begun(older))
         with Bank.open(base_place(self.place.folder)) as base:
-            return base.fork(self.place.bank)
+            return base.fork(self.place.bank, fork_point(base))
 
     def _last_begun(self, bank: Bank) -> str | None:
         """Return the point before the task that was begun last, None if it counts, or if none was begun."""
@@ -205,8 +206,9 @@ class _Work:
         )
         there = next(bank.events(types={"experiment_started"}), None)
         if isinstance(there, ExperimentStarted):
-            facts = (there.trial, there.config_digest, there.suite, there.tasks)
-            if facts != (started.trial, started.config_digest, started.suite, started.tasks):
+            facts = (there.trial, there.config_digest, there.suite, there.tasks, there.definition)
+            own = (started.trial, started.config_digest, started.suite, started.tasks)
+            if facts != (*own, self.materials.experiment.digest):
                 raise BadInput(
                     f"{self.place.bank} is the bank of another trial, or of other settings: run the experiment in "
                     "another folder with --into"
@@ -218,7 +220,8 @@ class _Work:
         # All of them: packs that the common bank was filled with add nothing a second time.
         for name in self.condition.seeds:
             import_paths(bank, [self.materials.seeds[name].path])
-        bank.append(started)
+        with Bank.open(base_place(self.place.folder)) as base:
+            begin(base, bank, started, self.materials.experiment)
 
     def _finish(self, bank: Bank) -> None:
         bank.append(

@@ -56,12 +56,14 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     why           in words, where it is unfinished or altered
     without_run   ids of tasks of which no run ended
     altered_rows  whether its results are not those recorded at its end
+    earlier       times that it had begun before, in banks that were removed
     """
 
     state: TrialState
     why: str = ""
     without_run: tuple[str, ...] = ()
     altered_rows: bool = False
+    earlier: int = 0
 
 
 def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: str) -> TrialRecord:
@@ -92,9 +94,10 @@ def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: s
         acts.clear()  # the people of a simulation are part of its plan
     ran = {row.task for row in rows}
     missing = tuple(task for task in terms.tasks if task not in ran)
+    earlier = started.earlier if started is not None else 0
     if started is None or finished is None:
-        return TrialRecord(state="unfinished", why="it has no end", without_run=missing)
-    return _ended(rows, finished, terms, missing, acts)
+        return TrialRecord(state="unfinished", why="it has no end", without_run=missing, earlier=earlier)
+    return msgspec.structs.replace(_ended(rows, finished, terms, missing, acts), earlier=earlier)
 
 
 def _ended(

@@ -17,6 +17,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentFinished, JudgmentOverruled, RunJudged, RunStarted
+from rbank_es.experiments.beginnings import begin, fork_point
 from rbank_es.experiments.definition import parse_experiment
 from rbank_es.experiments.experiment_folder import read_experiment
 from rbank_es.experiments.experiment_results import results_of
@@ -188,8 +189,8 @@ def test_a_history_made_again_with_right_checksums_is_found_by_its_head(folder: 
     with Bank.open(place.bank) as bank:
         was = bank.head()
     shutil.rmtree(place.bank)
-    with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank) as bank:
-        record_trial(bank, place.trial, pair(), suite_of(), lambda *_: True, commit="c" * 40)
+    with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank, fork_point(base)) as bank:
+        record_trial(base, bank, place.trial, pair(), suite_of(), lambda *_: True, commit="c" * 40)
         assert Head.parse(str(was)).seq == bank.position
     first = check_report(folder).differences[0]
     assert (first.file, first.computed) == ("banks/with/o1-r0", str(was)) and "another history" in first.place
@@ -201,8 +202,10 @@ def relived(folder: Path, change: Callable[[list[Any]], list[Any]], number: int 
     trial = trials(experiment)[number]
     place = TrialPlace(folder, trial).bank
     shutil.rmtree(place)
-    with Bank.open(folder / "banks" / "base") as base, base.fork(place) as bank:
-        events = change(trial_events(trial, experiment, suite, lambda *_: True, {"commit": "c" * 40} | told))
+    with Bank.open(folder / "banks" / "base") as base, base.fork(place, fork_point(base)) as bank:
+        bank.set_policies(tables_of(experiment.named(trial.condition).choices()))
+        first, *events = change(trial_events(trial, experiment, suite, lambda *_: True, {"commit": "c" * 40} | told))
+        begin(base, bank, first, experiment)
         bank.append(events)
         bank.append(end(bank, trial, experiment, suite))
     return folder
@@ -239,9 +242,9 @@ def test_a_definition_that_was_changed_after_the_runs_is_found_though_its_digest
     folder: Path, change: tuple[str, str]
 ) -> None:
     changed_definition(folder, *change)
-    with pytest.raises(BadInput, match="other settings than the definition has"):
+    with pytest.raises(BadInput, match="the definition was changed after banks/without/o0-r0 began, in condition"):
         read_experiment(folder)
-    assert "other settings" in str(check_report(folder).differences[-1])
+    assert "changed after" in str(check_report(folder).differences[-1])
 
 
 @pytest.mark.slow
@@ -339,7 +342,7 @@ def test_a_score_that_was_forged_from_the_beginning_to_the_report_is_found_by_co
     shutil.rmtree(place)
     forged = [_forged(each) for each in events if not isinstance(each, ExperimentFinished)]
     ended = next(each for each in events if isinstance(each, ExperimentFinished))
-    with Bank.open(folder / "banks" / "base") as base, base.fork(place) as bank:
+    with Bank.open(folder / "banks" / "base") as base, base.fork(place, fork_point(base)) as bank:
         bank.set_policies(tables_of(given.experiment.condition[0].choices()))
         bank.append(forged)
         digest = results_digest(rows_of(TrialLog.of(bank), given.suite))
@@ -347,7 +350,9 @@ def test_a_score_that_was_forged_from_the_beginning_to_the_report_is_found_by_co
     write_report(read_experiment(folder, source()), folder)
     seen = check_report(folder, source())
     assert {each.file for each in seen.differences} == {"banks/without/o0-r0"}
-    assert all("the score of" in each.place and each.computed == "success" for each in seen.differences)
+    beginning, *scores = seen.differences
+    assert "its beginning is that of another bank" in beginning.found
+    assert scores and all("the score of" in each.place and each.computed == "success" for each in scores)
 
 
 def _forged(event: Any) -> Any:

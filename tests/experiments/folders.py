@@ -21,6 +21,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.run_events import LayerUse, Trial
+from rbank_es.experiments.beginnings import begin, fork_point
 from rbank_es.experiments.definition import Experiment, parse_experiment
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
@@ -92,17 +93,22 @@ def written(
         for trial in trials(experiment):
             place = TrialPlace(folder, trial).bank
             place.parent.mkdir(exist_ok=True)
-            with base.fork(place) as bank:
-                record_trial(bank, trial, experiment, suite, right, **{"commit": "c" * 40} | changes)
+            with base.fork(place, fork_point(base)) as bank:
+                record_trial(base, bank, trial, experiment, suite, right, **{"commit": "c" * 40} | changes)
     return folder
 
 
-def record_trial(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right: Right, **changes: Any) -> None:
-    """Record a trial in its bank, from its policies to its end."""
+def record_trial(
+    base: Bank, bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right: Right, **changes: Any
+) -> None:
+    """Record a trial in its bank, from its policies to its end, and its beginning in the common one."""
     bank.set_policies(tables_of(experiment.named(trial.condition).choices()))
     # In several groups, as a loop appends them: of one at the end that is damaged a log is only cut.
-    for events in groups(trial_events(trial, experiment, suite, right, changes)):
-        bank.append(events)
+    started, *events = trial_events(trial, experiment, suite, right, changes)
+    assert isinstance(started, ExperimentStarted)
+    begin(base, bank, started, experiment)
+    for group in groups(events):
+        bank.append(group)
     bank.append(end(bank, trial, experiment, suite))
 
 
@@ -120,7 +126,7 @@ def digests(trial: Trial, experiment: Experiment, suite: Suite) -> dict[str, str
 def groups(events: list[Event]) -> Iterator[list[Event]]:
     """Yield events in groups, each begun by a run."""
     starts = [at for at, event in enumerate(events) if isinstance(event, RunStarted)]
-    yield from (events[start:end] for start, end in pairwise([0, *starts, len(events)]))
+    yield from (events[start:end] for start, end in pairwise([*starts, len(events)]))
 
 
 def trial_events(

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import RunJudged
+from rbank_es.experiments.beginnings import fork_point
 from rbank_es.experiments.experiment_comparison import compare
 from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, read_experiment
 from rbank_es.experiments.experiment_results import results_of
@@ -235,9 +236,9 @@ def test_trials_that_are_missing_or_unfinished_and_runs_that_break_a_gate_are_na
     (folder / "banks" / "with" / "o9-r9").mkdir()
     for place in (unfinished, gateless):
         shutil.rmtree(place.bank)
-        with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank) as bank:
+        with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank, fork_point(base)) as bank:
             changes = {"commit": "c" * 40} | ({"config_digest": None} if place == gateless else {})
-            record_trial(bank, place.trial, experiment, suite, lambda *_: True, **changes)
+            record_trial(base, bank, place.trial, experiment, suite, lambda *_: True, **changes)
             if place == unfinished:
                 bank.fork(folder / "cut", "HEAD~1").close()
     shutil.rmtree(unfinished.bank)
@@ -348,7 +349,10 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a word": (change_of(SUMMARY, "Does it help", "It does help"), "summary.md, line 5"),
     "the page": (change_of(PAGE, "<h1>pair", "<h1>great"), "report.html, line"),
     "a file removed": (lambda folder: (folder / PAGE).unlink(), "report.html: it is missing"),
-    "the definition": (change_of(DEFINITION, "seed = 1", "seed = 2"), "the definition has the digest"),
+    "the definition": (
+        change_of(DEFINITION, "seed = 1", "seed = 2"),
+        "was changed after banks/without/o0-r0 began, in seed",
+    ),
     "a head": (change_of(CONDITIONS, '"head": "', '"head": "1'), "banks/without/o0-r0"),
     "no JSON": (change_of(CONDITIONS, "{", "[["), "results/conditions.json: "),
 }
@@ -398,7 +402,8 @@ def test_two_runs_are_compared_by_condition_with_welchs_interval(data: Experimen
 
 def test_every_declared_contrast_is_tested_in_every_declared_metric_and_in_no_other(data: ExperimentData) -> None:
     assert [each.result.contrast.metric for each in results_of(data).contrasts] == ["success"]
-    more = msgspec.structs.replace(data, experiment=msgspec.structs.replace(pair(), metrics=("iterations", "lm_calls")))
+    other = msgspec.structs.replace(pair(), metrics=("iterations", "lm_calls"))
+    more = msgspec.structs.replace(data, experiment=other, recorded=other)
     assert [each.result.contrast.metric for each in results_of(more).contrasts] == ["iterations", "lm_calls"]
 
 

@@ -62,8 +62,8 @@ def ran(given: Materials, folder: Path, **options: Any) -> tuple[TrialOutcome, .
     return run_experiment(given, folder, **options)
 
 
-OF_THE_MOMENT = {"seq", "at", "id", "crc", "salt", "dur", "request_key"}
-"""What differs between two runs of one trial: times, and the ids that they get."""
+OF_THE_MOMENT = {"seq", "at", "id", "crc", "salt", "dur", "request_key", "common"}
+"""What differs between two runs of one trial: times, the ids that they get, and which trials began before."""
 
 
 def told(place: Path) -> list[str]:

@@ -144,7 +144,7 @@ def _source(folder: Path, paths: Sequence[str], stack: ExitStack) -> Source | No
 
 def _print_results(results: Results) -> None:
     from rbank_es.experiments.metrics import METRICS
-    from rbank_es.experiments.summary import NO_MODEL_WORDS, with_interval
+    from rbank_es.experiments.summary import NO_MODEL_WORDS, compared, said_again, with_interval
 
     for mark, runs in results.marks.items():
         echo(styled(f"{mark}: in {runs:,} of {count(results.runs, 'run')} {NO_MODEL_WORDS[mark]}", "yellow"))
@@ -161,13 +161,13 @@ def _print_results(results: Results) -> None:
     ]
     echo_table(["condition", "trials", "runs counted", *(name.replace("_", " ") for name in known)], rows)
     for said in results.contrasts:
-        contrast = said.result.contrast
-        echo_paragraph(
-            f"{safe_line(contrast.condition)} against {safe_line(contrast.baseline)}, "
-            f"{METRICS[contrast.metric].title.lower()}: {said.said}"
-        )
+        later = "" if said.declared else " (added after the runs)"
+        echo_paragraph(f"{safe_line(compared(said.result.contrast))}{later}: {said.said}")
     for trial in results.incomplete[: experiment_limits.REPORT_DIFFERENCES]:
         echo_paragraph(f"left out: {trial.place} is {trial.state}" + (f": {safe_line(trial.why)}" if trial.why else ""))
+    for trial in results.trials:
+        if trial.earlier:
+            echo_paragraph(f"run again: {trial.place}: {said_again(trial)}")
     if results.left_out:
         echo(f"left out: {count(len(results.left_out), 'run')} that break a quality gate")
 

@@ -17,6 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentFinished, ExperimentStarted
 from rbank_es.events.run_events import Trial
+from rbank_es.experiments.beginnings import begin, fork_point
 from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
@@ -68,9 +69,10 @@ def simulate_experiment(
         for trial in reported(planned, progress):
             place = TrialPlace(folder, trial).bank
             place.parent.mkdir(exist_ok=True)
-            base.fork(place).close()
+            base.fork(place, fork_point(base)).close()
             # Without syncs, which are most of the time, because a simulation that a power cut ends is made again.
-            _simulate(Bank.open(place, unsafe_no_sync=True), trial, experiment, suite, by_name[trial.condition])
+            bank = Bank.open(place, unsafe_no_sync=True)
+            _simulate(base, bank, trial, experiment, suite, by_name[trial.condition])
     return experiment
 
 
@@ -145,7 +147,9 @@ def _prepare(folder: Path, experiment: Experiment, suite: Suite, conditions: Seq
         write_replacing(folder / name, [content])
 
 
-def _simulate(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condition: SimulatedCondition) -> None:
+def _simulate(
+    base: Bank, bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condition: SimulatedCondition
+) -> None:
     """Simulate one trial in its bank, and close it."""
     chosen = experiment.named(trial.condition)
     digests, models = MaterialDigests(), experiment.models
@@ -155,7 +159,7 @@ def _simulate(bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, co
     world.tasks = tuple(sorted(world.tasks, key=lambda task: order.index(task.id)))
     declared: dict[str, Any] = {"config_digest": digests.config_digest(chosen, models), "suite": suite.digest}
     bank.set_policies(tables_of(chosen.choices()))
-    bank.append(ExperimentStarted(trial=trial, tasks=tuple(order), **declared))
+    begin(base, bank, ExperimentStarted(trial=trial, tasks=tuple(order), **declared), experiment)
     facts = {
         "trial": trial,
         "suite": suite.digest,

@@ -1,0 +1,198 @@
+"""Beginnings of trials: the event that anchors the definition of an experiment in its logs, and trials in each other.
+
+A trial begins once. Its `experiment_started` is one event in two logs, that of the common bank and its own. It holds
+the whole definition as it was then, the head of the common bank before it, and how often the trial had begun before.
+So whoever changes something later must change every log that was written since:
+
+    the definition           differs from the one that the trials recorded
+    a trial run again        the common bank has its first beginning too, and the new one says that it is not the first
+    a trial removed          the common bank has its beginning
+    a common bank removed,   it lacks beginnings of trials, or a head that a later trial noted
+    replaced or cut back
+
+What remains: the trial that began last can be removed together with what the common bank recorded since. Only a digest
+of the report that was noted before shows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, PositionConflict, RBankError
+from rbank_es.events import ExperimentStarted
+from rbank_es.events.run_events import Trial
+from rbank_es.experiments.definition import Experiment, parse_experiment
+from rbank_es.experiments.trial_place import BANKS, TrialPlace, base_place, directory, opened
+from rbank_es.log import Head
+from rbank_es.log.groups import derived_id
+
+BEGINNING = "experiment_started"
+
+SAID_LATER = ("contrasts", "interactions", "metrics", "rubrics", "title", "question")
+"""Parts of a definition that change no run: they may be changed later, and a report then says so."""
+
+
+def fork_point(base: Bank) -> int:
+    """Return the position of the common bank up to which trials are forked: before the first of them began."""
+    first = next(base.events(types={BEGINNING}), None)
+    return base.position if first is None else first.seq - 1
+
+
+def begin(base: Bank, bank: Bank, started: ExperimentStarted, experiment: Experiment) -> None:
+    """Record the beginning of a trial in the common bank, then in its own; once, however often this is called."""
+    id = _beginning_id(bank.id)
+    whole = msgspec.structs.replace(started, id=id, definition=experiment.digest, config=experiment.to_toml())
+    while True:
+        position, known = base.position, [each for each in _beginnings(base) if each.trial == started.trial]
+        # An interruption between the two records: the common bank has it, and the trial has not.
+        own = next((each for each in known if each.id == id), None)
+        noted = (own.common, own.earlier) if own is not None else (str(base.head(position)), len(known))
+        whole = msgspec.structs.replace(whole, common=noted[0], earlier=noted[1])
+        try:
+            if own is None:
+                base.append(whole, expected=position)
+            bank.append(whole)
+            return
+        except PositionConflict:
+            # Another trial began in between.
+            continue
+
+
+def _beginning_id(bank: str) -> str:
+    return derived_id(bank.encode(), BEGINNING)
+
+
+def _beginnings(bank: Bank) -> list[ExperimentStarted]:
+    return [event for event in bank.events(types={BEGINNING}) if isinstance(event, ExperimentStarted)]
+
+
+# ---------------------------------------------------------------- the definition
+
+
+def recorded_definition(bank: Bank, started: ExperimentStarted, where: str) -> Experiment:
+    """Return the definition that a trial recorded at its beginning. Raises `BadInput` where it recorded none."""
+    text = bank.text(started.config)
+    if text is None or started.definition is None:
+        raise BadInput(f"{where} names no definition of the experiment: it was not run by it, or the words were erased")
+    recorded = parse_experiment(text.encode(), f"the definition in {where}")
+    if recorded.digest != started.definition:
+        raise BadInput(f"{where}: the definition that it recorded is not the one that it names: the log was forged")
+    return recorded
+
+
+def changed_parts(recorded: Experiment, now: Experiment) -> tuple[str, ...]:
+    """Return the names of the parts in which a definition differs from the recorded one, in their order."""
+    return tuple(name for name in Experiment.__struct_fields__ if getattr(recorded, name) != getattr(now, name))
+
+
+def require_same_runs(recorded: Experiment, now: Experiment, where: str) -> None:
+    """Raise `BadInput` where a definition was changed, after the runs, in what they depend on."""
+    parts = [name for name in changed_parts(recorded, now) if name not in SAID_LATER]
+    if parts:
+        raise BadInput(
+            f"the definition was changed after {where} began, in {', '.join(parts)}: restore it, or run it in another "
+            "folder"
+        )
+
+
+# ---------------------------------------------------------------- what doesn't fit
+
+
+class Fault(NamedTuple):
+    """Something about the beginning of a trial that doesn't fit: its place in the folder, and what it is, in words."""
+
+    place: str
+    said: str
+
+
+class _Begun(NamedTuple):
+    """A trial's bank, read: its beginning, its id, its ancestors, and the head at which it was forked."""
+
+    place: TrialPlace
+    where: str
+    started: ExperimentStarted | None
+    ids: frozenset[str]
+    base: str
+    fork: Head | None
+    cuts: int
+
+
+def beginning_faults(folder: Path, planned: Sequence[Trial]) -> Iterator[Fault]:
+    """Yield what doesn't fit between the common bank of an experiment and its trials; damaged logs are left out."""
+    begun = [each for trial in planned if (each := _begun(TrialPlace(folder, trial))) is not None]
+    where = f"{BANKS}/{base_place(folder).name}"
+    try:
+        base = opened(directory(folder / BANKS, base_place(folder)))
+    except (RBankError, OSError):
+        return  # the check of the logs themselves names it
+    if base is None:
+        if begun:
+            yield Fault(where, "it is missing, and with it what it says of the beginnings of trials")
+        return
+    with base:
+        yield from _of_base(base, where, begun)
+        known = _beginnings(base)
+        for each in begun:
+            yield from _of_trial(each, [event for event in known if event.trial == each.place.trial])
+        there = {each.place.trial for each in begun}
+        for trial in dict.fromkeys(event.trial for event in known if event.trial not in there):
+            name = TrialPlace(folder, trial).bank.relative_to(folder)
+            yield Fault(str(name), "the common bank recorded that it began, and it is not there: it was removed")
+
+
+def _begun(place: TrialPlace) -> _Begun | None:
+    where = str(place.bank.relative_to(place.folder))
+    try:
+        bank = opened(place.found_bank)
+        if bank is None:
+            return None
+        with bank:
+            started = next(iter(_beginnings(bank)), None)
+            ancestors = bank.log.ancestors()
+            fork = bank.head(ancestors[0].upto) if ancestors else None
+            # A bank that took the place of one that was cut off has its beginning from that.
+            ids = frozenset(_beginning_id(each) for each in (bank.id, *(each.bank for each in ancestors[1:])))
+            base = ancestors[0].bank if ancestors else ""
+            return _Begun(place, where, started, ids, base, fork, len(ancestors) - 1)
+    except (RBankError, OSError):
+        return None
+
+
+def _of_base(base: Bank, where: str, begun: Sequence[_Begun]) -> Iterator[Fault]:
+    if any(each.base != base.id for each in begun):
+        yield Fault(where, "the trials are no forks of it: another bank was put in its place")
+        return
+    noted = {each.fork: each.where for each in begun if each.fork is not None}
+    for each in begun:
+        if each.started is not None and each.started.common is not None:
+            noted.setdefault(Head.parse(each.started.common), each.where)
+    for head, trial in noted.items():
+        if head.seq > base.position or base.head(head.seq) != head:
+            yield Fault(
+                where, f"it is not the bank that {trial} was forked from: its history up to {head.seq:,} differs"
+            )
+            return
+
+
+def _of_trial(each: _Begun, known: Sequence[ExperimentStarted]) -> Iterator[Fault]:
+    started = each.started
+    if started is None:
+        return
+    own = next((event for event in known if event.id == started.id), None)
+    if own is None:
+        yield Fault(each.where, "the common bank has no record that it began")
+    elif own.definition != started.definition or own.config_digest != started.config_digest:
+        yield Fault(each.where, "the common bank recorded another beginning of it")
+    elif started.id not in each.ids:
+        yield Fault(each.where, "its beginning is that of another bank: it was copied from there")
+    again = max(started.earlier, len(known) - 1)
+    if again > 0:
+        yield Fault(each.where, f"it was run again: it had begun {again:,} times before, in a bank that was removed")
+    if len(each.place.cuts) < each.cuts:
+        lost = each.cuts - len(each.place.cuts)
+        yield Fault(each.where, f"{lost:,} of the banks that were cut off from it are not under cut")
