@@ -19,6 +19,7 @@ import msgspec
 
 from rbank_es.bank.bank import Bank
 from rbank_es.errors import BadInput, CannotWrite
+from rbank_es.events.visible_text import visible
 from rbank_es.log import Ancestor, Head
 from rbank_es.log.disk import System
 from rbank_es.log.groups import system_clock, utc_text
@@ -33,7 +34,7 @@ class NotedHeads(msgspec.Struct, frozen=True):
 
 def head_line(bank: Bank, point: str | int | None = None) -> str:
     """Return the line to note for the head at a point, without newline."""
-    return f"{bank.id} {bank.head(point)} {utc_text(system_clock())} {bank.name}"
+    return f"{bank.id} {bank.head(point)} {utc_text(system_clock())} {visible(bank.name)}"
 
 
 def parse_heads(text: str, bank_id: str, ancestors: Iterable[Ancestor] = ()) -> NotedHeads:

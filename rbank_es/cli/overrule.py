@@ -114,7 +114,7 @@ def _rows(path: str, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _csv(text: str) -> Iterator[tuple[str, Any]]:
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     for row in reader:
         if None in row:
             raise BadInput(f"line {reader.line_num} has more cells than the line of headers")

@@ -12,7 +12,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_at, view_at
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, say, warn
 from rbank_es.errors import BadInput
-from rbank_es.system.files import read_regular
+from rbank_es.system.given_file import read_given
 
 if TYPE_CHECKING:
     from rbank_es.sparql.results import Answer, Cell
@@ -79,7 +79,7 @@ def _text(given: str) -> str:
     path = Path(given.removeprefix(FILE))
     try:
         # A character takes at most 4 bytes; the guard counts them.
-        return read_regular(path, limits.QUERY_FILE_BYTES, follow=True).decode()
+        return read_given(path, limits.QUERY_FILE_BYTES).decode()
     except OSError as error:
         raise BadInput(f"can't read the query in {path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:

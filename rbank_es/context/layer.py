@@ -22,7 +22,7 @@ from rbank_es import limits
 from rbank_es.errors import BadContextFile, BadInput, LimitExceeded
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.system.files import read_regular
+from rbank_es.system.given_file import read_given
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -199,7 +199,7 @@ def read_text(path: str | Path) -> str:
     """Return the text of a file given to a context. Raises `BadContextFile`: missing, too large, or not UTF-8."""
     place = Path(path)
     try:
-        content = read_regular(place, limits.CONTEXT_FILE_BYTES, follow=True)
+        content = read_given(place, limits.CONTEXT_FILE_BYTES)
     except LimitExceeded:
         raise BadContextFile(str(place), f"it is larger than {limits.CONTEXT_FILE_BYTES:,} bytes") from None
     except OSError as error:
@@ -207,8 +207,7 @@ def read_text(path: str | Path) -> str:
     except ValueError as error:  # because the name holds a NUL
         raise BadContextFile(repr(str(place)), f"no file can be called that: {error}") from None
     try:
-        # Editors on Windows begin a UTF-8 file with a byte order mark.
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError as error:
         raise BadContextFile(str(place), f"it is not UTF-8 (byte {error.start:,})") from None
 

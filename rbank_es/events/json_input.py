@@ -22,7 +22,7 @@ from rbank_es.events.codec import TYPES, check_identity, event_types, json_as_te
 from rbank_es.events.event import Event
 from rbank_es.events.items import Item, polarity_of
 from rbank_es.events.text_gate import UNWRITABLE, unwritable
-from rbank_es.system.files import read_regular
+from rbank_es.system.given_file import read_given, without_mark
 
 WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
 TEXT_OF_ITEM = ("title", "desc", "content", "tags")
@@ -34,8 +34,7 @@ def parse_events(text: bytes) -> list[Event]:
 
     Raises `BadEvent` naming the line (from 1) and the path to the field, or `LimitExceeded`; then nothing is returned.
     """
-    # Editors on Windows begin files with it.
-    text = text.removeprefix(b"\xef\xbb\xbf")
+    text = without_mark(text)
     stripped = text.strip()
     # One object may be pretty-printed over several lines, which JSON Lines may not.
     whole = _as_object(stripped) if b"\n" in stripped else None
@@ -223,7 +222,7 @@ def read_at_most(place: Path, most_bytes: int, what: str) -> bytes:
     to one that a definition from elsewhere names.
     """
     try:
-        return read_regular(place, most_bytes, follow=True)
+        return read_given(place, most_bytes)
     except LimitExceeded:
         raise BadInput(f"{place}: a file of {what} has at most {most_bytes:,} bytes; split it") from None
     except (OSError, ValueError) as error:

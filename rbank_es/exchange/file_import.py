@@ -23,7 +23,8 @@ from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
-from rbank_es.system.files import kind_of, read_regular
+from rbank_es.system.files import kind_of
+from rbank_es.system.given_file import read_given
 from rbank_es.system.progress import OnProgress
 
 # Ids of an import that are looked up one by one; for more, reading the log once is quicker.
@@ -87,7 +88,7 @@ def read_file(path: Path) -> Parsed:
     """Read and parse a file. Raises `BadImport`, also for a time with a zone in the future; `LimitExceeded`."""
     try:
         # A link that a user names is followed; `files_in` leaves out those that it finds.
-        data = read_regular(path, limits.IMPORT_FILE_BYTES, follow=True)
+        data = read_given(path, limits.IMPORT_FILE_BYTES)
     except OSError as error:
         raise BadImport(str(path), error.strerror or str(error)) from None
     parsed, now = parse(str(path), data), utc_text(datetime.now(UTC))

@@ -21,12 +21,12 @@ from rbank_es.errors import BadEvent, BadImport, LimitExceeded
 from rbank_es.events import Event
 from rbank_es.events.json_input import RepeatedKey, decode_strict
 from rbank_es.log.groups import Circumstances, compose, prepare
+from rbank_es.system.given_file import without_mark
 from rbank_es.system.registry import Registry, checked_result
 
 TIMESTAMP = "@timestamp"
 """Key of `extra` for an event's time as its source wrote it, where `occurred_at` doesn't give it back."""
 
-BOM = b"\xef\xbb\xbf"
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 # 32 bits of the file's digest: enough to keep apart files that name a run alike, short enough to type.
@@ -102,7 +102,7 @@ def parse(path: str, data: bytes) -> Parsed:
     """
     if len(data) > limits.IMPORT_FILE_BYTES:
         raise LimitExceeded(f"bytes of {path}", len(data), limits.IMPORT_FILE_BYTES, "split it at line ends")
-    bare = data.removeprefix(BOM)
+    bare = without_mark(data, path)
     importer = _importer_of(path, bare)
     parsed = checked_result(importer.parse(path, bare), Parsed, importer.form, importer.parse)
     return replace(parsed, units=tuple(_sized(path, unit) for unit in parsed.units))

@@ -58,6 +58,7 @@ from rbank_es.loop.settings import ExtractFrom, LoopSettings, Perturbation
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import changed, default_policies
 from rbank_es.policies.policy import hint
+from rbank_es.system.given_file import without_mark
 from rbank_es.system.toml_input import parse_toml
 
 WRITTEN = "written"
@@ -294,7 +295,7 @@ def load_experiment(place: str | Path) -> Experiment:
 def parse_experiment(data: bytes, name: str = "experiment") -> Experiment:
     """Return the experiment in the content of a file, called `name` in messages. Raises `BadInput`."""
     try:
-        facts = parse_toml(data.decode("utf-8-sig"))
+        facts = parse_toml(without_mark(data, name).decode())
     except ValueError as error:  # bytes that are no UTF-8, too
         raise BadInput(f"{name}: it is not TOML: {error}") from None
     try:

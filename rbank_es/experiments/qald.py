@@ -52,7 +52,7 @@ class _Dataset(msgspec.Struct):
 def is_qald(data: bytes) -> bool:
     """Return whether a file's content is JSON of this form: an object with `questions`."""
     try:
-        whole = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+        whole = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
         # Another reader may know the form, and says what is wrong with it.
         return False
@@ -69,7 +69,7 @@ def parse_qald(
     for content of another form, an id that is there twice, and if no question is left.
     """
     try:
-        whole = msgspec.convert(decode_strict(data.removeprefix(b"\xef\xbb\xbf")), _Dataset)
+        whole = msgspec.convert(decode_strict(data), _Dataset)
     except msgspec.ValidationError as error:
         raise BadInput(f"{name}: no QALD file: {str(error).replace('$.', '')}") from None
     except (msgspec.DecodeError, RecursionError) as error:

@@ -151,7 +151,7 @@ class _Head(msgspec.Struct):
     def of(cls, data: bytes, name: str) -> _Head:
         """Return the members in a file whose tasks could be parsed; none for a list of tasks and for JSON Lines."""
         try:
-            whole = decode_strict(data.removeprefix(b"\xef\xbb\xbf"))
+            whole = decode_strict(data)
         except (msgspec.DecodeError, RecursionError):
             # JSON Lines are several documents, and none of them speaks for the whole file.
             return cls()

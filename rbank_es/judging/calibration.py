@@ -214,8 +214,7 @@ def load_cases(path: str | Path) -> tuple[Case, ...]:
     """Return the cases of a file: a JSON list, or JSON Lines. Raises `BadInput`, naming the invalid case."""
     place = Path(path)
     data = read_at_most(place, limits.JUDGE_CASES_BYTES, "cases")
-    # Some editors put a byte order mark before the text.
-    cases = tuple(_cases(data.removeprefix(b"\xef\xbb\xbf"), str(place)))
+    cases = tuple(_cases(data, str(place)))
     if not cases:
         raise BadInput(f"{place}: there is no case in it")
     [(id, times)] = Counter(case.id for case in cases).most_common(1)

@@ -29,6 +29,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
+from rbank_es.system.given_file import without_mark
 
 _ALIASES = {
     "id": ("id",),
@@ -116,8 +117,7 @@ def load_tasks(path: str | Path) -> tuple[Task, ...]:
 def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:
     """Return the tasks in the content of a file, called `name` in messages. Raises `BadInput`."""
     tasks: dict[str, Task] = {}
-    # Editors on Windows begin a UTF-8 file with a byte order mark.
-    for where, fields in _objects(data.removeprefix(b"\xef\xbb\xbf"), name):
+    for where, fields in _objects(without_mark(data, name), name):
         task = _task(fields, where)
         if task.id in tasks:
             raise BadInput(f"{where}: the id {task.id!r} is there twice")

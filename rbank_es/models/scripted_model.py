@@ -52,7 +52,7 @@ from rbank_es.models.model_call import (
     prompt_text,
     request_data,
 )
-from rbank_es.system.files import read_regular
+from rbank_es.system.given_file import read_given
 from rbank_es.system.toml_input import parse_toml
 
 ANY_TASK = "*"
@@ -120,7 +120,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def load(cls, path: str | Path) -> Script:
         """Parse a file. Raises `BadInput` that says where it differs from the form above."""
         try:
-            text = read_regular(path, limits.LM_SCRIPT_BYTES, follow=True).decode()
+            text = read_given(path, limits.LM_SCRIPT_BYTES).decode()
         except OSError as error:
             raise BadInput(f"{path}: the script can't be read: {error.strerror}") from None
         except UnicodeDecodeError:

@@ -230,7 +230,6 @@ def load_policies(text: str) -> tuple[PolicyChoice, ...]:
 
 def parse_tables(text: str) -> dict[str, Any]:
     """Parse TOML, or JSON if it begins with a brace, into tables by kind. Raises `BadPolicy`."""
-    text = text.lstrip("\ufeff")
     try:
         if text.lstrip().startswith("{"):
             return msgspec.json.decode(text, type=dict[str, Any])

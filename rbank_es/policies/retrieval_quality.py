@@ -19,6 +19,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.items import Polarity
 from rbank_es.events.json_input import decode_strict
 from rbank_es.policies.retrieval import RetrievalPolicy
+from rbank_es.system.given_file import without_mark
 
 DEPTH = 10
 """Hits by which a ranking is measured: more than a run is ever given."""
@@ -124,7 +125,7 @@ def read_cases(text: bytes) -> tuple[RelevanceCase, ...]:
     Raises `BadInput` naming the line for what is no case, for two cases of one id, for too many, and for none.
     """
     found: dict[str, RelevanceCase] = {}
-    for number, line in enumerate(text.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+    for number, line in enumerate(without_mark(text).split(b"\n"), 1):
         if line.strip():
             case = _read(line, number)
             if case.id in found:

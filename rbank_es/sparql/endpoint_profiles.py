@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.sparql.lint import CODES
-from rbank_es.system.files import read_regular
+from rbank_es.system.given_file import read_given
 
 _SECONDS = msgspec.Meta(gt=0, le=limits.QUERY_TIME_MOST_S)
 
@@ -64,7 +64,7 @@ def profile_named(name: str | Path) -> Profile:
 
 def _content(path: Path) -> bytes:
     try:
-        return read_regular(path, limits.ENDPOINT_PROFILE_BYTES, follow=True)
+        return read_given(path, limits.ENDPOINT_PROFILE_BYTES)
     except OSError as error:
         raise BadInput(f"{path}: the profile can't be read: {error.strerror or error}") from error
 

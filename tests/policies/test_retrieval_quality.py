@@ -87,7 +87,7 @@ def test_cases_are_read_with_ids_by_line() -> None:
         (b'{"query": "q", "relevant": [], "wanted": 1}', "line 1 is no case.*wanted"),
         (b'\n[1]', "line 2 is no case"),
         (b'{"query": "q", "query": "r", "relevant": []}', "line 1 is no case"),
-        (b'\xff\xfe', "line 1 is no case"),
+        (b'\xff', "line 1 is no case"),
         (b'{"query": ' + b"[" * 100_000, "line 1 is no case"),
         (b'{"id": "x", "query": "q", "relevant": []}\n' * 2, "line 2: there is a case 'x' already"),
         (b'{"query": "q", "relevant": []}\n' * (limits.RELEVANCE_CASES + 1), "more than 10,000 cases"),

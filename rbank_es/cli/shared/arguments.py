@@ -17,7 +17,8 @@ from rbank_es.bank.locator import locate, split_point
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
-from rbank_es.system.files import read_regular, replaceable
+from rbank_es.system.files import replaceable
+from rbank_es.system.given_file import read_given, without_mark
 from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -205,15 +206,15 @@ def begun_run(bank: Bank, given: str) -> str:
 
 
 def read_bounded(path: str) -> bytes:
-    """Return a file's bytes, or with `-` those of standard input.
+    """Return the text in a file, or with `-` in standard input, as UTF-8 without a byte order mark.
 
     Raises `LimitExceeded` past `limits.IMPORT_FILE_BYTES`, OSError where the file can't be read.
     """
     if path != "-":
-        return read_regular(path, limits.IMPORT_FILE_BYTES, follow=True)
+        return read_given(path, limits.IMPORT_FILE_BYTES)
     if sys.stdin is None:
         raise BadInput("standard input is closed; name a file")
-    return _read(cast("BufferedReader", sys.stdin.buffer), "standard input")
+    return without_mark(_read(cast("BufferedReader", sys.stdin.buffer), "standard input"), "standard input")
 
 
 def _read(stream: BufferedReader, name: str) -> bytes:
