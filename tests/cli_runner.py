@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import pty
@@ -25,6 +26,17 @@ from tests.cli_server import AT_START, call
 COMMAND = (sys.executable, "-m", "rbank_es")
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "logs" / "sample"
+
+
+def maker(name: str) -> Any:
+    """Return the module that makes a document, from docs/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    making = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(making)
+    return making
+
+
 CACHE = ROOT / ".pytest_cache" / "rbank"
 """Where commands keep what they derive, unless a test says otherwise: not in the home of whoever runs the tests."""
 TIMEOUT_S = 60

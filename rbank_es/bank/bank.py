@@ -182,8 +182,15 @@ class Bank(BankActs, BankBranches):
         with self._view(point) as view:
             return view.search(query, k, polarity=polarity, role=role, domain=domain)
 
-    def get(self, ids: Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None) -> list[Item]:
-        """Return items in full, in any state; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""
+    def get(
+        self, ids: str | Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None
+    ) -> list[Item]:
+        """Return items in full, of one id or several, in any state; at most `max_n`.
+
+        Raises `LimitExceeded`, `NotInBank`.
+        """
+        # A text is a sequence of texts, too: its letters would be looked up.
+        ids = (ids,) if isinstance(ids, str) else ids
         if len(ids) > max_n:
             raise LimitExceeded("items asked for", len(ids), max_n, "ask for fewer, or raise max_n")
         with self._view(point) as view:

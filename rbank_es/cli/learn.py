@@ -97,7 +97,7 @@ def _print_plan(lessons: Sequence[LessonToDraw], as_json: bool) -> None:
         echo_json({"lessons": [each._asdict() for each in lessons]})
         return
     rows: list[list[Cell]] = [[each.kind, ", ".join(each.runs)] for each in lessons]
-    echo_table(["kind", "runs"], rows, flexible=["runs"], none="there is no such run")
+    echo_table(["kind", "runs"], rows, flexible=["runs"], none="nothing is due")
     if lessons:
         echo(f"{count(len(lessons), 'extraction')}; a model would be asked once or more for each")
 

@@ -46,6 +46,7 @@ from rbank_es.context.term_order import RankedTerms, TaskWords, hidden_instances
 from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.system.toml_input import parse_toml
+from rbank_es.system.validation_messages import reason_of
 
 if TYPE_CHECKING:
     from rbank_es.sparql.endpoint_profiles import Profile
@@ -405,4 +406,4 @@ def _entry(kind: str, entry: Any, place: str, name: str) -> CuratedLine:
     try:
         return msgspec.convert({**entry, "kind": kind}, CuratedLine)
     except msgspec.ValidationError as error:
-        raise BadContextFile(name, f"{place}: {str(error).replace('$.', '')}") from None
+        raise BadContextFile(name, f"{place}: {reason_of(error, CuratedLine)}") from None

@@ -8,9 +8,7 @@ whole item without `heads`. An item's id and polarity may be left out where they
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +21,10 @@ from rbank_es.events.event import Event
 from rbank_es.events.items import Item, polarity_of
 from rbank_es.events.text_gate import UNWRITABLE, unwritable
 from rbank_es.system.given_file import read_given, without_mark
+from rbank_es.system.validation_messages import reason_and_path
 
 WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
 TEXT_OF_ITEM = ("title", "desc", "content", "tags")
-_PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
 
 
 def parse_events(text: bytes) -> list[Event]:
@@ -84,7 +82,8 @@ def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
     try:
         event = msgspec.convert(_unfold(fields), type=cls)
     except msgspec.ValidationError as error:
-        raise _explained(error, cls, line) from None
+        reason, path = reason_and_path(error, cls)
+        raise BadEvent(reason, line=line, path=path) from None
     except BadEvent as error:
         raise BadEvent(error.reason, line=line, path=error.path) from None
     except UNWRITABLE as error:
@@ -104,38 +103,6 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
         hint = f"did you mean {near[0]!r}?" if near else "see: rbank-es schema"
         raise BadEvent(f"unknown event type {str(type_)[: limits.GIVEN_CHARS]!r}; {hint}", line=line, path="$.type")
     return TYPES[type_]
-
-
-def _explained(error: msgspec.ValidationError, cls: type[Event], line: int | None) -> BadEvent:
-    message = str(error)
-    found = _PATH.search(message)
-    path = found["path"] if found else "$"
-    values = _values_at(cls, path) if message.startswith("Invalid enum value") else ()
-    allowed = f"; it is one of: {', '.join(map(repr, values))}" if values else ""
-    return BadEvent(_PATH.sub("", message) + allowed, line=line, path=path)
-
-
-def _values_at(cls: type[Event], path: str) -> tuple[Any, ...]:
-    """Return the values that an enumeration at a path allows, such as `$.heads[0].polarity`; none if it is no such."""
-    from msgspec import inspect  # imported here, because only those who mistype need it
-
-    found: tuple[Any, ...] = (inspect.type_info(cls),)
-    for step in path.removeprefix("$").replace("[", ".[").split(".")[1:]:
-        found = tuple(_parts_of(found, step))
-    return tuple(value for kind in found if isinstance(kind, inspect.LiteralType) for value in kind.values)
-
-
-def _parts_of(kinds: Iterable[Any], step: str) -> Iterator[Any]:
-    """Yield the types of a field (`name`) or of the elements (`[0]`, `[...]`) of any of these types."""
-    for kind in kinds:
-        if step.startswith("["):
-            inner = getattr(kind, "item_type", getattr(kind, "value_type", None))
-            within = [*getattr(kind, "item_types", ()), *([inner] if inner is not None else [])]
-        else:
-            within = [field.type for field in getattr(kind, "fields", ()) if field.encode_name == step]
-        for each in within:
-            bare = each.type if hasattr(each, "extra_json_schema") else each  # what `Annotated` described
-            yield from getattr(bare, "types", (bare,))
 
 
 def _unfold(fields: dict[str, Any]) -> dict[str, Any]:

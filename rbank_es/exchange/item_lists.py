@@ -19,6 +19,7 @@ from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item, Name, Polarity, Source
 from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, decode
 from rbank_es.log.groups import derived_id
+from rbank_es.system.validation_messages import reason_of
 
 EXTRACTOR = "item-import-1"
 
@@ -58,7 +59,7 @@ def _item(path: str, number: int, fields: Any) -> Item:
     try:
         entry = msgspec.convert(fields, type=Entry)
     except msgspec.ValidationError as error:
-        raise BadImport(path, f"entry {number}: {error}") from None
+        raise BadImport(path, f"entry {number}: {reason_of(error, Entry)}") from None
     if not entry.title.strip() and not entry.content.strip():
         raise BadImport(path, f"entry {number}: title and content are both empty")
     if entry.state != "active":

@@ -60,6 +60,7 @@ from rbank_es.policies import changed, default_policies
 from rbank_es.policies.policy import hint
 from rbank_es.system.given_file import without_mark
 from rbank_es.system.toml_input import parse_toml
+from rbank_es.system.validation_messages import reason_of
 
 WRITTEN = "written"
 """The `guide` of conditions whose guide an agent writes once, before the first trial."""
@@ -311,7 +312,7 @@ def parse_experiment(data: bytes, name: str = "experiment") -> Experiment:
             _check_keys(each, Condition, f"condition {each.get('name', '')!r}")
         return msgspec.convert(facts | {"condition": conditions}, Experiment)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{name}: {str(error).replace('$.', '')}") from None
+        raise BadInput(f"{name}: {reason_of(error, Experiment)}") from None
     except (BadInput, BadPolicy, BadContextFile) as error:
         raise BadInput(f"{name}: {error}") from None
 

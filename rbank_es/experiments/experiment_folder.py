@@ -48,6 +48,7 @@ from rbank_es.state import top_tenth
 from rbank_es.state.proportion import Share
 from rbank_es.system.files import kind_of
 from rbank_es.system.progress import OnProgress, reported
+from rbank_es.system.validation_messages import reason_of
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
@@ -187,7 +188,7 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.convert(named, MaterialDigests)
         except msgspec.ValidationError as error:
-            raise BadInput(f"{ENVIRONMENT}: {str(error).replace('$.', '')}") from None
+            raise BadInput(f"{ENVIRONMENT}: {reason_of(error, MaterialDigests)}") from None
 
     @property
     def source_digest(self) -> str | None:

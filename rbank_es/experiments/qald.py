@@ -20,6 +20,7 @@ from rbank_es.judging.gold import stored_rows
 from rbank_es.loop.tasks import Task
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.results import Answer, NotResults, from_json
+from rbank_es.system.validation_messages import reason_of
 
 
 class QaldTasks(NamedTuple):
@@ -71,7 +72,7 @@ def parse_qald(
     try:
         whole = msgspec.convert(decode_strict(data), _Dataset)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{name}: no QALD file: {str(error).replace('$.', '')}") from None
+        raise BadInput(f"{name}: no QALD file: {reason_of(error, _Dataset)}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadInput(f"{name}: no JSON: {error}") from None
     tasks, left_out = dict[str, Task](), Counter[str]()

@@ -25,6 +25,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.json_input import decode_strict, read_at_most
 from rbank_es.events.short_repr import Shown
 from rbank_es.loop.tasks import Task, parse_tasks, suite_digest
+from rbank_es.system.validation_messages import reason_of
 
 
 class Suite(Shown, msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +160,7 @@ class _Head(msgspec.Struct):
         try:
             return msgspec.convert(listed, cls)
         except msgspec.ValidationError as error:
-            raise BadInput(f"{name}: {str(error).replace('$.', '')}") from None
+            raise BadInput(f"{name}: {reason_of(error, cls)}") from None
 
     def all_files(self, name: str) -> dict[str, tuple[str, ...]]:
         """Return the files of each ontology. Raises `BadInput` for two sets of one ontology, and for bad paths."""

@@ -21,6 +21,7 @@ from rbank_es.judging.gold import Gold
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
 from rbank_es.state.proportion import wilson
+from rbank_es.system.validation_messages import reason_of
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,7 +229,7 @@ def _cases(data: bytes, name: str) -> Iterator[Case]:
         try:
             yield msgspec.convert(fields, Case)
         except msgspec.ValidationError as error:
-            raise BadInput(f"{name}, case {number}: {error}") from None
+            raise BadInput(f"{name}, case {number}: {reason_of(error, Case)}") from None
 
 
 def _objects(data: bytes, name: str) -> list[Any]:

@@ -65,7 +65,8 @@ def decide(
         LmFailed: the model gave no reply.
         BadInput: the judge is unknown, needs a model that is not given, or may not use the right answer.
     """
-    name = judge or (policy.name if policy is not None else "checks")
+    # A model that is given is asked: nobody who names one wants checks alone.
+    name = judge or (policy.name if policy is not None else "lm" if lms is not None else "checks")
     chosen = JUDGES.get(name)
     rule = policy or chosen.policy
     by_gold = purpose == "scoring" or rule.supervised

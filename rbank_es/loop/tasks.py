@@ -30,6 +30,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
 from rbank_es.system.given_file import without_mark
+from rbank_es.system.validation_messages import reason_of
 
 _ALIASES = {
     "id": ("id",),
@@ -177,8 +178,7 @@ def _task(fields: Any, where: str) -> Task:
     try:
         return msgspec.convert(given, Task)
     except msgspec.ValidationError as error:
-        reason = str(error).replace("$.", "")
-        raise BadInput(f"{where}: {reason}") from None
+        raise BadInput(f"{where}: {reason_of(error, Task)}") from None
 
 
 def _named(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -54,6 +54,7 @@ from rbank_es.models.model_call import (
 )
 from rbank_es.system.given_file import read_given
 from rbank_es.system.toml_input import parse_toml
+from rbank_es.system.validation_messages import reason_of
 
 ANY_TASK = "*"
 
@@ -146,7 +147,7 @@ def _parsed(text: str, name: str) -> Script:
     try:
         script = msgspec.convert(parse_toml(text), Script)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{name}: {error}") from None
+        raise BadInput(f"{name}: {reason_of(error, Script)}") from None
     except ValueError as error:
         raise BadInput(f"{name}: it is not TOML: {error}") from None
     # Two tables of one task would hide each other's turns.

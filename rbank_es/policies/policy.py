@@ -19,6 +19,7 @@ from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.system.registry import Registry
 from rbank_es.system.toml_input import parse_toml
+from rbank_es.system.validation_messages import reason_of
 from rbank_es.system.whole_number import whole_number
 
 P = TypeVar("P", bound="Policy")
@@ -73,8 +74,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         try:
             return msgspec.convert(settings, type=cls)
         except msgspec.ValidationError as error:
-            reason = str(error).replace("$.", "")
-            raise BadPolicy(f"{cls.kind} policy {cls.name}: {reason}") from None
+            raise BadPolicy(f"{cls.kind} policy {cls.name}: {reason_of(error, cls)}") from None
 
 
 def _description(annotation: Any) -> str:

@@ -362,6 +362,7 @@ class TestItems:
     def test_get(self, lively: Bank) -> None:
         """Items in full, in the order asked for, whatever became of them, as they were extracted."""
         assert lively.get([LABELS.id, LIMIT.id]) == [LABELS, LIMIT]
+        assert lively.get(LABELS.id) == [LABELS]
         with pytest.raises(LimitExceeded, match="max_n"):
             lively.get(["a", "b", "c", "d"])
         assert lively.get([CLASSES.id] * 4, max_n=4) == [CLASSES] * 4

@@ -13,7 +13,7 @@ from rbank_es import __version__, errors
 from rbank_es.cli.shared import main as endings
 from rbank_es.cli.shared.application import COMMANDS, Command, application
 from tests.cli.kilns import NOTE
-from tests.cli_runner import fails, run, shell
+from tests.cli_runner import fails, maker, run, shell
 from tests.effort import one_in
 
 
@@ -57,6 +57,12 @@ def test_each_example_is_a_command_line_that_can_be_read(name: str, command: Com
         _, called, *arguments = shlex.split(words)
         assert called == name
         assert command.make_context(name, arguments).params
+
+
+def test_every_option_stands_in_the_document_of_commands() -> None:
+    """It is generated: `python docs/make_commands.py` writes it again."""
+    making = maker("make_commands")
+    assert making.DOCUMENT.read_text(encoding="utf-8") == making.document()
 
 
 def test_version_and_nearest_command(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_run_that_was_overruled_teaches_under_its_new_verdict(place: Path) -> 
         assert bank.search("height measures")
         bank.overrule("wrong", "success", reason="I had misread it.")
         assert not [hit for hit in bank.search("height measures") if hit.title.startswith("Ask what")]
-    assert "there is no such run" in run("learn", "misled", "--due", "--dry-run", cwd=place).out
+    assert "nothing is due" in run("learn", "misled", "--due", "--dry-run", cwd=place).out
 
 
 def test_a_run_that_taught_already_is_left_out(place: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from rbank_es.cli.tools import format_result, parse_call
 from rbank_es.errors import BadInput
-from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, run
+from tests.cli_runner import SAMPLE, digest_of, fails, maker, run
 
 QUERY = 'sparql_query {"query": "SELECT ?light WHERE { ?light a lt:Lighthouse } ORDER BY ?light"}'
 VOID = """\
@@ -70,10 +69,7 @@ def test_a_profile_of_an_endpoint_goes_by_its_name(place: Path) -> None:
 
 def test_the_manual_in_the_documents_is_the_tools_own(place: Path) -> None:
     """Words and results are generated; `python docs/make_tools.py` puts them in anew."""
-    spec = importlib.util.spec_from_file_location("make_tools", ROOT / "docs" / "make_tools.py")
-    assert spec is not None and spec.loader is not None
-    making = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(making)
+    making = maker("make_tools")
     document = making.DOCUMENT.read_text(encoding="utf-8")
     assert making.replaced(document) == document
 

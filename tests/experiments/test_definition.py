@@ -160,7 +160,7 @@ def test_the_settings_of_a_condition_replace_those_that_all_share_and_tables_are
         (ONE + "judge = 'none'\nextract = true", "nothing is learned from runs that nobody judged"),
         (ONE + "guide = 'lights'", "a guide reaches an agent in L3"),
         (ONE + "rollouts = 99", "99 rollouts"),
-        (ONE + "mode = 'autos'", "Invalid enum value 'autos' - at `condition[0].mode`"),
+        (ONE + "mode = 'autos'", "it is one of: 'auto', 'both', 'tools' - at `condition[0].mode`"),
         (ONE + "policies.retrievals.k = 1", "no policies of kind 'retrievals' can be set; did you mean 'retrieval'?"),
         (ONE + "policies.retrieval.kk = 1", "retrieval policy bm25-2 has no setting 'kk'; did you mean 'k'?"),
         (ONE + "policies.consolidation.name = 'dedupe'", "no consolidation policy 'dedupe'; did you mean 'dedup'?"),

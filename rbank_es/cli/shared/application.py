@@ -107,6 +107,9 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of the first argument. Raises `UsageError`, with the nearest name, for an unknown one."""
         name = args[0]
+        if name == "help" and not ctx.resilient_parsing:
+            args = [*args[1:2], "--help"] if args[1:] else ["--help"]
+            name = args[0]
         # A shell that completes the line wants no error for what is not typed yet.
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)

@@ -14,6 +14,7 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
+from rbank_es.cli.shared.suggestions import nearest
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
@@ -35,10 +36,8 @@ ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology t
 
 def nearest_hint(name: str, names: Collection[str]) -> str:
     """Return advice on an unknown name: the nearest known one, or all of them."""
-    import difflib
-
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
+    near = nearest(name, names)
+    return f"did you mean {near!r}?" if near else f"there are: {', '.join(names)}"
 
 
 def split_names(text: str) -> list[str]:

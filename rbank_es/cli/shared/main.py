@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if "--json" in given and given[:1] != ["log"]:  # because the output of `log` is events, and nothing else
             _print_json_error(error)
-        return _end(error, debug="--debug" in given or os.environ.get("RBANK_DEBUG", "0") not in ("", "0"))
+        return _end(error, given, debug="--debug" in given or os.environ.get("RBANK_DEBUG", "0") not in ("", "0"))
 
 
 def _refuse_undecodable(arguments: list[str]) -> None:
@@ -123,17 +123,30 @@ def _notices() -> Iterator[None]:
         yield
 
 
-def _end(error: BaseException, *, debug: bool) -> int:
+def _end(error: BaseException, arguments: Sequence[str], *, debug: bool) -> int:
     """Print the error on standard error, if it is open, and return the exit code."""
     _discard_output()
     code, message = _outcome(error)
+    hint = _hint(error, arguments) if message else None
     if debug and message:
         import traceback
 
         _print_error("".join(traceback.format_exception(error)))
     if message:
-        _print_error(f"rbank-es: {message}")
+        _print_error(f"rbank-es: {message}{f'{chr(10)}  {hint}' if hint else ''}")
     return code
+
+
+def _hint(error: BaseException, arguments: Sequence[str]) -> str | None:
+    if not isinstance(error, Exception):
+        return None
+    from rbank_es.cli.shared.suggestions import suggestion_for
+
+    try:
+        return suggestion_for(error, arguments)
+    # Anything, because advice must not take the place of the error itself.
+    except Exception:
+        return None
 
 
 def _notes(error: BaseException) -> list[str]:
