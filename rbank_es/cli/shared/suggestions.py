@@ -52,13 +52,12 @@ def _nearest_choice(kind: Any, arguments: Iterable[str]) -> str | None:
 
 def _option_of_command(error: click.NoSuchOption, arguments: Sequence[str]) -> str | None:
     """Return the line with the option behind its command, or with the flag that the value after it names."""
-    from rbank_es.cli.shared.application import COMMANDS
-
     at = next((at for at, given in enumerate(arguments) if given.split("=")[0] == error.option_name), None)
     if at is None or error.ctx is None:
         return None
-    if error.ctx.parent is None:
-        command = next((given for given in arguments[at:] if given in COMMANDS), None)
+    if isinstance(error.ctx.command, click.Group):
+        known = error.ctx.command.list_commands(error.ctx)
+        command = next((given for given in arguments[at:] if given in known), None)
         rest = [given for number, given in enumerate(arguments) if number != at]
         return f"options come after the command: {_line([*rest, arguments[at]])}" if command else None
     flags = [option for param in error.ctx.command.params if isinstance(param, click.Option) for option in param.opts]
