@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from rbank_es import limits
+from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
-from rbank_es.cli.shared.output import count, echo, echo_json, echo_section
+from rbank_es.cli.shared.output import count, echo, echo_heading, echo_json, echo_section, format_names, safe_line
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.bank.branches import CommonHistory
-    from rbank_es.state.state_diff import Change, Diff, ItemDiff
+    from rbank_es.state.state_diff import Change, Diff, ItemDiff, RunDiff
 
+NOT_JUDGED = "not judged"
+VERDICTS = ("success", "failure", "undecided", NOT_JUDGED)
 COUNTS = ("state", "support", "uses", "wins")
 TEXTS = ("title", "desc", "content")
 
 
 @command(
     "diff",
-    "rbank-es diff notes@120 notes@HEAD",
+    "rbank-es diff notes@2026-01-26",
+    "rbank-es diff notes@120 notes@HEAD~5",
     "rbank-es diff notes@2026-01-31 ./copies/notes",
     "rbank-es diff notes trial",
 )
 @click.argument("before", metavar="BANK@A")
-@click.argument("after", metavar="BANK@B")
-def diff(before: str, after: str, as_json: bool) -> None:
+@click.argument("after", metavar="[BANK@B]", required=False)
+def diff(before: str, after: str | None, as_json: bool) -> None:
     """Compare two points in time, of one bank or of two: items, their support, uses and wins; runs; policies.
+
+    A and B are points: a position, an ISO time, HEAD~n or the id of a run. By default B is the same bank at its newest.
+    Runs that began between the two are counted by their verdicts; those before are listed where they changed.
 
     If one bank was forked from the other, or both from a third, also print up to which position their logs are the
     same, as their heads prove, and how many events each has beyond it.
@@ -37,6 +46,9 @@ def diff(before: str, after: str, as_json: bool) -> None:
     from rbank_es.bank.branches import common_history
     from rbank_es.state.state_diff import diff_states
 
+    if after is None and split_point(before)[1] is None:
+        raise click.UsageError(f"compare with what? Give a point, as {before}@HEAD~50, or a second bank.")
+    after = split_point(before)[0] if after is None else after
     (one, point), (other, other_point) = open_at(before), open_at(after)
     with one, other:
         found = diff_states(one.state(point), other.state(other_point))
@@ -77,10 +89,24 @@ def print_diff(found: Diff) -> None:
     _print_whole("items no longer there", found.removed, "before")
     rows = [[item.id, item.title, _changes(item.changes)] for item in found.changed]
     echo_section(f"items changed: {len(rows):,}", ["item", "title", "change"], rows, flexible=["title"])
-    rows = [[run.run, _changes(run.changes)] for run in found.runs]
-    echo_section(f"runs: {len(rows):,}", ["run", "change"], rows, flexible=["change"])
+    _print_runs(found.runs)
     rows = [[change.what, _arrow(change)] for change in found.policies]
     echo_section(f"policies: {len(rows):,}", ["policy or setting", "change"], rows, flexible=["change"])
+
+
+def _print_runs(runs: tuple[RunDiff, ...]) -> None:
+    began = {run.run: run for run in runs if all(change.before is None for change in run.changes)}
+    if began:
+        echo_heading(f"runs that began: {len(began):,}")
+        echo(format_names([safe_line(run) for run in began], limits.IDS_NAMED))
+        judged = Counter(_verdict(run) for run in began.values())
+        echo(", ".join(f"{judged[verdict]:,} {verdict}" for verdict in VERDICTS if judged[verdict]))
+    rows = [[run.run, _changes(run.changes)] for run in runs if run.run not in began]
+    echo_section(f"runs changed: {len(rows):,}", ["run", "change"], rows, flexible=["change"])
+
+
+def _verdict(run: RunDiff) -> str:
+    return next((change.after for change in run.changes if change.what == "learning"), NOT_JUDGED)
 
 
 def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:

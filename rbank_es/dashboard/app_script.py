@@ -26,8 +26,11 @@ _COMMENT = re.compile(r"^[ ]*/\*\*(?:.|\n)*?\*/$|^[ ]*//.*$|(?<=[;,{}]) // .*$",
 # A string, and the text of a template from its beginning or an expression's end on. No regex of the app holds a quote.
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _TEMPLATE = re.compile(r"[`}](?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
-# Not around + and -, because `a - -b` would change; and not at every end of a line, because some end a statement.
-_BLANKS = re.compile(r" ?(=>|===|!==|&&|\|\||\?\?|[=?:,{}<>*]) ?|(?<=[;,{(\[])\n")
+# Not between signs, because `a - -b` would change; and not at every end of a line, because some end a statement.
+_BLANKS = re.compile(
+    r" ?(=>|===|!==|&&|\|\||\?\?|[=?:,{}<>*]) ?|(?<=[;,{}(\[])\n|"
+    r"(?<=[\w)\]]) ([+-]) (?=[\w(\[])|\b(if|for|while) (?=\()"
+)
 _STYLE_BLANKS = re.compile(r"\s*([{};,>])\s*|(?<=:) ")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _LOOSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
@@ -76,19 +79,19 @@ def module_order() -> list[str]:
 
 def _module(name: str) -> str:
     source = asset(name)
-    exported = ", ".join(found for _, found in _EXPORT.findall(source))
+    exported = ",".join(found for _, found in _EXPORT.findall(source))
     body = _EXPORT.sub(r"\1 \2", _IMPORT.sub(r"const { \1 } = \2_js;", source))
     loose = _LOOSE.search(body)
     if loose:
         raise ValueError(f"{name} has an import or export that the page can't join: {loose[0]}")
-    return f"const {name[:-3]}_js = (() => {{\n{_compact(body)}\nreturn {{ {exported} }};\n}})();"
+    return f"const {name[:-3]}_js=(()=>{{{_compact(body)}return {{{exported}}};}})();"
 
 
 def _compact(body: str) -> str:
     """Return a module without comments, indentation and blanks around operators: two thirds of its size."""
     lines = (line.strip() for line in _COMMENT.sub("", body).split("\n"))
     code = "\n".join(line for line in lines if line)
-    return "".join(text if is_text else _BLANKS.sub(r"\1", text) for text, is_text in _pieces(code))
+    return "".join(text if is_text else _BLANKS.sub(r"\1\2\3", text) for text, is_text in _pieces(code))
 
 
 def _pieces(code: str) -> Iterator[tuple[str, bool]]:

@@ -145,6 +145,12 @@ def _position(given: str | None) -> int:
     return int(given)
 
 
+NO_POINT = (
+    "there is no such point in this bank: give a position, such as 120, a time, such as 2026-01-31T12:00, HEAD~5, or "
+    "the id of a run"
+)
+
+
 def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
     """Return the status and the reason of a request that an error ended, with commands that name the bank so.
 
@@ -154,7 +160,7 @@ def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
         case NotInBank():
             return 404, str(error)
         case BadPoint() | AmbiguousId():
-            return 400, "there is no such point in this bank: give a position, such as 120, or HEAD~5"
+            return 400, NO_POINT
         case BankNotFound():
             return 503, "the bank is no longer in its place"
         # By exact class, because the messages of other subclasses may name files.

@@ -143,7 +143,19 @@ def test_diff_tells_what_changed(sample: Path) -> None:
     assert "nothing differs" in run("diff", "sample@324", "./logs/sample@324", cwd=sample).out
     run("init", "other", cwd=sample)
     assert run("diff", "other", "sample", "--json", cwd=sample).json["added"]
-    assert "Missing argument 'BANK@B'" in fails("diff", "sample@3", cwd=sample)
+    assert "a second bank" in fails("diff", "sample", cwd=sample)
+
+
+@pytest.mark.parametrize("since", ["0", "2026-03-09", "2026-03-09T15:20", "HEAD~300", "lights-12"])
+def test_diff_takes_any_point_and_goes_to_the_newest_and_counts_the_runs_that_began(sample: Path, since: str) -> None:
+    """A first verdict changes none: runs that began are counted by it."""
+    found = run("diff", f"sample@{since}", "--json", cwd=sample).json
+    said = run("diff", f"sample@{since}", cwd=sample).out
+    new = [each for each in found["runs"] if all(change["before"] is None for change in each["changes"])]
+    assert found["after"] == 608 and f"runs that began: {len(new)}\n" in said
+    verdicts = [change["after"] for each in new for change in each["changes"] if change["what"] == "learning"]
+    assert f"{verdicts.count('success')} success" in said
+    assert ("runs changed" in said) == (len(new) < len(found["runs"]))
 
 
 def test_diff_names_the_setting_of_a_policy_that_differs_and_another_policy_by_its_name(sample: Path) -> None:

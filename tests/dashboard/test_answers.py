@@ -464,6 +464,11 @@ def test_changes_are_the_differences_of_two_folds(bank: Bank, since: int, at: in
     for kind, key, read in (("items", "id", states), ("verdicts", "run", verdicts)):
         old, new = read(before), read(after)
         wanted = {name: (old.get(name), new.get(name)) for name in old | new if old.get(name) != new.get(name)}
+        if kind == "verdicts":  # a first one changes none
+            assert found["first_verdicts"] == Counter(now for was, now in wanted.values() if was is None)
+            wanted = {name: pair for name, pair in wanted.items() if pair[0] is not None}
+        else:
+            assert found[kind]["added"] == sum(was is None for was, _ in wanted.values())
         assert {row[key]: (row["before"], row["after"]) for row in found[kind]["rows"]} == wanted
         assert all(since < row["seq"] <= at for row in found[kind]["rows"])
     assert found["runs"] == len(after.runs) - len(before.runs)

@@ -13,6 +13,7 @@ from rbank_es.dashboard import write_page
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.testing import extraction
 from tests.cli_runner import SAMPLE
+from tests.dashboard.served_bank import served
 
 pytestmark = pytest.mark.browser
 
@@ -77,6 +78,32 @@ def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_l
     tab.eval("history.back()")
     tab.settle()
     assert tab.eval("location.hash") == f"#/run/{FAILED}" and "Gannet Point" in text(tab, "h2")
+
+
+@pytest.mark.parametrize("form", ["exported", "served"])
+def test_what_changed_and_any_page_take_a_date_as_people_write_it(tab: Any, file: Path, form: str) -> None:
+    """In the field, in `from` and in `at`; the first verdicts of new runs are no changes."""
+    with Bank.open(SAMPLE) as bank, served(bank) as found:
+        tab.open(file if form == "exported" else found.handler.address)
+        go(tab, "#/changes?from=2026-03-09")
+        assert tab.shows("Since") and tab.shows("position 136, 2026-03-0")
+        typed = "field.value = '2026-03-20T12:00'; field.onchange({target: field})"
+        tab.eval(f"(field => {{ {typed} }})(document.querySelector('#from'))")
+        assert tab.shows("judged for the first time: 13 success, 2 failure")
+        assert tab.eval("location.hash").startswith("#/changes?from=2026-03-20T12")
+        go(tab, "#/changes?from=0")
+        assert tab.shows("31 runs began") and "not there → ● success" not in text(tab)
+        go(tab, "#/changes?from=monday")
+        assert (
+            tab.shows("a time, such as 2026-01-31T12:00")
+            and tab.eval("document.querySelector('#from').value") == "monday"
+        )
+        go(tab, "#/runs?at=2026-03-09")
+        assert tab.shows("As of position 136") and tab.eval("location.hash") == "#/runs?at=136"
+        go(tab, "#/runs?at=nosuch")
+        assert tab.shows("there is no such point in this bank")
+        complaints = [each for each in tab.complaints() if "400" not in str(each)]
+        assert complaints == []
 
 
 ERROR = "ConnectionError: the model at port 8001 refused\n  File agent.py, line 3"

@@ -117,6 +117,14 @@ def test_an_exported_page_answers_about_every_run_and_item(sample: Bank, tmp_pat
     compare(sample, list(questions_at(sample, sample.position, 100)), tmp_path)
 
 
+POINTS = (
+    *("0", "200", "605", "9999", "-1", "seq:200", "seq:x", "HEAD", "HEAD~0", "HEAD~40", "HEAD~9999", "HEAD~x", "head"),
+    *("2026-03-09", "2026-03-09T15:20", "2026-03-09 15:20:00", "2026-03-09T15:20:00Z", "2026-03-09T17:20:00+02:00"),
+    *("2026-03-09T15:19:59", "1999-01-01", "2999-01-01", "2026-13-01", "2026-03-09T", "2026-03-09x", "monday", "x"),
+    *("lights-08-6e9adf73-1", "lights-08", "lights-0", "run:lights-08", "run:0", "run:", "event:x", "guide-lights"),
+)
+"""Points as people type them, and what is none."""
+
 LISTS: list[Question] = [
     *(("runs", {"sort": sort, "limit": "7"}) for sort in ("verdict", "-verdict", "-score", "tokens", "-flags")),
     *(("items", {"sort": sort, "limit": "9"}) for sort in ("title", "-uses", "wins", "-losses", "state", "src")),
@@ -139,7 +147,8 @@ LISTS: list[Question] = [
         ("leakage", {"by": "run", "sort": sort, "limit": "5"})
         for sort in ("-context_size", "red_flags", "started", "run")
     ),
-    *(("changes", given) for given in ({"from": "200"}, {"from": "605"}, {"from": "x"}, {})),
+    *(("changes", {"from": point}) for point in POINTS),
+    ("changes", {}),
     *(("compare", given) for given in ({"a": "nobody", "b": "nobody"}, {"a": "lights-08-6e9adf73-1"})),
 ]
 

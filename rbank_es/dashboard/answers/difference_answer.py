@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from rbank_es.dashboard.answers.bank_answer import second
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.run_answer import run_facts
 from rbank_es.errors import BadInput
@@ -15,18 +17,25 @@ NAMING = frozenset({"run", "task_id", "started", "time", "finished", "ended", "r
 
 
 def changes_answer(asked: PageQuestion) -> dict[str, Any]:
-    """Return the changes behind the position `from`: states of items, verdicts, policies, and the runs that began."""
+    """Return the changes behind the point `from`: states of items, verdicts, policies, and the runs that began.
+
+    The first verdict on a run changes none: those are counted by their value.
+    """
     from rbank_es.projections.paged_view import RowCondition
 
     since = asked.bank.resolve(asked.needed("from"))
     if since > asked.position:
         raise BadInput(f"from is position {since:,}, later than {asked.position:,}: exchange the two")
     begun = asked.view.pick("runs", ("run",), [RowCondition(("started_seq",), "after", since)])
-    items, verdicts = asked.view.changed_states(since), asked.view.changed_verdicts(since)
+    items, judged = asked.view.changed_states(since), asked.view.changed_verdicts(since)
+    verdicts, most = [row for row in judged if row[1] is not None], page_limits.LIST_ROWS_MOST
+    added = sum(before is None for _, before, _, _ in items)
     return {
-        **{"from": since, "runs": len(begun), "policies": _policies(asked, since)},
-        "items": {"total": len(items), "rows": [_item(asked, *row) for row in items[: page_limits.LIST_ROWS_MOST]]},
-        "verdicts": {"total": len(verdicts), "rows": _verdicts(asked, verdicts[: page_limits.LIST_ROWS_MOST])},
+        **{"from": since, "from_time": second(asked.bank.time_at(since)), "runs": len(begun)},
+        "first_verdicts": Counter(after for _, before, after, _ in judged if before is None),
+        "policies": _policies(asked, since),
+        "items": {"total": len(items), "added": added, "rows": [_item(asked, *row) for row in items[:most]]},
+        "verdicts": {"total": len(verdicts), "rows": _verdicts(asked, verdicts[:most])},
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from rbank_es import limits
+from rbank_es.dashboard.answers.bank_answer import second
 from rbank_es.dashboard.answers.page_question import PageQuestion
 from rbank_es.errors import NotInBank
 from rbank_es.events import ContextBuilt, Erased, Event, LmCalled, Ref, type_of
@@ -30,7 +31,7 @@ def shown_event(event: Event, *, prompts: bool = True, chars: int = page_limits.
 
     A text is {text, chars, more}: its beginning, its whole length, and the path of the whole, None where this is all.
     `text` is None for one that was erased, or is left out. Prompts and answers of models are lists of {role, text}.
-    Scores, shares, seconds and costs have three digits.
+    The time is to the second; scores, shares, seconds and costs have three digits.
     """
     facts = {name: getattr(event, name) for name in facts_of(type(event)) if name not in _UNSEEN}
     known = {
@@ -42,7 +43,8 @@ def shown_event(event: Event, *, prompts: bool = True, chars: int = page_limits.
         if name not in _UNSEEN and value not in (None, "", ()):
             hidden = not prompts and (type(event), name) in PROMPT_FIELDS
             texts[name] = _shown(event, name, value, 0 if hidden else chars, hidden=hidden)
-    return {"seq": event.seq, "time": event.occurred_at or event.at, "type": type_of(event), **known, **texts}
+    time = second(event.occurred_at or event.at)
+    return {"seq": event.seq, "time": time, "type": type_of(event), **known, **texts}
 
 
 def shortened(value: Any) -> Any:

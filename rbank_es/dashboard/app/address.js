@@ -1,12 +1,12 @@
 // Addresses inside the page, the same in an exported file and in a served page: `#/run/ID?at=199&q=words`.
 
-/** Return the page, its argument, the position (null: the newest) and the other parameters that a hash names. */
+/** Return the page, its argument, the point (null: the newest; a position, else text) and the other parameters that a hash names. */
 export function parseAddress(hash) {
   const [path, query = ""] = splitOnce(hash.replace(/^#/, ""), "?");
   const [page = "", ...rest] = path.split("/").filter(Boolean);
   const parameters = Object.fromEntries(new URLSearchParams(query));
   const { at, ...others } = parameters;
-  return { page: page || "overview", argument: rest.map(decoded).join("/"), at: position(at), parameters: others };
+  return { page: page || "overview", argument: rest.map(decoded).join("/"), at: point(at), parameters: others };
 }
 
 /** Return the hash of an address; parameters that are empty are left out. */
@@ -29,8 +29,8 @@ function decoded(part) {
   }
 }
 
-function position(text) {
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
+function point(text) {
+  return /^\d{1,15}$/.test(text) ? Number(text) : text || null;
 }
 
 function splitOnce(text, mark) {

@@ -105,6 +105,13 @@ export class BankRows {
     return this.runOf[position - 1] ?? null;
   }
 
+  /** Return the last position before a second since 1970; NaN where that is none. */
+  positionOf(second) {
+    // Not the events of that second: their fractions, by which they are later, are not in the file.
+    const after = this.seconds.findIndex((each) => this.data.times.first + each >= second);
+    return Number.isNaN(second) ? NaN : after < 0 ? this.head : after;
+  }
+
   /** Return the time of a position as ISO, to the second; empty for 0. */
   timeAt(position) {
     if (position < 1) return "";

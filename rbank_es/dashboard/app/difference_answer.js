@@ -1,6 +1,6 @@
 // The answers `changes`, between two positions, and `compare`, of two runs at one, of an exported bank. Pure.
 import { wholeItemRow } from "./item_rows.js";
-import { BadRequest, compared, numberOf } from "./row_list.js";
+import { BadRequest, compared, countedBy, pointOf } from "./row_list.js";
 import { short } from "./run_rows.js";
 import { standing } from "./time_model.js";
 
@@ -8,19 +8,22 @@ const ROWS = 200;
 // Fields that differ between any two runs, or say why others differ.
 const NAMING = new Set(["run", "task_id", "started", "time", "finished", "ended", "reason", "score_reason"]);
 
-/** Return what changed behind the position `from`: states of items, verdicts, policies, and the runs that began. */
+/** Return what changed behind the point `from`: states of items, verdicts, policies, and the runs that began. */
 export function changesAnswer(bank, position, asked) {
   if (!asked.from && asked.from !== 0) throw new BadRequest("say from which position");
-  const from = numberOf(asked.from, 0, 0, bank.head);
+  const from = pointOf(bank, String(asked.from));
   if (from > position) throw new BadRequest(`from is position ${from}, later than ${position}: exchange the two`);
   const learning = bank.tables.verdicts.filter((row) => row.purpose === "learning");
   const items = changed(bank.tables.item_states, "item", "state", from, position);
-  const verdicts = changed(learning, "run", "verdict", from, position);
+  const judged = changed(learning, "run", "verdict", from, position);
+  const verdicts = judged.filter((row) => row.before !== null);
   return {
     from,
+    from_time: bank.timeAt(from),
+    first_verdicts: countedBy(judged.filter((row) => row.before === null), ({ after }) => after),
     runs: bank.starts.filter((row) => row.from_seq > from && row.from_seq <= position).length,
     policies: policyChanges(bank, from, position),
-    items: { total: items.length, rows: items.slice(0, ROWS).map((row) => ({ ...row, title: short(wholeItemRow(bank, row.id, position)?.title ?? null) })) },
+    items: { total: items.length, added: items.filter((row) => row.before === null).length, rows: items.slice(0, ROWS).map((row) => ({ ...row, title: short(wholeItemRow(bank, row.id, position)?.title ?? null) })) },
     verdicts: { total: verdicts.length, rows: verdicts.slice(0, ROWS).map(({ id, ...row }) => ({ run: id, task: taskOf(bank, id, position), ...row })) },
   };
 }

@@ -1,6 +1,6 @@
 // Answers about an exported bank as of a position: the same as those that a served bank gives. Pure.
 import { itemRows, listedItem, stateOf, wholeItemRow } from "./item_rows.js";
-import { compared, hasWords, isWanted, OUTCOMES, pageOf, POLARITIES, sortedRows, STATES, VERDICT_FILTER, wordsOf } from "./row_list.js";
+import { compared, countedBy, hasWords, isWanted, OUTCOMES, pageOf, POLARITIES, sortedRows, STATES, VERDICT_FILTER, wordsOf } from "./row_list.js";
 import { endOf, flagCount, listedRun, rowsUpto, runRows, short } from "./run_rows.js";
 import { STOPS } from "./time_model.js";
 import { commandOn, failureReason } from "./words.js";
@@ -39,12 +39,6 @@ function stopsAround(bank, position) {
   for (let seq = position - 1; seq > 0 && before === null; seq -= 1) if (STOPS.has(bank.types[seq - 1])) before = seq;
   for (let seq = position + 1; seq <= bank.head && after === null; seq += 1) if (STOPS.has(bank.types[seq - 1])) after = seq;
   return { before, after };
-}
-
-function countedBy(rows, valueOf) {
-  const counts = {};
-  for (const row of rows) counts[valueOf(row)] = (counts[valueOf(row)] ?? 0) + 1;
-  return counts;
 }
 
 const countedStates = (items) => countedBy(items, ({ state }) => state);

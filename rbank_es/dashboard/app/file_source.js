@@ -7,7 +7,7 @@ import { itemFacts } from "./item_answer.js";
 import { leakageAnswer } from "./leakage_answer.js";
 import { doubtsAnswer, reviewAnswer } from "./review_answer.js";
 import { eventsPage, runFacts, textAt } from "./run_answer.js";
-import { BadRequest, numberOf } from "./row_list.js";
+import { BadRequest, numberOf, pointOf } from "./row_list.js";
 import { searchAnswer } from "./search_answer.js";
 import { charCount, cut } from "./visible_text.js";
 
@@ -79,8 +79,9 @@ export class FileSource {
 
   /** Return the answer `name` as of `at` (default: the newest); a failure to answer is {error}. */
   async get(name, { at = null, ...asked } = {}) {
-    const position = Math.min(at ?? this.position, this.position);
+    let position = this.position;
     try {
+      if (at !== null) position = typeof at === "string" ? pointOf(this.bank, at) : Math.min(at, position);
       return { at: position, ...(await this.answer(name, position, asked)) };
     } catch (refused) {
       if (refused instanceof BadRequest) return { at: position, error: refused.message };

@@ -64,6 +64,10 @@ class App {
     const bank = await this.source.get("bank", { at: address.at });
     if (bank.error) return this.fail(bank.error);
     this.state.bank = bank;
+    if (typeof address.at === "string") {
+      address.at = bank.at < bank.head ? bank.at : null;
+      history.replaceState(null, "", formatAddress(address));
+    }
     const page = pageNamed(address.page);
     const answers = page ? await this.ask(page, address, address.at) : {};
     const failed = Object.values(answers).find((answer) => answer.error);

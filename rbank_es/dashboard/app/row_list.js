@@ -63,6 +63,30 @@ export function numberOf(given, usual, least, most) {
   return number;
 }
 
+/** Return the position that a point means: a position, a time in UTC, HEAD or HEAD~n, or a run's id (before it began). */
+export function pointOf(bank, text) {
+  const seq = seqOf(bank, ...text.match(/^(?:(seq|run):)?(.*)/s).slice(1));
+  if (seq >= 0 && seq <= bank.head) return seq;
+  throw new BadRequest("there is no such point in this bank: give a position, such as 120, a time, such as 2026-01-31T12:00, HEAD~5, or the id of a run");
+}
+
+function seqOf(bank, kind, name) {
+  if (kind !== "run" && /^[0-9]+$/.test(name)) return Number(name);
+  const back = kind ? null : /^HEAD(?:~([0-9]+))?$/.exec(name);
+  if (back) return bank.head - (back[1] ?? 0);
+  if (!kind && /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)/.test(name)) return bank.positionOf(Date.parse(name.length > 10 && !/(Z|[+-][0-9]{2}:?[0-9]{2})$/.test(name) ? `${name}Z` : name) / 1000);
+  const begun = bank.starts.filter(({ run }) => name && run.startsWith(name));
+  const found = begun.length > 1 ? bank.start.get(name) : begun[0];
+  return found ? found.from_seq - 1 : -1;
+}
+
+/** Return how many rows have each value. */
+export function countedBy(rows, valueOf) {
+  const counts = {};
+  for (const row of rows) counts[valueOf(row)] = (counts[valueOf(row)] ?? 0) + 1;
+  return counts;
+}
+
 /** Return whether a row's value is the one asked for; "none" asks for null, nothing for any. */
 export function isWanted(value, wanted, known) {
   if (!wanted) return true;
