@@ -152,7 +152,7 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     # Prefixes first: a name without a namespace is no term that could be looked up.
     if parsed.unknown:
         _refuse_prefixes(parsed, surroundings.vocabulary)
-    refuse_scopes(parsed)
+    refuse_scopes(parsed, local=not surroundings.remote)
     if not surroundings.remote:
         _refuse_sources(parsed, surroundings.graphs)
     if surroundings.vocabulary is not None:

@@ -45,13 +45,18 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
     """The query to write instead, in words."""
 
 
-def refuse_scopes(parsed: ParsedQuery) -> None:
-    """Raise `QueryRefused('syntax')` for a variable or a blank node that can't stand where it does.
+def refuse_scopes(parsed: ParsedQuery, *, local: bool = True) -> None:
+    """Raise `QueryRefused('syntax')` for a variable, an aggregate or a blank node that can't stand where it does.
 
-    The rules are those of SPARQL 1.1, 18.2.1, 19.6 and 19.8: a name given by AS is new where it is given; what a
-    grouped SELECT asks for is grouped or aggregated; a blank node's label belongs to one basic graph pattern.
+    The rules are those of SPARQL 1.1, 11.2, 18.2.1, 19.6 and 19.8: a name given by AS is new where it is given; what a
+    grouped SELECT asks for is grouped or aggregated; a blank node's label belongs to one basic graph pattern. Where
+    some endpoints take more, only a `local` query is refused: GROUP BY a name that SELECT gives, aggregates in FILTER,
+    BIND and GROUP BY, and within another aggregate.
     """
     for selection in tree.selections(parsed.tree):
+        if local:
+            _refuse_aggregates(selection, parsed)
+            _refuse_early_names(selection, parsed)
         _refuse_names(selection, parsed)
         if tree.is_grouped(selection):
             _refuse_ungrouped(selection, parsed)
@@ -69,6 +74,42 @@ def _refuse_names(selection: tree.Selection, parsed: ParsedQuery) -> None:
     for column in selection.columns:
         if column.expression is not None:
             _take(column.variable, taken, parsed)
+
+
+def _refuse_early_names(selection: tree.Selection, parsed: ParsedQuery) -> None:
+    """Raise for GROUP BY ?n where SELECT (… AS ?n) gives the name, which happens only after grouping."""
+    bound = tree.visible(selection.where) if selection.where else set()
+    made = {each.variable.name: each.expression for each in selection.columns if each.expression is not None}
+    for grouped in selection.grouping:
+        if isinstance(grouped, tree.Variable) and grouped.name in made.keys() - bound:
+            name, expression = clipped(grouped.name), made[grouped.name]
+            counts = any(call.name in tree.AGGREGATES for call in tree.calls(expression))
+            hint = f"leave ?{name} out of GROUP BY" if counts else f"name it while grouping: GROUP BY (… AS ?{name})"
+            message = f"GROUP BY names ?{name}, which SELECT (… AS ?{name}) gives only after grouping"
+            refuse_at(parsed.token_at(grouped.offset), "syntax", message, hint)
+
+
+def _refuse_aggregates(selection: tree.Selection, parsed: ParsedQuery) -> None:
+    """Raise for an aggregate in GROUP BY, in FILTER or BIND of the pattern, or within another aggregate."""
+    elements = selection.where.elements if selection.where is not None else ()
+    early = [(each.expression, "FILTER") for each in elements if isinstance(each, tree.Filter)]
+    early += [(each.expression, "BIND") for each in elements if isinstance(each, tree.Bind)]
+    early += [(each, "GROUP BY") for each in selection.grouping]
+    hints = {"FILTER": "put the condition into HAVING(…), behind GROUP BY", "BIND": "use SELECT (COUNT(?x) AS ?n)"}
+    for expression, where in early:
+        for call in _aggregates(expression):
+            message = f"{call.name} stands in {where}, where nothing is grouped yet"
+            refuse_at(parsed.token_at(call.offset), "syntax", message, hints.get(where, "group in a subquery first"))
+    for expression in selection.expressions:
+        for call in _aggregates(expression):
+            for inner in (found for argument in call.arguments for found in _aggregates(argument)):
+                message = f"{inner.name} stands inside of {call.name}: an aggregate takes no other"
+                hint = f"compute {inner.name} in a subquery, and {call.name} of it outside"
+                refuse_at(parsed.token_at(inner.offset), "syntax", message, hint)
+
+
+def _aggregates(expression: tree.Expression) -> Iterator[tree.FunctionCall]:
+    yield from (call for call in tree.calls(expression) if call.name in tree.AGGREGATES)
 
 
 def _refuse_binds(group: tree.GroupPattern, parsed: ParsedQuery) -> None:

@@ -282,7 +282,7 @@ def test_a_namespace_that_would_break_out_of_its_declaration_is_not_known(namesp
         ("SELECT * WHERE { ?s ?p ?o", 1, 26, "add '}'"),
         ("SELECT *\nWHERE {\n  { ?s ?p ?o }\n", 4, 1, "'{' of line 2"),
         ("SELECT * { ?s ?p ?o FILTER(?o > 5 }", 1, 35, ""),
-        ("SELECT * { ?s ?p ?o }}", 1, 22, "too many"),
+        ("SELECT * { ?s ?p ?o }}", 1, 22, "leave out one"),
         ("SELECT ?a, ?b { ?a ex:p ?b }", 1, 10, "without commas"),
         ("SELECT COUNT(?a) { ?a ex:p ?b }", 1, 8, "(COUNT(…) AS ?n)"),
         ("SELECT (COUNT(?a)) { ?a ex:p ?b }", 1, 18, "(COUNT(?x) AS ?n)"),
@@ -310,9 +310,9 @@ def test_a_namespace_that_would_break_out_of_its_declaration_is_not_known(namesp
         ("SELECT ?a { ?a ex:p ?b FILTER(REGEX(?b)) }", 1, 31, "as many as it takes"),
         ("SELECT * { VALUES (?a ?b) { (1) } }", 1, 29, "UNDEF"),
         ("SELECT ?a { 'x' ex:p ?a . ex:p }", 1, 32, "subject, predicate, object"),
-        ("PREFIX ex <http://ex/> ASK {}", 1, 8, "ex:ex"),
+        ("PREFIX ex <http://ex/> ASK {}", 1, 8, "PREFIX ex: <"),
         ("PREFIX ex: http://ex/ ASK {}", 1, 12, ""),
-        ("SELECT * FROM people { ?s ?p ?o }", 1, 15, "people"),
+        ("SELECT * FROM people { ?s ?p ?o }", 1, 15, "leave out FROM"),
     ],
 )
 def test_what_cannot_be_read_comes_back_with_place_and_hint(query: str, line: int, column: int, hint: str) -> None:

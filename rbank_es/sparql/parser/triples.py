@@ -97,8 +97,8 @@ class Cursor:
 
         token = self.token
         found = "the query ends" if token.kind == "end" else f"found {shown(token)}"
-        hint = advice(self._tokens, self._index, expected)
-        refuse_at(token, "syntax", f"expected {expected}, but {found}", hint)
+        mistake, hint = advice(self._tokens, self._index, expected)
+        refuse_at(token, "syntax", mistake or f"expected {expected}, but {found}", hint)
 
     def note(self, role: Role, token: Token | None) -> None:
         """Record the role of a token, if there is one."""
