@@ -33,7 +33,7 @@ from rbank_es.experiments.simulated.repair import BANKS as REPAIRED_BANKS
 from rbank_es.experiments.simulated.study import CellResult, StudyResult
 from rbank_es.experiments.simulated.study_run import run_study, study_named
 from rbank_es.experiments.simulated.swept_assumptions import JUDGES, LEFT_OUT_JUDGES, SAME_TASK
-from rbank_es.experiments.statistics import differences, holm, interval, paired_permutation
+from rbank_es.experiments.statistics import differences, holm, interval, paired_permutation, within
 
 PLACE = Path(__file__).resolve().parent
 NAMES = ("poisoned-bank", "repair", "assumptions")
@@ -79,11 +79,12 @@ def spread(values: Sequence[float]) -> str:
 
 
 def share(values: Sequence[float]) -> str:
-    """Return the mean of shares in percent, with the half-width of its interval."""
-    found = interval(values)
+    """Return the mean of shares in percent, with its interval; without one where all repetitions have the same."""
+    found = within(interval(values), 0, 1)
     assert found is not None
-    assert found.high is not None
-    return f"{100 * found.mean:.0f} ± {100 * (found.high - found.mean):.0f} %"
+    if found.low is None or found.high is None:
+        return f"{100 * found.mean:.0f} % in all"
+    return f"{100 * found.mean:.0f} ({100 * found.low:.0f} to {100 * found.high:.0f}) %"
 
 
 def is_clear(values: Sequence[float]) -> bool:
@@ -498,7 +499,8 @@ def drawn() -> dict[str, str]:
 
 def with_tables(document: str, tables: Mapping[str, str], repetitions: int) -> str:
     """Return a document with its tables replaced, each between two comments, and marked as simulated."""
-    mark = f"*SIMULATED: means over {repetitions} worlds, ± the half of a 95 % t interval.*\n\n"
+    interval = "± the half of a 95 % t interval; of shares the interval itself, within 0 and 100 %"
+    mark = f"*SIMULATED: means over {repetitions} worlds, {interval}.*\n\n"
 
     def replaced(found: re.Match[str]) -> str:
         return f"<!-- table: {found[1]} -->\n{mark}{tables[found[1]]}<!-- end of table -->"

@@ -98,8 +98,8 @@ class WhatIf(Struct, frozen=True, kw_only=True):
 
     `overdue` is the number of decisions and forgotten items that a correction is due to change without any supposition:
     above 0, the bank isn't canonical, and where decisions are made again, the differences hold what `correct` would do.
-    `decided` counts the decisions that were made again, `searched` the retrievals that were repeated; `position` is the
-    last position of the supposed log.
+    `decided` counts the decisions that were made again, `retrieved` the recorded retrievals, of which `searched` were
+    repeated: the others can't have found anything else. `position` is the last position of the supposed log.
     """
 
     since: int
@@ -114,6 +114,7 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     needs: ModelNeeds = ModelNeeds()
     unknowable: Unknowable = Unknowable()
     decided: int = 0
+    retrieved: int = 0
     searched: int = 0
     overdue: int = 0
 

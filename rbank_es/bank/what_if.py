@@ -131,7 +131,7 @@ class _Comparison:
         self.index = ActiveItems(self._outcomes)
         self.retrievals: list[HitsDifference] = []
         self.prompts: list[PromptDifference] = []
-        self.searched = self.lost_retrievals = self.lost_prompts = self.judgments = self.drawn = 0
+        self.retrieved = self.searched = self.lost_retrievals = self.lost_prompts = self.judgments = self.drawn = 0
         self._unindexed: dict[str, None] | None = None
         self._differing, self._wordless = set[str](), set[str]()
         self._given_otherwise: dict[str, int] = {}
@@ -167,7 +167,9 @@ class _Comparison:
         if isinstance(event, WordsEmbedded):
             self.index.vectors.take(event)
         elif isinstance(event, MemoriesRetrieved):
-            if self.history.is_otherwise and not self.supposition.is_without(event):
+            counts = not self.supposition.is_without(event)
+            self.retrieved += counts
+            if counts and self.history.is_otherwise:
                 self._retrieve(event)
         else:
             self.history.take(event)
@@ -390,6 +392,7 @@ class _Comparison:
             needs=self._needs(before, after),
             unknowable=Unknowable(retrievals=self.lost_retrievals, prompts=self.lost_prompts),
             decided=self.history.decided,
+            retrieved=self.retrieved,
             searched=self.searched,
             overdue=len(canon.decisions) + len(canon.forgotten) + len(canon.remembered),
         )

@@ -454,14 +454,16 @@ def whatif(folder: str, basis: str, as_json: bool) -> None:
             each.items_supposed,
             each.items_live,
             f"{each.differing} of {each.decided}",
-            f"{each.retrievals} of {each.searched}",
+            f"{each.retrievals} of {each.retrieved}",
+            each.unknown or None,
             each.asking or None,
         ]
         for each in found
     ]
     named = f"items of {basis}"
-    headers = ["trial", "under", named, "supposed", "live", "other decisions", "other retrievals", "would ask a model"]
-    echo_table(headers, rows, optional=["would ask a model"])
+    headers = ["trial", "under", named, "supposed", "live", "other decisions", "other retrievals"]
+    unsure = ["retrievals not known", "would ask a model"]
+    echo_table([*headers, *unsure], rows, optional=unsure)
 
 
 experiment.add_commands(list_, show, run, whatif, rate, simulate, *REPORT_COMMANDS)

@@ -8,6 +8,7 @@ Only declared contrasts are tested, and their p values corrected for their numbe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -24,7 +25,9 @@ from rbank_es.experiments.statistics import (
     interval,
     mean_of,
     paired_permutation,
+    share_interval,
     share_larger,
+    within,
 )
 from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_number, unit_of
 from rbank_es.limits import experiment_limits
@@ -115,11 +118,12 @@ def contrast_results(
     values: Mapping[str, Mapping[str, TrialValues]],
     *,
     less_is_better: Collection[str] = (),
+    shares: Collection[str] = (),
 ) -> list[ContrastResult]:
     """Return the result of each declared contrast, from the values of trials by metric and condition.
 
-    `less_is_better` names the metrics of which less is better. Raises KeyError for a contrast in a metric that has no
-    values at all.
+    `less_is_better` names the metrics of which less is better, `shares` those whose values are within 0 and 1.
+    Raises KeyError for a contrast in a metric that has no values at all.
     """
     measured = [
         _measured(
@@ -128,6 +132,8 @@ def contrast_results(
             sign=-1 if contrast.metric in less_is_better else 1,
             # The strictest level of Holm's method, because which contrast meets it is not known beforehand.
             alpha=ALPHA / len(contrasts),
+            # How far a value can be from another one: a share, or the difference of two.
+            most=math.inf if contrast.metric not in shares else 1.0 if contrast.less is None else 2.0,
         )
         for contrast in contrasts
     ]
@@ -137,7 +143,9 @@ def contrast_results(
     return [replace(each, finding=_finding(each)) for each in results]
 
 
-def _measured(contrast: Contrast, values: Mapping[str, TrialValues], *, sign: int, alpha: float) -> ContrastResult:
+def _measured(
+    contrast: Contrast, values: Mapping[str, TrialValues], *, sign: int, alpha: float, most: float
+) -> ContrastResult:
     """Return all of a contrast but what depends on the other contrasts; `sign` is -1 if less is better."""
     pair = (contrast.condition, contrast.baseline)
     # Of an interaction, the two sides are differences already, in pairs by unit as values are.
@@ -147,7 +155,8 @@ def _measured(contrast: Contrast, values: Mapping[str, TrialValues], *, sign: in
         else (_difference(values, each) for each in (pair, contrast.less))
     )
     unit, one, other, left_out = sides_of(condition, baseline)
-    n, difference = len(one), interval(differences(one, other))
+    n, difference = len(one), within(interval(differences(one, other)), -most, most)
+    side = share_interval if most == 1.0 else interval
     effect = contrast.smallest or (abs(difference.mean) if difference else 0.0)
     signed = [[sign * value for value in side] for side in (one, other)]
     return ContrastResult(
@@ -155,8 +164,8 @@ def _measured(contrast: Contrast, values: Mapping[str, TrialValues], *, sign: in
         unit=unit,
         n=n,
         left_out=left_out,
-        condition=interval(one),
-        baseline=interval(other),
+        condition=side(one),
+        baseline=side(other),
         difference=difference,
         gain=sign * difference.mean if difference else None,
         g=hedges_g(one, other),
@@ -177,11 +186,13 @@ def _difference(values: Mapping[str, TrialValues], pair: tuple[str, str]) -> Tri
 
 def _finding(result: ContrastResult) -> Finding:
     difference, smallest = result.difference, result.contrast.smallest or 0.0
-    if difference is None or difference.low is None or difference.high is None:
+    if difference is None or difference.sd is None:
         return "too few"
     if result.p_holm is not None and result.p_holm <= ALPHA:
         return "better" if (result.gain or 0.0) > 0 else "worse"
-    if max(abs(difference.low), abs(difference.high)) < smallest or difference.low == difference.high == 0:
+    # No interval where all differences are equal: that they are 0 in so many units is said, and no more than that.
+    ends = [abs(end) for end in (difference.low, difference.high) if end is not None]
+    if (ends and max(ends) < smallest) or difference.mean == difference.sd == 0:
         return "equal"
     enough = result.size.for_power
     return "undecided" if enough is not None and result.n >= enough else "too few"
@@ -195,7 +206,7 @@ def conclusion(result: ContrastResult) -> str:
     p, effect = f"p = {result.p_holm:.2g} by Holm's correction, {n}", f"a difference of {size.effect:.3g}"
     if result.finding in ("better", "worse"):
         return f"{result.finding} by {abs(difference.mean):.3g} ({p})"
-    if result.finding == "equal" and difference.low == difference.high:
+    if result.finding == "equal" and difference.sd == 0:
         return f"equal in each of {n}"
     if result.finding == "equal":
         return f"equal but for less than {size.effect:.3g} ({n})"

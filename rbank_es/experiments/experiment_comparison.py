@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments.experiment_results import Results
+from rbank_es.experiments.experiment_results import BOUNDED, Results
 from rbank_es.experiments.metrics import METRICS
-from rbank_es.experiments.statistics import Estimate, welch_interval
+from rbank_es.experiments.statistics import Estimate, share_welch_interval, welch_interval
 
 
 class MetricComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +27,15 @@ class MetricComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two runs of one experiment. `only_first` and `only_second` are conditions that the other run doesn't have."""
+    """Two runs of one experiment. `only_first` and `only_second` are conditions that the other run doesn't have.
+
+    `shared` of the `trials` that both have are the same, head for head. Above 0, one is a copy: these aren't two runs.
+    """
 
     experiment: str
     suite: str
+    shared: int
+    trials: int
     differing: dict[str, tuple[str, str]]
     metrics: tuple[MetricComparison, ...]
     only_first: tuple[str, ...]
@@ -53,10 +58,15 @@ def compare(first: Results, second: Results) -> ExperimentComparison:
         raise BadInput(
             f"the units of one run are {first.unit}s, of the other {second.unit}s: their values don't spread alike"
         )
+    heads, other_heads = (
+        {each.place: each.head for each in results.trials if each.head} for results in (first, second)
+    )
     names, others = ([each.name for each in results.conditions] for results in (first, second))
     return ExperimentComparison(
         experiment=first.experiment,
         suite=first.suite,
+        shared=len(set(heads.values()) & set(other_heads.values())),
+        trials=len(heads.keys() & other_heads.keys()),
         differing=dict(_differing(first, second)),
         metrics=tuple(_metrics(first, second)),
         only_first=tuple(name for name in names if name not in others),
@@ -89,7 +99,8 @@ def _metrics(first: Results, second: Results) -> Iterator[MetricComparison]:
             continue
         for name in METRICS:
             one, other = own.metrics[name], their.metrics[name]
-            difference = welch_interval([*other.units.values()], [*one.units.values()])
+            differing = share_welch_interval if METRICS[name].unit in BOUNDED else welch_interval
+            difference = differing([*other.units.values()], [*one.units.values()])
             if one.estimate is not None and other.estimate is not None and difference is not None:
                 yield MetricComparison(
                     condition=own.name, metric=name, first=one.estimate, second=other.estimate, difference=difference

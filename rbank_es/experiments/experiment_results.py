@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,11 +19,18 @@ from rbank_es.experiments.contrast import Contrast, ContrastResult, conclusion, 
 from rbank_es.experiments.definition import Condition, Experiment
 from rbank_es.experiments.experiment_folder import ExperimentData, TrialRead
 from rbank_es.experiments.guide_worth import COSTS, GuideWorth
-from rbank_es.experiments.learning_curve import LearningCurve, gap_by_position, learning_curve, unit_curves
+from rbank_es.experiments.learning_curve import (
+    DIFFERENCES,
+    SHARES,
+    LearningCurve,
+    gap_by_position,
+    learning_curve,
+    unit_curves,
+)
 from rbank_es.experiments.metrics import METRICS, Over, measured
 from rbank_es.experiments.quality_gates import Gate
 from rbank_es.experiments.run_rows import RunRow
-from rbank_es.experiments.statistics import Estimate, interval, mean_of
+from rbank_es.experiments.statistics import Estimate, interval, mean_of, share_interval
 from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_of
 
 NO_MODEL = {"simulated": "SIMULATED", "scripted": "SCRIPTED"}
@@ -259,11 +266,21 @@ class _Measures(NamedTuple):
     def metric(self, name: str, condition: str) -> MetricResult:
         """Return the values of a metric by unit, with their mean and its interval."""
         units = by_unit(self.values[name][condition], self.planned, self.unit, mean_of)
-        return MetricResult(over=METRICS[name].over, units=units, estimate=interval([*units.values()]))
+        return MetricResult(
+            over=METRICS[name].over, units=units, estimate=_estimating(METRICS[name].unit)([*units.values()])
+        )
 
     def curves(self, value: Callable[[RunRow], float | None]) -> dict[str, dict[int, list[float | None]]]:
         """Return the values of runs by position of each unit, by condition."""
         return unit_curves(self.rows, value)
+
+
+BOUNDED = ("share", "0 to 1")
+"""The units of metrics whose values are within 0 and 1."""
+
+
+def _estimating(unit: str) -> Callable[[Sequence[float]], Estimate | None]:
+    return share_interval if unit in BOUNDED else interval
 
 
 def _success(row: RunRow) -> float | None:
@@ -297,7 +314,7 @@ def _condition(
         gates={gate: gates[gate] for gate in sorted(gates)},
         contaminated={kind: kinds[kind] for kind in sorted(kinds)},
         metrics={name: measures.metric(name, condition.name) for name in METRICS},
-        curve=learning_curve([*successes.get(condition.name, {}).values()]),
+        curve=learning_curve([*successes.get(condition.name, {}).values()], bounds=SHARES),
         gap=_gap(condition.name, data.experiment.baseline, successes),
         # Of single positions, because the page names the size of a bank as one task began.
         growth=learning_curve([*growth.get(condition.name, {}).values()], 1),
@@ -311,18 +328,22 @@ def _gap(
     if baseline is None or condition == baseline:
         return None
     own, other = curves.get(condition, {}), curves.get(baseline, {})
-    return learning_curve([gap_by_position(own[unit], other[unit]) for unit in sorted(own.keys() & other.keys())])
+    gaps = [gap_by_position(own[unit], other[unit]) for unit in sorted(own.keys() & other.keys())]
+    return learning_curve(gaps, bounds=DIFFERENCES)
 
 
 def _contrasts(data: ExperimentData, measures: _Measures) -> Iterator[ContrastSaid]:
     """Yield the results of the contrasts that the trials recorded, removed since or not, then of those added later."""
-    less = [name for name, metric in METRICS.items() if metric.better == "lower"]
+    kinds: dict[str, Any] = {
+        "less_is_better": [name for name, metric in METRICS.items() if metric.better == "lower"],
+        "shares": [name for name, metric in METRICS.items() if metric.unit in BOUNDED],
+    }
     declared = contrasts_of(data.recorded)
     added = [each for each in contrasts_of(data.experiment) if each not in declared]
-    for each in contrast_results(declared, measures.values, less_is_better=less):
+    for each in contrast_results(declared, measures.values, **kinds):
         yield ContrastSaid(said=conclusion(each), declared=True, result=each)
     # Of all together, so that whoever adds one corrects it for those declared as well.
-    for each in contrast_results([*declared, *added], measures.values, less_is_better=less)[len(declared) :]:
+    for each in contrast_results([*declared, *added], measures.values, **kinds)[len(declared) :]:
         yield ContrastSaid(said=conclusion(each), declared=False, result=each)
 
 

@@ -9,11 +9,12 @@ A value is 1 for a success and 0 for a failure, or any other measure of a run; N
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from rbank_es.experiments.statistics import Estimate, interval, mean_of
+from rbank_es.experiments.statistics import Estimate, interval, mean_of, share_interval, within
 from rbank_es.experiments.trial_units import Row, by_trial, by_unit, unit_of
 
 Values = Sequence[float | None]
@@ -31,7 +32,9 @@ class LearningCurve(Struct, frozen=True):
     """The curve of one condition, or of the gap between two, with intervals over units.
 
     `width` is the number of positions in a window. `area` is the mean over all positions, which is the area under the
-    curve of single positions per task; `gain` the mean of the second half less that of the first.
+    curve of single positions per task; `gain` the mean of the second half less that of the first. Of a gap, `area` is
+    the mean difference over all positions, and `gain` by how much more the condition rises than the other: a difference
+    of differences.
     """
 
     width: int
@@ -40,26 +43,37 @@ class LearningCurve(Struct, frozen=True):
     gain: Estimate | None
 
 
-def learning_curve(units: Sequence[Values], width: int | None = None) -> LearningCurve:
+Bounds = tuple[float, float]
+SHARES: Bounds = (0.0, 1.0)
+DIFFERENCES: Bounds = (-1.0, 1.0)
+"""The bounds of shares, and of differences of two."""
+
+
+def learning_curve(
+    units: Sequence[Values], width: int | None = None, bounds: Bounds = (-math.inf, math.inf)
+) -> LearningCurve:
     """Return the curve of the values of each unit by position; windows of a tenth of the positions unless given.
 
-    A unit counts at each point where its window has a value. Raises ValueError for a width below 1.
+    No interval leaves the bounds of the values. A unit counts at each point where its window has a value. Raises
+    ValueError for a width below 1.
     """
     tasks = max(map(len, units), default=0)
     width = max(1, tasks // 10) if width is None else width
     moving = [windowed(values, width) for values in units]
-    points = [_estimate([means[at] for means in moving if at < len(means)]) for at in range(tasks - width + 1)]
+    points = [_estimate([means[at] for means in moving if at < len(means)], bounds) for at in range(tasks - width + 1)]
+    low, high = bounds
     return LearningCurve(
         width,
         tuple(CurvePoint(at + width, point) for at, point in enumerate(points) if point),
-        _estimate([area(values) for values in units]),
-        _estimate([gain(values) for values in units]),
+        _estimate([area(values) for values in units], bounds),
+        _estimate([gain(values) for values in units], (low - high, high - low)),
     )
 
 
-def _estimate(values: Values) -> Estimate | None:
+def _estimate(values: Values, bounds: Bounds) -> Estimate | None:
     """Return the interval over the units that have a value."""
-    return interval([value for value in values if value is not None])
+    known = [value for value in values if value is not None]
+    return share_interval(known) if bounds == SHARES else within(interval(known), *bounds)
 
 
 def values_by_position(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[float | None]:

@@ -15,6 +15,7 @@ from rbank_es.experiments.report_chart import curve_chart, interval_chart
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.summary import (
     NO_MODEL_WORDS,
+    POINTS,
     compared,
     contrast_groups,
     guide_sentences,
@@ -149,9 +150,11 @@ def _curves(results: Results) -> Iterator[Html]:
 def _gain(condition: ConditionResult) -> str:
     parts = []
     if condition.curve.gain is not None:
-        parts.append(f"Second half less first: {with_interval(condition.curve.gain, 'share')}.")
+        parts.append(f"Its second half less its first: {with_interval(condition.curve.gain, POINTS)}.")
+    if condition.gap is not None and condition.gap.gain is not None:
+        parts.append(f"That, less the same of the baseline: {with_interval(condition.gap.gain, POINTS)}.")
     if condition.gap is not None and condition.gap.area is not None:
-        parts.append(f"Less the baseline: {with_interval(condition.gap.area, 'share')}.")
+        parts.append(f"Over all tasks, less the baseline: {with_interval(condition.gap.area, POINTS)}.")
     return " ".join(parts) or "No finished trial has values."
 
 
@@ -192,7 +195,7 @@ def _metrics(results: Results, areas: Sequence[str]) -> Iterator[Html]:
         for name, metric in known.items()
     ]
     heading = f"Mean over {results.unit}s, with its 95 % interval."
-    yield table(heading, columns, rows)
+    yield element("div", table(heading, columns, rows), class_="metrics")
     if "contamination" in areas:
         yield from _warnings(results)
 
@@ -202,7 +205,21 @@ def _unit(unit: str, better: str) -> str:
 
 
 def _cell(condition: ConditionResult) -> Callable[[Any], str]:
-    return lambda row: with_interval(condition.metrics[row["name"]].estimate, METRICS[row["name"]].unit)
+    """Return the cells of a condition: the mean, and its interval in a line of its own, because columns are many.
+
+    A narrow window shows one condition below the other, so each cell names its own.
+    """
+
+    def cell(row: Any) -> str:
+        mean, bracket, interval = with_interval(
+            condition.metrics[row["name"]].estimate, METRICS[row["name"]].unit
+        ).partition(" (")
+        which = element("span", short_name(condition.name), class_="which")
+        return join(
+            which, element("span", mean, *([element("span", interval[:-1], class_="second")] if bracket else []))
+        )
+
+    return cell
 
 
 def _warnings(results: Results) -> Iterator[Html]:

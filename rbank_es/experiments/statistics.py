@@ -19,8 +19,10 @@ from random import Random
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rbank_es.errors import missing_extra
+from rbank_es.state.proportion import wilson
 
 LEVEL = 0.95
 """The level of intervals."""
@@ -41,7 +43,7 @@ DIGITS = 9
 class Estimate(Struct, frozen=True):
     """The mean of `n` values, their standard deviation (divisor n - 1), and the interval of the mean.
 
-    `sd` is None for a single value; `low` and `high` are None where the values allow no finite end.
+    `sd` is None for a single value; `low` and `high` are None where the values tell of no spread, or of no finite end.
     """
 
     n: int
@@ -103,22 +105,44 @@ def t_quantile(probability: float, freedom: float) -> float:
 def interval(values: Sequence[float]) -> Estimate | None:
     """Return the mean with its t interval; None of nothing.
 
-    Values that are all equal give an interval without width: they show no spread, which is no proof that there is none.
+    Values that are all equal have no interval: one without width would claim that no other value could have come.
     """
     if not values:
         return None
     n, mean = len(values), mean_of(values)
-    if n == 1:
-        return Estimate(n, mean, None, None, None, LEVEL)
-    sd = sd_of(values)
+    sd = sd_of(values) if n > 1 else None
+    if not sd:
+        return Estimate(n, mean, sd, None, None, LEVEL)
     half = t_quantile((1 + LEVEL) / 2, n - 1) * sd / math.sqrt(n)
     return Estimate(n, mean, sd, mean - half, mean + half, LEVEL)
+
+
+def share_interval(values: Sequence[float]) -> Estimate | None:
+    """Return the mean of shares with its t interval, within 0 and 1; None of nothing.
+
+    Shares that are all equal have Wilson's interval of as many cases as there are values: each could have been any
+    share, so it counts as a single case, which is the least that it can tell. A single value has no interval.
+    """
+    found = within(interval(values), 0.0, 1.0)
+    if found is None or found.sd != 0:
+        return found
+    low, high = wilson(found.mean * found.n, found.n) or (None, None)
+    # Rounding may leave it just beyond either end.
+    return within(replace(found, low=low, high=high), 0.0, 1.0)
+
+
+def within(estimate: Estimate | None, low: float, high: float) -> Estimate | None:
+    """Return an estimate with the ends of its interval kept within two bounds, which its values can't leave."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return estimate
+    return replace(estimate, low=max(low, estimate.low), high=min(high, estimate.high))
 
 
 def welch_interval(first: Sequence[float], second: Sequence[float]) -> Estimate | None:
     """Return the mean of the first group less that of the second, with Welch's interval; None if a group is empty.
 
-    `n` is the size of the smaller group, `sd` the root of the mean variance; no ends where a group has a single value.
+    `n` is the size of the smaller group, `sd` the root of the mean variance. No ends where a group has a single value,
+    or neither group any spread.
     """
     if not first or not second:
         return None
@@ -127,13 +151,29 @@ def welch_interval(first: Sequence[float], second: Sequence[float]) -> Estimate 
         return Estimate(n, difference, None, None, None, LEVEL)
     variances = [sd_of(group) ** 2 for group in (first, second)]
     parts = [variance / len(group) for variance, group in zip(variances, (first, second), strict=True)]
-    total, half = math.fsum(parts), 0.0
-    if total:
-        # The degrees of freedom by Welch and Satterthwaite; of shares, because squares of variances may be no floats.
-        one, other = ((part / total) ** 2 for part in parts)
-        freedom = 1 / (one / (len(first) - 1) + other / (len(second) - 1))
-        half = t_quantile((1 + LEVEL) / 2, freedom) * math.sqrt(total)
+    total = math.fsum(parts)
+    if not total:
+        return Estimate(n, difference, 0.0, None, None, LEVEL)
+    # The degrees of freedom by Welch and Satterthwaite; of shares, because squares of variances may be no floats.
+    one, other = ((part / total) ** 2 for part in parts)
+    freedom = 1 / (one / (len(first) - 1) + other / (len(second) - 1))
+    half = t_quantile((1 + LEVEL) / 2, freedom) * math.sqrt(total)
     return Estimate(n, difference, math.sqrt(mean_of(variances)), difference - half, difference + half, LEVEL)
+
+
+def share_welch_interval(first: Sequence[float], second: Sequence[float]) -> Estimate | None:
+    """Return the difference of the means of two groups of shares with its interval, within -1 and 1; None as there.
+
+    Where neither group has any spread, the interval is Newcombe's of the two Wilson intervals (his method 10, 1998).
+    """
+    found = within(welch_interval(first, second), -1.0, 1.0)
+    if found is None or found.sd != 0:
+        return found
+    ends = [(each.mean, each.low, each.high) for each in (share_interval(first), share_interval(second)) if each]
+    (one, low, high), (other, other_low, other_high) = ends
+    assert low is not None and high is not None and other_low is not None and other_high is not None
+    down, up = math.hypot(one - low, other_high - other), math.hypot(high - one, other - other_low)
+    return replace(within(replace(found, low=found.mean - down, high=found.mean + up), -1.0, 1.0) or found, sd=0.0)
 
 
 # ---------------------------------------------------------------- tests

@@ -15,6 +15,8 @@ from rbank_es.experiments.statistics import Estimate
 HEADLINE = ("success", "exact", "converged", "lm_calls", "tokens", "cost_usd", "items_in_bank", "judge_accuracy")
 """The metrics of the summary's table, where any condition has a value; the page and `conditions.json` have all."""
 
+POINTS = "points"
+
 NO_MODEL_WORDS = {
     "SIMULATED": "chance stood in for the agent, so they say nothing about a model",
     "SCRIPTED": "a script stood in for the model, so they say nothing about one",
@@ -77,14 +79,24 @@ def with_interval(estimate: Estimate | None, unit: str) -> str:
     """Return a mean with its interval, shares in per cent."""
     if estimate is None:
         return "not known"
-    mean = number(estimate.mean, unit)
+    mean = number(estimate.mean, unit) + (" points" if unit == POINTS else "")
     if estimate.low is None or estimate.high is None:
         return mean
     return f"{mean} ({number(estimate.low, unit)} to {number(estimate.high, unit)})"
 
 
+def difference_unit(unit: str) -> str:
+    """Return the unit of a difference of two values in a unit."""
+    return POINTS if unit == "share" else unit
+
+
 def number(value: float, unit: str) -> str:
-    """Return a number of a metric for people: shares in per cent, others in three digits, or whole from 100 on."""
+    """Return a number of a metric for people: shares in per cent, others in three digits, or whole from 100 on.
+
+    The unit `POINTS` is that of differences of shares: percentage points, with a sign.
+    """
+    if unit == POINTS:
+        return f"{100 * value:+.1f}"
     if unit == "share":
         return f"{100 * value:.1f}%"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -102,10 +114,11 @@ def _conditions(results: Results) -> Iterator[str]:
     ]
     yield table(["condition", f"{results.unit}s", *units], rows)
     yield (
-        f"Means of {results.unit}s, with 95 % intervals of Student's t over them: trials of one {results.unit} are "
-        f"averaged first. Of one {results.unit} there is no interval; one without width means that no {results.unit} "
-        "differs, which is no proof that none would. Intervals of two conditions may "
-        "overlap although they differ, because conditions share orders: only the contrasts compare."
+        f"Means of {results.unit}s, with 95 % intervals of Student's t over them, those of shares within 0 and 100 %: "
+        f"trials of one {results.unit} are averaged first. Where all {results.unit}s have the same share, the interval "
+        f"is Wilson's, of as many cases; other values have none then, nor where there is one {results.unit}. Intervals "
+        "of two conditions may overlap although they differ, because conditions share orders: only the contrasts "
+        "compare."
     )
 
 

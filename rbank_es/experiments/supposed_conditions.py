@@ -32,7 +32,7 @@ class SupposedCondition(msgspec.Struct, frozen=True, kw_only=True):
     `items_basis` are the active items that it has, `items_supposed` those that it would have, `items_live` those of
     the live trial of the other condition (None if that isn't finished). `decided` decisions were made again, of which
     `differing` differ; about `asking` candidates the policy would have asked a model, and decided without.
-    `retrievals` of `searched` searches would find something else.
+    `retrievals` of the `retrieved` ones that it recorded would find something else; of `unknown` that can't be told.
     """
 
     basis: str
@@ -45,8 +45,9 @@ class SupposedCondition(msgspec.Struct, frozen=True, kw_only=True):
     decided: int
     differing: int
     asking: int
-    searched: int
+    retrieved: int
     retrievals: int
+    unknown: int
 
 
 def supposed_conditions(
@@ -103,8 +104,9 @@ def _of_trial(folder: Path, trial: Trial, others: list[Condition]) -> Iterator[S
                 decided=supposed.decided,
                 differing=len(supposed.decisions),
                 asking=supposed.needs.proposals,
-                searched=supposed.searched,
+                retrieved=supposed.retrieved,
                 retrievals=len(supposed.retrievals),
+                unknown=supposed.unknowable.retrievals,
             )
 
 

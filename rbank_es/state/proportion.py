@@ -15,7 +15,7 @@ Z = 1.959964
 """The quantile of the normal distribution for two-sided intervals of 95 %."""
 
 
-def wilson(part: int, whole: int) -> tuple[float, float] | None:
+def wilson(part: float, whole: int) -> tuple[float, float] | None:
     """Return the Wilson interval of a share at 95 %, each end 0 to 1; None of nothing."""
     if not whole:
         return None

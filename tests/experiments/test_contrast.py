@@ -176,3 +176,22 @@ def test_the_order_and_the_names_of_repetitions_change_no_number(
         for each in (pairs, shuffled)
     )
     assert one == other
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 12)] * 4), min_size=3, max_size=6))
+def test_an_interaction_is_the_difference_of_two_differences(units: list[tuple[int, ...]]) -> None:
+    """Its mean and its p value are worked from the four values of each unit, by every flip of their signs."""
+    names = ("react-memory", "react", "rlm-memory", "rlm")
+    values: dict[str, TrialValues] = {
+        name: by_repetition(*(unit[at] / 12 for unit in units)) for at, name in enumerate(names)
+    }
+    asked = Contrast(condition=names[0], baseline=names[1], less=(names[2], names[3]), metric="success")
+    [found] = contrast_results([asked], {"success": values}, shares=["success"])
+    both = [(a - b) - (c - d) for a, b, c, d in units]
+    assert found.n == len(units) and found.difference is not None and found.p is not None
+    assert found.difference.mean == pytest.approx(sum(both) / 12 / len(units))
+    flips = [abs(sum(sign * each for sign, each in zip(signs, both, strict=True)))
+             for signs in product((1, -1), repeat=len(both))]  # fmt: skip
+    assert found.p.value == pytest.approx(sum(each >= abs(sum(both)) for each in flips) / len(flips))
+    ends = [end for end in (found.difference.low, found.difference.high) if end is not None]
+    assert all(-2 <= end <= 2 for end in ends) and len(ends) == (0 if len(set(both)) == 1 else 2)

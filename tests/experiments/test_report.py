@@ -34,7 +34,7 @@ from rbank_es.experiments.report_page import page_of
 from rbank_es.experiments.summary import summary_of
 from rbank_es.experiments.trial_place import DEFINITION, SUITE, TrialPlace
 from rbank_es.limits import experiment_limits
-from tests.cli_runner import ROOT
+from tests.cli_runner import ROOT, run
 from tests.experiments.folders import pair, record_trial, suite_of, written
 from tests.experiments.trials import materials, ran
 from tests.experiments.trials import pair as real_pair
@@ -89,7 +89,16 @@ def test_metrics_are_those_of_plain_python_over_the_rows(kept: Path, name: str) 
         estimate = found["metrics"][metric]["estimate"]
         assert (estimate["n"], estimate["mean"]) == (3, pytest.approx(mean(units)))
         half = float(scipy.stats.t.ppf(0.975, 2)) * stdev(units) / 3**0.5
-        assert (estimate["low"], estimate["high"]) == pytest.approx((mean(units) - half, mean(units) + half))
+        ends = (mean(units) - half, mean(units) + half)
+        if not half:
+            # Of shares that are all alike, Wilson's of three cases: 0.5 of 3 gives 12.5 to 87.5 %.
+            ends = (pytest.approx(0.1253, abs=1e-4), pytest.approx(0.8747, abs=1e-4)) if metric == "success" else None
+        elif metric == "success":
+            ends = (max(0.0, ends[0]), min(1.0, ends[1]))
+        if ends is None:
+            assert estimate["low"] is estimate["high"] is None
+        else:
+            assert (estimate["low"], estimate["high"]) == pytest.approx(ends)
 
 
 def test_curves_contrasts_and_tasks_are_those_of_plain_python_over_the_rows(kept: Path) -> None:
@@ -398,6 +407,38 @@ def test_two_runs_are_compared_by_condition_with_welchs_interval(data: Experimen
     smaller = read_experiment(written(tmp_path / "smaller", suite=suite_of(3)))
     with pytest.raises(BadInput, match="two suites"):
         compare(results_of(data), results_of(smaller))
+
+
+def test_a_copy_is_no_second_run(kept: Path, data: ExperimentData, tmp_path: Path) -> None:
+    """Wholly or in part: each trial that both have is counted by its head."""
+    assert compare(results_of(data), results_of(data)).shared == 6
+    place = Path(shutil.copytree(kept, tmp_path / "part"))
+    shutil.rmtree(place / LOG)
+    part = compare(results_of(data), results_of(read_experiment(place)))
+    assert (part.shared, part.trials) == (5, 5)
+    said = run("experiment", "compare", str(kept), str(place), cwd=tmp_path).out
+    assert "5 trials of 5 are the same in both" in said and "tell nothing about how runs differ" in " ".join(
+        said.split()
+    )
+
+
+def test_differences_of_shares_are_in_points_and_the_rise_is_apart_from_the_gap(data: ExperimentData) -> None:
+    """Recounted from the rows: a half less the other, that less the baseline's, and all tasks less the baseline's."""
+    right: dict[str, list[list[float]]] = {
+        name: [
+            [row.success for row in sorted(data.rows, key=lambda row: row.position)
+             if (row.condition, row.order) == (name, order)]
+            for order in range(3)
+        ]
+        for name in ("with", "without")
+    }  # fmt: skip
+    rise = {name: [mean(own[2:]) - mean(own[:2]) for own in each] for name, each in right.items()}
+    more = mean(one - other for one, other in zip(rise["with"], rise["without"], strict=True))
+    gap = mean(mean(one) - mean(other) for one, other in zip(right["with"], right["without"], strict=True))
+    page = page_of(results_of(data), data.rows)
+    assert f"Its second half less its first: {100 * mean(rise['with']):+.1f} points" in page
+    assert f"That, less the same of the baseline: {100 * more:+.1f} points" in page
+    assert f"Over all tasks, less the baseline: {100 * gap:+.1f} points" in page
 
 
 def test_every_declared_contrast_is_tested_in_every_declared_metric_and_in_no_other(data: ExperimentData) -> None:

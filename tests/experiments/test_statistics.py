@@ -27,7 +27,10 @@ from rbank_es.experiments.statistics import (
     mean_of,
     paired_permutation,
     pass_at_k,
+    sd_of,
+    share_interval,
     share_larger,
+    share_welch_interval,
     welch_interval,
 )
 
@@ -50,7 +53,45 @@ def test_an_interval_of_few_values() -> None:
     single = interval([0.5])
     assert single is not None and (single.mean, single.sd, single.low, single.high) == (0.5, None, None, None)
     equal = interval([0.1] * 7)
-    assert equal is not None and (equal.sd, equal.low, equal.high) == (0, 0.1, 0.1)
+    assert equal is not None and (equal.sd, equal.low, equal.high) == (0, None, None)
+
+
+shares = st.lists(st.integers(0, 12).map(lambda right: right / 12), min_size=2, max_size=9)
+
+
+@given(shares, shares)
+def test_intervals_of_shares_and_of_their_differences_stay_in_their_bounds_and_have_a_width(
+    first: list[float], second: list[float]
+) -> None:
+    """As scipy's within the bounds; where all are alike, Wilson's, worked from its formula."""
+    from scipy import stats
+
+    found = share_interval(first)
+    assert found is not None and found.low is not None and found.high is not None
+    assert 0 <= found.low <= found.mean + 1e-12 and found.mean - 1e-12 <= found.high <= 1 and found.low < found.high
+    n = len(first)
+    if sd_of(first):
+        low, high = stats.t.interval(0.95, n - 1, loc=mean_of(first), scale=sd_of(first) / math.sqrt(n))
+        assert (found.low, found.high) == pytest.approx((max(0, low), min(1, high)), abs=1e-8)
+    else:
+        z, p = stats.norm.ppf(0.975), first[0]
+        middle, half = (p + z * z / 2 / n), z * math.sqrt(p * (1 - p) / n + z * z / 4 / n / n)
+        ends = ((middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n))
+        assert (found.low, found.high) == pytest.approx(ends, abs=1e-5)
+    between = share_welch_interval(first, second)
+    assert between is not None and between.low is not None and between.high is not None
+    assert -1 <= between.low < between.high <= 1
+    assert between.low <= between.mean + 1e-12 and between.mean - 1e-12 <= between.high
+
+
+def test_two_runs_that_are_all_right_say_what_two_runs_can_say() -> None:
+    found = share_interval([1.0, 1.0])
+    assert found is not None and (found.low, found.high) == (pytest.approx(0.342, abs=1e-3), 1.0)
+    none = share_interval([0.0] * 8)
+    assert none is not None and (none.low, none.high) == (0.0, pytest.approx(0.324, abs=1e-3))
+    # Newcombe's interval of 2 of 2 against 0 of 2, from the two intervals of Wilson.
+    apart = share_welch_interval([1.0, 1.0], [0.0, 0.0])
+    assert apart is not None and (apart.low, apart.high) == (pytest.approx(1 - math.hypot(0.6577, 0.6577), abs=1e-3), 1)
 
 
 def test_a_value_that_is_no_number_is_refused() -> None:

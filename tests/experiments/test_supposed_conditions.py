@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
+from rbank_es.events import MemoriesRetrieved
 from rbank_es.experiments.definition import parse_experiment
 from rbank_es.experiments.supposed_conditions import supposed_conditions
 from tests.cli_runner import run
@@ -54,6 +56,10 @@ def test_what_is_supposed_over_the_same_runs_is_what_a_live_trial_has(tmp_path: 
     }
     assert all(each.items_supposed == each.items_live for each in found.values())
     assert (found["dedup"].differing, found["dedup"].decided) == (3, 4)
+    with Bank.open(tmp_path / "run" / "banks" / "append" / "o0-r0") as bank:
+        # Of items that no condition has otherwise, so that none of them is repeated.
+        bank.append([MemoriesRetrieved(run="a", mode="auto", k=1, policy="bm25-2", query="x") for _ in range(16)])
+    assert {each.retrieved for each in supposed_conditions(experiment, tmp_path / "run", "append")} == {16}
     told = run("experiment", "whatif", "run", "--basis", "append", cwd=tmp_path).out
     assert [line.split()[:5] for line in told.splitlines()[1:3]] == [
         ["o0-r0", "dedup", "4", "2", "2"],

@@ -198,9 +198,14 @@ def _print_check(folder: Path, seen: ReportCheck) -> None:
 
 def _print_comparison(found: ExperimentComparison) -> None:
     from rbank_es.experiments.metrics import METRICS
-    from rbank_es.experiments.summary import with_interval
+    from rbank_es.experiments.summary import difference_unit, with_interval
 
     echo_heading(f"{safe_line(found.experiment)}: two runs over the suite {found.suite[:12]}")
+    if found.shared:
+        echo_paragraph(
+            f"{count(found.shared, 'trial')} of {found.trials:,} are the same in both, log for log: one folder is a "
+            "copy of the other, wholly or in part. So these are no two runs, and tell nothing about how runs differ"
+        )
     differing: list[list[Cell]] = [
         [name, *(safe_line(text) for text in pair)] for name, pair in found.differing.items()
     ]
@@ -210,10 +215,8 @@ def _print_comparison(found: ExperimentComparison) -> None:
         [
             each.condition,
             each.metric.replace("_", " "),
-            *(
-                with_interval(estimate, METRICS[each.metric].unit)
-                for estimate in (each.first, each.second, each.difference)
-            ),
+            *(with_interval(estimate, METRICS[each.metric].unit) for estimate in (each.first, each.second)),
+            with_interval(each.difference, difference_unit(METRICS[each.metric].unit)),
         ]
         for each in found.metrics
         if each.metric in SHOWN
