@@ -8,7 +8,7 @@ be drawn from again. Pure: which candidates there are, only a model can say.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -43,10 +43,13 @@ class _DecidedRun(Struct, frozen=True):
     iterations: int
 
 
-def lessons_to_draw(state: State, runs: Iterable[str]) -> tuple[LessonToDraw, ...]:
+def lessons_to_draw(
+    state: State, runs: Iterable[str], unread: Collection[str] = frozenset()
+) -> tuple[LessonToDraw, ...]:
     """Return the lessons left to draw from some runs, each with the other rollouts of its task; in order of runs.
 
-    Nothing is drawn from a run that nobody judged or that is undecided.
+    Nothing is drawn from a run that nobody judged or that is undecided. The extractions in `unread` count as none,
+    because no answer of a model could be used in them.
     """
     found = dict[LessonToDraw, None]()
     # Found when the first rollout comes: most runs are none, and all runs must be gone through.
@@ -59,7 +62,7 @@ def lessons_to_draw(state: State, runs: Iterable[str]) -> tuple[LessonToDraw, ..
         else:
             groups = _rollouts(state) if groups is None else groups
             planned = _together(state, groups[known.rollout_group])
-        found |= dict.fromkeys(each for each in planned if not _is_drawn(state, each))
+        found |= dict.fromkeys(each for each in planned if not _is_drawn(state, each, unread))
     return tuple(found)
 
 
@@ -120,10 +123,12 @@ def _policy(state: State, kind: PolicyKind, usual: Rule) -> Rule:
     return found if isinstance(found, type(usual)) else usual
 
 
-def _is_drawn(state: State, lesson: LessonToDraw) -> bool:
+def _is_drawn(state: State, lesson: LessonToDraw, unread: Collection[str]) -> bool:
     """Return whether a standing extraction has these runs; a comparison must be of the same kind."""
     for id in state.relying.get(lesson.runs[0], ()):
         known = state.extractions[id]
+        if id in unread:
+            continue
         alike = lesson.kind not in COMPARED or known.kind == lesson.kind
         if known.stands and alike and {*lesson.runs} <= {*known.runs, *(run for run, _ in known.relied)}:
             return True

@@ -303,7 +303,7 @@ def run(bank: str, runs: tuple[str, ...], dry_run: bool, as_json: bool, **given:
 
 def _chosen(bank: Bank, named: Sequence[str], given: Mapping[str, Any]) -> list[str]:
     """Return the ids of the runs to judge, in the order in which they began. Raises `BadInput` where none is chosen."""
-    from rbank_es.loop.history import is_agents_own
+    from rbank_es.judging.run_outcome import is_agents_own
 
     picked = [
         flag for name, flag in (("every", "--all"), ("unjudged", "--unjudged"), ("since", "--since")) if given[name]

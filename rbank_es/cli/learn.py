@@ -59,19 +59,19 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
 
 def _todo(bank: Bank, wanted: Sequence[str], lessons: Sequence[LessonToDraw]) -> list[LessonToDraw]:
     """Return the lessons in which a wanted run takes part. Raises `BadInput` for a run that has no verdict."""
-    from rbank_es.loop.late_extraction import check_decided
+    from rbank_es.loop.late_extraction import check_decided, why_nothing_is_left
 
     for run in wanted:
         if not any(run in each.runs for each in lessons):
             check_decided(bank, run)
-            warn(f"{run}: something was drawn from it or its group already, under the verdict that stands; left out")
+            warn(f"{run}: {why_nothing_is_left(bank, run)}; left out")
     return [each for each in lessons if not {*each.runs}.isdisjoint(wanted)]
 
 
 def _learn(
     bank: Bank, lessons: Sequence[LessonToDraw], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
 ) -> None:
-    from rbank_es.loop.late_extraction import NO_ANSWER, draw_late
+    from rbank_es.loop.late_extraction import UNREAD, draw_late
     from rbank_es.models.run_models import Lms
 
     source = given.source(stack, bank)
@@ -88,7 +88,12 @@ def _learn(
         _print_lessons(found)
         if choice.scripted:
             echo_scripted()
-    if any(each.code == NO_ANSWER for each in found):
+    unread = sum(not each.titles and each.code in UNREAD for each in found)
+    if unread:
+        left = (
+            f"{count(unread, 'extraction')} of {len(found)} gave nothing, because no answer of the model could be used"
+        )
+        warn(f"{left}; the runs stay due: the same command asks again")
         click.get_current_context().exit(CheckFailed.exit_code)
 
 

@@ -77,7 +77,7 @@ UNNAMED = "unnamed/model"
 """Name of the model where a dry run has none."""
 
 UNJUDGED = 1
-"""Exit code where runs are left without a verdict, because the judge gave none."""
+"""Exit code where runs are left without a verdict or a lesson, because the judge or the extractor gave none."""
 
 UNDONE = 2
 """Exit code where tasks are left undone, the same as of a loop that stops at a task."""
@@ -180,12 +180,16 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
     else:
         _report(facts, results)
     undone, unjudged = sum(result.undone for result in results), sum(len(result.unjudged) for result in results)
+    undrawn = sum(len(result.undrawn) for result in results)
     if undone:
         warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs these")
     if unjudged:
         left = f"{count(unjudged, 'run')} left without a verdict, and nothing was learned from that"
         warn(f"{left}; the same command goes on, or: {judge_command(place, given)}")
-    if undone or unjudged:
+    if undrawn:
+        left = f"{count(undrawn, 'run')} left to learn from, because the extracting model gave no answer"
+        warn(f"{left}; the same command goes on, or: rbank-es learn {place} --due")
+    if undone or unjudged or undrawn:
         click.get_current_context().exit(UNDONE if undone else UNJUDGED)
 
 

@@ -35,6 +35,7 @@ from rbank_es.executors.executor import (
     failure_of,
 )
 from rbank_es.limits import sandbox_limits
+from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.model_call import FATAL
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
@@ -42,7 +43,7 @@ from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox
 
-_NO_ANSWER = frozenset({"bad_response", "response_too_long"})
+_NO_ANSWER = frozenset({NO_WORD, "response_too_long"})
 """Failures of one answer: the next may be good."""
 
 _PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
@@ -102,10 +103,14 @@ def extract_signature(history: str, desc: str) -> Any:
 
 
 class Unreadable(NamedTuple):
-    """A reply without usable fields: its beginning, and the explanation for the agent."""
+    """A reply without usable fields: its beginning, and the explanation for the agent.
+
+    `code` tells whose fault it is: the agent's, or that of the provider, which gave no word of the model.
+    """
 
     reply: str
     reason: str
+    code: str = "unreadable"
 
 
 def ask(predict: Any, **inputs: Any) -> Any:
@@ -121,7 +126,8 @@ def ask(predict: Any, **inputs: Any) -> Any:
     except LmFailed as failure:
         if failure.code not in _NO_ANSWER:
             raise
-        return Unreadable("", _explained(failure.message, predict))
+        code = NO_WORD if failure.code == NO_WORD else "unreadable"
+        return Unreadable("", _explained(failure.message, predict), code)
     except dspy.LMError:
         raise
     except _UNREADABLE as error:
@@ -176,7 +182,7 @@ def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
             raise
         return Ending("forced_at_limit", None, code, message)
     if isinstance(given, Unreadable):
-        return Ending("forced_at_limit", None, "unreadable", given.reason)
+        return Ending("forced_at_limit", None, given.code, given.reason)
     try:
         return Ending("forced_at_limit", Submission.of({name: given.get(name) for name in FIELDS}))
     except SubmissionRefused:

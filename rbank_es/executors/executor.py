@@ -216,6 +216,7 @@ class Recorder:
         the run is spent: look at `spent` before.
         """
         self._check()
+        self._check_spoken()
         spent = self.spent
         if spent is not None:
             self._bound = spent.bound
@@ -230,6 +231,7 @@ class Recorder:
         Raises `RunStopped` where an event of this run could not be recorded, or no more calls may be made.
         """
         self._check()
+        self._check_spoken()
         spent = self.spent
         self._bound = spent.bound if spent is not None else "iterations"
         self._set_step(None)
@@ -303,6 +305,12 @@ class Recorder:
         self._meter.begin_step(index)
         if self._lms is not None:
             self._lms.calls.step = index
+
+    def _check_spoken(self) -> None:
+        """Raise `RunStopped` if the agent's model has not said a word: such a run tells nothing about the agent."""
+        silent = self._lms.calls.silent if self._lms is not None else None
+        if silent is not None:
+            raise RunStopped(silent.code, f"the provider gave no word of the model: {silent.message}")
 
     def _check(self) -> None:
         if self.tools.session.unrecorded:

@@ -6,7 +6,6 @@ flaw of each entry without an item.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
+from rbank_es.models.replies import Reading, Reply, Span
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
 
@@ -31,7 +31,6 @@ NAMES = {"title": ("title", "name"), "desc": ("description", "desc", "summary"),
 """Keys under which a model may have put each part of an item; the first is the one that it was asked for."""
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`\n]*\Z")
-_HEADER = re.compile(r"^[ \t]*\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)")
 # Models number and decorate titles, although the prompt asks for the title alone.
 _PREFIX = re.compile(r"\A(?:#{1,6}\s+|[-*]\s+|(?:title|memory item)\s*\d*\s*:\s*)+", re.IGNORECASE)
@@ -152,55 +151,83 @@ def _events(extractions: Iterable[Extraction | MemoriesExtracted | Item]) -> lis
 
 
 class ParsedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries of an answer, None if it has no list; and the reason beside them."""
+    """The entries of an answer, None if it has no list, and the reason beside them.
+
+    `cut`: the list was never closed, and these are the entries before its end. `problem` says in words for the model
+    why there is no list.
+    """
 
     entries: list[Any] | None = None
     reason: str = ""
+    cut: bool = False
+    problem: str = ""
 
 
-def read_answer(text: str, entries: str, reason: str) -> ParsedAnswer:
-    """Parse an answer: the fields of these names, as dspy's chat adapter marks them.
+def read_answer(reply: Reply | str, entries: str, reason: str) -> ParsedAnswer:
+    """Return the one list that a reply gives as its own; none if it gives none, or two that differ.
 
-    An answer without marks is parsed as the list itself. Malformed JSON is repaired up to `limits.LM_REPAIRED_CHARS`.
+    The list stands in the section or under the name `entries`, or alone; `reason` is the name of the reason beside it.
+    Of a list that was never closed, the entries before its end are whole; half an entry is none. Malformed JSON that
+    is closed is repaired up to `limits.LM_REPAIRED_CHARS`.
     """
-    fields = dict(_sections(text))
-    found = _list(fields.get(entries, "" if fields else text))
-    return ParsedAnswer(entries=found, reason=one_line(fields.get(reason, "")))
+    read = Reading(reply, {entries, reason}, {reason})
+    sections = [each for each in read.sections if each.name == entries and read.standing(each.span) == "own"]
+    scopes = [each.span for each in sections] if read.sections else [Span(0, len(read.text))]
+    found = [each for scope in scopes for each in _lists(read, scope, entries)]
+    why = one_line(next((each.value for each in read.sections if each.name == reason), "") or _named(read, reason))
+    lists = [each for number, each in enumerate(found) if each not in found[:number]]
+    cut = any(scope.start <= at < scope.end for scope in scopes for at, _ in read.open) or read.unclosed
+    if len(lists) != 1 or read.exhausted:
+        half = read.unclosed or (cut and not lists)
+        problem = "it was cut off before its end" if half or read.reply.cut else ""
+        return ParsedAnswer(reason=why, cut=cut, problem="it gives several lists: give one" if lists else problem)
+    [(listed, closed)] = lists
+    # What was begun behind a whole list may have been meant to replace it.
+    if closed and cut:
+        return ParsedAnswer(reason=why, cut=True, problem="it was cut off before its end")
+    return ParsedAnswer(entries=listed, reason=why, cut=not closed)
 
 
-def _sections(text: str) -> Iterator[tuple[str, str]]:
-    end = len(text)
-    # Last to first, because `dict` keeps the last value of a key, and of a repeated field the first one counts.
-    for mark in reversed(list(_HEADER.finditer(text))):
-        yield mark.group(1), text[mark.end() : end]
-        end = mark.start()
+def _named(read: Reading, name: str) -> str:
+    found = (value.parsed.get(name) for value in read.values if isinstance(value.parsed, dict))
+    return next((each for each in found if isinstance(each, str)), "")
 
 
-def _list(text: str) -> list[Any] | None:
-    bare = unfenced(text).strip()
-    for candidate in dict.fromkeys((bare, _between(bare, "[", "]"), _between(bare, "{", "}"))):
-        found = _as_list(_decoded(candidate))
-        if found is not None:
-            return found
-    return _as_list(_repaired(bare)) or None  # an empty list was not in the text: the repair invented it
+def _lists(read: Reading, scope: Span, name: str) -> Iterator[tuple[list[Any], bool]]:
+    """Yield the lists of entries in a span, each with whether it was closed; objects in a row are one list."""
+    row: list[Any] = []
+    row_ends = scope.start
+    inside = [each for each in read.values if scope.start <= each.span.start < scope.end]
+    for value in inside:
+        if read.standing(value.span) != "own":
+            continue
+        parsed = value.parsed if value.parsed is not None else _repaired(value.text)
+        if any(map(_is_echo, parsed if isinstance(parsed, list) else [parsed])):
+            continue
+        if isinstance(parsed, dict) and _is_entry(parsed) and not isinstance(parsed.get(name), list):
+            if row and not _BETWEEN.fullmatch(read.text[row_ends : value.span.start]):
+                yield row, _closes(read, scope)
+                row = []
+            row, row_ends = [*row, parsed], value.span.end
+            continue
+        listed = _as_list(parsed, name)
+        alone = read.is_all_of(value.span, scope)
+        if listed is not None and (alone or _are_entries(listed) or isinstance(parsed, dict) and name in parsed):
+            yield listed, True
+    if row:
+        yield row, _closes(read, scope)
 
 
-def _between(text: str, opening: str, closing: str) -> str:
-    start, end = text.find(opening), text.rfind(closing)
-    return text[start : end + 1] if 0 <= start < end else ""
+_BETWEEN = re.compile(r"[\s,;]*(?:```\w*[\s,;]*){0,2}(?:[-*]|\d{1,2}[.)])?\s*")
 
 
-def _decoded(text: str) -> Any:
-    try:
-        # Not strict, because models write line breaks inside strings.
-        return json.loads(text, strict=False) if text else None
-    except (ValueError, RecursionError):
-        return None
+def _closes(read: Reading, scope: Span) -> bool:
+    return not any(scope.start <= at < scope.end for at, _ in read.open)
 
 
 def _repaired(text: str) -> Any:
-    # A text without brackets holds no list, and a longer one takes up to minutes to repair.
-    if not 0 < len(text) <= limits.LM_REPAIRED_CHARS or not {"[", "{"} & set(text):
+    # A longer one takes up to minutes to repair.
+    if len(text) > limits.LM_REPAIRED_CHARS:
         return None
     from rbank_es.models.model_call import load_dspy
 
@@ -208,21 +235,43 @@ def _repaired(text: str) -> Any:
     from dspy.adapters.utils import parse_value
 
     try:
-        return parse_value(text, list[Any])
-    except Exception:  # any error means that the text is no list, and dspy doesn't say which it may raise
+        return parse_value(text, list[Any] if text.startswith("[") else dict[str, Any])
+    except Exception:  # any error means that the text is no value, and dspy doesn't say which it may raise
         return None
 
 
-def _as_list(value: Any) -> list[Any] | None:
-    """Return a list, the only list inside an object, or an object that is itself an entry."""
+_KEYS = frozenset(name for names in NAMES.values() for name in names) | {"candidate"}
+_ECHOED = frozenset({"string", "str", "text", "title", "description", "content", "...", "…", ""})
+
+
+def _is_entry(value: Any) -> bool:
+    """Return whether a value may be meant as an entry: an object with such names."""
+    return isinstance(value, dict) and bool({str(name).strip().lower() for name in value} & _KEYS)
+
+
+def _is_echo(value: Any) -> bool:
+    """Return whether a value repeats the schema of entries, or its placeholders."""
+    if not isinstance(value, dict):
+        return False
+    if {"properties", "$defs", "$ref"} & value.keys() or value.get("type") in ("object", "array", "string"):
+        return True
+    said = [str(each).strip().strip("<>{}").lower() for name, each in value.items() if str(name).lower() in _KEYS]
+    return bool(said) and any(said) and all(each in _ECHOED for each in said)
+
+
+def _are_entries(listed: list[Any]) -> bool:
+    return any(map(_is_entry, listed)) and all(isinstance(each, dict) for each in listed)
+
+
+def _as_list(value: Any, name: str) -> list[Any] | None:
+    """Return a list that is one, the list of this name in an object, or the only list inside an object."""
     if isinstance(value, list):
         return value
     if not isinstance(value, dict):
         return None
-    if any(name in value for name in NAMES["title"]):
-        return [value]
+    named = value.get(name)
     lists = [part for part in value.values() if isinstance(part, list)]
-    return lists[0] if len(lists) == 1 else None
+    return named if isinstance(named, list) else lists[0] if len(lists) == 1 and _are_entries(lists[0]) else None
 
 
 # ---------------------------------------------------------------- items

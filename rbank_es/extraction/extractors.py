@@ -242,11 +242,12 @@ class _PendingExtraction(NamedTuple):
         return msgspec.structs.replace(made, calls=tuple(lms.calls.ids[before:]))
 
     def _made(self, found: ExtractorReply) -> Extraction:
-        items, flaws = found.usable.items, ", ".join(found.usable.flaws)
+        items, flaws = found.usable.items, ", ".join([*found.usable.flaws, *(["cut_off"] if found.cut else [])])
         if items:
             return self.blank.holding(items, self.kind, flaws, found.tries)
         if not found.readable:
-            return self.blank.without("malformed", f"{found.tries} answers held no list of items", found.tries)
+            of_last = f"; of the last one: {found.problem}" if found.problem else ""
+            return self.blank.without("malformed", f"{found.tries} answers held no list of items{of_last}", found.tries)
         if flaws:
             return self.blank.without("no_usable_item", flaws, found.tries)
         return self.blank.without("nothing_worth_keeping", found.reason or "the model gave no reason", found.tries)

@@ -157,13 +157,16 @@ UNREADABLE = (
 class ExtractorReply(msgspec.Struct, frozen=True, kw_only=True):
     """The items of the model's last answer, its own reason if it gave none, and the number of answers parsed.
 
-    `readable` is False if the last answer had no list.
+    `readable` is False if the last answer had no list, and `problem` says why, if that is known. `cut`: the list was
+    never closed, and the entries before its end are all that is used.
     """
 
     usable: Usable = Usable()
     reason: str = ""
     tries: int = 0
     readable: bool = False
+    cut: bool = False
+    problem: str = ""
 
     @property
     def settled(self) -> bool:
@@ -188,11 +191,11 @@ def ask(
     with lms.context("extractor", temperature=policy.temperature, rollout_id=rollout_id):
         messages = _messages(prompt, inputs, policy.items_max)
         for number in range(1, policy.tries + 1):
-            text = answered(messages)
-            asked = _read(read_answer(text, ENTRIES, REASON), make, number)
+            reply = answered(messages)
+            asked = _read(read_answer(reply, ENTRIES, REASON), make, number)
             if asked.settled:
                 break
-            messages = [*messages, *_complaint(text, asked)]
+            messages = [*messages, *_complaint(reply.text, asked)]
     return asked
 
 
@@ -207,14 +210,20 @@ def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[st
 
 def _read(reading: ParsedAnswer, make: Callable[[list[Any]], Usable], number: int) -> ExtractorReply:
     if reading.entries is None:
-        return ExtractorReply(reason=reading.reason, tries=number)
-    return ExtractorReply(usable=make(reading.entries), reason=reading.reason, tries=number, readable=True)
+        return ExtractorReply(reason=reading.reason, tries=number, problem=reading.problem)
+    made = make(reading.entries)
+    return ExtractorReply(usable=made, reason=reading.reason, tries=number, readable=True, cut=reading.cut)
 
 
 def _complaint(text: str, asked: ExtractorReply) -> list[dict[str, Any]]:
     """Return the messages that continue the conversation: the model's answer, and why it is unusable."""
     flaws = ", ".join(f"entry {number}: {flaw}" for number, flaw in enumerate(asked.usable.flaws, 1))
-    wrong = f"No item could be made of your list ({flaws}). {UNREADABLE}" if asked.readable else UNREADABLE
+    unread = (
+        UNREADABLE.replace("could not be read.", f"could not be read: {asked.problem}.")
+        if asked.problem
+        else UNREADABLE
+    )
+    wrong = f"No item could be made of your list ({flaws}). {UNREADABLE}" if asked.readable else unread
     return [
         {"role": "assistant", "content": clip(text, limits.EXTRACTION_SHOWN_AGAIN_CHARS)},
         {

@@ -173,7 +173,8 @@ def _ended(outcome: RunOutcome) -> Finding | None:
     how = {"forced_at_limit": "it was stopped at a limit", "failed": "it failed"}[outcome.outcome]
     after = f" after {outcome.iterations:,} iterations" if outcome.iterations else ""
     why = f": {' '.join(outcome.error.split())[: limits.JUDGE_QUOTE_CHARS]}" if outcome.error else ""
-    return Finding(code="not_converged", message=f"the run did not converge: {how}{after}{why}", sure=True)
+    message = f"the run did not converge: {how}{after}{why}"
+    return Finding(code="not_converged", message=message, sure=not outcome.by_provider)
 
 
 def _no_query(outcome: RunOutcome) -> Iterator[Finding]:

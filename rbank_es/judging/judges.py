@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
-from rbank_es.errors import BadInput, BadPolicy
+from rbank_es.errors import BadInput, BadPolicy, JudgeFailed
 from rbank_es.judging.checks import check
 from rbank_es.judging.judge_protocol import Judge, JudgeInputs, JudgingPolicy
 from rbank_es.judging.run_outcome import RunOutcome
@@ -72,6 +72,9 @@ def decide(
     by_gold = purpose == "scoring" or rule.supervised
     if "gold" in chosen.needs and not by_gold:
         raise BadInput(f"the judge {name} judges for learning only under a policy that is supervised; score with it")
+    if outcome.by_provider:
+        why = "the model's provider failed, which says nothing about the agent: run the task again"
+        raise JudgeFailed(name, f"{why} ({outcome.error.rstrip('. ')})")
     found = check(outcome, source, grounding=rule.grounding)
     checked = found.verdict(purpose)
     # Before anything else, because a model's call would cost money and could not change this verdict.

@@ -6,7 +6,6 @@ computed, never in its place: nothing is learned from them, and no verdict chang
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,9 +13,10 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import JudgeFailed, LmFailed
-from rbank_es.judging.lm_judge import LOST, within
+from rbank_es.judging.lm_judge import may_ask_again, within
 from rbank_es.judging.verdict import bounded
 from rbank_es.models.adapter import unmarked
+from rbank_es.models.replies import Reading, Reply
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
@@ -99,7 +99,7 @@ def rate(rubric: Rubric, text: str, lms: Lms, *, task: str = "", query: str = ""
         try:
             reply = _asked(lms, asked, problem)
         except LmFailed as failure:
-            if failure.code not in LOST or not left:
+            if not left or not may_ask_again(failure, len(lms.calls.ids) - before):
                 raise
             continue
         found = read_rating(reply, rubric)
@@ -110,7 +110,7 @@ def rate(rubric: Rubric, text: str, lms: Lms, *, task: str = "", query: str = ""
     raise JudgeFailed(rubric.judge, f"{limits.JUDGE_TRIES} replies could not be read; of the last one: {problem}")
 
 
-def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> str:
+def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> Reply:
     """Return the model's reply."""
     from rbank_es.models.adapter import adapter
     from rbank_es.models.model_call import answered, load_dspy
@@ -123,17 +123,15 @@ def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> str:
         return answered(adapter().format(signature, demos=[], inputs=inputs))
 
 
-def read_rating(reply: str, rubric: Rubric) -> tuple[dict[str, int], str] | str:
+def read_rating(reply: Reply | str, rubric: Rubric) -> tuple[dict[str, int], str] | str:
     """Return the ratings in a reply with what follows them as the reason, or why there are none, for the model."""
-    text = reply[: limits.JUDGE_REPLY_CHARS]
-    start = text.find("{")
-    decode = json.JSONDecoder(strict=False).raw_decode
-    try:
-        found, end = decode(text, start) if start >= 0 else (None, 0)
-    except (ValueError, RecursionError):
-        found, end = None, 0
-    if not isinstance(found, dict):
-        return "no JSON object with the ratings was found"
+    read = Reading(reply, {"ratings", "reason"}, {"reason"})
+    text = read.text[: limits.JUDGE_REPLY_CHARS]
+    rated = [each for each in read.values if isinstance(each.parsed, dict) and read.standing(each.span) == "own"]
+    rated = [each for each in rated if not rubric.criteria.keys().isdisjoint(each.parsed)]
+    if not rated or any(each.parsed != rated[0].parsed for each in rated):
+        return "the reply gives two ratings: give one" if rated else "no JSON object with the ratings was found"
+    found, end = rated[0].parsed, rated[0].span.end
     scores: dict[str, Any] = {name: found.get(name) for name in rubric.criteria}
     if any(type(score) is not int or not 0 <= score <= MOST for score in scores.values()):
         return f"each of {', '.join(rubric.criteria)} must have a whole number from 0 to {MOST}"

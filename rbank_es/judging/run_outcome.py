@@ -20,6 +20,26 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 
+PROVIDERS = frozenset(
+    {"timeout", "rate_limited", "server_error", "unreachable", "bad_response", "refused", "wrong_key", "missing_key"}
+) | frozenset({"unknown_model", "no_credit"})
+"""Error codes of a model's provider: what came was not the model's word, so it is no evidence about the agent."""
+
+AGENTS_OWN = frozenset(
+    {"unreadable", "sandbox_exhausted", "bound_spent", "response_too_long", "context_too_long", "request_too_long"}
+)
+"""Error codes of failures that the agent caused. A run that failed for another reason says nothing about the agent: it
+is neither judged nor learned from, and a resumed loop runs its task again."""
+
+
+def is_agents_own(outcome: str, error_code: str | None) -> bool:
+    """Return whether the end of a run says something about the agent.
+
+    An answer that was forced at a limit and didn't come because of the provider says nothing either.
+    """
+    return error_code in AGENTS_OWN if outcome == "failed" else error_code not in PROVIDERS
+
+
 class QueryRun(msgspec.Struct, frozen=True, kw_only=True):
     """A query of a run with its answer (None if unknown), or the `error_code` with which it failed."""
 
@@ -34,7 +54,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     `ontology` is the one that the run was about. `queries` are those that the run executed, in order; None if unknown,
     as for imported runs. `looked` names the other tools that showed the run some of the data. `ending` is the text of
     its last steps, within `JUDGE_STEPS_CHARS`. `recorded` is False if the submission is not in the bank, because an
-    import brought only its size, or because it was erased.
+    import brought only its size, or because it was erased. `error_code` is that of `run_finished`.
     """
 
     task: str
@@ -46,6 +66,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     iterations: int | None = None
     evidence: str = ""
     error: str = ""
+    error_code: str | None = None
     queries: tuple[QueryRun, ...] | None = None
     looked: tuple[str, ...] = ()
     ending: str = ""
@@ -55,6 +76,11 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     def converged(self) -> bool:
         """Whether the agent itself submitted, within its limits."""
         return self.outcome == "submitted"
+
+    @property
+    def by_provider(self) -> bool:
+        """Whether the run ended as it did because the model's provider failed: then nobody judges it."""
+        return not self.converged and self.error_code in PROVIDERS
 
     @property
     def saw_data(self) -> bool:
@@ -142,6 +168,7 @@ def _end(bank: Bank, finished: RunFinished | None) -> dict[str, Any]:
         "sparql": bank.text(finished.sparql) or "",
         "evidence": bank.text(finished.evidence) or "",
         "error": bank.text(finished.error) or finished.error_code or "",
+        "error_code": finished.error_code,
         "recorded": _is_recorded(bank, finished),
     }
 

@@ -413,6 +413,11 @@ JUDGE_CASES = 3
 JUDGE_MEMORY_CHARS = 3_000
 # Characters of a judging model's reply that is read; replies before it is given up, each asked for with the last fault.
 JUDGE_REPLY_CHARS = 50_000
+# In a model's reply: brackets that begin no JSON value, of which each may cost the rest of the text; characters of a
+# quotation, and those before a part that tell whose it is.
+REPLY_BRACKETS = 200
+REPLY_QUOTATION_CHARS = 2_000
+REPLY_LEAD_CHARS = 300
 JUDGE_TRIES = 3
 # Terms of a query or an answer that are looked up in the data, in one query; and a file of labelled cases.
 JUDGE_TERMS = 200

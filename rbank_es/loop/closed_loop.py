@@ -18,6 +18,7 @@ import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.history import (
     INTERRUPTED,
@@ -26,7 +27,6 @@ from rbank_es.loop.history import (
     RunProgress,
     flaw_of,
     group_id,
-    is_agents_own,
     is_of_proposals,
     rollout_of,
     task_key,
@@ -51,10 +51,10 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one task.
 
     `run` is the run that counts: of several rollouts the best. `verdict` is the one that stands for learning, `scored`
-    that of the right answer, None without one. `unjudged` are the runs that the judge gave no verdict on. `added`
-    and `supported` are ids of items: new ones, and those that candidates landed on. Totals leave out runs that were
-    cut off, or repeated after a failure that the agent didn't cause; None is unknown, never 0. `notes` name stages
-    left undone, with the reason.
+    that of the right answer, None without one. `unjudged` are the runs that the judge gave no verdict on, `undrawn`
+    those that were to teach and whose extractor gave no answer. `added` and `supported` are ids of items: new ones, and
+    those that candidates landed on. Totals leave out runs that were cut off, or repeated after a failure that the agent
+    didn't cause; None is unknown, never 0. `notes` name stages left undone, with the reason.
     """
 
     task: str
@@ -68,6 +68,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     scored: VerdictValue | None = None
     score_reason: str = ""
     unjudged: tuple[str, ...] = ()
+    undrawn: tuple[str, ...] = ()
     candidates: int = 0
     added: tuple[str, ...] = ()
     supported: tuple[str, ...] = ()
@@ -363,6 +364,7 @@ class ClosedLoop:
             reason=(text(ran.judged.reason) or "") if ran.judged is not None else "",
             scored=best.scored,
             unjudged=tuple(ran.run for ran in runs.values() if self._lacks_verdict(ran)),
+            undrawn=self._undrawn(runs.values()),
             score_reason=(text(ran.scored.reason) or "") if ran.scored is not None else "",
             iterations=best.iterations,
             **msgspec.structs.asdict(self.history.spent(runs)),
@@ -381,6 +383,13 @@ class ClosedLoop:
 
     def _lacks_verdict(self, ran: RunProgress) -> bool:
         return self.resources.settings.judge != NOBODY and ran.is_usable and ran.judged is None
+
+    def _undrawn(self, runs: Iterable[RunProgress]) -> tuple[str, ...]:
+        """Return the decided runs that are to be learned from again, because no model answered."""
+        given = list(runs)
+        decided = [ran.run for ran in given if ran.is_usable and ran.judged and ran.judged.verdict != "undecided"]
+        left = self.resources.settings.extract and all(map(is_of_proposals, self._extractions(given)))
+        return tuple(decided) if left else ()
 
     def _flaws(self, runs: Iterable[RunProgress]) -> Iterator[str]:
         return filter(None, (flaw_of(each.event) for each in self._extractions(runs)))

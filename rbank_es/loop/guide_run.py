@@ -6,7 +6,8 @@ a model (see `rbank_es.context.guide_summary`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -14,10 +15,12 @@ from rbank_es import limits
 from rbank_es.context.guide_summary import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised
+from rbank_es.extraction.candidates import unfenced
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
+from rbank_es.models.replies import Reading
 from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
@@ -35,6 +38,9 @@ sparql empty."""
 """The question to the agent."""
 
 _RUN_FIELDS = ("run", "outcome", "scripted", "lm_calls", "tokens_in", "tokens_out", "cost_usd")
+
+_FENCES = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.MULTILINE)
+_SUMMARIES = re.compile(r"^##[ \t]+Summary[^\n]*\n(.*?)(?=^##[ \t]|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 
 RUN_AGAIN = "The same command runs it again"
 ANOTHER = "Nothing else comes of the same command: have another one written with --again, or with other settings"
@@ -85,20 +91,21 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
     if not source.id:
         raise BadInput("a guide is about an ontology that has an id")
     [result] = run_closed_loop([guide_task(source.id)], bank, guide_settings(settings), source, again=again, **options)
-    if not result.answer.strip():
-        raise _without_text(result)
+    read = read_guide(result.answer)
+    if read.problem:
+        raise _without_text(result, read.problem)
     known = next((event for event in _guides(bank) if event.run == result.run), None)
     made = known or ArtifactMaterialised(
         artifact=f"{GUIDE}-{result.run}",
         kind=GUIDE,
         ontology=source.id,
         run=result.run,
-        chars=len(result.answer),
+        chars=len(read.text),
         lm_calls=result.lm_calls,
         tokens_in=result.tokens_in,
         tokens_out=result.tokens_out,
         cost_usd=result.cost_usd,
-        text=result.answer,
+        text=read.text,
     )
     # Written after the run ended, so a loop that was cut off in between resumes here.
     if known is None:
@@ -106,16 +113,45 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
     return Guide(
         artifact=made.artifact,
         ontology=source.id,
-        text=result.answer,
+        text=read.text,
         chars=made.chars,
         how=result.how if known is not None or result.how == "ran" else "continued",
         **{name: getattr(result, name) for name in _RUN_FIELDS},
     )
 
 
-def _without_text(result: TaskResult) -> LoopStopped:
+class ReadGuide(NamedTuple):
+    """The guide in an answer, or the problem because of which there is none."""
+
+    text: str = ""
+    problem: str = ""
+
+
+def read_guide(answer: str) -> ReadGuide:
+    """Return the one guide that an answer gives in its own words, without thinking and without a fence around it.
+
+    A guide that was cut off, that has two different summaries, or that only repeats the form, is none.
+    """
+    if not answer.strip():
+        return ReadGuide(problem="the agent submitted no text")
+    read = Reading(answer, ())
+    text = unfenced(read.text).strip()
+    if not text:
+        return ReadGuide(problem="the answer holds thinking and no guide")
+    if read.unclosed or len(_FENCES.findall(text)) % 2:
+        return ReadGuide(problem="the answer was cut off: something in it was never closed")
+    summaries = {" ".join(found.split()) for found in _SUMMARIES.findall(text)}
+    if len(summaries) > 1:
+        return ReadGuide(problem="the answer holds several guides with different summaries")
+    if summaries and not any(char.isalnum() for char in summaries.pop()):
+        return ReadGuide(problem="the answer repeats the form of a guide and says nothing")
+    # As the agent wrote it, where nothing had to be taken away.
+    return ReadGuide(answer if text == answer.strip() else text)
+
+
+def _without_text(result: TaskResult, problem: str) -> LoopStopped:
     """Return the error for a run without a text. Such a run counts as done if the failure was the agent's own."""
-    reason = result.error or "the agent submitted no text"
+    reason = result.error or problem
     stopped = LoopStopped(result.run, result.error_code or "no_guide", reason)
     stopped.advice = RUN_AGAIN if result.undone else ANOTHER
     return stopped

@@ -26,6 +26,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.run_events import Purpose
+from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.tasks import Task
 from rbank_es.policies.admission import PROPOSED_BY
@@ -36,20 +37,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"
 """The error code of a run that was ended from outside."""
-
-AGENTS_OWN = frozenset(
-    {
-        "unreadable",
-        "sandbox_exhausted",
-        "bound_spent",
-        "bad_response",
-        "response_too_long",
-        "context_too_long",
-        "request_too_long",
-    }
-)
-"""Error codes of failures that the agent caused. A run that failed for another reason says nothing about the agent: it
-is neither judged nor learned from, and a resumed loop runs its task again."""
 
 LM_FAILED = "lm_failed:"
 """Begins the reason of an extraction that no model answered."""
@@ -68,11 +55,6 @@ _TYPES = frozenset(
         RunStarted, RunFinished, RunJudged, JudgmentOverruled, MemoriesExtracted, MemoriesConsolidated,
     )
 )  # fmt: skip
-
-
-def is_agents_own(outcome: str, error_code: str | None) -> bool:
-    """Return whether the end of a run says something about the agent."""
-    return outcome != "failed" or error_code in AGENTS_OWN
 
 
 def task_key(task: Task, config_digest: str, source: str) -> str:

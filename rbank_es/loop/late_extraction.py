@@ -9,13 +9,15 @@ import msgspec
 
 from rbank_es.bank.lessons_to_draw import COMPARED, LessonKind, LessonToDraw, lessons_to_draw
 from rbank_es.errors import BadInput
-from rbank_es.events import Decision
+from rbank_es.events import Decision, MemoriesExtracted
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import contrastive_extract, extract, extract_common_patterns
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.judging.judges import policy_for
+from rbank_es.loop.history import flaw_of
 from rbank_es.loop.run_stages import judgment_for_learning, standing_judgment
 from rbank_es.loop.settings import extraction_policy
+from rbank_es.policies.admission import PROPOSED_BY
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 NO_ANSWER = "lm_failed"
 """The code of an extraction that no model answered."""
+
+UNREAD = frozenset({NO_ANSWER, "malformed", "no_usable_item"})
+"""Codes of extractions that gave nothing because of the model: their runs stay due until an answer can be used."""
 
 
 class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +49,29 @@ class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def all_lessons_to_draw(bank: Bank) -> tuple[LessonToDraw, ...]:
-    """Return the lessons that no standing extraction gave yet, in the order in which the runs began."""
+    """Return the lessons that no standing extraction gave yet, in the order in which the runs began.
+
+    An extraction in which no answer of a model could be used gave none, and neither did the proposals kept beside it.
+    """
     state = bank.state()
-    return lessons_to_draw(state, state.runs)
+    extracted = [event for event in bank.events(types={"memories_extracted"}) if isinstance(event, MemoriesExtracted)]
+    unread = {event.id for event in extracted if flaw_of(event)}
+    left_due = {run for event in extracted if event.id in unread for run in event.runs}
+    # Proposals need no model, so they don't make up for its answer.
+    unread |= {each.id for each in extracted if each.extractor in PROPOSED_BY and not left_due.isdisjoint(each.runs)}
+    return lessons_to_draw(state, state.runs, unread)
+
+
+def why_nothing_is_left(bank: Bank, run: str) -> str:
+    """Return what came of the latest standing extraction from a run: how much was drawn, or why nothing was."""
+    state = bank.state()
+    standing = {id for id in state.relying.get(run, ()) if state.extractions[id].stands}
+    found = [event for event in bank.events(types={"memories_extracted"}, resolve=True) if event.id in standing]
+    if any(isinstance(event, MemoriesExtracted) and event.heads for event in found):
+        return "something was drawn from it or its group already, under the verdict that stands"
+    last = found[-1] if found else None
+    reason = last.reason if isinstance(last, MemoriesExtracted) and isinstance(last.reason, str) else ""
+    return f"a model read it under the verdict that stands, and nothing was drawn ({reason or 'no reason was given'})"
 
 
 def draw_late(bank: Bank, lesson: LessonToDraw, lms: Lms, source: Source | None = None) -> LateLessons:

@@ -32,9 +32,9 @@ from rbank_es.extraction.proposals import by_author, from_proposals, proposals_o
 from rbank_es.judging.checks import check
 from rbank_es.judging.judge_protocol import JudgingPolicy
 from rbank_es.judging.judges import decide, needs_of, policy_for
-from rbank_es.judging.run_outcome import outcome_of
+from rbank_es.judging.run_outcome import is_agents_own, outcome_of
 from rbank_es.judging.verdict import Verdict
-from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
+from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.registrations import is_registered, registration
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 
-PASSING = frozenset({"timeout", "rate_limited", "server_error", "refused", "sandbox_failed", INTERRUPTED})
+PASSING = frozenset(
+    {"timeout", "rate_limited", "server_error", "bad_response", "refused", "sandbox_failed", INTERRUPTED}
+)
 """Error codes of failures that the next run may not meet. After any other that the agent didn't cause, a loop stops."""
 
 
@@ -201,7 +203,7 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
 def _passed(result: RunResult, resources: LoopResources) -> RunResult:
     """Return the result. Raises `LoopStopped` if the next run would fail in the same way."""
     code = result.error_code
-    if result.outcome == "failed" and code not in AGENTS_OWN and code not in PASSING:
+    if result.outcome == "failed" and not is_agents_own("failed", code) and code not in PASSING:
         known = resources.unavailable
         cause = known if known is not None and known.code == code else None
         raise LoopStopped(result.run, code or "unexpected", result.error or "it did not say why", cause=cause)

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 Sleep = Callable[[float], None]
 
+NO_WORD = "bad_response"
+"""The code of a call whose answer is not the model's word: a page, a broken connection, nothing at all."""
+
 WITHIN_STEPS = ("agent", "sub")
 """Roles whose calls belong to a step; judges and extractors are called after the last."""
 
@@ -63,7 +66,8 @@ class RunCalls:
 
     `step` is the index of the current step, from 1; None outside of steps. `prompt_chars` is the length of the agent's
     last prompt. `broken` is the failure after which no more calls may be made: a script or a record that differs, or a
-    call that was not recorded.
+    call that was not recorded. `silent` is the provider's last failure while the agent's model has not said a word in
+    as many tries as one call has.
     """
 
     def __init__(self, bank: Bank, run: str | None) -> None:
@@ -72,6 +76,8 @@ class RunCalls:
         self.prompt_chars = 0
         self.totals = Totals()
         self.broken: LmFailed | None = None
+        self.silent: LmFailed | None = None
+        self._spoken, self._unanswered = False, 0
         self.ids: list[str] = []
         """Ids of the recorded events, in order."""
         self.on_record: Callable[[LmCalled], None] | None = None
@@ -105,8 +111,16 @@ class RunCalls:
         with self._mutex:
             self.ids.append(event.id)
             self.totals = _added(self.totals, event)
+            if event.role == "agent":
+                self._count_answers(event)
             if event.error_code in FATAL:
                 self.broken = failed(event.error_code, str(event.error))
+
+    def _count_answers(self, event: LmCalled) -> None:
+        self._spoken |= event.error_code is None
+        self._unanswered += event.error_code == NO_WORD
+        silent = not self._spoken and self._unanswered > limits.LM_RETRIES
+        self.silent = failed(NO_WORD, str(event.error)) if silent else None
 
 
 def _added(totals: Totals, event: LmCalled) -> Totals:
@@ -206,7 +220,7 @@ class RecordingEngine:
         began = self._clock()
         try:
             answer = try_once()
-            return self._answered(self._timed(blank, began), answer)
+            return self._answered(self._timed(blank, began), answer, getattr(try_once, "left", None))
         except RetryableFailure as turned:
             wait = wait_s(blank.attempt or 1, turned.asked_s)
             return self._failed(self._timed(blank, began), turned.failure, wait)
@@ -225,7 +239,7 @@ class RecordingEngine:
     def _timed(self, blank: LmCalled, began: float) -> LmCalled:
         return msgspec.structs.replace(blank, duration_s=max(0.0, round(self._clock() - began, 6)))
 
-    def _answered(self, blank: LmCalled, answer: ModelAnswer) -> _Outcome:
+    def _answered(self, blank: LmCalled, answer: ModelAnswer, left: int | None) -> _Outcome:
         usage = answer.response.usage
         # Usage first, because an answer that can't be kept was paid for all the same.
         paid = msgspec.structs.replace(
@@ -251,7 +265,11 @@ class RecordingEngine:
         event = msgspec.structs.replace(paid, response=text)
         # Recorded whole, but no success: dspy would pass on an empty text, and the caller could not tell.
         if not answer_text(data).strip() and not response.tool_calls:
-            return self._failed(event, failed("bad_response", f"the answer is empty ({response.finish_reason})"))
+            # An answer that its bound left empty would be left empty again.
+            wait = None if response.finish_reason == "length" else wait_s(blank.attempt or 1, None)
+            wait = wait if left is None else 0.0 if left else None
+            empty = failed("bad_response", f"the answer is empty ({response.finish_reason})")
+            return self._failed(event, empty, wait)
         return _Outcome(event, response)
 
     def _failed(self, blank: LmCalled, failure: LmFailed, wait: float | None = None) -> _Outcome:

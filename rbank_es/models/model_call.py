@@ -19,6 +19,7 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed, MissingExtra
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
+from rbank_es.models.replies import Reply
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -47,7 +48,10 @@ class ModelAnswer(NamedTuple):
 
 
 Try = Callable[[], ModelAnswer]
-"""One try at an answer. Raises `LmFailed`, or `RetryableFailure` where another try may succeed."""
+"""One try at an answer. Raises `LmFailed`, or `RetryableFailure` where another try may succeed.
+
+A try that repeats recorded ones has `left`, the number of those to come: it is retried as often as they were.
+"""
 
 
 class Model(Protocol):
@@ -136,16 +140,19 @@ def _hold_warnings() -> None:
     warnings.filterwarnings("ignore", module=r"dspy(\.|$)")
 
 
-def answered(messages: list[dict[str, Any]]) -> str:
-    """Return the answer of the model in dspy's context, unparsed.
+def answered(messages: list[dict[str, Any]]) -> Reply:
+    """Return the answer of the model in dspy's context, unparsed, with what it was given.
 
     dspy's parser refuses answers that can be read, and repairs others too much. Raises `LmFailed` as the model does.
     """
     dspy = load_dspy()
     lm = dspy.settings.lm
-    given = {name: value for name, value in lm.kwargs.items() if value is not None}
-    request = dspy.lm15.request_from_openai_chat({"model": lm.model, "messages": messages, **given})
-    return str(lm(request).text or "")
+    chosen = {name: value for name, value in lm.kwargs.items() if value is not None}
+    request = dspy.lm15.request_from_openai_chat({"model": lm.model, "messages": messages, **chosen})
+    response = lm(request)
+    # The model's own earlier answers are not given to it: it may repeat them.
+    given = "\n".join(str(each["content"]) for each in messages if each["role"] == "user")
+    return Reply(str(response.text or ""), cut=response.finish_reason in CUT, given=given)
 
 
 def canonical(value: Any) -> str:
@@ -246,6 +253,9 @@ FATAL = frozenset({"script_mismatch", "replay_miss", "not_recorded"})
 STOPPING = frozenset({"unknown_model", "missing_key", "wrong_key", "no_credit", "unreachable", "unexpected"})
 """Failures of a model that every other run would meet too, so a loop stops."""
 
+CUT = frozenset({"length", "content_filter", "error"})
+"""Reasons of a provider to end an answer before the model did: at a bound, by a filter, by a fault of its own."""
+
 UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 """What dspy's clients raise for a response that is JSON, but of an unexpected form."""
 
@@ -278,7 +288,7 @@ def failure_of_engine(error: Exception, key_variable: str) -> LmFailed | Retryab
 
     said, status = _said(error), getattr(error, "status", None)
     asked_s: float | None = getattr(error, "retry_after", None)
-    # Only these two kinds, and a refused connection, are retried: the same request may succeed later.
+    # The same request may succeed later: these two kinds, a refused connection, and what is no model's word.
     if isinstance(error, lm15.RateLimitError):
         return RetryableFailure(failed("rate_limited", f"the provider turned the call away{said}"), asked_s)
     if isinstance(error, lm15.ServerError) or (status is not None and status >= 500):
@@ -292,9 +302,12 @@ def failure_of_engine(error: Exception, key_variable: str) -> LmFailed | Retryab
         return failed("unknown_model", f"the provider has no such model, or the address is wrong (HTTP 404){said}")
     for kind, code, words in _kinds():
         if isinstance(error, kind):
-            return failed(code, f"{words}{_status(error)}{said}")
+            failure = failed(code, f"{words}{_status(error)}{said}")
+            return RetryableFailure(failure) if code == "bad_response" else failure
     if isinstance(error, UNREADABLE):
-        return failed("bad_response", f"the answer is of no known form ({type(error).__name__}{said})")
+        return RetryableFailure(
+            failed("bad_response", f"the answer is of no known form ({type(error).__name__}{said})")
+        )
     return failed("unexpected", f"the call failed ({type(error).__name__}){said}")
 
 
@@ -324,7 +337,7 @@ def _broken_connection(error: Exception, said: str) -> LmFailed | RetryableFailu
     if kinds & {"ReadTimeout", "WriteTimeout"}:
         return failed("timeout", f"the model's server fell silent{said}")
     if kinds & {"ReadError", "ProtocolError"}:
-        return failed("bad_response", f"the answer broke off{said}")
+        return RetryableFailure(failed("bad_response", f"the answer broke off{said}"))
     return failed("unreachable", f"the connection failed{said}")
 
 

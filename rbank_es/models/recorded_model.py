@@ -59,7 +59,7 @@ class RecordedModel:
             if not left:
                 raise self._miss(question)
             tries = left.popleft()
-        return lambda: _again(tries)
+        return _Tries(tries)
 
     def close(self) -> None:
         """Do nothing."""
@@ -141,13 +141,24 @@ def _check(event: LmCalled) -> None:
         raise BadInput(f"the call at {event.seq:,} was recorded without its texts; the run can't be re-executed")
 
 
-def _again(tries: list[LmCalled]) -> ModelAnswer:
-    event = tries.pop(0)
-    if event.response is not None:
-        return ModelAnswer(response_of(msgspec.json.decode(str(event.response))), event.cost_usd)
-    failure = failed(event.error_code or "unexpected", str(event.error or ""))
-    # 0 s, because a rerun need not repeat the waits of the run.
-    raise RetryableFailure(failure, 0.0) if tries else failure
+class _Tries:
+    """The recorded tries of one call, one after the other."""
+
+    def __init__(self, tries: list[LmCalled]) -> None:
+        self._tries = tries
+
+    @property
+    def left(self) -> int:
+        """The number of tries that are to come."""
+        return len(self._tries)
+
+    def __call__(self) -> ModelAnswer:
+        event = self._tries.pop(0)
+        if event.response is not None:
+            return ModelAnswer(response_of(msgspec.json.decode(str(event.response))), event.cost_usd)
+        failure = failed(event.error_code or "unexpected", str(event.error or ""))
+        # 0 s, because a rerun need not repeat the waits of the run.
+        raise RetryableFailure(failure, 0.0) if self._tries else failure
 
 
 def _common(one: Settings, other: Settings) -> Settings:

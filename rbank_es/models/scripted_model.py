@@ -62,7 +62,7 @@ CHARS_A_TOKEN = 4
 """Tokens of a script are estimated by this rule of thumb, because reports should show a size."""
 
 _LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")
-_TEMPORARY = ("rate_limited", "server_error", "unreachable")
+_TEMPORARY = ("rate_limited", "server_error", "unreachable", "bad_response")
 
 Words = Annotated[str, Meta(min_length=1)]
 

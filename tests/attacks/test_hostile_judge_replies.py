@@ -12,7 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import JudgeFailed
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.judges import decide
-from rbank_es.judging.lm_judge import LmReply, read_reply
+from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.policies import LmJudging
 from tests.judging.answers import ran, run_of, table, text
 from tests.judging.test_lm_judge import NO, Replies, models

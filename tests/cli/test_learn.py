@@ -71,6 +71,42 @@ def test_a_model_that_does_not_answer_leaves_the_run_for_another_time(place: Pat
     assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
 
 
+UNREADABLE = """
+[[task]]
+id = "*"
+[[task.extractor]]
+text = "I would rather talk."
+[[task.extractor]]
+text = "I would rather talk."
+[[task.extractor]]
+text = '[[ ## memory_items ## ]] [{"title": "Ask what a height measures", "content": "A light is not its to'
+"""
+
+
+@pytest.mark.parametrize("unusable", ["unreadable", "no usable item"])
+def test_an_answer_that_cant_be_used_leaves_the_run_due_until_one_can(place: Path, unusable: str) -> None:
+    """Nothing says that something was drawn; the next answer that can be used is."""
+    script = UNREADABLE
+    if unusable == "no usable item":
+        script = '[[task]]\nid = "*"\n' + '[[task.extractor]]\nfields = { memory_items = [{ title = "T" }] }\n' * 3
+    (place / "bad.toml").write_text(script)
+    for _ in range(2):
+        told = run("learn", "misled", "--due", "--lm", "script:bad.toml", cwd=place, code=1)
+        assert "nothing" in told.out and "the runs stay due" in told.err
+        assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
+    assert "already" not in run("learn", "misled", "wrong", "--lm", "script:bad.toml", cwd=place, code=1).err
+    assert "Ask what a height" in run("learn", "misled", "wrong", "--lm", "script:turns.toml", cwd=place).out
+    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == {"lessons": []}
+
+
+def test_a_run_from_which_a_model_drew_nothing_is_done_and_is_not_said_to_have_taught(place: Path) -> None:
+    script = '[[task]]\nid = "*"\n[[task.extractor]]\nfields = { memory_items = [], why_none = "Too special." }\n'
+    (place / "none.toml").write_text(script)
+    run("learn", "misled", "wrong", "--lm", "script:none.toml", cwd=place)
+    told = run("learn", "misled", "wrong", "--lm", "script:none.toml", cwd=place)
+    assert "nothing was drawn (nothing_worth_keeping: Too special.)" in told.err and "something was" not in told.err
+
+
 COMPARED = """
 [[task]]
 id = "g0"

@@ -104,12 +104,30 @@ class ExecutorContract:
         assert result.iterations == 3 == len(made.steps) and made.end.outcome == "forced_at_limit"
         assert [call.step for call in lm_calls(made)] == [1, 2, 3, None]
 
-    @pytest.mark.parametrize("said", ["prose, no fields", answer("  "), ""], ids=["prose", "blank", "empty"])
+    @pytest.mark.parametrize("said", ["prose, no fields", answer("  ")], ids=["prose", "blank"])
     def test_a_forced_answer_that_fails_is_still_told_apart(self, tmp_path: Path, said: str) -> None:
         made = self.setting(tmp_path, self.calls("find", word="rock"), said)
         result = made.run(self.name, self.interpreters, iterations=1)
         assert (result.outcome, result.answer, result.error_code) == ("forced_at_limit", "", "unreadable")
         assert made.end.error_code == "unreadable" and made.end.answer == "" and len(made.steps) == 1
+
+    def test_a_provider_that_gives_no_word_at_the_forced_answer_is_told_apart_from_the_agent(
+        self, tmp_path: Path
+    ) -> None:
+        made = self.setting(tmp_path, self.calls("find", word="rock"), "", "", "")
+        result = made.run(self.name, self.interpreters, iterations=1)
+        assert (result.outcome, result.answer, result.error_code) == ("forced_at_limit", "", "bad_response")
+
+    def test_a_run_in_which_the_model_never_says_a_word_ends_as_the_providers_failure(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, "", "", "", self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code, len(lm_calls(made))) == ("failed", "bad_response", 3)
+        assert "no word of the model" in str(result.error)
+
+    def test_a_provider_that_falls_silent_costs_a_step_of_a_run_in_which_the_model_spoke(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.calls("find", word="rock"), "", "", "", self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, [step.fault for step in result.steps]) == ("submitted", [None, "unreadable", None])
 
     def test_a_model_that_fails_at_the_forced_answer_leaves_the_outcome(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, self.calls("find", word="rock"), LmFailed("refused", "no", "ask otherwise"))
@@ -237,11 +255,10 @@ class ExecutorContract:
 
     # ---------------------------------------------------------------- an agent that errs
 
-    @pytest.mark.parametrize("kind", ["prose", "empty", "half", "blank fields", "other fields"])
+    @pytest.mark.parametrize("kind", ["prose", "half", "blank fields", "other fields"])
     def test_a_reply_that_can_not_be_read_costs_a_step_and_is_explained(self, tmp_path: Path, kind: str) -> None:
         said = {
             "prose": "I would look at the register.",
-            "empty": "",
             "half": self.half_said(),
             "blank fields": "[[ ## completed ## ]]",
             "other fields": rendered({"thought": "x", "action": "y"}),

@@ -55,7 +55,7 @@ class Plain(Executor):
             except LmFailed as failure:
                 if failure.code != "bad_response":
                     raise
-                return Unreadable("", unreadable(failure.message))
+                return Unreadable("", unreadable(failure.message), failure.code)
             except ValueError as error:
                 return Unreadable(str(reply)[:1_000], unreadable(str(error)))
 

@@ -25,6 +25,7 @@ def entries_of(text: str) -> list[Any] | None:
 
 
 ONE = [entry()]
+UNQUOTED = json.dumps(ONE).replace('"title"', "title").replace('"content"', "content")
 
 
 @pytest.mark.parametrize(
@@ -35,13 +36,13 @@ ONE = [entry()]
         answer(f"Here they are: {json.dumps(ONE)} I hope they help."),
         answer(json.dumps({"memory_items": ONE})),
         answer(json.dumps(ONE[0])),
-        answer(json.dumps(ONE)[:-2]),
+        answer(UNQUOTED),
         answer(str(ONE)),
         answer(ONE).split("[[ ## why_none")[0],
         json.dumps(ONE),
         json.dumps({"memory_items": ONE, "why_none": ""}),
         f"```\n{json.dumps(ONE)}\n```",
-        answer(ONE) + answer([]),
+        answer(ONE) + answer(ONE),
     ],
     ids=[
         "as asked",
@@ -49,13 +50,13 @@ ONE = [entry()]
         "amid words",
         "in an object",
         "one object alone",
-        "cut off",
+        "names without quotation marks",
         "a Python literal",
         "without the second field",
         "without marks",
         "one JSON object",
         "fenced, without marks",
-        "twice: the first counts",
+        "twice",
     ],
 )
 def test_a_list_is_found_however_it_is_wrapped(text: str) -> None:
@@ -72,7 +73,7 @@ def test_a_long_list_is_found_with_prose_right_behind_it() -> None:
 def test_a_list_is_repaired_without_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
     """The repair is dspy's, which would fetch a price list unless told that it has one."""
     monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
-    assert entries_of(answer(json.dumps(ONE)[:-2])) == ONE
+    assert entries_of(answer(UNQUOTED)) == ONE
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
 
 
@@ -80,7 +81,7 @@ def test_a_list_that_needs_a_repair_names_the_missing_extra(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "dspy", None)
     assert entries_of(answer(ONE)) == ONE
     with pytest.raises(MissingExtra, match=r"pip install 'rbank-es\[agent\]'"):
-        entries_of(answer(json.dumps(ONE)[:-2]))
+        entries_of(answer(UNQUOTED))
 
 
 def test_line_breaks_inside_texts_are_forgiven() -> None:

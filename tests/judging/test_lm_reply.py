@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.judging.lm_judge import NO_REASON, LmReply, confidence_of, read_reply
+from rbank_es.judging.verdict_reply import NO_REASON, LmReply, confidence_of, read_reply
 
 JSON = '{"success": true, "reason": "ok"}'
 

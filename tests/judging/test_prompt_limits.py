@@ -13,10 +13,11 @@ from rbank_es.extraction import Judgment, PastStep, extract
 from rbank_es.judging.checks import check
 from rbank_es.judging.gold import gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
-from rbank_es.judging.lm_judge import Evidence, LmReply, judge_by_lm, precedents_for, read_reply
+from rbank_es.judging.lm_judge import Evidence, judge_by_lm, precedents_for
 from rbank_es.judging.result_comparison import value_of
 from rbank_es.judging.rubric import RUBRICS, rate
 from rbank_es.judging.verdict import Finding
+from rbank_es.judging.verdict_reply import LmReply, read_reply
 from tests.extraction.judged_runs import extractor, past
 from tests.judging.answers import add, run_of, table, text, typed
 

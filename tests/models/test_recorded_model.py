@@ -81,12 +81,23 @@ def told(tmp_path: Path) -> tuple[list[str], list[LmCalled]]:
 
 def test_a_run_told_again_says_and_records_the_same(told: tuple[list[str], list[LmCalled]], tmp_path: Path) -> None:
     said, events = told
-    assert len(events) == 16 and {event.error_code for event in events} > {"rate_limited", "unknown_model"}
+    assert len(events) == 20 and {event.error_code for event in events} > {"rate_limited", "unknown_model"}
     again, recorded = retold(events, long_story, tmp_path / "again")
     assert again == said
     assert plain(recorded) == plain(events)
     third, recorded_thrice = retold(recorded, long_story, tmp_path / "third")
     assert third == said and plain(recorded_thrice) == plain(events)
+
+
+def test_an_empty_answer_is_retried_only_as_often_as_it_was(
+    told: tuple[list[str], list[LmCalled]], tmp_path: Path
+) -> None:
+    """Records of a time when such answers were not retried tell the same story, too."""
+    said, events = told
+    once = [event for event in events if event.error_code != "bad_response" or event.attempt == 1]
+    assert len(once) == 16
+    again, recorded = retold(once, long_story, tmp_path / "again")
+    assert again == said and plain(recorded) == plain(once)
 
 
 def test_a_replay_gives_up_where_the_recorded_call_gave_up(tmp_path: Path) -> None:

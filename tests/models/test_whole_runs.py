@@ -12,8 +12,11 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import LoopStopped
+from rbank_es.errors import JudgeFailed, LoopStopped
 from rbank_es.events import LmCalled, RunFinished, ToolCalled
+from rbank_es.judging.checks import check
+from rbank_es.judging.judges import decide
+from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.scripted_model import rendered
@@ -41,10 +44,10 @@ MISBEHAVIOURS: dict[str, tuple[list[Reply], list[str | None]]] = {
     "500, then well": ([broken(), broken()], ["server_error"] * 2),
     "429 for good": ([says.rate_limited(0)] * 3, ["rate_limited"] * 3),
     "500 for good": ([broken()] * 3, ["server_error"] * 3),
-    "half a body": ([says.half_a_body()], ["bad_response"]),
-    "wrong JSON": ([says.other_json()], ["bad_response"]),
+    "half a body": ([says.half_a_body()] * 3, ["bad_response"] * 3),
+    "wrong JSON": ([says.other_json()] * 3, ["bad_response"] * 3),
     "time-out": ([says.hanging()], ["timeout"]),
-    "empty": ([says.empty()], ["bad_response"]),
+    "empty": ([says.empty()] * 3, ["bad_response"] * 3),
     "very long": ([says.very_long(limits.LM_RESPONSE_CHARS + 1)], ["response_too_long"]),
     "wrong key": ([says.unauthorized()], ["wrong_key"]),
     "prose": (["I would rather talk."] * 3, [None] * 3),
@@ -85,6 +88,45 @@ def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int
     assert len(ends) == 1 and (ends[0].outcome == "submitted") == (at > 0 or name in MENDED)
     assert len(items) == (name in MENDED)
     assert name not in MENDED or results[0].verdict == "success"
+
+
+PAGE = says.says(b"<html>502 Bad Gateway</html>", "text/html")
+
+
+@pytest.mark.parametrize("at", [0, 1, 2], ids=ROLES)
+def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task_due(tmp_path: Path, at: int) -> None:
+    """A gateway's page for an answer: no verdict, no lesson; the same loop goes on where it fell silent."""
+    with (
+        openai_server([*WELL[:at], *[PAGE] * 3, *WELL[at:]]) as server,
+        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
+    ):
+        [first] = looped(bank, settings(server.url), TASKS[:1])
+        ends = [event for event in bank.events() if isinstance(event, RunFinished)]
+        assert (ends[0].outcome, ends[0].error_code) == (("failed", "bad_response") if at == 0 else ("submitted", None))
+        assert (first.undone, bool(first.unjudged), bool(first.undrawn)) == (at == 0, at == 1, at == 2)
+        assert not [each for each in bank.state().items.values() if each.item.title == ITEM["title"]]
+        assert [code for role, code in told(bank) if role == ROLES[at]] == ["bad_response"] * 3
+        if at == 0:
+            with pytest.raises(JudgeFailed, match="says nothing about the agent"):
+                decide(outcome_of(bank, first.run), judge="checks")
+            assert check(outcome_of(bank, first.run)).verdict().verdict == "undecided"
+        [again] = looped(bank, settings(server.url), TASKS[:1])
+        assert (again.verdict, again.undone, again.unjudged, again.undrawn) == ("success", False, (), ())
+        assert [each for each in bank.state().items.values() if each.item.title == ITEM["title"]]
+
+
+def test_a_provider_that_falls_silent_before_the_forced_answer_leaves_the_task_due(tmp_path: Path) -> None:
+    looks = rendered({"reasoning": "r", "code": "```python\nprint(1)\n```"})
+    with (
+        openai_server([looks, *[PAGE] * 3, *WELL]) as server,
+        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
+    ):
+        [first] = looped(bank, settings(server.url, iterations=1), TASKS[:1])
+        assert (first.outcome, first.error_code, first.verdict, first.undone) == (
+            "forced_at_limit", "bad_response", None, True,
+        )  # fmt: skip
+        [again] = looped(bank, settings(server.url, iterations=1), TASKS[:1])
+        assert again.verdict == "success" and not again.undone
 
 
 def test_every_role_asks_its_own_model(tmp_path: Path) -> None:
