@@ -46,7 +46,7 @@ from rbank_es.cli.shared.arguments import (
     whole_bank,
     writable,
 )
-from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, judge_command, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, warn_of_what_is_left, watched
 from rbank_es.cli.shared.output import (
     SCRIPTED,
     Cell,
@@ -75,12 +75,6 @@ if TYPE_CHECKING:
 
 UNNAMED = "unnamed/model"
 """Name of the model where a dry run has none."""
-
-UNJUDGED = 1
-"""Exit code where runs are left without a verdict or a lesson, because the judge or the extractor gave none."""
-
-UNDONE = 2
-"""Exit code where tasks are left undone, the same as of a loop that stops at a task."""
 
 
 @command(
@@ -179,18 +173,9 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         echo_json(facts | {"results": results})
     else:
         _report(facts, results)
-    undone, unjudged = sum(result.undone for result in results), sum(len(result.unjudged) for result in results)
-    undrawn = sum(len(result.undrawn) for result in results)
-    if undone:
-        warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs these")
-    if unjudged:
-        left = f"{count(unjudged, 'run')} left without a verdict, and nothing was learned from that"
-        warn(f"{left}; the same command goes on, or: {judge_command(place, given)}")
-    if undrawn:
-        left = f"{count(undrawn, 'run')} left to learn from, because the extracting model gave no answer"
-        warn(f"{left}; the same command goes on, or: rbank-es learn {place} --due")
-    if undone or unjudged or undrawn:
-        click.get_current_context().exit(UNDONE if undone else UNJUDGED)
+    left = warn_of_what_is_left(results, place, given)
+    if left:
+        click.get_current_context().exit(left)
 
 
 # ---------------------------------------------------------------- arguments

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import count, safe_line, truncate
+from rbank_es.cli.shared.output import count, safe_line, truncate, warn
 from rbank_es.events import (
     Event,
     LmCalled,
@@ -171,6 +171,28 @@ def task_line(result: TaskResult) -> str:
         *(["was done already"] if result.how == "known" else []),
     ]
     return f"{safe_line(result.task)}: {', '.join(parts)}" + (f". {safe_line(result.reason)}" if result.reason else "")
+
+
+UNJUDGED = 1
+"""Exit code where runs are left without a verdict or a lesson, because the judge or the extractor gave none."""
+
+UNDONE = 2
+"""Exit code where tasks are left undone, the same as of a loop that stops at a task."""
+
+
+def warn_of_what_is_left(results: Sequence[TaskResult], place: str, given: dict[str, Any]) -> int:
+    """Warn of tasks without a run, a verdict or a lesson, which the same command takes up; return the exit code."""
+    undone = sum(result.undone for result in results)
+    unjudged, undrawn = (sum(len(getattr(each, name)) for each in results) for name in ("unjudged", "undrawn"))
+    if undone:
+        warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs these")
+    if unjudged:
+        left = f"{count(unjudged, 'run')} left without a verdict, and nothing was learned from that"
+        warn(f"{left}; the same command goes on, or: {judge_command(place, given)}")
+    if undrawn:
+        left = f"{count(undrawn, 'run')} left to learn from, because the extracting model gave no answer"
+        warn(f"{left}; the same command goes on, or: rbank-es learn {place} --due")
+    return UNDONE if undone else UNJUDGED if unjudged or undrawn else 0
 
 
 def judge_command(place: str, given: dict[str, Any]) -> str:
