@@ -20,7 +20,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.models.replies import Reading, Reply, Span
+from rbank_es.models.replies import ModelReply, ReplyReading, Span
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
 
@@ -163,14 +163,14 @@ class ParsedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def read_answer(reply: Reply | str, entries: str, reason: str) -> ParsedAnswer:
+def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAnswer:
     """Return the one list that a reply gives as its own; none if it gives none, or two that differ.
 
     The list stands in the section or under the name `entries`, or alone; `reason` is the name of the reason beside it.
     Of a list that was never closed, the entries before its end are whole; half an entry is none. Malformed JSON that
     is closed is repaired up to `limits.LM_REPAIRED_CHARS`.
     """
-    read = Reading(reply, {entries, reason}, {reason})
+    read = ReplyReading(reply, {entries, reason}, {reason})
     sections = [each for each in read.sections if each.name == entries and read.standing(each.span) == "own"]
     scopes = [each.span for each in sections] if read.sections else [Span(0, len(read.text))]
     found = [each for scope in scopes for each in _lists(read, scope, entries)]
@@ -188,12 +188,12 @@ def read_answer(reply: Reply | str, entries: str, reason: str) -> ParsedAnswer:
     return ParsedAnswer(entries=listed, reason=why, cut=not closed)
 
 
-def _named(read: Reading, name: str) -> str:
+def _named(read: ReplyReading, name: str) -> str:
     found = (value.parsed.get(name) for value in read.values if isinstance(value.parsed, dict))
     return next((each for each in found if isinstance(each, str)), "")
 
 
-def _lists(read: Reading, scope: Span, name: str) -> Iterator[tuple[list[Any], bool]]:
+def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[Any], bool]]:
     """Yield the lists of entries in a span, each with whether it was closed; objects in a row are one list."""
     row: list[Any] = []
     row_ends = scope.start
@@ -221,7 +221,7 @@ def _lists(read: Reading, scope: Span, name: str) -> Iterator[tuple[list[Any], b
 _BETWEEN = re.compile(r"[\s,;]*(?:```\w*[\s,;]*){0,2}(?:[-*]|\d{1,2}[.)])?\s*")
 
 
-def _closes(read: Reading, scope: Span) -> bool:
+def _closes(read: ReplyReading, scope: Span) -> bool:
     return not any(scope.start <= at < scope.end for at, _ in read.open)
 
 

@@ -23,7 +23,7 @@ from rbank_es.extraction.candidates import Extraction, clean_tags, one_line, rea
 from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.models.model_call import answered, load_dspy
-from rbank_es.models.replies import Reply
+from rbank_es.models.replies import ModelReply
 from rbank_es.policies import ConsolidationPolicy, Merge, SuccessFailure, governing
 from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES
 from rbank_es.tools.runtime.tool_family import tools_named_as
@@ -231,7 +231,7 @@ def _asked(
     return read_proposals(text, extraction, found)
 
 
-def read_proposals(text: Reply | str, extraction: str, found: Neighbours) -> list[ConsolidationProposed]:
+def read_proposals(text: ModelReply | str, extraction: str, found: Neighbours) -> list[ConsolidationProposed]:
     """Return the usable proposals in a model's answer, the first for each candidate; whatever it says raises nothing.
 
     A proposal names a candidate that was shown, and at least one item that was listed with it; others are left out.

@@ -16,7 +16,7 @@ from rbank_es.errors import JudgeFailed, LmFailed
 from rbank_es.judging.lm_judge import may_ask_again, within
 from rbank_es.judging.verdict import bounded
 from rbank_es.models.adapter import unmarked
-from rbank_es.models.replies import Reading, Reply
+from rbank_es.models.replies import ModelReply, ReplyReading
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
@@ -110,7 +110,7 @@ def rate(rubric: Rubric, text: str, lms: Lms, *, task: str = "", query: str = ""
     raise JudgeFailed(rubric.judge, f"{limits.JUDGE_TRIES} replies could not be read; of the last one: {problem}")
 
 
-def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> Reply:
+def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> ModelReply:
     """Return the model's reply."""
     from rbank_es.models.adapter import adapter
     from rbank_es.models.model_call import answered, load_dspy
@@ -123,9 +123,9 @@ def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> Reply:
         return answered(adapter().format(signature, demos=[], inputs=inputs))
 
 
-def read_rating(reply: Reply | str, rubric: Rubric) -> tuple[dict[str, int], str] | str:
+def read_rating(reply: ModelReply | str, rubric: Rubric) -> tuple[dict[str, int], str] | str:
     """Return the ratings in a reply with what follows them as the reason, or why there are none, for the model."""
-    read = Reading(reply, {"ratings", "reason"}, {"reason"})
+    read = ReplyReading(reply, {"ratings", "reason"}, {"reason"})
     text = read.text[: limits.JUDGE_REPLY_CHARS]
     rated = [each for each in read.values if isinstance(each.parsed, dict) and read.standing(each.span) == "own"]
     rated = [each for each in rated if not rubric.criteria.keys().isdisjoint(each.parsed)]

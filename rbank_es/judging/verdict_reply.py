@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.models.replies import Reading, Reply, Section, Span, Standing
+from rbank_es.models.replies import ModelReply, ReplyReading, ReplySection, Span, Standing
 
 NO_REASON = "the model gave no reason"
 
@@ -97,12 +97,12 @@ _UNCLEAR = "verdict must be success, failure or undecided"
 _CUT = "the reply was cut off before its end: give the verdict alone, with a short reason"
 
 
-def read_reply(reply: Reply | str) -> LmReply | str:
+def read_reply(reply: ModelReply | str) -> LmReply | str:
     """Return what a reply concludes, or why that is not certain, in words for the model. It is read in linear time."""
-    text = reply.text if isinstance(reply, Reply) else reply
+    text = reply.text if isinstance(reply, ModelReply) else reply
     if len(text.strip()) > limits.JUDGE_REPLY_CHARS:
         return f"the reply has {len(text.strip()):,} characters; {limits.JUDGE_REPLY_CHARS:,} are read"
-    read = Reading(reply, _VERDICT | _REASON | _CONFIDENCE, _REASON, announced=True)
+    read = ReplyReading(reply, _VERDICT | _REASON | _CONFIDENCE, _REASON, announced=True)
     if not read.text:
         return "the reply holds thinking and no answer" if text.strip() else "the reply is empty"
     own = list(_own(read))
@@ -122,7 +122,7 @@ def read_reply(reply: Reply | str) -> LmReply | str:
     return LmReply(verdict, _reason(fields), _confidence(fields))
 
 
-def _own(read: Reading) -> Iterator[_Said]:
+def _own(read: ReplyReading) -> Iterator[_Said]:
     """Yield what the reply says as its own about the verdict, in all forms."""
     found: list[tuple[_Said, Standing | None]] = []
     for said in (*_of_sections(read), *_of_objects(read), *_of_tags(read)):
@@ -144,7 +144,7 @@ def _own(read: Reading) -> Iterator[_Said]:
 # ---------------------------------------------------------------- forms
 
 
-def _of_sections(read: Reading) -> Iterator[_Said]:
+def _of_sections(read: ReplyReading) -> Iterator[_Said]:
     fields: list[tuple[str, Any]] = [(each.name, each.value) for each in read.sections]
     for at, section in enumerate(read.sections):
         if section.name in _VERDICT and not _is_echo(section.value):
@@ -153,7 +153,7 @@ def _of_sections(read: Reading) -> Iterator[_Said]:
             yield _Said(_judged(section.value), Span(section.span.start, end), _beside(read.sections, at) or fields)
 
 
-def _beside(sections: list[Section], at: int) -> list[tuple[str, Any]]:
+def _beside(sections: list[ReplySection], at: int) -> list[tuple[str, Any]]:
     """Return the fields of one answer: from its verdict to the next, or from the last one before it."""
     after = [each for each in sections[at + 1 :]]
     stop = next((number for number, each in enumerate(after) if each.name in _VERDICT), len(after))
@@ -161,7 +161,7 @@ def _beside(sections: list[Section], at: int) -> list[tuple[str, Any]]:
     return [*found, *((each.name, each.value) for each in sections[:at])]
 
 
-def _of_objects(read: Reading) -> Iterator[_Said]:
+def _of_objects(read: ReplyReading) -> Iterator[_Said]:
     for value in read.values:
         given = _unwrapped(value.parsed)
         if given is None:
@@ -188,13 +188,13 @@ def _unwrapped(parsed: Any) -> dict[Any, Any] | None:
     return inner[0] if len(inner) == 1 and not plain else parsed
 
 
-def _of_tags(read: Reading) -> Iterator[_Said]:
+def _of_tags(read: ReplyReading) -> Iterator[_Said]:
     for mark in _TAG.finditer(read.text):
         if not _is_echo(mark[2]):
             yield _Said(_judged(mark[2]), Span(*mark.span()), [])
 
 
-def _of_lines(read: Reading) -> Iterator[_Said]:
+def _of_lines(read: ReplyReading) -> Iterator[_Said]:
     marks = list(_LINE.finditer(read.text))
     fields: list[tuple[str, Any]] = []
     said: list[tuple[re.Match[str], str, Span]] = []
@@ -225,7 +225,7 @@ def _of_lines(read: Reading) -> Iterator[_Said]:
         yield _Said(_word(mark["word"]), Span(*mark.span()), fields)
 
 
-def _of_word(read: Reading) -> Iterator[_Said]:
+def _of_word(read: ReplyReading) -> Iterator[_Said]:
     """Yield the verdict of a text whose first line is one word, and the other lines as the reason."""
     first, _, rest = re.sub(r"\A```\w*\s*|\s*```\Z", "", read.text).strip("\n").partition("\n")
     if _word(first) is not None:
@@ -274,7 +274,7 @@ def _is_echo(value: object) -> bool:
     return not words or (several and re.search(r"[|/,]|\bor\b", text) is not None)
 
 
-def _taken_back(read: Reading, verdict: VerdictValue, said: _Said) -> bool:
+def _taken_back(read: ReplyReading, verdict: VerdictValue, said: _Said) -> bool:
     """Return whether the model's words behind its verdict say another one."""
     prose = read.outside(said.span.end)
     names = [name for name, _ in said.fields]

@@ -20,7 +20,7 @@ from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.models.replies import Reading
+from rbank_es.models.replies import ReplyReading
 from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def read_guide(answer: str) -> ReadGuide:
     """
     if not answer.strip():
         return ReadGuide(problem="the agent submitted no text")
-    read = Reading(answer, ())
+    read = ReplyReading(answer, ())
     text = unfenced(read.text).strip()
     if not text:
         return ReadGuide(problem="the answer holds thinking and no guide")

@@ -19,7 +19,7 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed, MissingExtra
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
-from rbank_es.models.replies import Reply
+from rbank_es.models.replies import ModelReply
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -140,7 +140,7 @@ def _hold_warnings() -> None:
     warnings.filterwarnings("ignore", module=r"dspy(\.|$)")
 
 
-def answered(messages: list[dict[str, Any]]) -> Reply:
+def answered(messages: list[dict[str, Any]]) -> ModelReply:
     """Return the answer of the model in dspy's context, unparsed, with what it was given.
 
     dspy's parser refuses answers that can be read, and repairs others too much. Raises `LmFailed` as the model does.
@@ -152,7 +152,7 @@ def answered(messages: list[dict[str, Any]]) -> Reply:
     response = lm(request)
     # The model's own earlier answers are not given to it: it may repeat them.
     given = "\n".join(str(each["content"]) for each in messages if each["role"] == "user")
-    return Reply(str(response.text or ""), cut=response.finish_reason in CUT, given=given)
+    return ModelReply(str(response.text or ""), cut=response.finish_reason in CUT, given=given)
 
 
 def canonical(value: Any) -> str:

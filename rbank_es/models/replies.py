@@ -10,7 +10,7 @@ Judges, extractors and guides read through it. A reply may be any text. Its part
   schema, sections that repeat the task.
 
 A reader takes an answer only if all parts of standing `own` agree. Position decides nothing: of two that differ, none
-is taken. What was not closed is not used. Reading is linear in the length of the reply, but for a bounded number of
+is taken. What was not closed is not used. A reply is read in time linear in its length, but for a bounded number of
 brackets (`REPLY_BRACKETS`).
 """
 
@@ -30,7 +30,7 @@ from rbank_es import limits
 Standing = Literal["own", "doubted"]
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """A model's reply. `cut`: the provider ended it at a bound. `given` is the text of the request."""
 
     text: str
@@ -45,7 +45,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Section(NamedTuple):
+class ReplySection(NamedTuple):
     """The text below a header `[[ ## name ## ]]`. `closed`: another header follows."""
 
     name: str
@@ -54,7 +54,7 @@ class Section(NamedTuple):
     closed: bool
 
 
-class Value(NamedTuple):
+class ReplyValue(NamedTuple):
     """A JSON object or list in a reply; `parsed` is None where the brackets close but can't be parsed."""
 
     parsed: Any
@@ -181,19 +181,19 @@ def _string_end(text: str, start: int, end: int) -> int:
     return at
 
 
-def values_in(text: str) -> tuple[list[Value], list[Span], bool]:
+def values_in(text: str) -> tuple[list[ReplyValue], list[Span], bool]:
     """Return the outermost JSON values of a text, the spans from brackets that never close, and whether some were left.
 
     Python's notation is read too. At most `REPLY_BRACKETS` brackets that begin no value are looked at.
     """
-    found, open_ = list[Value](), list[Span]()
+    found, open_ = list[ReplyValue](), list[Span]()
     at, failed = 0, 0
     while failed < limits.REPLY_BRACKETS and (mark := _OPENING.search(text, at)) is not None:
         start = mark.start()
         strict = decoded_at(text, start)
         if strict is not None:
             parsed, at = strict
-            found.append(Value(parsed, text[start:at], Span(start, at)))
+            found.append(ReplyValue(parsed, text[start:at], Span(start, at)))
             continue
         failed += 1
         at = start + 1
@@ -201,7 +201,7 @@ def values_in(text: str) -> tuple[list[Value], list[Span], bool]:
         if end is None:
             open_.append(Span(start, len(text)))
         elif ":" in text[start:end]:
-            found.append(Value(_literal(text[start:end]), text[start:end], Span(start, end)))
+            found.append(ReplyValue(_literal(text[start:end]), text[start:end], Span(start, end)))
             at = end
     return found, open_, failed >= limits.REPLY_BRACKETS
 
@@ -259,7 +259,7 @@ _AFTER = re.compile(
 )
 
 
-class Reading:
+class ReplyReading:
     """A reply, taken apart once. `outputs` are the names of the fields that were asked for, `long` those of prose.
 
     `announced`: words before a part must say that it is the model's own; else they must not say that it isn't.
@@ -268,9 +268,9 @@ class Reading:
     """
 
     def __init__(
-        self, reply: Reply | str, outputs: Collection[str], long: Collection[str] = (), *, announced: bool = False
+        self, reply: ModelReply | str, outputs: Collection[str], long: Collection[str] = (), *, announced: bool = False
     ) -> None:
-        self.reply = reply if isinstance(reply, Reply) else Reply(reply)
+        self.reply = reply if isinstance(reply, ModelReply) else ModelReply(reply)
         self._announced = announced
         self._outputs, self._long = {*outputs, COMPLETED}, frozenset(long)
         self.text, self.unclosed = without_thinking(self.reply.text)
@@ -397,12 +397,12 @@ def _flat(text: str) -> str:
     return "".join(text.split())
 
 
-def _sections(text: str) -> Iterator[Section]:
+def _sections(text: str) -> Iterator[ReplySection]:
     marks = list(_HEADER.finditer(text))
     for mark, following in zip_longest(marks, marks[1:]):
         end = following.start() if following is not None else len(text)
         value = text[mark.end() : end].strip()
-        yield Section(mark[1].casefold(), value, Span(mark.start(), end), following is not None)
+        yield ReplySection(mark[1].casefold(), value, Span(mark.start(), end), following is not None)
 
 
 def _first_paragraph(text: str, span: Span) -> Span:
