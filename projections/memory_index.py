@@ -100,7 +100,7 @@ SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices 
 
 MEMORY_INDEX = Projection(
     name="memory_index",
-    version=2,
+    version=3,
     title="Items, what became of them and why, and the full-text index over the active ones",
     memory=StoredMemory,
     # A proposal is for the policy that decides: no state follows from it.

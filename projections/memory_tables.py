@@ -34,7 +34,7 @@ DECISIONS = Table(  # the decisions in force
     name="decisions",
     columns="""
         text INTEGER NOT NULL, action TEXT NOT NULL, targets TEXT NOT NULL, first_seq INTEGER NOT NULL,
-        policy TEXT NOT NULL, undone INTEGER NOT NULL
+        policy TEXT NOT NULL, undone INTEGER NOT NULL, undoing_time TEXT NOT NULL, undoing TEXT NOT NULL
     """,
     key=("text", "from_seq"),
     current=1,
@@ -50,7 +50,8 @@ VERDICTS = Table(  # the standing ones
     columns="""
         run TEXT NOT NULL, purpose TEXT NOT NULL, verdict TEXT NOT NULL, judge TEXT NOT NULL,
         judge_version TEXT NOT NULL, kind TEXT NOT NULL, sure INTEGER NOT NULL, confidence REAL,
-        overruled INTEGER NOT NULL, rank INTEGER NOT NULL, judged_seq INTEGER NOT NULL
+        overruled INTEGER NOT NULL, rank INTEGER NOT NULL, judged_seq INTEGER NOT NULL, judged_time TEXT NOT NULL,
+        judgment TEXT NOT NULL
     """,
     key=("run", "purpose", "from_seq"),
     current=2,
@@ -61,9 +62,11 @@ CHOICES = Table(
     key=("kind", "from_seq"),
     current=1,
 )
-ACTS = Table(
+ACTS = Table(  # those that counted when they were recorded
     name="item_acts",
-    columns="item TEXT NOT NULL, act TEXT NOT NULL, acted_seq INTEGER NOT NULL",
+    columns="""
+        item TEXT NOT NULL, act TEXT NOT NULL, acted_seq INTEGER NOT NULL, acted_time TEXT NOT NULL, event TEXT NOT NULL
+    """,
     key=("item", "from_seq"),
 )
 FORGOTTEN = Table(name="forgotten_items", columns="item TEXT NOT NULL", key=("item", "from_seq"), current=1)

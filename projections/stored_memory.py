@@ -120,7 +120,10 @@ class ItemVersion(Struct, frozen=True, kw_only=True, gc=False):
     landed: tuple[Pair, ...]
 
 
-_PAIR = "SELECT c.extraction, c.place, c.item, c.domain, d.action, d.targets, d.first_seq, d.policy, d.undone"
+_PAIR = """
+SELECT c.extraction, c.place, c.item, c.domain, d.action, d.targets, d.first_seq, d.policy, d.undone, d.undoing_time,
+    d.undoing
+"""
 # CROSS JOIN fixes the order of the loops: from what is asked for to what is found by key.
 _PAIR_OF = f"""
 {_PAIR} FROM candidates c CROSS JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL
@@ -139,13 +142,14 @@ SELECT kind, pending, size, extracted_seq, runs, relied, aside, stands FROM extr
 WHERE extraction = ? AND to_seq IS NULL
 """
 _VERDICT = """
-SELECT verdict, judge, judge_version, kind, sure, confidence, overruled, rank, judged_seq FROM verdicts
+SELECT verdict, judge, judge_version, kind, sure, confidence, overruled, rank, judged_seq, judged_time, judgment FROM verdicts
 WHERE run = ? AND purpose = ? AND to_seq IS NULL
 """
 _ITEM = """
 SELECT s.state, s.born_seq, s.ended_seq, c.extraction, c.place, c.erased, s.vouched, s.domains, s.superseded_by
 FROM item_states s CROSS JOIN candidates c ON c.text = s.text WHERE s.item = ? AND s.to_seq IS NULL
 """
+_ACTS_ON = "SELECT acted_seq, act, acted_time, event FROM item_acts WHERE item = ? ORDER BY from_seq"
 _SUPPORT = """
 SELECT c.extraction, c.place FROM item_support p CROSS JOIN candidates c ON c.text = p.text
 WHERE p.item = ? AND p.to_seq IS NULL
@@ -255,7 +259,7 @@ class StoredMemory(MemoryFacts):
 
     def _pair_rows(self, pair: Pair, state: PairState) -> Iterator[TableRow]:
         text = self._text(pair)
-        facts = (state.action, json_of(state.targets), state.order[0], state.policy, int(state.undone))
+        facts = (state.action, json_of(state.targets), state.order[0], state.policy, int(state.undone), *state.undoing)
         yield DECISIONS, (text, *facts)
         # Once each: a decision may name a target twice, and of two equal rows a batch would close only one. A set,
         # because it may name thousands.
@@ -285,7 +289,7 @@ class StoredMemory(MemoryFacts):
         return self._connection.execute(sql, parameters).fetchall() if self._connection else []
 
     def _verdict(self, key: tuple[str, str]) -> StandingVerdict | None:
-        for verdict, judge, version, kind, sure, confidence, overruled, rank, seq in self._rows(_VERDICT, key):
+        for verdict, judge, version, kind, sure, confidence, overruled, rank, seq, *said in self._rows(_VERDICT, key):
             return StandingVerdict(
                 verdict=verdict,
                 judge=judge,
@@ -296,6 +300,7 @@ class StoredMemory(MemoryFacts):
                 overruled=bool(overruled),
                 rank=rank,
                 seq=seq,
+                said=(said[0], said[1]),
             )
         return None
 
@@ -324,7 +329,9 @@ class StoredMemory(MemoryFacts):
         return found[0] if found else None
 
     def _pairs(self, sql: str, parameters: tuple[Any, ...]) -> Iterator[tuple[Pair, PairState]]:
-        for extraction, place, item, domain, action, given, seq, policy, undone in self._rows(sql, parameters):
+        for extraction, place, item, domain, action, given, seq, policy, undone, *undoing in self._rows(
+            sql, parameters
+        ):
             targets = _decoded(given, tuple[str, ...])
             yield (
                 (extraction, place),
@@ -338,6 +345,7 @@ class StoredMemory(MemoryFacts):
                     first=Decision(candidate=place, action=action, item=item, targets=targets),
                     policy=policy,
                     undone=bool(undone),
+                    undoing=(undoing[0], undoing[1]),
                 ),
             )
 
@@ -351,14 +359,14 @@ class StoredMemory(MemoryFacts):
             for field, items in links(state):
                 if id in items:
                     on[field].append(pair)
-        acts = self._rows("SELECT acted_seq, act FROM item_acts WHERE item = ? ORDER BY from_seq", (id,))
+        acts = self._rows(_ACTS_ON, (id,))
         forgotten = self._rows("SELECT 1 FROM forgotten_items WHERE item = ? AND to_seq IS NULL", (id,))
         if not (found or acts or forgotten):
             return None
         landed, enders = tuple(on["landed"]), tuple(on["enders"])
         record = ItemRecord(pairs=mine, landed=landed, enders=enders, forgotten=bool(forgotten))
-        for seq, act in acts:
-            record = record.acted((seq, act))
+        for seq, act, time, event in acts:
+            record = record.acted((seq, act), (time, event))
         return record
 
     def _relying(self, run: str) -> tuple[str, ...] | None:
@@ -435,7 +443,7 @@ def _difference(old: Iterable[TableRow], new: Iterable[TableRow], seq: int) -> I
 
 def _verdict_rows(key: tuple[str, str], verdict: StandingVerdict) -> Iterator[TableRow]:
     judge = (verdict.judge, verdict.judge_version, verdict.kind, int(verdict.sure), verdict.confidence)
-    yield VERDICTS, (*key, verdict.verdict, *judge, int(verdict.overruled), verdict.rank, verdict.seq)
+    yield VERDICTS, (*key, verdict.verdict, *judge, int(verdict.overruled), verdict.rank, verdict.seq, *verdict.said)
 
 
 def _extraction_rows(id: str, extraction: ExtractionState) -> Iterator[TableRow]:
@@ -453,8 +461,9 @@ def _relying_changes(run: str, old: tuple[str, ...], new: tuple[str, ...], seq: 
 def _record_changes(id: str, old: ItemRecord | None, new: ItemRecord, seq: int) -> Iterator[Change]:
     # An event acts once on an item, which may have thousands of acts.
     if new.recent and (old is None or old.recent[-1:] != new.recent[-1:]):
+        # Of an admission the time doesn't matter, and it is not kept.
         at, act = new.recent[-1]
-        yield Insert(ACTS.name, (id, act, at, seq))
+        yield Insert(ACTS.name, (id, act, at, *(new.said if act != "admitted" else ("", "")), seq))
     was = old is not None and old.forgotten
     if was and not new.forgotten:
         yield Close(FORGOTTEN.name, (id,))

@@ -33,9 +33,6 @@ from rbank_es.state.memory import MemoryFacts
 from rbank_es.state.validity import LATEST, Standing, standing_of
 from rbank_es.system.progress import OnProgress
 
-RULE = 1
-"""The version of the law of correction, which `correction_completed` records."""
-
 KEPT, ERASED, UNSUPPORTED = "kept", "erased", "unsupported"
 """Codes of reasons: added though its targets are gone; its words are gone; its extraction didn't stand."""
 
@@ -98,9 +95,12 @@ def effect(decided: Decision | PairState) -> tuple[str, tuple[str, ...]]:
     return decided.action, decided.targets
 
 
-def parts_of(canon: Canon, correction: str) -> list[Event]:
-    """Return the events that lead to the canonical bank, as parts of a correction; each fits into a line of the log."""
-    label = f"canonical-{RULE}"
+def parts_of(canon: Canon, correction: str, law: int) -> list[Event]:
+    """Return the events that lead to the canonical bank, as parts of a correction; each fits into a line of the log.
+
+    `law` is the rule of the law of correction in force, by which they are labelled.
+    """
+    label = f"canonical-{law}"
     rows = [replace(decision, extraction=pair[0]) for pair, decision in canon.decisions]
     events: list[Event] = [
         MemoriesConsolidated(again=True, correction=correction, policy=label, decisions=some) for some in _chunks(rows)

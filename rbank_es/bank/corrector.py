@@ -32,6 +32,7 @@ from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, EventLog
 from rbank_es.state import LiveState, State
+from rbank_es.state.validity import law_of
 
 
 class Influence(NamedTuple):
@@ -112,7 +113,7 @@ class Corrector:
         # What is set aside may end more items, and so show more runs to be misled: until nothing is left to set aside.
         while True:
             canon = self._latest.reconciler.canon(trial.state, before, every=every)
-            parts = parts_of(canon, correction)
+            parts = parts_of(canon, correction, law_of(before.policies))
             after = LiveState(trial.state)
             done = [*parts, completed(correction, trial.state, {})]
             changed_after = changed | after.advance(_stamped(done, trial.state.position))

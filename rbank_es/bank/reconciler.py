@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rbank_es import limits
-from rbank_es.bank.canonical import RULE, Canon, parts_of, refold
+from rbank_es.bank.canonical import Canon, parts_of, refold
 from rbank_es.bank.decision_timeline import TIMELINE_TYPES, DecisionTimeline
 from rbank_es.bank.work_list import CandidateIndex, canonical
 from rbank_es.events import CorrectionCompleted, Event
 from rbank_es.events.codec import encoded_bytes
 from rbank_es.log import Appended, EventLog
 from rbank_es.state import State
+from rbank_es.state.validity import law_of
 from rbank_es.system.progress import OnProgress
 
 
@@ -63,13 +64,17 @@ class Reconciler:
     def events(self, state: State) -> list[Event]:
         """Return the events that complete what is due in the log's state."""
         canon, correction = self.canon(state), self._log.new_id()
-        return [*parts_of(canon, correction), completed(correction, state, {"decisions": len(canon.decisions)})]
+        return [
+            *parts_of(canon, correction, law_of(state.policies)),
+            completed(correction, state, {"decisions": len(canon.decisions)}),
+        ]
 
 
 def completed(correction: str, state: State, counts: Mapping[str, int]) -> CorrectionCompleted:
     """Return the event that completes a correction of what is due in a state."""
     causes = tuple(cause for cause in state.due.causes if cause)[: limits.CORRECTION_CAUSES]
-    return CorrectionCompleted(correction=correction, rule=RULE, causes=causes, counts=dict(counts))
+    law = law_of(state.policies)
+    return CorrectionCompleted(correction=correction, rule=law, causes=causes, counts=dict(counts))
 
 
 def fits(group: Sequence[Event]) -> bool:

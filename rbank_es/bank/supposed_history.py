@@ -47,6 +47,7 @@ from rbank_es.policies.admission import admission_policy, origin_of
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import Due, LiveState, Pair, State
 from rbank_es.state.memory import MEMORY_HANDLERS, rank_of
+from rbank_es.state.validity import law_of
 
 _TYPES: tuple[type[Event], ...] = (*MEMORY_HANDLERS, ContextBuilt, MemoriesRead, RunStarted)
 HISTORY_TYPES = frozenset(type_of(cls) for cls in _TYPES)
@@ -388,7 +389,7 @@ class SupposedHistory:
         if canon or state.due:
             self._number += 1
             correction = derived_id(str(self._number).encode(), WHAT_IF, seq)
-            for part in parts_of(canon, correction):
+            for part in parts_of(canon, correction, law_of(state.policies)):
                 self._record(part)
             self._record(completed(correction, state, {"decisions": len(canon.decisions)}))
 

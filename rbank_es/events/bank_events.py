@@ -11,7 +11,15 @@ from rbank_es.events.event import Count, Event, Names, Salt, Settings, Text
 from rbank_es.events.items import Name
 
 PolicyKind = Literal[
-    "retrieval", "admission", "judging", "extraction", "consolidation", "forgetting", "selection", "attribution"
+    "retrieval",
+    "admission",
+    "judging",
+    "extraction",
+    "consolidation",
+    "forgetting",
+    "selection",
+    "attribution",
+    "correction",
 ]
 
 

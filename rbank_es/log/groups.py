@@ -10,6 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -120,7 +121,9 @@ def prepare_new(
             _refuse_future(event, latest, number)
     # One draw for the whole group saves a tenth of the time of encoding it.
     noise = entropy((_SALT_BYTES + _UUID_BYTES) * count)
-    prepared = prepare(events, uuid7s(now, noise[_SALT_BYTES * count :]), salts(noise[: _SALT_BYTES * count]))
+    # In ascending order, because of judgments of one group, which have one time, the one with the higher id counts.
+    ids = sorted(uuid7s(now, noise[_SALT_BYTES * count :]))
+    prepared = prepare(events, ids, salts(noise[: _SALT_BYTES * count]))
     return [_without_handles(item, holds, read) if item.handles else item for item in prepared]
 
 
@@ -368,6 +371,21 @@ def utc_text(at_us: int) -> str:
         text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         _second = (second, text)
     return f"{text}.{us:06d}Z"
+
+
+def time_after(now_us: int, last: str) -> str:
+    """Return the time of a group that is recorded now behind another one: a microsecond later at least.
+
+    Clocks go backwards and differ between machines; `at` must not, because points in time are found by bisection. Nor
+    may it stand still, because of judgments of equal authority the later one counts.
+    """
+    now = utc_text(now_us)
+    if now > last:
+        return now
+    try:
+        return f"{(datetime.fromisoformat(last) + timedelta(microseconds=1)).strftime('%Y-%m-%dT%H:%M:%S.%f')}Z"
+    except (ValueError, OverflowError):  # no time, or the last one there is: a log may come from anybody
+        return last
 
 
 def system_clock() -> int:

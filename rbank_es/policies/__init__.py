@@ -8,6 +8,7 @@ consolidation  append-1  dedup-1  merge-1
 forgetting     never-1  bounded-1  utility-1
 selection      best-of-1
 attribution    exposure-1
+correction     law-1  law-2
 
 `POLICIES` is their registry. A policy is one file with one class; every released version stays beside the newer ones.
 The public names below are imported on first use: a search needs one policy of them.

@@ -106,6 +106,8 @@ POLICIES: Registry[type[Policy]] = Registry(
         "forgetting:utility-1": "rbank_es.policies.forgetting_policies:LeastProven",
         "selection:best-of-1": "rbank_es.policies.selection:BestOf",
         "attribution:exposure-1": "rbank_es.policies.attribution:Exposure",
+        "correction:law-1": "rbank_es.policies.law:LawV1",
+        "correction:law-2": "rbank_es.policies.law:LawV2",
     },
 )
 """Every version of every policy, as `kind:name-version`."""
@@ -119,10 +121,11 @@ DEFAULTS: dict[PolicyKind, tuple[str, int]] = {
     "forgetting": ("never", 1),
     "selection": ("best-of", 1),
     "attribution": ("exposure", 1),
+    "correction": ("law", 2),
 }
 """The policy of each kind that a new bank starts with."""
 
-UNRECORDED = DEFAULTS | {"retrieval": ("bm25", 1), "consolidation": ("append", 1)}
+UNRECORDED = DEFAULTS | {"retrieval": ("bm25", 1), "consolidation": ("append", 1), "correction": ("law", 1)}
 """The policy of each kind that governs where no event names one. It never changes, because the past would."""
 
 

@@ -34,6 +34,9 @@ Order = tuple[int, int]
 Act = tuple[int, str]
 """What a person did to an item: position, and which act."""
 
+Said = tuple[str, str]
+"""When a judgment was given, or a person acted: UTC time at which it happened, id of the event."""
+
 _ACTS_APART = 256
 """Acts in one piece: copying so many costs less than the rest of an event."""
 
@@ -67,7 +70,8 @@ class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
 
 class PairState(Struct, frozen=True, kw_only=True, gc=False):
     """A candidate that was decided on: its order, the id and domain (empty for none) of its item, and the decision in
-    force (`action`, `targets`). `first` is the first decision, under the policy with this label."""
+    force (`action`, `targets`). `first` is the first decision, under the policy with this label. `undoing` is the act of
+    undoing, or of lifting that, that counts."""
 
     order: Order
     item: str
@@ -77,6 +81,7 @@ class PairState(Struct, frozen=True, kw_only=True, gc=False):
     first: Decision
     policy: str
     undone: bool = False
+    undoing: Said = ("", "")
 
 
 class Proposal(Struct, frozen=True, kw_only=True, gc=False):
@@ -91,8 +96,8 @@ class ItemRecord(Struct, frozen=True, kw_only=True, gc=False):
 
     `pairs` are the candidates with this id, `landed` those whose decision puts them on it, `enders` those whose
     decision ends it. `recent` are the latest acts of people, in order: position, and `vouched`, `withdrawn`, `rejected`
-    or `admitted`; `earlier` has those before them, in pieces. `admitted_seq` is the position of the first `admitted`, 0
-    without one.
+    or `admitted`; `earlier` has those before them, in pieces. `said` is when the last of them happened that isn't
+    `admitted`. `admitted_seq` is the position of the first `admitted`, 0 without one.
     """
 
     pairs: tuple[Pair, ...] = ()
@@ -100,16 +105,18 @@ class ItemRecord(Struct, frozen=True, kw_only=True, gc=False):
     enders: tuple[Pair, ...] = ()
     recent: tuple[Act, ...] = ()
     earlier: tuple[tuple[Act, ...], ...] = ()
+    said: Said = ("", "")
     admitted_seq: int = 0
     forgotten: bool = False
 
-    def acted(self, act: Act) -> ItemRecord:
+    def acted(self, act: Act, said: Said) -> ItemRecord:
         """Return the record with one more act; its cost doesn't grow with the number of acts."""
         full = len(self.recent) >= _ACTS_APART
         return replace(
             self,
             recent=(act,) if full else (*self.recent, act),
             earlier=(*self.earlier, self.recent) if full else self.earlier,
+            said=self.said if act[1] == "admitted" else said,
             admitted_seq=self.admitted_seq or (act[0] if act[1] == "admitted" else 0),
         )
 
@@ -159,7 +166,8 @@ class Due(Struct, frozen=True, kw_only=True):
 
 
 class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
-    """The standing judgment of a run for one purpose. `seq` is the position of the judgment, `rank` its authority."""
+    """The standing judgment of a run for one purpose. `seq` is the position of the judgment, `said` when it was given,
+    `rank` its authority."""
 
     verdict: VerdictValue
     judge: str
@@ -170,6 +178,7 @@ class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
     overruled: bool = False
     rank: int
     seq: int
+    said: Said = ("", "")
 
 
 class RunState(Struct, frozen=True, kw_only=True, gc=False):

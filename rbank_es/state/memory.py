@@ -46,10 +46,11 @@ from rbank_es.state.bank_state import (
     Pair,
     PairState,
     Proposal,
+    Said,
     StandingVerdict,
     State,
 )
-from rbank_es.state.validity import Standing, authority, standing_of, stands
+from rbank_es.state.validity import Standing, authority, is_later, said_by, standing_of, stands
 
 ENDS = frozenset({"merge", "supersede"})
 """Actions that end their targets."""
@@ -218,16 +219,19 @@ class MemoryFacts(ABC):
         record = self.records[id]
         self.records[id] = replace(record, **{field: tuple(each for each in getattr(record, field) if each != pair)})
 
-    def act(self, ids: Iterable[str], act: str, seq: int, cause: str) -> None:
-        """Note what a person did to items."""
-        known = list(dict.fromkeys(ids))
-        for id in known:
+    def act(self, ids: Iterable[str], act: str, event: Event) -> None:
+        """Note what a person did to items; nothing where a later act on the item counts in its place."""
+        said, known = said_by(event), list[str]()
+        for id in dict.fromkeys(ids):
             record = self.records.get(id) or _NO_RECORD
-            self.records[id] = record.acted((seq, act))
+            if act != "admitted" and not is_later(said, record.said, self.policies):
+                continue
+            known.append(id)
+            self.records[id] = record.acted((event.seq, act), said)
             if record.forgotten and act == "vouched":
                 self.records[id] = replace(self.records[id], forgotten=False)
-        self.settle(known, seq)
-        self.note_due(cause, items=known)
+        self.settle(known, event.seq)
+        self.note_due(event.id, items=known)
 
     def forget(self, ids: Iterable[str], forgotten: bool, seq: int) -> None:
         """Note that items are forgotten, or not any more."""
@@ -240,7 +244,8 @@ class MemoryFacts(ABC):
 def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
     rank = rank_of(event, memory.policies)
     old = memory.verdicts.get((event.run, event.purpose))
-    if rank is None or (old is not None and rank < old.rank):
+    said = said_by(event)
+    if rank is None or (old is not None and not _takes_over(rank, said, old, memory.policies)):
         return
     made = StandingVerdict(
         verdict=event.verdict,
@@ -252,6 +257,7 @@ def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
         overruled=type(event) is JudgmentOverruled,
         rank=rank,
         seq=event.seq,
+        said=said,
     )
     memory.verdicts[event.run, event.purpose] = made
     if event.purpose == "learning" and (old is None or old.verdict != made.verdict):
@@ -260,6 +266,11 @@ def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
         # By wins and losses a policy chose what to forget, also long before this judgment, but after the first one.
         if memory.bounded and old is not None:
             memory.note_due(event.id, runs=(event.run,))
+
+
+def _takes_over(rank: int, said: Said, old: StandingVerdict, policies: Mapping[str, PolicyChoice]) -> bool:
+    """Return whether a judgment stands in the place of another: by its authority, or as the later of equal ones."""
+    return rank > old.rank or (rank == old.rank and is_later(said, old.said, policies))
 
 
 def rank_of(event: RunJudged | JudgmentOverruled, policies: Mapping[str, PolicyChoice]) -> int | None:
@@ -351,14 +362,14 @@ def _memories_restored(memory: MemoryFacts, event: MemoriesRestored) -> None:
     if _held(memory, event):
         return
     if event.how == "vouched":
-        memory.act(event.ids, "vouched", event.seq, event.id)
+        memory.act(event.ids, "vouched", event)
     else:
         memory.forget(event.ids, False, event.seq)
 
 
 def _memories_retracted(memory: MemoryFacts, event: MemoriesRetracted) -> None:
     if event.how != "tainted":
-        memory.act(event.ids, event.how, event.seq, event.id)
+        memory.act(event.ids, event.how, event)
         return
     if event.run is None or event.verdict is None:
         return
@@ -372,17 +383,18 @@ def _memories_retracted(memory: MemoryFacts, event: MemoriesRetracted) -> None:
 
 
 def _memories_admitted(memory: MemoryFacts, event: MemoriesAdmitted) -> None:
-    memory.act(event.ids, "admitted", event.seq, event.id)
+    memory.act(event.ids, "admitted", event)
 
 
 def _decision_undone(memory: MemoryFacts, event: DecisionUndone) -> None:
     pair = (event.extraction, event.candidate)
     known = memory.pairs.get(pair)
-    if known is None or known.undone is not event.lifted:
+    if known is None or not is_later(said_by(event), known.undoing, memory.policies):
         return
-    memory.pairs[pair] = replace(known, undone=not event.lifted)
-    memory.settle(memory.touched(pair), event.seq)
-    memory.note_due(event.id, pairs=(pair,))
+    memory.pairs[pair] = replace(known, undone=not event.lifted, undoing=said_by(event))
+    if known.undone is event.lifted:
+        memory.settle(memory.touched(pair), event.seq)
+        memory.note_due(event.id, pairs=(pair,))
 
 
 def _content_erased(memory: MemoryFacts, event: ContentErased) -> None:

@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from rbank_es.events import Event, PolicyChoice
 from rbank_es.events.run_events import JudgeKind, VerdictValue
-from rbank_es.state.bank_state import BIRTHS, ExtractionState, ItemRecord, ItemStatus, Order, Pair, PairState
+from rbank_es.state.bank_state import BIRTHS, ExtractionState, ItemRecord, ItemStatus, Order, Pair, PairState, Said
 
 LATEST: Order = (1 << 62, 0)
 """Beyond any position."""
@@ -45,6 +46,30 @@ def authority(kind: JudgeKind, verdict: VerdictValue, *, sure: bool, supervised:
     if kind == "check":
         return 3 if sure and verdict == "failure" else 1
     return 4 if kind == "gold" else 2
+
+
+NOT_YET = "~"
+"""In the place of the time of an event that isn't recorded yet: later than any time."""
+
+
+def said_by(event: Event) -> Said:
+    """Return when a judgment was given, or a person acted: `occurred_at`, else `at`; and the event's id."""
+    return event.occurred_at or event.at or NOT_YET, event.id
+
+
+def is_later(said: Said, before: Said, policies: Mapping[str, PolicyChoice]) -> bool:
+    """Return whether a judgment, or an act of a person, counts in the place of one that was recorded before it.
+
+    For judgments of equal authority on one run, and for acts on one item that lift one another. By rule 1 of the law of
+    correction what was recorded later counts, by rule 2 what happened later, wherever it was recorded.
+    """
+    return law_of(policies) == 1 or said > before
+
+
+def law_of(policies: Mapping[str, PolicyChoice]) -> int:
+    """Return the rule of the law of correction in force: 2 where the policies name it, else 1."""
+    chosen = policies.get("correction")
+    return 2 if chosen is not None and (chosen.name, chosen.version) == ("law", 2) else 1
 
 
 def stands(extraction: ExtractionState, verdict_of: Callable[[str], VerdictValue | None]) -> bool:

@@ -98,11 +98,14 @@ erasures = st.tuples(st.just("erase"), st.integers(0, 9))
 asides = st.tuples(st.just("aside"), st.integers(0, 9), st.sampled_from(RUNS), st.sampled_from((S, F)))
 odd_forgets = st.tuples(st.just("forget"), st.integers(0, 9))
 overrules = judges("human")
+# What happened earlier and is recorded now, as what another bank brings is.
+lates = st.tuples(st.just("late"), st.integers(0, 3), st.one_of(overrules, acts, acts, undos))
+laws = st.tuples(st.just("law"), st.sampled_from((1, 2, 2)))
 
 JUDGED = st.one_of(learns, learns, learns, judges("lm", "lm", "check", "gold", "human"), overrules, overrules, uses)
 PURE = st.one_of(JUDGED, JUDGED, st.one_of(policies, policies, attributions))
-PEOPLE = st.one_of(PURE, PURE, acts, acts, undos, asides)
-UNBOUNDED = st.one_of(JUDGED, JUDGED, unbounded, acts, acts, undos, asides)
+PEOPLE = st.one_of(PURE, PURE, acts, acts, undos, asides, lates, laws)
+UNBOUNDED = st.one_of(JUDGED, JUDGED, unbounded, acts, acts, undos, asides, lates, laws)
 ALL = st.one_of(PEOPLE, PEOPLE, erasures, by_hand, odd_policies, odd_forgets)
 
 
@@ -121,6 +124,8 @@ class Life:
 
     def __init__(self) -> None:
         self.bank = Bank.create("memory:")
+        self.version = 1
+        self.when: str | None = None
         self.policy("policy", DEDUP, Never(), False)
         self.groups: list[int] = []
 
@@ -162,7 +167,22 @@ class Life:
         """A judge, or a person, judges."""
         sure = kind == "check" and verdict == F
         facts: dict[str, Any] = {"judge": "j", "judge_version": "1", "purpose": "learning"}
-        self.bank.append(RunJudged(run=run, kind=kind, verdict=verdict, sure=sure, **facts))
+        self.bank.append(RunJudged(run=run, kind=kind, verdict=verdict, sure=sure, occurred_at=self.when, **facts))
+
+    def late(self, _: str, hour: int, op: Op) -> None:
+        """Something is recorded that happened before the bank was made."""
+        self.when = f"2026-01-31T0{hour}:00:00.000000Z"
+        self.do(op)
+        self.when = None
+
+    def law(self, _: str, version: int) -> None:
+        """Another rule of the law of correction is in force from here on."""
+        self.version = version
+        others = [choice for kind, choice in self.bank.state().policies.items() if kind != "correction"]
+        self.bank.append(PolicySet(policies=(*others, *self._law())))
+
+    def _law(self) -> list[PolicyChoice]:
+        return [PolicyChoice(kind="correction", name="law", version=2)] if self.version == 2 else []
 
     def extraction(self, kind: str, runs: tuple[str, ...], items: list[Item], pending: bool) -> MemoriesExtracted:
         """What an extractor draws from runs under the verdicts that stand, or, if stale, under one that doesn't."""
@@ -239,10 +259,10 @@ class Life:
         if id is not None:
             self.bank.append(
                 {
-                    "reject": MemoriesRetracted(ids=(id,), how="rejected"),
-                    "withdraw": MemoriesRetracted(ids=(id,), how="withdrawn"),
-                    "restore": MemoriesRestored(ids=(id,)),
-                    "admit": MemoriesAdmitted(ids=(id,)),
+                    "reject": MemoriesRetracted(ids=(id,), how="rejected", occurred_at=self.when),
+                    "withdraw": MemoriesRetracted(ids=(id,), how="withdrawn", occurred_at=self.when),
+                    "restore": MemoriesRestored(ids=(id,), occurred_at=self.when),
+                    "admit": MemoriesAdmitted(ids=(id,), occurred_at=self.when),
                 }[what]
             )
 
@@ -250,7 +270,9 @@ class Life:
         """A person takes a decision back, or that."""
         pair = self.pair(n)
         if pair is not None:
-            self.bank.append(DecisionUndone(extraction=pair[0], candidate=pair[1], lifted=lifted))
+            self.bank.append(
+                DecisionUndone(extraction=pair[0], candidate=pair[1], lifted=lifted, occurred_at=self.when)
+            )
 
     def aside(self, _: str, n: int, run: str, verdict: Any) -> None:
         """An extraction is set aside because of a verdict."""
@@ -266,7 +288,7 @@ class Life:
 
     def policy(self, _: str, way: Any, bound: Any, supervised: bool) -> None:
         """Other policies are in force from here on, perhaps unknown ones."""
-        choices: list[PolicyChoice] = [CheckJudging(supervised=supervised).choice]
+        choices: list[PolicyChoice] = [CheckJudging(supervised=supervised).choice, *self._law()]
         for kind, given in (("consolidation", way), ("forgetting", bound)):
             unknown = isinstance(given, str)
             choices.append(PolicyChoice(kind=kind, name=given, version=7) if unknown else given.choice)  # type: ignore[arg-type]

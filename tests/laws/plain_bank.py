@@ -9,7 +9,7 @@ Likeness is computed as `rbank_es.policies.consolidation` documents it, pair by 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from fractions import Fraction
@@ -51,7 +51,8 @@ Row = tuple[Any, ...]
 
 
 def visible(log: Sequence[Event]) -> list[Event]:
-    """The events as they count: parts of a correction where it is completed, those of an unfinished one never."""
+    """The events as they count: parts of a correction where it is completed, those of an unfinished one never; acts of
+    people without the items for which, by rule 2, a later act was recorded before."""
     out: list[Event] = []
     parts: dict[str, list[Event]] = {}
     for event in log:
@@ -62,28 +63,63 @@ def visible(log: Sequence[Event]) -> list[Event]:
             parts.setdefault(correction, []).append(event)
         else:
             out.append(event)
-    return out
+    return list(_heard(out))
+
+
+def _heard(log: Iterable[Event]) -> Iterator[Event]:
+    law, last = 1, dict[object, tuple[str, str]]()
+
+    def is_heard(thing: object, event: Event) -> bool:
+        heard = law == 1 or said(event) > last.get(thing, ("", ""))
+        if heard:
+            last[thing] = said(event)
+        return heard
+
+    for event in log:
+        if isinstance(event, PolicySet):
+            law = law_of(event)
+        if isinstance(event, DecisionUndone):
+            if is_heard((event.extraction, event.candidate), event):
+                yield event
+        elif (isinstance(event, MemoriesRetracted) and event.how != "tainted") or (
+            isinstance(event, MemoriesRestored) and event.how == "vouched"
+        ):
+            yield replace(event, ids=tuple(id for id in dict.fromkeys(event.ids) if is_heard(id, event)))
+        else:
+            yield event
 
 
 # ---------------------------------------------------------------- verdicts
 
 
+def law_of(event: PolicySet) -> int:
+    """The rule of the law of correction that is in force from an event on."""
+    return max([policy.version for policy in event.policies if policy.kind == "correction"], default=1)
+
+
+def said(event: Event) -> tuple[str, str]:
+    """When something was said."""
+    return event.occurred_at or event.at, event.id
+
+
 def verdicts_of(log: Iterable[Event]) -> tuple[dict[str, str], dict[str, int]]:
     """The standing verdict of each run for learning, and the position of its first judgment that counts."""
-    best: dict[str, tuple[int, str]] = {}
+    best: dict[str, tuple[int, str, tuple[str, str]]] = {}
     first: dict[str, int] = {}
-    supervised = False
+    supervised, law = False, 1
     for event in log:
         if isinstance(event, PolicySet):
+            law = law_of(event)
             supervised = any(policy.settings.get("supervised") is True for policy in event.policies)
         elif isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning":
             rank = authority(event, supervised or (isinstance(event, RunJudged) and event.supervised))
             if rank < 0:
                 continue
             first.setdefault(event.run, event.seq)
-            if event.run not in best or rank >= best[event.run][0]:
-                best[event.run] = rank, event.verdict
-    return {run: verdict for run, (_, verdict) in best.items()}, first
+            old, _, before = best.get(event.run, (-1, "", ("", "")))
+            if rank > old or (rank == old and (law == 1 or said(event) > before)):
+                best[event.run] = rank, event.verdict, said(event)
+    return {run: verdict for run, (_, verdict, _) in best.items()}, first
 
 
 def authority(event: RunJudged | JudgmentOverruled, supervised: bool) -> int:

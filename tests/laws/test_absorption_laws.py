@@ -13,13 +13,32 @@ from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.foreign_events import stays
-from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, PolicySet, RunStarted
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.policies import Append, Bounded, Dedup, Never
+from rbank_es.state import usage
 from tests.cli.misled import HEIGHT, TWIN
 from tests.effort import examples
-from tests.laws.bank_lives import ALL, DEDUP, JUDGED, PEOPLE, RUNS, Life, Op, lives
-from tests.laws.plain_bank import canonical, rows
+from tests.laws.bank_lives import (
+    ALL,
+    DEDUP,
+    JUDGED,
+    PEOPLE,
+    RUNS,
+    Life,
+    Op,
+    acts,
+    asides,
+    judges,
+    lates,
+    learns,
+    lives,
+    overrules,
+    undos,
+    uses,
+)
+from tests.laws.plain_bank import authority, canonical, rows
+from tests.laws.plain_bank import said as said_at
 
 lawful = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -37,7 +56,7 @@ def copied(life: Life) -> Iterator[Life]:
     """A life that goes on from here apart."""
     made = Life.__new__(Life)
     with life.bank.copy() as bank:
-        made.bank, made.groups = bank, list(life.groups)
+        made.bank, made.groups, made.version, made.when = bank, list(life.groups), life.version, None
         yield made
 
 
@@ -124,6 +143,55 @@ def test_banks_that_go_on_and_absorb_each_other_in_turn_hold_the_same_in_the_end
         found = {row[0]: row[1] for row in rows(canonical(life.log))}
         states = {id: entry.state for id, entry in life.bank.state().items.items() if entry.state != "unsupported"}
         assert states == found and life.bank.verify(decisions=True).canonical.canonical
+
+
+SAYING = st.one_of(learns, judges("lm", "check", "human"), overrules, acts, acts, undos, asides, uses, lates)
+FOREST = st.lists(st.tuples(st.integers(0, 2), st.lists(SAYING, max_size=4), st.integers(0, 2)), min_size=3, max_size=8)
+
+
+def plain_words(op: Op) -> Op:
+    """The same, whose items have ids of their words, and one polarity for each words."""
+    if op[0] != "learn":
+        return op
+    items = [Item.make(item.title, item.content, "success") for item in op[3]]
+    return (*op[:3], items, *op[4:])
+
+
+@lawful
+@given(st.lists(SAYING, max_size=8), FOREST, st.permutations([(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0)] * 2))
+def test_by_rule_2_banks_that_absorb_each_other_in_any_order_end_equal(
+    trunk: list[Op], forest: list[tuple[int, list[Op], int]], order: list[tuple[int, int]]
+) -> None:
+    """Whatever people of several banks said of the same runs and items: events, verdicts, states of items, and uses."""
+    root = Life()
+    root.law("law", 2)
+    root.policy("policy", Append(), Never(), False)
+    for op in trunk:
+        root.do(plain_words(op))
+    with copied(root) as one, copied(root) as two:
+        banks = [root, one, two]
+        for number, ops, other in forest:
+            for op in ops:
+                banks[number].do(plain_words(op))
+            if other != number:
+                banks[number].bank.absorb(banks[other].bank)
+        for into, other in [*order, *permutations(range(3), 2)]:
+            assert banks[into].bank.absorb(banks[other].bank).refused == 0
+        states = [life.bank.state() for life in banks]
+        assert len({frozenset(event.id for event in life.log if not stays(event)) for life in banks}) == 1
+        verdicts = [{key: (each.verdict, each.said) for key, each in state.verdicts.items()} for state in states]
+        assert verdicts[0] == verdicts[1] == verdicts[2]
+        found = [
+            {id: (it.state, it.item.title, it.vouched) for id, it in state.items.items() if it.state != "unsupported"}
+            for state in states
+        ]
+        assert found[0] == found[1] == found[2]
+        assert usage(states[0]) == usage(states[1]) == usage(states[2])
+        # By their own words alone, whichever bank was told first.
+        judged = [event for event in banks[0].log if isinstance(event, RunJudged)]
+        for (run, _), (verdict, said) in verdicts[0].items():
+            ranks = {(authority(each, False), said_at(each)): each.verdict for each in judged if each.run == run}
+            assert ranks[max(ranks)] == verdict and max(ranks)[1] == said
 
 
 def appending(ops: list[Op]) -> Bank:

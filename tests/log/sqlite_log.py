@@ -225,9 +225,7 @@ class SqliteLog:
     def _store(self, db: sqlite3.Connection, prepared: Sequence[Prepared]) -> Appended:
         end, stored = _end(db), dict[bytes, str]()
         digest = _digest(db, end) or lines.GENESIS
-        at = groups.utc_text(self._clock())
-        if end:
-            at = max(at, lines.event_of(_line(db, end)).at)
+        at = groups.time_after(self._clock(), lines.event_of(_line(db, end)).at if end else "")
         if any(item.long for item in prepared):
             stored = dict(db.execute("SELECT digest, key FROM texts WHERE digest IS NOT NULL"))
         now = groups.Circumstances(end + 1, at, end, self.seed, stored, partial(groups.new_salt, self._entropy))

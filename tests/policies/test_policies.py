@@ -377,6 +377,7 @@ def test_the_defaults_are_whole() -> None:
         ("forgetting", "never"),
         ("selection", "best-of"),
         ("attribution", "exposure"),
+        ("correction", "law"),
     ]
     assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
     assert Bm25V2.of(default_policies()[0]) == Bm25V2()
@@ -392,7 +393,7 @@ def test_toml_and_json_say_the_same() -> None:
             "forgetting": {"name": "bounded", "version": 1, "max_items": 9},
         }
     )
-    retrieval, *others, forgetting, _, _ = load_policies(toml)
+    retrieval, *others, forgetting, _, _, _ = load_policies(toml)
     assert load_policies(as_json) == load_policies(toml)
     assert Bm25V2.of(retrieval) == Bm25V2(k=3, weights=(2.0, 1.0, 1.5, 0.0))
     assert (tuple(others), policy_of(forgetting)) == (default_policies()[1:5], Bounded(max_items=9))
@@ -408,7 +409,8 @@ def test_toml_and_json_say_the_same() -> None:
         ("[retreival]", "did you mean 'retrieval'"),
         (
             '[ranking]\nname = "lm"',
-            "there are: admission, attribution, consolidation, extraction, forgetting, judging, retrieval, selection",
+            "there are: admission, attribution, consolidation, correction, extraction, forgetting, judging, retrieval, "
+            "selection",
         ),
         ("retrieval = 3", "must be a table of name, version and settings, not int"),
         ("[retrieval]\nname = 3", "name must be a string, not int"),
@@ -529,5 +531,6 @@ def test_where_no_event_names_a_policy_the_same_one_governs_for_ever() -> None:
         "admission": "standard-1",
         "selection": "best-of-1",
         "attribution": "exposure-1",
+        "correction": "law-1",
     }
     assert all(governing(choice.kind, choice).choice == choice for choice in default_policies())

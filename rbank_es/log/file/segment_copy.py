@@ -228,7 +228,7 @@ def begin_fork(
     """Write the first segment of a fork behind its basis: its first events, and its id. Raises OSError."""
     seed, first = lines.seed_of(lineage), basis.upto + 1
     prepared = groups.prepare_new(events, clock, entropy, lambda _: False, lambda _: None)
-    at = max(groups.utc_text(clock()), basis.at)
+    at = groups.time_after(clock(), basis.at)
     now = groups.Circumstances(first, at, basis.upto, seed, {}, partial(groups.new_salt, entropy))
     group = groups.compose(prepared, now).data
     opening = lines.opened_line(lineage, bank_id, first, basis.digest, basis.erased)

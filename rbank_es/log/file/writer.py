@@ -183,7 +183,7 @@ class Writer(disk.ProcessCache):
         warnings.warn(InterruptedAppend(f"segment {tail.segment.name}, byte {tail.offset:,}", size, kept), stacklevel=2)
         keep_remains(self._directory / kept, self._fd, tail.offset, self._system)
         self._system.truncate(self._fd, tail.offset)
-        at = max(groups.utc_text(self._clock()), self._heads.last_at)
+        at = groups.time_after(self._clock(), self._heads.last_at)
         self._unrecorded = lines.Torn(tail.seq, at, size, kept)
 
     def _reopen(self, segment: Segment) -> None:
@@ -250,8 +250,7 @@ class Writer(disk.ProcessCache):
         return event, self._texts.resolved(event, segment)
 
     def _circumstances(self, first: int) -> Circumstances:
-        # Clocks go backwards and differ between machines; `at` must not, because points in time are found by bisection.
-        at = max(groups.utc_text(self._clock()), self._heads.last_at)
+        at = groups.time_after(self._clock(), self._heads.last_at)
         salt = partial(groups.new_salt, self._entropy)
         return Circumstances(first, at, self._heads.durable, self._seed, self._stored, salt)
 

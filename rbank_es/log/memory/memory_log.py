@@ -127,9 +127,7 @@ class MemoryLog:
 
     def _add(self, prepared: list[Prepared]) -> Appended:
         store, position = self.store, len(self.store.events)
-        at = groups.utc_text(self._clock())
-        if position:
-            at = max(at, self._event(position).at)  # time never goes backwards, whatever the clock does
+        at = groups.time_after(self._clock(), self._event(position).at if position else "")
         salt = partial(groups.new_salt, self._entropy)
         now = groups.Circumstances(position + 1, at, position, store.seed, store.stored, salt)
         group = groups.compose(prepared, now)
