@@ -142,8 +142,8 @@ SELECT kind, pending, size, extracted_seq, runs, relied, aside, stands FROM extr
 WHERE extraction = ? AND to_seq IS NULL
 """
 _VERDICT = """
-SELECT verdict, judge, judge_version, kind, sure, confidence, overruled, rank, judged_seq, judged_time, judgment FROM verdicts
-WHERE run = ? AND purpose = ? AND to_seq IS NULL
+SELECT verdict, judge, judge_version, kind, sure, confidence, overruled, rank, judged_seq, judged_time, judgment
+FROM verdicts WHERE run = ? AND purpose = ? AND to_seq IS NULL
 """
 _ITEM = """
 SELECT s.state, s.born_seq, s.ended_seq, c.extraction, c.place, c.erased, s.vouched, s.domains, s.superseded_by

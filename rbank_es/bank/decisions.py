@@ -28,10 +28,11 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.codec import event_types, resolved
+from rbank_es.events.derived_ids import decisions_id, forgetting_id
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.disk import ProcessCache
-from rbank_es.log.groups import derived_id, same_content
+from rbank_es.log.groups import same_content
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_as, held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
@@ -44,9 +45,6 @@ ERASED = "erased"
 
 UNSUPPORTED = "unsupported"
 """The code of the reason for discarding a candidate whose extraction doesn't stand."""
-
-CONSOLIDATED, FORGOTTEN = "consolidated", "forgotten"
-"""What the ids of the events that follow an extraction are derived with."""
 
 DUE_ADVICE = "complete the correction with `correct` first, which may take several groups"
 
@@ -104,7 +102,7 @@ class Decider:
     def _consolidated(self, event: MemoriesExtracted) -> MemoriesConsolidated:
         policy = self._by or consolidation_policy(self._live.state)
         made = MemoriesConsolidated(
-            id=_decisions_id(event), occurred_at=event.occurred_at, extraction=event.id, policy=policy.label
+            id=decisions_id(event.id), occurred_at=event.occurred_at, extraction=event.id, policy=policy.label
         )
         at, decisions = self._live.state.position + 1, list[Decision]()
         for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=True)):
@@ -131,19 +129,16 @@ class Decider:
         ids = policy.to_forget(self._live.state) if policy.overflows(self._known.active) else ()
         if not ids:
             return []
-        _, id = ids_of_decisions(event)
-        made = MemoriesForgotten(id=id, occurred_at=event.occurred_at, ids=ids, policy=policy.label)
+        made = MemoriesForgotten(
+            id=forgetting_id(event.id), occurred_at=event.occurred_at, ids=ids, policy=policy.label
+        )
         self._take([made])
         return [made]
 
 
 def ids_of_decisions(extraction: MemoriesExtracted) -> tuple[str, str]:
     """Return the ids of the events that may follow an extraction: its decisions, and what is forgotten after them."""
-    return _decisions_id(extraction), derived_id(extraction.id.encode(), FORGOTTEN)
-
-
-def _decisions_id(event: MemoriesExtracted) -> str:
-    return derived_id(event.id.encode(), CONSOLIDATED)
+    return decisions_id(extraction.id), forgetting_id(extraction.id)
 
 
 class Basis:
@@ -326,7 +321,7 @@ def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
     last = first + begun.more
     group = tuple(log.read(after=first - 1, upto=last, resolve=event_types().keys()))
     asked, there = {event.id for event in given}, {event.id for event in group}
-    decided = {_decisions_id(event) for event in given if isinstance(event, MemoriesExtracted) and event.heads}
+    decided = {decisions_id(event.id) for event in given if isinstance(event, MemoriesExtracted) and event.heads}
     for stored, event in zip_longest((each for each in group if each.id in asked), given):
         if stored is None or event is None or stored.id != event.id or not same_but_held(stored, event):
             raise DuplicateEvent(given[0].id, first, "with other content")

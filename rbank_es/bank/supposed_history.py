@@ -41,7 +41,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.log.groups import derived_id
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.policies import ConsolidationPolicy, Merge, governing
 from rbank_es.policies.admission import admission_policy, origin_of
 from rbank_es.policies.known_items import KnownItems

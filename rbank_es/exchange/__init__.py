@@ -10,9 +10,9 @@ ids follow from the source. `plan` is pure: it decides about candidates in a giv
 plans and appends. `exporters` writes banks.
 """
 
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.exchange.file_import import FileImport, ImportReport, files_in, import_paths, plan
 from rbank_es.exchange.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, parse
-from rbank_es.log.groups import derived_id
 
 __all__ = [
     "IMPORTERS",

@@ -16,9 +16,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import MemoriesExtracted
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item, Name, Polarity, Source
 from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, decode
-from rbank_es.log.groups import derived_id
 from rbank_es.system.validation_messages import reason_of
 
 EXTRACTOR = "item-import-1"

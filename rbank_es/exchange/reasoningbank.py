@@ -27,9 +27,9 @@ import msgspec
 
 from rbank_es.errors import BadImport
 from rbank_es.events import Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted, StepTaken
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item
 from rbank_es.exchange.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines, name_of, text_field
-from rbank_es.log.groups import derived_id
 
 JUDGE = "reasoningbank"
 EXTRACTOR = "reasoningbank"

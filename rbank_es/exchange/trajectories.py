@@ -27,6 +27,7 @@ import msgspec
 
 from rbank_es.errors import BadImport
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.event import Count
 from rbank_es.exchange.importer import (
     TIMESTAMP,
@@ -59,7 +60,6 @@ from rbank_es.exchange.trajectory_fields import (
     fields_of,
     previews_of,
 )
-from rbank_es.log.groups import derived_id
 
 KEYS = frozenset({"timestamp", "event_type", "data"})
 KINDS = ("run_start", "tool_call", "tool_result", "iteration", "run_complete", "run_error")

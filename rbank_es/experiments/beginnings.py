@@ -25,11 +25,11 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, PositionConflict, RBankError
 from rbank_es.events import ExperimentStarted
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import Experiment, parse_experiment
 from rbank_es.experiments.trial_place import BANKS, TrialPlace, base_place, directory, opened
 from rbank_es.log import Head
-from rbank_es.log.groups import derived_id
 
 BEGINNING = "experiment_started"
 

@@ -403,17 +403,6 @@ def uuid7s(at_us: int, noise: bytes) -> list[str]:
     ]
 
 
-def uuid8(noise: bytes) -> str:
-    """Return a UUIDv8 (RFC 9562, 5.8) whose free bits are the first 16 bytes of `noise`, such as a digest."""
-    bits = noise[:16].hex()
-    return f"{bits[:8]}-{bits[8:12]}-8{bits[13:16]}-{'89ab'[noise[8] & 3]}{bits[17:20]}-{bits[20:32]}"
-
-
-def derived_id(source: bytes, *parts: str | int) -> str:
-    """Return a UUIDv8 made of the first 122 bits of SHA-256 over the source and the parts."""
-    return uuid8(sha256(b"\0".join((source, *(str(part).encode() for part in parts)))).digest())
-
-
 def salts(noise: bytes) -> list[str]:
     """Return a salt of 24 base64url characters for every 18 random bytes."""
     text = base64.urlsafe_b64encode(noise).decode()

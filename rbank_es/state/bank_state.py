@@ -70,8 +70,8 @@ class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
 
 class PairState(Struct, frozen=True, kw_only=True, gc=False):
     """A candidate that was decided on: its order, the id and domain (empty for none) of its item, and the decision in
-    force (`action`, `targets`). `first` is the first decision, under the policy with this label. `undoing` is the act of
-    undoing, or of lifting that, that counts."""
+    force (`action`, `targets`). `first` is the first decision, under the policy with this label. `undoing` is when
+    somebody undid it, or lifted that."""
 
     order: Order
     item: str

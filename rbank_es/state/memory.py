@@ -34,6 +34,7 @@ from rbank_es.events import (
     Ref,
     RunJudged,
 )
+from rbank_es.events.derived_ids import decisions_id, is_derived
 from rbank_es.events.items import NO_WORDS, Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state.bank_state import (
@@ -63,9 +64,11 @@ _NO_RECORD = ItemRecord()
 
 def links(pair: PairState) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
     """Return the items on which a decision puts its candidate, and those that it ends, by the field that has them."""
+    # Once each: a decision by hand may name a target twice.
+    targets = tuple(dict.fromkeys(pair.targets))
     if pair.action in BIRTHS:
-        return ("landed", (pair.item,)), ("enders", pair.targets if pair.action in ENDS else ())
-    targets = tuple(dict.fromkeys(pair.targets)) or (pair.item,)
+        return ("landed", (pair.item,)), ("enders", targets if pair.action in ENDS else ())
+    targets = targets or (pair.item,)
     return ("landed", targets if pair.action == "skip" else ()), ("enders", ())
 
 
@@ -89,6 +92,12 @@ class MemoryFacts(ABC):
     @abstractmethod
     def put(self, id: str, standing: Standing, seq: int) -> None:
         """Take what became of an item at a position; an id that never was anything but unsupported is no item."""
+
+    def all_active(self, ids: Iterable[str]) -> bool:
+        """Return whether some ids are all those of active items."""
+        records = ((id, self.records.get(id)) for id in ids)
+        made = (None if it is None else standing_of(id, it, self.pairs, self.extractions) for id, it in records)
+        return all(standing is not None and standing.state == "active" for standing in made)
 
     def supported(self, entry: ItemState, made: PairState) -> ItemState | None:
         """Return an item with the support of one more candidate; None where its state must be derived again."""
@@ -322,7 +331,7 @@ def _memories_consolidated(memory: MemoryFacts, event: MemoriesConsolidated) -> 
 
 
 def _take_decisions(memory: MemoryFacts, event: MemoriesConsolidated, seq: int) -> None:
-    ids: dict[str, None] = {}
+    ids, taken = dict[str, None](), list[Pair]()
     for decision in event.decisions:
         pair = (decision.extraction or event.extraction or "", decision.candidate)
         candidate = memory.candidates.get(pair)
@@ -330,10 +339,14 @@ def _take_decisions(memory: MemoryFacts, event: MemoriesConsolidated, seq: int) 
         if candidate is None or candidate.item.id != decision.item or (event.again and pair not in memory.pairs):
             continue
         ids |= memory.decide(pair, decision, seq, event.policy)
+        taken.append(pair)
         # A decision made again brings nothing back by itself: its correction lists what is forgotten and restored.
         if decision.action in BIRTHS and not event.again and memory.records[decision.item].forgotten:
             memory.records[decision.item] = replace(memory.records[decision.item], forgotten=False)
     memory.settle(ids, seq)
+    # A policy that decides weighs what is rejected, and what the bank holds at most; a person, or a program, may not.
+    if event.correction is None and event.id != decisions_id(event.extraction or ""):
+        memory.note_due(event.id, pairs=taken)
 
 
 def _held(memory: MemoryFacts, event: MemoriesConsolidated | MemoriesForgotten | MemoriesRestored) -> bool:
@@ -354,8 +367,15 @@ def _correction_completed(memory: MemoryFacts, event: CorrectionCompleted) -> No
 
 
 def _memories_forgotten(memory: MemoryFacts, event: MemoriesForgotten) -> None:
-    if not _held(memory, event):
-        memory.forget(event.ids, True, event.seq)
+    if _held(memory, event):
+        return
+    # As for decisions: what a policy gives up follows from its rule, and an active item may be forgotten by anybody.
+    chosen = memory.policies.get("forgetting")
+    by_policy = chosen is not None and event.policy == f"{chosen.name}-{chosen.version}"
+    weighed = is_derived(event.id) if by_policy else memory.all_active(event.ids)
+    memory.forget(event.ids, True, event.seq)
+    if not weighed:
+        memory.note_due(event.id, items=event.ids)
 
 
 def _memories_restored(memory: MemoryFacts, event: MemoriesRestored) -> None:
@@ -365,6 +385,7 @@ def _memories_restored(memory: MemoryFacts, event: MemoriesRestored) -> None:
         memory.act(event.ids, "vouched", event)
     else:
         memory.forget(event.ids, False, event.seq)
+        memory.note_due(event.id, items=event.ids)
 
 
 def _memories_retracted(memory: MemoryFacts, event: MemoriesRetracted) -> None:

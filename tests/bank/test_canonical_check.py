@@ -67,13 +67,13 @@ def test_a_verdict_whose_consequences_are_not_recorded_is_named_until_somebody_c
     assert bank.verify().canonical.canonical and bank.verify(decisions=True).canonical.canonical
 
 
-def test_a_decision_under_the_name_of_a_policy_that_did_not_make_it_is_found_by_making_all_again(bank: Bank) -> None:
+def test_a_decision_by_hand_is_weighed_also_under_the_name_of_a_policy(bank: Bank) -> None:
     item = Item.make("Ask for its classes first", "one two three four", "success")
     extracted = bank.append(MemoriesExtracted(kind="seed", heads=(item.head,), candidates=(item.text,)))
     decision = Decision(candidate=0, action="add", item=item.id)
     bank.append(MemoriesConsolidated(extraction=extracted.events[0].id, policy="dedup-1", decisions=(decision,)))
-    assert bank.verify().canonical.canonical
-    assert bank.verify(decisions=True).canonical.decisions == 1
+    assert bank.verify().canonical.decisions == bank.verify(decisions=True).canonical.decisions == 1
+    assert bank.correct().decided == 1 and bank.verify(decisions=True).canonical.canonical
 
 
 SLIPS: dict[str, Event] = {

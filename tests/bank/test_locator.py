@@ -24,8 +24,8 @@ BEGAN = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> FileLog:
-    """Ten events, ten seconds apart, the third and fourth of one moment; runs begin at 2, 5, 7."""
-    moments = iter(BEGAN + offset * SECOND for offset in (0, 10, 20, 20, 40, 50, 60, 70, 80, 90))
+    """Ten events, ten seconds apart, the third and fourth of one group; runs begin at 2, 5, 7."""
+    moments = iter(BEGAN + offset * SECOND for offset in (0, 10, 20, 40, 50, 60, 70, 80, 90))
     now = [BEGAN]
     made = FileLog.create(tmp_path_factory.mktemp("points") / "bank", clock=lambda: now[0])
     events = [
@@ -40,9 +40,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> FileLog:
         RunStarted(run=event_id(3), id=event_id(9)),
         RunStarted(run="2026-01-01", id=event_id(10)),
     ]
-    for event in events:
+    for group in (*([event] for event in events[:2]), events[2:4], *([event] for event in events[4:])):
         now[0] = next(moments)
-        made.append([event])
+        made.append(group)
     return made
 
 

@@ -33,12 +33,12 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item
 from rbank_es.exchange import ImportUnit, import_paths, parse, plan
 from rbank_es.exchange.exporters import export
 from rbank_es.exchange.importer import utc_time
 from rbank_es.exchange.reasoningbank import parse_memories
-from rbank_es.log.groups import derived_id
 from rbank_es.policies import Append, Dedup
 from rbank_es.state import State, active
 from rbank_es.state.digests import state_digests

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import ConsolidationProposed, MemoriesExtracted
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item
 from rbank_es.extraction import Extraction, consolidate
 from rbank_es.extraction.proposals import propose_merges, read_proposals
-from rbank_es.log.groups import derived_id
 from rbank_es.models.model_call import failed
 from rbank_es.policies import Dedup, Merge, SuccessFailure
 from rbank_es.state import active

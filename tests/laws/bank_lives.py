@@ -39,6 +39,7 @@ from tests.pools import one_of_each
 
 RUNS = ("r1", "r2", "r3")
 S, F, U = "success", "failure", "undecided"
+ENDING = ("supersede", "merge")
 Op = tuple[Any, ...]
 
 # Small words: likeness is common, neither symmetric (difflib on titles) nor transitive (Jaccard at a half).
@@ -76,6 +77,16 @@ by_hand = st.tuples(
     st.sampled_from(("add", "skip", "supersede")),
     st.integers(0, 9),
 )
+rough = st.tuples(
+    st.just("rough"),
+    st.lists(candidates, min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from(("add", *ENDING, "skip", "discard")), st.integers(0, 11)), max_size=3),
+    st.sampled_from(("hand-1", "dedup-1", "append-1")),
+    st.booleans(),
+)
+rough_ends = st.tuples(
+    st.just("end"), st.integers(0, 9), st.sampled_from(("hand-1", "bounded-1", "never-1", "restore"))
+)
 acts = st.tuples(st.sampled_from(("reject", "withdraw", "restore", "admit")), st.integers(0, 9))
 undos = st.tuples(st.just("undo"), st.integers(0, 9), st.booleans())
 uses = st.tuples(st.just("use"), st.integers(0, 9), st.sampled_from(RUNS))
@@ -106,7 +117,7 @@ JUDGED = st.one_of(learns, learns, learns, judges("lm", "lm", "check", "gold", "
 PURE = st.one_of(JUDGED, JUDGED, st.one_of(policies, policies, attributions))
 PEOPLE = st.one_of(PURE, PURE, acts, acts, undos, asides, lates, laws)
 UNBOUNDED = st.one_of(JUDGED, JUDGED, unbounded, acts, acts, undos, asides, lates, laws)
-ALL = st.one_of(PEOPLE, PEOPLE, erasures, by_hand, odd_policies, odd_forgets)
+ALL = st.one_of(PEOPLE, PEOPLE, erasures, by_hand, rough, rough_ends, odd_policies, odd_forgets)
 
 
 @st.composite
@@ -252,6 +263,35 @@ class Life:
                 Decision(candidate=index, action=action if free else "add", item=item.id, targets=targets, reason="x")
             )
         self.decided_by_hand(self.extraction("seed", RUNS, items, False), decisions)
+
+    def rough(self, _: str, items: list[Item], chosen: list[tuple[Any, int]], policy: str, again: bool) -> None:
+        """Somebody decides by hand and weighs nothing: rejected words, what isn't there, more than fits; by any name.
+
+        `again`: also about an earlier candidate, about which a decision was made.
+        """
+        made = self.extraction("seed", RUNS, items, False)
+        known = [*sorted(recorded(self.log)), "nobody"]
+        decisions = []
+        for index, item in enumerate(items):
+            action, n = chosen[index] if index < len(chosen) else ("add", 0)
+            targets = () if action in ("add", "discard") else (known[n % len(known)], known[n // 2 % len(known)])
+            decisions.append(Decision(candidate=index, action=action, item=item.id, targets=targets))
+        events: list[Event] = [
+            made,
+            MemoriesConsolidated(extraction=made.id, policy=policy, decisions=tuple(decisions)),
+        ]
+        if again and (pair := self.pair(len(chosen))) is not None:
+            other = Decision(candidate=pair[1], action="add", item=self.bank.state().candidates[pair].item.id)
+            events.append(MemoriesConsolidated(extraction=pair[0], policy=policy, decisions=(other,)))
+        self.bank.append(events)
+
+    def end(self, _: str, n: int, how: str) -> None:
+        """Somebody forgets an item by hand, active or not, under any policy's name, or takes a forgetting back."""
+        id = self.one(n)
+        if id is not None and how == "restore":
+            self.bank.append(MemoriesRestored(ids=(id,), how="supported"))
+        elif id is not None:
+            self.bank.append(MemoriesForgotten(ids=(id,), policy=how))
 
     def act(self, what: str, n: int) -> None:
         """A person acts on an item, by a plain append."""

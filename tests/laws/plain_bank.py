@@ -325,12 +325,13 @@ def settled(
     enders: dict[str, list[tuple[Key, str, str]]] = {}
     for pair in facts.ordered(pair for pair in counting if pair in decided):
         made, id = decided[pair], facts.item(pair).id
-        lands = (made.item,) if made.action in BIRTHS else made.targets if made.action == "skip" else ()
+        targets = tuple(dict.fromkeys(made.targets))  # once each, however often a person named it
+        lands = (made.item,) if made.action in BIRTHS else targets if made.action == "skip" else ()
         for target in lands:
             landed.setdefault(target, []).append(pair)
             if target == id:
                 own.setdefault(target, []).append(pair)
-        for target in made.targets if made.action in ("merge", "supersede") else ():
+        for target in targets if made.action in ("merge", "supersede") else ():
             enders.setdefault(target, []).append((facts.keys[pair], made.item, made.action))
     births: dict[str, Pair] = {}
     for pair in facts.ordered(pair for pair, key in facts.keys.items() if key[0] <= seq):

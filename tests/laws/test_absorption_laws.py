@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.foreign_events import stays
-from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, PolicySet, RunJudged, RunStarted
+from rbank_es.events import Event, MemoriesExtracted, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.policies import Append, Bounded, Dedup, Never
+from rbank_es.policies import Append, Dedup, Never
 from rbank_es.state import usage
 from tests.cli.misled import HEIGHT, TWIN
 from tests.effort import examples
@@ -258,32 +258,3 @@ def test_origins_change_nothing_but_the_label(ours: list[Op], theirs: list[Op]) 
         assert {run: verdict.rank for run, verdict in mine.verdicts.items()} == {
             run: verdict.rank for run, verdict in theirs_.verdicts.items()
         }
-
-
-def test_decisions_by_hand_against_a_rejection_or_beyond_a_bound_are_counted_and_corrected_with_all_decisions() -> None:
-    """Nothing that came later leaves them due, so `correct` alone believes them; an absorption changes none of it."""
-    life, other = Life(), Life()
-    words = [Item.make(word, word) for word in ("abcd efgh", "ijkl mnop", "qrst uvwx")]
-
-    def by_hand(item: Item) -> None:
-        made = life.extraction("seed", RUNS, [item], False)
-        decision = Decision(candidate=0, action="add", item=item.id)
-        life.bank.append([made, MemoriesConsolidated(extraction=made.id, policy="hand-1", decisions=(decision,))])
-
-    def differs(*, decisions: bool) -> tuple[int, int]:
-        check = life.bank.verify(decisions=decisions).canonical
-        return check.decisions, check.forgotten
-
-    by_hand(words[0])
-    life.act("reject", 0)
-    life.correct()
-    by_hand(words[0])
-    life.bank.absorb(other.bank)
-    assert (differs(decisions=False), differs(decisions=True)) == ((0, 0), (1, 0))
-    life.policy("policy", DEDUP, Bounded(max_items=1, grace=0), False)
-    for item in words[1:]:
-        by_hand(item)
-    assert (differs(decisions=False), differs(decisions=True)) == ((0, 0), (1, 1))
-    assert not life.correct()
-    life.bank.correct(decisions=True)
-    assert differs(decisions=True) == (0, 0)

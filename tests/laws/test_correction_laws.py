@@ -43,6 +43,7 @@ from tests.laws.bank_lives import (
     lives,
     odd_forgets,
     overrules,
+    rough,
     uses,
     words_that_stand,
 )
@@ -111,7 +112,24 @@ def test_the_same_with_erasures_hand_made_decisions_and_unknown_policies(ops: li
 
 
 @lawful
-@given(lives(UNBOUNDED))
+@given(lives(st.one_of(ALL, rough)))
+def test_whatever_people_and_programs_record_by_hand_is_weighed_by_the_next_correction(ops: list[Op]) -> None:
+    """Whatever differs is due, at every position, and named; so `correct` finds it, and nothing is left."""
+    life = Life()
+    for op in ops:
+        life.do(op)
+        if refolded(life):
+            assert life.bank.state().due.causes
+        if op[0] in ("reject", "end"):
+            life.correct()
+            assert not refolded(life), op
+    life.correct()
+    assert not refolded(life) and not life.correct()
+    assert rows_of(life.bank.state()) == rows(canonical(life.log))
+
+
+@lawful
+@given(lives(st.one_of(UNBOUNDED, UNBOUNDED, rough)))
 def test_the_work_list_finds_what_the_refold_finds(ops: list[Op]) -> None:
     life = Life()
     for op in ops:
