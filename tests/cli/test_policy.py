@@ -51,7 +51,7 @@ def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> No
     with Bank.open(place / "notes") as bank:
         assert bank.position == 3
         [*_, event] = bank.events(types={"policy_set"})
-        assert isinstance(event, PolicySet) and (event.by, event.why, len(event.policies)) == ("ann", "to try", 8)
+        assert isinstance(event, PolicySet) and (event.by, event.why, len(event.policies)) == ("ann", "to try", 9)
     found = shown(place)
     assert (found["retrieval"]["since"], found["judging"]["since"]) == (3, 2)
     assert shown(place, "./notes@2")["forgetting"]["policy"] == "never-1"

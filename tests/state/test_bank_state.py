@@ -37,6 +37,7 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
+from rbank_es.events.derived_ids import decisions_id
 from rbank_es.events.items import Item
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State, active, evolve, fold, usage, wins
 from tests.pools import extraction_id
@@ -275,9 +276,11 @@ def test_parts_of_a_correction_hold_from_its_completion_or_never() -> None:
 def test_what_a_correction_has_to_look_at_is_kept_until_one_is_completed() -> None:
     """Changed verdicts that something relied on, acts of people, and erasures."""
     drawn = replace(BORN[0], relied=(Reliance(run="r1", verdict="success"),))
-    state = folded(drawn, BORN[1], judged("r1", "success"), judged("r2", "failure"))
+    decided = replace(BORN[1], id=decisions_id(extraction_id(0)))
+    state = folded(drawn, decided, judged("r1", "success"), judged("r2", "failure"))
     assert not state.due
-    state = folded(drawn, BORN[1], overruled("r1", "failure"), MemoriesRetracted(ids=("cat",), how="rejected"))
+    assert folded(drawn, BORN[1]).due.pairs == {(extraction_id(0), 0), (extraction_id(0), 1)}  # by hand
+    state = folded(drawn, decided, overruled("r1", "failure"), MemoriesRetracted(ids=("cat",), how="rejected"))
     assert state.due.pairs == {(extraction_id(0), 0), (extraction_id(0), 1)}
     assert (state.due.items, len(state.due.causes), state.due.whole) == ({"cat"}, 2, False)
     done = CorrectionCompleted(correction="c1", rule=1)
