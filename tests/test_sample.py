@@ -165,7 +165,9 @@ def test_it_shows_every_way_in_which_a_run_ends(bank: Bank, state: State) -> Non
 
 def test_an_overruled_judgment_has_consequences(bank: Bank, state: State) -> None:
     """What rested on the verdict leaves with it, in one correction, and a principle for the judge is kept."""
-    [overruled], [completed] = of(bank, JudgmentOverruled), of(bank, CorrectionCompleted)
+    [overruled], [completed, weighed] = of(bank, JudgmentOverruled), of(bank, CorrectionCompleted)
+    by_hand = next(each for each in of(bank, MemoriesConsolidated) if each.policy == "by-hand-1")
+    assert weighed.causes == (by_hand.id,)
     assert completed.causes == (overruled.id,) and completed.seq == overruled.seq + 1
     before, after = bank.state(overruled.seq - 1), bank.state(completed.seq)
     verdicts = [at.verdicts[overruled.run, "learning"].verdict for at in (before, after, state)]
