@@ -117,6 +117,7 @@ def print_places(found: Erasure) -> None:
         f"searched {count(searched.lines, 'line')} of the log, {format_size(searched.bytes)}: {_forms(searched.forms)}"
     )
     echo(f"not searched: {found.not_reached}")
+    echo(f"not searched for: {found.not_sought}")
     _print_relatives(found)
 
 

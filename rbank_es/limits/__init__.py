@@ -61,6 +61,9 @@ POLL_S = 0.25
 READ_BLOCK_BYTES = 256 * KIB
 # Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's.
 NEEDLE_CHARS = 8
+# Characters of words that a text must have before or behind an ellipsis, for erasure to take it for a cut copy of them:
+# questions often begin alike for 20.
+CUT_WORDS_CHARS = 32
 # Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit.
 ERASED_UNITS = 2_000
 # Levels of escapes that a search for erasure undoes: JSON in a message in a request in a line of the log has four.

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.events.event import Event, Ref
 from rbank_es.log.lines import Head
 
@@ -42,6 +43,12 @@ NOT_REACHED: Final = (
     "other users' caches, freed disk blocks, open files"
 )
 """Where erasure can't search."""
+
+NOT_SOUGHT: Final = (
+    f"another case, cuts without an ellipsis or to under {limits.CUT_WORDS_CHARS} characters, base64 and other "
+    "encodings, compressed or encrypted text, strings that code joins, paraphrases"
+)
+"""The forms of words that erasure doesn't look for."""
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -195,6 +202,7 @@ class Erasure(msgspec.Struct, frozen=True):
     searched: Searched = Searched(0, 0, 0)
     residue: Residue | None = None
     not_reached: str = NOT_REACHED
+    not_sought: str = NOT_SOUGHT
     relatives: tuple[Relative, ...] = ()
     shared_parts: int = 0
 
@@ -346,8 +354,9 @@ class EventLog(Protocol):
         dry_run: bool = False,
         rebuild: Callable[[], object] | None = None,
     ) -> Erasure:
-        """Remove texts, and every text that holds them in any form, from all that the engine stores; heads still hold.
+        """Remove texts, and every text that holds the same words, from all that the engine stores; heads still hold.
 
+        The forms of the words that are found are those of `rbank_es.log.sought_words`.
         Derived files are removed, then made again by `rebuild`. In the end all that is stored is searched again.
         Raises as `append` does. If it is interrupted, the next writer completes it.
         """

@@ -3,14 +3,16 @@
 The escapes are those of strings in JSON, Python (`repr` of text, bytes and containers, `ascii`), JavaScript, SPARQL and
 Turtle; of HTML; and of URLs. A text holds some words if any reading of the text holds any reading of the words.
 
-**More is found than the words**, by these rules alone: words that are escaped themselves are found unescaped too (for
-`a &amp; b` also `a & b`), white space around the words may be missing, spaces may be written as `+`, quotes may be
-doubled, and the lines may be indented otherwise. `SoughtWords.form_in` names the form, so that a report can show what
-was matched.
+Words are found, too, where one of this package's own writers changed them (`rbank_es.log.folded_text`): with other
+white space or line ends, letters composed otherwise, without hidden characters, or cut off by an ellipsis.
 
-**Not found** is a text that was changed or cut: another case, another Unicode normal form (`é` as one character or as
-two is another text), base64, compressed or encrypted text, wrapped lines, strings that code joins, escapes nested
-deeper than `limits.ERASURE_LEVELS`.
+**More is found than the words**, by these rules alone: words that are escaped themselves are found unescaped too (for
+`a &amp; b` also `a & b`), white space around the words may be missing, white space is any white space, spaces may be
+written as `+`, and quotes may be doubled. `SoughtWords.form_in` names the form, so that a report can show what was
+matched.
+
+**Not found** are the forms in `rbank_es.log.protocol.NOT_SOUGHT`, and escapes nested deeper than
+`limits.ERASURE_LEVELS`.
 """
 
 from __future__ import annotations
@@ -18,14 +20,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from rbank_es import limits
+from rbank_es.log.folded_text import FoldedWords, cut_in, folded, has_disputed, has_ellipsis, has_hidden
 
 PLAIN, ESCAPED, HTML, URL, QUOTED = "plain", "escaped", "HTML", "URL", "quotes doubled"
-INDENTED, ALIKE = "indented", "alike"
-"""The forms in which words are found. `ALIKE`: the words are themselves escaped, and were found unescaped."""
+UTF_16, NORMALISED, CUT, ALIKE = "UTF-16", "normalised", "cut", "alike"
+"""The forms in which words are found. `NORMALISED`: with other white space, line ends or hidden characters, or letters
+composed otherwise. `CUT`: a beginning or an end that an ellipsis cuts off. `ALIKE`: the words are themselves escaped,
+and were found unescaped."""
 
 _BACKSLASH = b"\xfe"
 """Stands for a literal backslash while the escapes around it are undone; no UTF-8 text contains this byte."""
@@ -46,11 +51,13 @@ def _utf8_pattern(prefix: bytes) -> bytes:
     return rb"%b|%b{2}" % (several, _HEX)
 
 
+_OCTAL = rb"(?:3(?:0[2-7]|[1-3][0-7])|3[45][0-7]\\2[0-7]{2}|36[0-4](?:\\2[0-7]{2}){2})\\2[0-7]{2}"
+"""The bytes of one character in octal, without the first backslash."""
 _STRING = re.compile(
     rb"\\(?:u(?P<high>[dD][89abAB]%(h)b{2})\\u(?P<low>[dD][c-fC-F]%(h)b{2})|u(?P<u>%(h)b{4})|U(?P<U>%(h)b{8})"
-    rb"|u\{(?P<braced>%(h)b{1,8})\}|x(?P<x>%(x)b)|(?P<octal>[0-3][0-7]{2}|[0-7]{1,2})"
+    rb"|u\{(?P<braced>%(h)b{1,8})\}|x(?P<x>%(x)b)|(?P<octal>%(o)b|[0-3][0-7]{2}|[0-7]{1,2})"
     rb"|N\{(?P<name>[A-Za-z0-9 -]{1,100})\}|(?P<short>[bfva])|(?P<mark>[!-/:-@\[-`{-~ ]))"
-    % {b"h": _HEX, b"x": _utf8_pattern(rb"\\x")}
+    % {b"h": _HEX, b"x": _utf8_pattern(rb"\\x"), b"o": _OCTAL}
 )
 _PERCENT = re.compile(rb"%%(?:u(?P<u>%b{4})|(?P<x>%b))" % (_HEX, _utf8_pattern(b"%")))
 _ENTITY = re.compile(rb"&(?:#(?:[0-9]{1,10}|[xX]%b{1,8});?|(?!fjlig)[A-Za-z][A-Za-z0-9]{1,31};?)" % _HEX)
@@ -85,7 +92,9 @@ def _string_escape(token: bytes, as_bytes: bool) -> bytes:
         return _named_character(value.decode()) or token
     if kind == "short":
         return _SHORT[value]
-    return value if kind == "mark" else _utf8(int(value, 8 if kind == "octal" else 16))
+    if kind == "octal":
+        return _characters(bytes(int(each, 8) for each in value.split(b"\\")), as_bytes)
+    return value if kind == "mark" else _utf8(int(value, 16))
 
 
 def _named_character(name: str) -> bytes:
@@ -143,7 +152,7 @@ def _without_percents(text: bytes) -> bytes:
 # ---------------------------------------------------------------- readings
 
 
-_ESCAPED_CHARACTER = re.compile(rb"\\x[c-fC-F]%b\\+x[89abAB]" % _HEX)
+_ESCAPED_CHARACTER = re.compile(rb"\\x[c-fC-F]%b\\+x[89abAB]|\\3[0-6][0-7]\\+2[0-7]{2}" % _HEX)
 """The beginning of the bytes of one character, as the `repr` of bytes has them."""
 
 
@@ -228,28 +237,31 @@ def _undone(text: bytes, form: str, steps: Collection[Step]) -> Iterator[Reading
 
 # ---------------------------------------------------------------- words
 
-_INDENTATION = re.compile(rb"(?<=\n)[ \t]+")
 _RUN = re.compile(rb"[0-9A-Za-z]+")
 _RUNS = 4
 _ESCAPED_BYTES = 12
 """Bytes that one byte of a text may become in a form that need not be in lines: `\\\\u0000` has seven."""
 _RUN_BYTES = 32
 _HIDING = re.compile(
-    rb"\\(?:[xX](?:2[356]|3[\dbB]|[46][1-9a-fA-F]|5[0-9acAC]|7[0-9abdABD])|[uU]0|u\\*\{|N\\*\{|[0-7])"
-    rb"|%(?:2[356]|3[\dbB]|[46][1-9a-fA-F]|5[0-9acAC]|7[0-9abdABD]|u00)"
-    rb"|&(?:\\*#|amp|AMP|bsol|percnt|num|semi|lcub|lbrace|rcub|rbrace)"
+    rb"\\(?:[xX](?:[0189]|2[356]|3[\dbB]|[46][1-9a-fA-F]|5[0-9acAC]|7[0-9abdfABDF]|[aA][dD]|[eE][12eEfF]|[fF][34])"
+    rb"|[uU]|N\\*\{|[0-7])"
+    rb"|%(?:[0189]|2[356]|3[\dbB]|[46][1-9a-fA-F]|5[0-9acAC]|7[0-9abdfABDF]|[aA][dD]|[eE][12eEfF]|[fF][34]|u)"
+    rb"|&(?:\\*#|amp|AMP|bsol|percnt|num|semi|lcub|lbrace|rcub|rbrace|shy|[zZ])"
 )
-"""An escape of an ASCII letter or digit, or of a mark with which such an escape can be written.
+"""An escape of an ASCII letter or digit, of a hidden character, or of a mark with which such an escape can be written.
 
 Without one, letters and digits that are neighbours in a reading of a text are neighbours in the text.
 """
 _NUMERIC = re.compile(rb"\\[xXuUN0-7]")
+_ELLIPSES = (b"...", "…".encode(), b"u2026", b"&hellip", b"&mldr")
+_BYTES_ESCAPED = re.compile(rb"\\(?:x|u00|[0-3])|\x00|%")
 
 
 def _may_hide(text: bytes) -> bool:
-    """Return whether a text may hold escapes of ASCII letters and digits."""
+    """Return whether a text may hold escapes of ASCII letters and digits, or hidden characters between them."""
     # The first three tests take a tenth of the time of the last one.
-    return (b"%" in text or b"&" in text or _NUMERIC.search(text) is not None) and _HIDING.search(text) is not None
+    escapes = b"%" in text or b"&" in text or _NUMERIC.search(text) is not None
+    return (escapes and _HIDING.search(text) is not None) or has_hidden(text)
 
 
 class _Needle(NamedTuple):
@@ -258,10 +270,18 @@ class _Needle(NamedTuple):
     text: bytes
     form: str | None
 
-    def runs(self) -> tuple[bytes, ...]:
-        """Return some runs of letters and digits that every text with these words has, the longest first."""
-        runs = sorted({run[:_RUN_BYTES] for run in _RUN.findall(self.text)}, key=lambda run: (-len(run), run))
-        return tuple(runs[:_RUNS])
+
+class _Group(NamedTuple):
+    """The needles, and the folded words, that have the same runs."""
+
+    needles: list[_Needle]
+    folded: list[FoldedWords]
+
+
+def _runs_of(text: bytes) -> tuple[bytes, ...]:
+    """Return some runs of letters and digits that every text with these words has, the longest first."""
+    runs = sorted({run[:_RUN_BYTES] for run in _RUN.findall(text)}, key=lambda run: (-len(run), run))
+    return tuple(runs[:_RUNS])
 
 
 class SoughtWords:
@@ -269,19 +289,30 @@ class SoughtWords:
 
     def __init__(self, words: Iterable[str]) -> None:
         exact, alike = dict[bytes, _Needle](), dict[bytes, _Needle]()
-        for given in words:
+        self._folded, self._wide = list[FoldedWords](), list[bytes]()
+        for given in dict.fromkeys(words):
             if len(given) >= limits.NEEDLE_CHARS:
                 for needle in _written(given):
                     exact.setdefault(needle.text, needle)
                     # A last backslash may belong to an escape in the text that goes on behind the words.
                     unescaped = (reading.text.rstrip(b"\\") for reading in readings(needle.text))
                     alike.update((text, _Needle(text, ALIKE)) for text in unescaped if _is_long(text))
+                self._wide += _in_utf_16(given)
+                changed = FoldedWords.of(given)
+                # What is left of hidden characters alone would be found everywhere.
+                if min(len(changed.spaced), len(changed.dropped)) >= limits.NEEDLE_CHARS:
+                    self._folded.append(changed)
         kept = _shortest(exact.values())
         kept += _shortest((needle for text, needle in alike.items() if text not in exact), known=kept)
-        by_runs = defaultdict[tuple[bytes, ...], list[_Needle]](list)
+        by_runs = defaultdict[tuple[bytes, ...], _Group](lambda: _Group([], []))
         for needle in kept:
-            by_runs[needle.runs()].append(needle)
-        self._needles = list(by_runs.items())
+            by_runs[_runs_of(needle.text)].needles.append(needle)
+        for each in self._folded:
+            by_runs[_runs_of(each.spaced.encode("utf-8", "replace"))].folded.append(each)
+        self._needles, self._groups = kept, list(by_runs.items())
+        self._ends = [
+            (_runs_of(end.encode("utf-8", "replace")), each) for each in self._folded for end in each.ends_to_cut
+        ]
         self.longest_bytes = _ESCAPED_BYTES * max((len(text) for text in (*exact, *alike)), default=0)
         """The most bytes that the words take in a text where each of their bytes is escaped."""
 
@@ -291,62 +322,71 @@ class SoughtWords:
 
     def may_be_in(self, text: bytes) -> bool:
         """Return whether a text, or a block of lines, may hold the words: False is certain, and quick."""
-        return bool(self._possible(text))
+        return any(self._possible(text))
 
     def form_in(self, text: bytes, levels: int = 0) -> str | None:
         """Return the form in which a text holds the words, None if it doesn't.
 
         `levels` is how often the text is escaped as a string by where it is stored: 1 for a line of JSON.
         """
-        if not (possible := self._possible(text)):
+        needles, changed = self._possible(text)
+        if not needles and not changed:
             return None
         found = None
+        wide = self._wide if _BYTES_ESCAPED.search(text) else ()
         for reading in readings(text):
-            unindented = _Unindented(reading.text)
-            for needle, form in possible:
-                if needle not in reading.text:
-                    if form != ALIKE and unindented.holds(needle):
-                        return INDENTED
-                    continue
-                if form != ALIKE:
-                    was_escaped = reading.form == PLAIN and reading.levels > levels
-                    return form or (ESCAPED if was_escaped else reading.form)
-                found = ALIKE
+            for needle, form in needles:
+                if needle in reading.text:
+                    if form != ALIKE:
+                        was_escaped = reading.form == PLAIN and reading.levels > levels
+                        return form or (ESCAPED if was_escaped else reading.form)
+                    found = found or ALIKE
+            if any(needle in reading.text for needle in wide):
+                return UTF_16
+            if found in (None, ALIKE) and changed:
+                found = _changed_form(reading.text, changed) or found
         return found
 
     def plain_form_in(self, text: bytes) -> str | None:
         """Return the form in which a text holds the words without any escape, None if it doesn't."""
-        needles = [needle for _, group in self._needles for needle in group]
-        unindented = _Unindented(text)
-        plain = (form or PLAIN for needle, form in needles if needle in text)
-        return next(plain, None) or next((INDENTED for needle, _ in needles if unindented.holds(needle)), None)
+        plain = (form or PLAIN for needle, form in self._needles if needle in text)
+        wide = (UTF_16 for needle in self._wide if needle in text)
+        return next(plain, None) or next(wide, None) or _changed_form(text, self._possible(text)[1])
 
-    def _possible(self, text: bytes) -> list[_Needle]:
+    def _possible(self, text: bytes) -> tuple[list[_Needle], list[FoldedWords]]:
+        """Return the needles, and the folded words, that a text may hold."""
         if _may_hide(text):
-            return [needle for _, needles in self._needles for needle in needles]
-        possible = list[_Needle]()
-        for runs, needles in self._needles:
+            return self._needles, self._folded
+        needles, changed = list[_Needle](), list[FoldedWords]()
+        for runs, group in self._groups:
             for run in runs:  # a loop, because this is run for each line, and `all` would take five times as long
                 if run not in text:
                     break
             else:
-                possible += needles
-        return possible
+                needles += group.needles
+                changed += group.folded
+        if self._ends and any(mark in text for mark in _ELLIPSES):
+            changed += [each for runs, each in self._ends if all(run in text for run in runs)]
+        return needles, changed
 
 
-class _Unindented:
-    """A text without the blanks at the beginning of its lines: prompts indent a value of several lines."""
+def _changed_form(text: bytes, words: Collection[FoldedWords]) -> str | None:
+    """Return the form in which a text holds words as one of our writers changed them, None if it doesn't."""
+    if not words:
+        return None
+    spaced = folded(text)
+    if any(each.spaced in spaced for each in words):
+        return NORMALISED
+    dropped = folded(text, drops=True) if has_disputed(text) else spaced
+    if any(each.dropped in dropped for each in words if dropped is not spaced or each.dropped != each.spaced):
+        return NORMALISED
+    return CUT if has_ellipsis(spaced) and any(cut_in(spaced, each.spaced) for each in words) else None
 
-    def __init__(self, text: bytes) -> None:
-        self._text = text
 
-    @cached_property
-    def _lines(self) -> bytes:
-        return _INDENTATION.sub(b"", self._text)
-
-    def holds(self, needle: bytes) -> bool:
-        """Return whether the lines hold those of a needle that has several."""
-        return b"\n" in needle and _INDENTATION.sub(b"", needle) in self._lines
+def _in_utf_16(words: str) -> Iterator[bytes]:
+    """Yield the bytes of the words in UTF-16, each as the character of its number, as escapes of bytes are read."""
+    for encoding in ("utf-16-le", "utf-16-be") if _is_long(words.strip().encode("utf-8", "surrogatepass")) else ():
+        yield words.strip().encode(encoding, "surrogatepass").decode("latin-1").encode()
 
 
 def _written(words: str) -> Iterator[_Needle]:

@@ -51,6 +51,7 @@ def surrogates(text: str) -> str:
 
 
 HEX = each(lambda code: f"\\x{code:02x}" if code < 256 else f"\\U{code:08X}")
+OCTAL_BYTES = each_byte(lambda byte: chr(byte) if 31 < byte < 127 else f"\\{byte:03o}")
 OCTAL = each_byte(lambda byte: f"\\{byte:03o}" if byte < 128 else f"\\x{byte:02X}")
 DECIMAL = each(lambda code: f"&#{code};")
 PERCENT = each_byte(lambda byte: f"%{byte:02x}")
@@ -60,6 +61,20 @@ FOUND: dict[str, Writer] = {
     "indented": lambda text: textwrap.indent(text, "    "),
     "indented-in-json": lambda text: json.dumps([text.replace("\n", "\n\t  ")]),
     "hex-escapes": HEX,
+    "octal-bytes": OCTAL_BYTES,
+    "octal-bytes-in-json": lambda text: json.dumps(OCTAL_BYTES(text)),
+    "bytes-of-utf-16": lambda text: repr(text.encode("utf-16-le")),
+    "bytes-of-utf-16-with-a-mark": lambda text: json.dumps([repr(text.encode("utf-16"))]),
+    "bytes-of-utf-16-big": lambda text: repr(text.encode("utf-16-be")),
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
+    "decomposed-in-ascii": lambda text: ascii(unicodedata.normalize("NFD", text)),
+    "wrapped": lambda text: text.replace(" ", "\n"),
+    "windows-line-ends": lambda text: text.replace("\n", "\r\n"),
+    "windows-line-ends-in-json": lambda text: json.dumps(text.replace("\n", "\r\n")),
+    "one-line": lambda text: " ".join(text.split()),
+    "hidden-characters-between": lambda text: "\u200b".join(text),
+    "hidden-characters-between-in-json": lambda text: json.dumps("\xad".join(text)),
+    "controls-between": lambda text: json.dumps("\x01".join(text)),
     "octal-escapes": OCTAL,
     "octal-escapes-of-two-digits": lambda text: text.replace('"', "\\42"),
     "bytes-of-python": lambda text: repr(text.encode()),
@@ -171,9 +186,7 @@ def test_words_that_look_like_escapes_are_found_in_every_form(bank: Bank, words:
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
         "reversed": lambda text: text[::-1],
         "upper-case": str.upper,
-        "another-normal-form": lambda text: unicodedata.normalize("NFD", text),
         "joined-by-code": lambda text: f'"{text[:9]}" + "{text[9:]}"',
-        "wrapped": lambda text: text.replace(" ", "\n"),
         "escaped-nine-times": lambda text: nested(text, 9),
     }.values(),
 )
@@ -186,7 +199,6 @@ def test_what_is_out_of_reach_is_as_documented(bank: Bank, hide: Writer) -> None
     ("words", "other"),
     [
         ("the vault opens with marigold-7", "the vault opens with marigold-8"),
-        ("the vault opens with marigold-7", "the  vault opens with marigold-7"),
         ("the vault opens with marigold-7", "the vault opens with marigold7"),
         ("\\x41\\x42\\x43\\x44", "the ABCD of vaults"),  # unescaped, the words are too short to search for
         ("&lt;&gt;&lt;&gt;", "a <><> b"),
