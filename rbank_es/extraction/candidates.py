@@ -20,7 +20,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.models.replies import ModelReply, ReplyReading, Span
+from rbank_es.models.replies import ModelReply, ReplyReading, ReplySection, Span
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
 
@@ -177,6 +177,8 @@ def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAns
     why = one_line(next((each.value for each in read.sections if each.name == reason), "") or _named(read, reason))
     lists = [each for number, each in enumerate(found) if each not in found[:number]]
     cut = any(scope.start <= at < scope.end for scope in scopes for at, _ in read.open) or read.unclosed
+    if not lists and why and read.whole and any(_is_left_empty(each) for each in sections):
+        return ParsedAnswer(entries=[], reason=why)
     if len(lists) != 1 or read.exhausted:
         half = read.unclosed or (cut and not lists)
         problem = "it was cut off before its end" if half or read.reply.cut else ""
@@ -186,6 +188,11 @@ def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAns
     if closed and cut:
         return ParsedAnswer(reason=why, cut=True, problem="it was cut off before its end")
     return ParsedAnswer(entries=listed, reason=why, cut=not closed)
+
+
+def _is_left_empty(section: ReplySection) -> bool:
+    """Return whether a model wrote nothing below a header: with a reason beside it, that is an empty list."""
+    return section.closed and not section.value
 
 
 def _named(read: ReplyReading, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.models.replies import ModelReply, ReplyReading, ReplySection, Span, Standing
+from rbank_es.models.replies import TWICE, ModelReply, ReplyReading, ReplySection, Span, Standing
 
 NO_REASON = "the model gave no reason"
 
@@ -33,17 +33,19 @@ _STRONG: dict[str, VerdictValue] = {
     **dict.fromkeys(["undecided", "inconclusive"], "undecided"),
 }
 _VERDICT = frozenset({"verdict", "success", "judgment", "judgement", "resolved", "final_verdict"})
-_OTHER_LABELS = frozenset({"conclusion", "decision", "assessment", "evaluation", "final judgment", "final judgement"})
+_OTHER_LABELS = frozenset({"conclusion", "decision", "assessment", "evaluation", "result", "ruling", "final answer"})
 _REASON = frozenset({"reason", "reasoning", "explanation", "why", "rationale", "justification"})
 _CONFIDENCE = frozenset({"confidence", "certainty"})
 _WRAPPERS = frozenset({"result", "output", "response", "judgment", "judgement", "evaluation", "verdict", "final"})
 
 _LABEL = "|".join(sorted(_VERDICT - {"final_verdict"} | _REASON | _CONFIDENCE | _OTHER_LABELS, key=len, reverse=True))
 _LINE = re.compile(
-    rf"^[ \t*_#\-|•]*(?P<kind>(?:my |the |final |overall |draft |initial |first |tentative |preliminary )*)"
-    rf"(?P<name>{_LABEL})(?:[ \t]+is\b|[ \t]*[*_]{{0,3}}[ \t]*(?P<by>[:=|：]|->|→|—|–)|[ \t*_]*$)[ \t*_:|]*",
+    r"^[ \t*_#\-|•]*(?:\d{1,2}[.)][ \t*_]*)?"
+    r"(?P<kind>(?:my |the |final |overall |draft |initial |first |tentative |preliminary )*)"
+    rf"(?P<name>{_LABEL})(?:[ \t]+is\b|[ \t]*[*_]{{0,3}}[ \t]*(?P<by>[:=|：]|->|→|—|–|-(?=[ \t]))|[ \t*_]*$)[ \t*_:|]*",
     re.IGNORECASE | re.MULTILINE,
 )
+_NOT_FINAL = re.compile(r"draft|initial|first|tentative|preliminary", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"(?:^|(?<=[.!?])[ \t]+)[ \t*_]*(?:so|therefore|thus|hence|overall|in conclusion)?,?[ \t]*(?:my|the)[ \t]+"
     r"(?:final[ \t]+|overall[ \t]+)?(?:verdict|judge?ment)[ \t]+is[: \t*_`'\"]+"
@@ -53,7 +55,7 @@ _SENTENCE = re.compile(
 _TAG = re.compile(r"<(verdict|success|judge?ment)>\s*([^<>]{1,80}?)\s*</\1>", re.IGNORECASE)
 _BROKEN = re.compile(r"""["']?\b(?:verdict|success|judge?ment)\b["']?\s*[:=]""", re.IGNORECASE)
 # Without # and [, because a heading "# Success" is the name of a field.
-_MARKUP = " \t\r\n*_`'\".!>:,;()“”|"
+_MARKUP = " \t\r\n*_`'\".!>:,;()“”|✅✓✔❌✗✘\ufe0f"
 _ECHO = re.compile(
     r"one|word|of|or|either|the|a|an|and|string|str|bool|boolean|enum|literal|text|value|your|here|must|be|exactly|"
     r"only|verdict|type|null|none|field",
@@ -118,7 +120,8 @@ def read_reply(reply: ModelReply | str) -> LmReply | str:
         return _CUT
     if _taken_back(read, verdict, own[0]):
         return "the reply gives a verdict and takes it back: give one verdict"
-    fields = [field for each in own for field in each.fields]
+    # Labelled lines share their fields.
+    fields = [field for beside in {id(each.fields): each.fields for each in own}.values() for field in beside]
     return LmReply(verdict, _reason(fields), _confidence(fields))
 
 
@@ -178,8 +181,10 @@ def _of_objects(read: ReplyReading) -> Iterator[_Said]:
 
 def _unwrapped(parsed: Any) -> dict[Any, Any] | None:
     """Return the object that holds a verdict: itself, or the only one inside a list or under a name for results."""
-    if isinstance(parsed, list) and len(parsed) == 1:
-        parsed = parsed[0]
+    if isinstance(parsed, list):
+        several = [each for each in parsed if isinstance(each, dict) and not _VERDICT.isdisjoint(each)]
+        # Several judgments are the verdict of none.
+        parsed = parsed[0] if len(parsed) == 1 else {"verdict": TWICE} if several else None
     if not isinstance(parsed, dict):
         return None
     names = {str(name).strip().casefold(): each for name, each in parsed.items()}
@@ -210,7 +215,7 @@ def _of_lines(read: ReplyReading) -> Iterator[_Said]:
         verdict = _judged(value)
         # Only these names are a verdict's alone; "Success: all rows" begins a sentence.
         certain = mark["name"].casefold() in ("verdict", "judgment", "judgement")
-        if mark["kind"].strip().casefold().split(" ")[-1:] in (["draft"], ["initial"], ["first"], ["tentative"]):
+        if _NOT_FINAL.search(mark["kind"]):
             continue
         # The value is a form of its own, on the next line.
         if (
@@ -243,9 +248,9 @@ def _word(value: object) -> VerdictValue | None:
         return None
     words = value.strip(_MARKUP).casefold().split()
     found = _WORDS.get(words[-1]) if words else None
-    # "not incorrect" is no success: many who write it mean less.
+    # "not incorrect" is no success, and "not success" may be undecided: who writes it may mean less.
     if words[:-1] in (["not"], ["not", "a"], ["no"]):
-        return "failure" if found == "success" else None
+        return "failure" if found == "success" and words != ["not", "success"] else None
     return found if len(words) == 1 or words[:-1] in (["a"], ["an"]) else None
 
 

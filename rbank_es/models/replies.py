@@ -220,8 +220,12 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$", re.MULTILINE
 _DATA = frozenset({"", "json", "jsonc", "json5", "jsonl", "text", "txt", "plaintext", "markdown", "md", "output"})
 _BLOCK = re.compile(r"^[ \t]*(?:>|&gt;).*$", re.MULTILINE)
 # A fence is no quotation mark.
-_QUOTES = re.compile(r"[\"“„«]|(?<!`)`(?!`)|(?<!\w)'|<(blockquote|quote|q|example|code|pre)>", re.IGNORECASE)
-_CLOSING_QUOTES = {'"': '"', "“": "”", "„": "“”", "«": "»", "`": "`", "'": "'"}
+_QUOTES = re.compile(
+    r"[\"“„«]|(?<!`)`(?!`)|(?<!\w)'|<(blockquote|quote|q|example|code|pre|s|del|strike)>|~~(?!~)|<!--", re.IGNORECASE
+)
+_CLOSING_QUOTES = {
+    '"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "`": ("`",), "'": ("'",), "~~": ("~~",), "<!--": ("-->",),
+}  # fmt: skip
 
 _ELSEWHERE = (
     r"wrote|writes?|written|writing|said|says?|saying|stat(?:es|ed|ing)|claim(?:s|ed|ing)?|answer(?:s|ed)|"
@@ -235,7 +239,8 @@ _ELSEWHERE = (
     r"instead of|rather than|not|never|no longer|previous(?:ly)?|earlier|almost|tempt(?:ed|ing)|considered|considering"
 )
 _HERE = (
-    r"final(?:ly)?|conclu\w+|therefore|thus|hence|so|overall|in summary|here(?: is|'s| are)|"
+    r"final(?:ly)?|conclu\w+|therefore|thus|hence|so|overall|in summary|here(?: is|'s| are| you go)|"
+    r"as requested|sure|okay|certainly|"
     r"my (?:final |own |overall )?(?:verdict|judg\w+|answer|assessment|decision|evaluation|view|response|reply|result)|"
     r"in (?:the |a |your |this |my )?(?:\w+ ){0,3}(?:format|form|schema)|"
     r"i (?:judge|conclude|decide|say|give|return|find|rate)|"
@@ -251,6 +256,7 @@ _REPEATED = re.compile(
 _PLAIN = re.compile(
     r"\A\W*(?:json|output|response|result|reply|evaluation|assessment|answer in json)\W*\Z", re.IGNORECASE
 )
+_ANSWER_TAG = re.compile(r"<(?:answer|final|final_answer|output|result|response|json|verdict)>", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
 _AFTER = re.compile(
     r"\A[\s.,;:)`'\"”]{0,8}(?:\?|(?:is|was|would|could|might|as (?:an? )?(?:example|the agent)|in (?:its|the) answer|"
@@ -329,9 +335,10 @@ class ReplyReading:
         at = bisect_right(self._apart, Span(span.start, len(self.text) + 1)) - 1
         if at >= 0 and self._apart[at].end > span.start:
             return None
-        if self._is_given(_flat(self.text[span.start : span.end]), line):
+        if self._is_given(self.text[span.start : span.end], line):
             return "doubted"
         lead, on_its_line = self._lead(span.start)
+        lead = _ANSWER_TAG.sub("", lead)
         cues = list(_CUE.finditer(lead))
         after = self.text[span.end : span.end + 80].split("\n", 1)[0]
         elsewhere = _REPEATED.match(lead) is not None or bool(cues and cues[-1]["elsewhere"])
@@ -362,9 +369,18 @@ class ReplyReading:
         lines = [_flat(line) for line in self.reply.given.splitlines()]
         return "".join(lines), frozenset(lines)
 
-    def _is_given(self, flat: str, line: bool) -> bool:
+    @cached_property
+    def _given_values(self) -> frozenset[str]:
+        values = [each.parsed for each in values_in(self.reply.given)[0]]
+        inner = [each for value in values if isinstance(value, list) for each in value]
+        return frozenset(map(_canonical, [*values, *inner]))
+
+    def _is_given(self, text: str, line: bool) -> bool:
         whole, lines = self._given_lines
-        return flat in lines if line else flat in whole
+        if line:
+            return _flat(text) in lines
+        value = _parsed(text) if text[:1] in ("{", "[") else None
+        return _flat(text) in whole or (bool(value) and _canonical(value) in self._given_values)
 
     def is_all_of(self, span: Span, scope: Span) -> bool:
         """Return whether a scope holds nothing but a part, its header and its fence."""
@@ -383,13 +399,17 @@ class ReplyReading:
 
 def _quotation(text: str, mark: re.Match[str]) -> Span | None:
     """Return the span from a quotation mark to its closing one; None where none follows in its paragraph."""
-    close = f"</{mark[1]}>" if mark[1] else _CLOSING_QUOTES[mark[0]]
+    closes = (f"</{mark[1]}>",) if mark[1] else _CLOSING_QUOTES[mark[0]]
     most = mark.end() + limits.REPLY_QUOTATION_CHARS
     paragraph = text.find("\n\n", mark.end(), most)
-    most = paragraph if paragraph >= 0 and not mark[1] else most
-    ends = [text.find(each, mark.end(), most) for each in ([close] if mark[1] else close)]
-    end = min((each for each in ends if each >= 0), default=-1)
-    return Span(mark.start(), end + (len(close) if mark[1] else 1)) if end >= 0 else None
+    most = paragraph if paragraph >= 0 and not mark[0].startswith("<") else most
+    ends = [(at, len(each)) for each in closes if (at := text.find(each, mark.end(), most)) >= 0]
+    end, size = min(ends, default=(-1, 0))
+    return Span(mark.start(), end + size) if end >= 0 else None
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 def _flat(text: str) -> str:
