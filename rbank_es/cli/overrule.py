@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, get_args
@@ -81,8 +80,8 @@ TABLE = "ruling"
 def read_rulings(path: str, *, reason: str | None = None, by: str | None = None) -> list[Ruling]:
     """Return the verdicts in a file; `-` is JSON Lines on standard input.
 
-    The ending of the name says the form: .csv (with a line of headers), .jsonl, .json, .toml. `reason` and `by` are for
-    rows that have none. Raises `BadInput`, which names the row, and `LimitExceeded`.
+    The ending of the name says the form: .csv or .tsv (with a line of headers), .jsonl, .json, .toml. `reason` and `by`
+    are for rows that have none. Raises `BadInput`, which names the row, and `LimitExceeded`.
     """
     from rbank_es.bank.acts import Ruling
 
@@ -103,22 +102,20 @@ def read_rulings(path: str, *, reason: str | None = None, by: str | None = None)
 def _rows(path: str, text: str) -> Iterator[tuple[str, Any]]:
     """Yield each row with its place in the file."""
     form = ".jsonl" if path == "-" else PurePath(path).suffix.lower()
-    reader = {".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".toml": _toml}.get(form)
+    reader = _READERS.get(form)
     if reader is None:
-        raise BadInput(f"{path}: the name must end in .csv, .jsonl, .json or .toml, so that its form is known")
+        raise BadInput(f"{path}: the name must end in .csv, .tsv, .jsonl, .json or .toml, so that its form is known")
     try:
         for where, row in reader(text):
             yield f"{path}, {where}", row
-    except (msgspec.DecodeError, ValueError, csv.Error, RecursionError) as error:
+    except (BadInput, msgspec.DecodeError, ValueError, csv.Error, RecursionError) as error:
         raise BadInput(f"{path}: {error}") from None
 
 
 def _csv(text: str) -> Iterator[tuple[str, Any]]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    for row in reader:
-        if None in row:
-            raise BadInput(f"line {reader.line_num} has more cells than the line of headers")
-        yield f"line {reader.line_num}", {name: cell for name, cell in row.items() if cell}
+    from rbank_es.exchange.csv_text import csv_rows
+
+    return ((f"line {line}", row) for line, row in csv_rows(text, FIELDS))
 
 
 def _json_lines(text: str) -> Iterator[tuple[str, Any]]:
@@ -142,6 +139,16 @@ def _toml(text: str) -> Iterator[tuple[str, Any]]:
 
 def _numbered(rows: list[Any]) -> Iterator[tuple[str, Any]]:
     return ((f"entry {number}", row) for number, row in enumerate(rows, 1))
+
+
+_READERS = {
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json,
+    ".toml": _toml,
+}
 
 
 def _checked(where: str, row: Any) -> Mapping[str, str]:

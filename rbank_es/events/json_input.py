@@ -1,8 +1,9 @@
 """JSON from people and programs: read with limits, decoded strictly, and parsed into new events.
 
-New events have no envelope and are checked field by field. Three short forms are accepted, and expanded before anything
-is stored. Free JSON (`note`, `arguments`, `extra`, …) may be JSON instead of a string of JSON. A candidate may be one
-whole item without `heads`. An item's id and polarity may be left out where they follow from the rest.
+New events have no envelope and are checked field by field. Short forms are accepted, and expanded before anything is
+stored. Free JSON (`note`, `arguments`, `extra`, …) may be JSON instead of a string of JSON. A candidate may be one
+whole item without `heads`. An item's id and polarity may be left out where they follow from the rest. `occurred_at` may
+be any ISO time, with an offset and with any number of digits; one without a zone is read as UTC, as imports read it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rbank_es.events.event import Event
 from rbank_es.events.items import Item, polarity_of
 from rbank_es.events.text_gate import UNWRITABLE, unwritable
 from rbank_es.system.given_file import read_given, without_mark
+from rbank_es.system.utc_times import utc_time
 from rbank_es.system.validation_messages import reason_and_path
 
 WRITERS_FIELDS = ("seq", "at", "origin", "more", "dur", "crc", "salt")
@@ -107,11 +109,20 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
 
 def _unfold(fields: dict[str, Any]) -> dict[str, Any]:
     unfolded = {name: json_as_text(name, value) for name, value in fields.items()}
+    if isinstance(unfolded.get("occurred_at"), str):
+        unfolded["occurred_at"] = _utc(unfolded["occurred_at"])
     if unfolded.get("type") == "memories_extracted" and "heads" not in unfolded:
         _split_candidates(unfolded)
     if unfolded.get("type") == "memory_proposed" and "head" not in unfolded:
         _split_candidate(unfolded)
     return unfolded
+
+
+def _utc(written: str) -> str:
+    try:
+        return utc_time(written)
+    except ValueError as error:
+        raise BadEvent(str(error), path="$.occurred_at") from None
 
 
 def _split_candidates(fields: dict[str, Any]) -> None:

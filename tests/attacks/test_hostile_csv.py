@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.cli import main
-from rbank_es.exchange.csv_text import FORMULA_BEGINS, csv_cell, csv_of
+from rbank_es.errors import BadInput
+from rbank_es.exchange.csv_text import FORMULA_BEGINS, SEPARATORS, csv_cell, csv_of, csv_rows
 from tests.attacks.hostile_text import hostile_bank, steering
 from tests.effort import one_in
 
@@ -56,3 +57,29 @@ def test_any_text_is_one_cell_that_is_no_formula(text: str) -> None:
 
 def test_numbers_stay_numbers() -> None:
     assert [csv_cell(value) for value in (-1, 2.5, None, True, ["a", "b"])] == [-1, 2.5, "", "yes", "a; b"]
+
+
+ROWS = [
+    {"run": "r;1", "verdict": "failure", "reason": "Dark, half\tof it | again"},
+    {"run": "r-2", "verdict": "success"},
+]
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("first", ["", "sep={}"])
+def test_csv_is_read_with_the_separator_of_any_country(separator: str, end: str, first: str) -> None:
+    """With a line that names the separator, and with the empty rows that spreadsheets leave."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["run", "verdict", "reason"], delimiter=separator, lineterminator=end)
+    writer.writeheader()
+    writer.writerows(ROWS)
+    begin = first.format(separator) + (end if first.startswith("sep") else "")
+    made = f"{begin}{text.getvalue()}{separator * 2}{end}{separator * 4}{end}"
+    assert [row for _, row in csv_rows(made, ("run", "verdict", "reason", "by"))] == ROWS
+
+
+def test_headers_that_no_separator_splits_are_refused_with_the_separators() -> None:
+    for text, unknown in (("run:verdict\nr:success\n", "run:verdict"), ("run;verdit\n", "verdit")):
+        with pytest.raises(BadInput, match=f"no field is called '{unknown}'.*comma, semicolon, tab"):
+            list(csv_rows(text, ("run", "verdict")))
