@@ -59,7 +59,7 @@ def export(bank: str, form: str, output: str, as_json: bool) -> None:
 
 def _left_out(bank: Bank, point: str | None, form: str) -> int:
     """Return how many active items have no place in this format, after reporting them on standard error."""
-    from rbank_es.exchange.exporters import without_run
+    from rbank_es.exchange.reasoningbank_export import without_run
 
     items = without_run(bank, point) if form == "reasoningbank" else 0
     if items:

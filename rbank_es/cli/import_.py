@@ -2,41 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table
+from rbank_es.cli.shared.output import (
+    Cell,
+    Progress,
+    count,
+    echo,
+    echo_json,
+    echo_section,
+    echo_table,
+    safe_line,
+    warn,
+)
+from rbank_es.errors import BankNotFound
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.exchange import ImportReport
+    from rbank_es.exchange import FileImport, ImportReport, RecordChange
 
 
-@command("import", "rbank-es import notes items.json trajectories/ --create")
+@command("import", "rbank-es import notes items.json trajectories/ --create", "rbank-es import notes runs/ --dry-run")
 @click.argument("bank")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--create", is_flag=True, help="Create the bank if there is none.")
-def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
+def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_json: bool) -> None:
     """Import files, whose form is recognised by their content; of a directory, all .json and .jsonl files in it.
 
-    Forms: items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events
-    as written by export. Times in a file become occurred_at; those without a zone are read as UTC. Importing the same
-    file twice adds nothing.
+    Forms: items; trajectories, one run a file; ReasoningBank memory, one run a line; events as written by export. Each
+    as JSON Lines or as a JSON array. Times in a file become occurred_at; those without a zone are read as UTC.
+
+    A record that is known adds only what is new of it: a file may grow, move, be saved again or come back from an
+    export. What can't be known is said before anything is written.
     """
     from rbank_es.exchange import import_paths
 
-    into, created = _bank_for(bank, paths) if create else (open_to_fill(bank), False)
-    with into, Progress("importing") as progress:
-        report = import_paths(into, paths, progress)
-        facts = {"bank": into.name, "created": created, "appended": report.appended, "head": str(into.head())}
+    with _opened(bank, paths, create, dry_run) as (into, created), Progress("importing") as progress:
+        report = import_paths(into, paths, progress, dry_run=dry_run, on_notes=None if as_json else _print_notes)
+        facts = {
+            "bank": into.name,
+            "created": created,
+            "dry_run": dry_run,
+            "appended": report.appended,
+            "head": str(into.head()),
+        }
     if as_json:
         echo_json(facts | msgspec.to_builtins(report))
     else:
         _print_report(facts, report)
+
+
+@contextmanager
+def _opened(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool) -> Iterator[tuple[Bank, bool]]:
+    """Provide the bank, and whether it was made; for a dry run one in memory where there is none."""
+    from rbank_es.bank import Bank
+
+    if dry_run and create:
+        try:
+            opened = Bank.open(lasting(whole_bank(bank)))
+        except BankNotFound:
+            opened = Bank.create(f"memory:{uuid4().hex}")
+        with opened:
+            yield opened, False
+        return
+    into, created = _bank_for(bank, paths) if create else (open_to_fill(bank), False)
+    with into:
+        yield into, created
 
 
 def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
@@ -49,6 +90,11 @@ def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
     return open_or_create(place)
 
 
+def _print_notes(path: str, notes: Sequence[str]) -> None:
+    for note in notes:
+        warn(f"{path}: {note}")
+
+
 def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
     columns = ("form", "runs", "items_added", "items_skipped", "appended", "left_out")
     headers = ["file", "form", "runs", "items added", "items skipped", "events", "left out", ""]
@@ -57,9 +103,37 @@ def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
         known = "was there already" if file.groups and file.groups_known == file.groups else None
         rows.append([file.path, *(getattr(file, name) for name in columns), known])
     echo_table(headers, rows, flexible=["file"], optional=[""])
+    for file in report.files:
+        _print_changes(file)
     if unset := [file for file in report.files if file.times_unset]:
         of = f"of {count(len(unset), 'file')} "
         echo(f"\ntimes {of}have no zone and would be in the future as UTC: left unset, and kept in extra as written")
+    if facts["dry_run"]:
+        echo(f"\n{count(facts['appended'], 'event')} would be appended; nothing was recorded")
+        return
     made = "made and " if facts["created"] else ""
     echo(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")
     echo(f"head {facts['head']}")
+
+
+def _print_changes(file: FileImport) -> None:
+    """Print the known records that a file has otherwise than the bank."""
+    if not file.changes:
+        return
+    shown = file.changes[: limits.TABLE_ROWS]
+    rows: list[list[Cell]] = [[each.record, each.run or None, _added(each), _differing(each)] for each in shown]
+    echo_section(
+        f"{safe_line(file.path)}: {count(file.changed, 'known record')} that changed",
+        ["record", "run", "added", "differs, left out"],
+        rows,
+    )
+    if file.changed > len(shown):
+        echo(f"… and {file.changed - len(shown):,} more")
+
+
+def _added(change: RecordChange) -> str | None:
+    return ", ".join(f"{number:,} {name}" for name, number in change.added.items()) or None
+
+
+def _differing(change: RecordChange) -> str | None:
+    return ", ".join(change.differing) or None

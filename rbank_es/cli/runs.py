@@ -30,7 +30,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     """Return a UTC time as the log writes it, so that it can be compared with stored ones."""
     if value is None:
         return None
-    from rbank_es.exchange.importer import utc_time
+    from rbank_es.system.utc_times import utc_time
 
     try:
         return utc_time(value)

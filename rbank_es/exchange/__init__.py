@@ -1,18 +1,20 @@
 """Exchange: recordings of other tools as events of a bank, and a bank in forms that others read.
 
-    items           a JSON list of items
-    trajectory      JSON Lines of one recorded run
-    reasoningbank   JSON Lines of ReasoningBank memories, in its three forms
-    events          JSON Lines of another bank's events, as `export --format events` writes them
+    items           a list of items
+    trajectory      the lines of one recorded run
+    reasoningbank   ReasoningBank memories, in its three forms
+    events          another bank's events, as `export --format events` writes them
 
 `IMPORTERS` is their registry: an importer is one file. `parse` is pure: from a file's bytes to units of events whose
-ids follow from the source. `plan` is pure: it decides about candidates in a given state. `import_paths` reads, checks,
-plans and appends. `exporters` writes banks.
+ids follow from the identity of their records: `identity` has the rule. `known_records` compares them with a log. `plan`
+is pure: it decides about candidates in a given state. `import_paths` reads, checks, compares, plans and appends.
+`exporters` writes banks.
 """
 
-from rbank_es.events.derived_ids import derived_id
 from rbank_es.exchange.file_import import FileImport, ImportReport, files_in, import_paths, plan
+from rbank_es.exchange.identity import Numbers, identity, part_id
 from rbank_es.exchange.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, parse
+from rbank_es.exchange.known_records import RecordChange
 
 __all__ = [
     "IMPORTERS",
@@ -21,10 +23,13 @@ __all__ = [
     "ImportUnit",
     "Importer",
     "Opening",
+    "Numbers",
     "Parsed",
-    "derived_id",
+    "RecordChange",
+    "identity",
     "files_in",
     "import_paths",
     "parse",
+    "part_id",
     "plan",
 ]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -31,7 +31,6 @@ from rbank_es.events import (
     ContextBuilt,
     Event,
     LmCalled,
-    MemoriesExtracted,
     RunFinished,
     RunStarted,
     StepTaken,
@@ -39,9 +38,11 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import encode_body, event_types
 from rbank_es.events.items import Item, polarity_of
-from rbank_es.exchange.importer import TIMESTAMP, recorded_time, utc_time
-from rbank_es.exchange.reasoningbank import write_memories
-from rbank_es.exchange.trajectories import error_code_of, seconds_before
+from rbank_es.exchange.exported_runs import events_by_run, extra_of
+from rbank_es.exchange.identity import MARK, Mark
+from rbank_es.exchange.importer import TIMESTAMP
+from rbank_es.exchange.reasoningbank_export import memory_lines
+from rbank_es.exchange.trajectories import error_code_of, lines_without_mark, seconds_before
 from rbank_es.exchange.trajectory_fields import (
     ANSWERED,
     BROKEN,
@@ -59,6 +60,7 @@ from rbank_es.exchange.trajectory_fields import (
 )
 from rbank_es.log.lines import REF
 from rbank_es.state import State
+from rbank_es.system.utc_times import recorded_time, utc_time
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]
 FORMS: tuple[str, ...] = get_args(ExportForm)
@@ -88,7 +90,7 @@ def export(bank: Bank, point: Point, form: str, *, run: str | None = None) -> It
     if form == "prov":
         return _provenance(bank, upto)
     if form == "reasoningbank":
-        return _reasoningbank(bank, upto, run)
+        return memory_lines(bank, upto, run)
     return _one_trajectory(bank, upto, run)
 
 
@@ -98,8 +100,8 @@ def export_files(bank: Bank, point: Point, form: str) -> Iterator[tuple[str, Ite
     Trajectories are one file per run, all other forms one file with the bank's name. Raises as `export` does.
     """
     if form == "trajectories":
-        for run, events in _by_run(bank, bank.resolve(point), None):
-            yield file_name(run) + SUFFIXES[form], _trajectory(events)
+        for run, events in events_by_run(bank, bank.resolve(point), None, _OF_RUNS):
+            yield file_name(run) + SUFFIXES[form], _trajectory(bank, run, events)
     else:
         yield file_name(bank.name) + SUFFIXES[form], export(bank, point, form)
 
@@ -164,36 +166,6 @@ def _provenance(bank: Bank, upto: int) -> Iterator[bytes]:
 # ---------------------------------------------------------------- runs
 
 
-def _by_run(
-    bank: Bank, upto: int, only: str | None, types: Collection[str] = _OF_RUNS
-) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the events of each run that began, as soon as its last one was read; texts in place of handles."""
-    # Two passes: with the last position of each run known, only unfinished runs are held in memory.
-    last: dict[str, int] = {}
-    began: set[str] = set()
-    for event in bank.log.read(upto=upto, types=types):
-        run: str | None = getattr(event, "run", None)
-        if run is not None and only in (None, run):
-            last[run] = event.seq
-            began |= {run} if isinstance(event, RunStarted) else set()
-    waiting: dict[str, list[Any]] = {}
-    for event in bank.log.read(upto=upto, types=types, resolve=types):
-        run = getattr(event, "run", None)
-        if run in began:
-            waiting.setdefault(run, []).append(event)
-            if event.seq == last[run]:
-                yield run, waiting.pop(run)
-
-
-def _extra(event: Any) -> dict[str, Any]:
-    """Return the object in `extra`; an empty one for any other text, which no importer of ours wrote."""
-    try:
-        value = msgspec.json.decode(event.extra) if isinstance(event.extra, str) else {}
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _one_trajectory(bank: Bank, upto: int, run: str | None) -> Iterator[bytes]:
     if run is None:
         runs = {getattr(event, "run", "") for event in bank.log.read(upto=upto, types=("run_started",))}
@@ -201,38 +173,55 @@ def _one_trajectory(bank: Bank, upto: int, run: str | None) -> Iterator[bytes]:
             raise BadInput(
                 f"{bank.name} has {len(runs):,} runs, and a trajectory file holds one: name one, or a folder"
             )
-    found = [_trajectory(events) for _, events in _by_run(bank, upto, run)]
+    found = [_trajectory(bank, name, events) for name, events in events_by_run(bank, upto, run, _OF_RUNS)]
     if not found:
         raise NotInBank(str(run), upto)
     return chain.from_iterable(found)
 
 
-def _trajectory(events: list[Any]) -> Iterator[bytes]:
-    """Yield the lines of a run, as its recorder would have written them."""
+def _trajectory(bank: Bank, run: str, events: list[Any]) -> Iterator[bytes]:
+    """Yield the lines of a run, as its recorder would have written them; with a mark where they don't tell the run."""
+    lines = list(_lines(events))
+    made = lines_without_mark([fields for _, fields in lines])
+    if made is None or not made >= {event.id for event, _ in lines}:
+        _mark(bank, run, events, lines)
+    yield from (json.dumps(fields).encode() + b"\n" for _, fields in lines)
+
+
+def _mark(bank: Bank, run: str, events: list[Any], lines: list[tuple[Any, dict[str, Any]]]) -> None:
+    """Write the ids of its events into the lines of a run."""
+    start = lines[0][0]
+    context = next((event.id for event in events if isinstance(event, ContextBuilt)), None)
+    mark = Mark(bank=start.origin or bank.log.bank_id, run=run, started=start.id, context=context)
+    for event, fields in lines:
+        fields["data"][MARK] = msgspec.to_builtins(mark) if event is start else event.id
+
+
+def _lines(events: list[Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield each line of a run, after the event that it tells of."""
     size = next((event.chars for event in events if isinstance(event, ContextBuilt)), None)
     calls = [event for event in events if isinstance(event, LmCalled)]
     start = next(event for event in events if isinstance(event, RunStarted))
-    yield _line(start, "run_start", data_of(STARTED, start) | ({} if size is None else {"context_size": size}))
+    yield start, _line(start, "run_start", data_of(STARTED, start) | ({} if size is None else {"context_size": size}))
     for event in events:
         if isinstance(event, ToolCalled):
-            yield from _called(event)
+            yield from ((event, line) for line in _called(event))
         elif isinstance(event, StepTaken):
-            yield _line(event, "iteration", data_of(STEPPED, event))
+            yield event, _line(event, "iteration", data_of(STEPPED, event))
         elif isinstance(event, RunFinished):
-            yield _finished(_with_totals(event, calls))
+            yield event, _finished(_with_totals(event, calls))
 
 
-def _line(event: Any, kind: str, data: dict[str, Any], *, timestamp: str | None = None) -> bytes:
-    """Return a line of the fields' data, overlaid by that in `extra`, in the recorders' order and spacing."""
-    extra = _extra(event)
+def _line(event: Any, kind: str, data: dict[str, Any], *, timestamp: str | None = None) -> dict[str, Any]:
+    """Return a line of the fields' data, overlaid by that in `extra`, in the recorders' order."""
+    extra = extra_of(event)
     kept = {key: value for key, value in extra.items() if key not in RESERVED}
     time = timestamp or extra.get(TIMESTAMP) or recorded_time(event.occurred_at or event.at)
-    fields = {"timestamp": time, "event_type": kind, "data": in_order(kind, data | kept)}
-    return json.dumps(fields).encode() + b"\n"
+    return {"timestamp": time, "event_type": kind, "data": in_order(kind, data | kept)}
 
 
-def _called(event: ToolCalled) -> Iterator[bytes]:
-    extra = _extra(event)
+def _called(event: ToolCalled) -> Iterator[dict[str, Any]]:
+    extra = extra_of(event)
     if extra.get(ONLY) != "tool_result":
         data = data_of(CALLED, event) | extra.get(CALL, {})
         # The rest of `extra` is about the line of the result.
@@ -260,11 +249,11 @@ def _call_time(event: ToolCalled, extra: dict[str, Any]) -> str | None:
         return None
 
 
-def _finished(event: RunFinished) -> bytes:
+def _finished(event: RunFinished) -> dict[str, Any]:
     if event.outcome == "failed":
         return _line(event, "run_error", data_of(BROKEN, event))
     data = {"converged": event.outcome == "submitted"} | data_of(COMPLETED, event)
-    extra = _extra(event)
+    extra = extra_of(event)
     kept = extra.get("lm_usage", {})
     usage = data_of(LM_USAGE, event) | kept if isinstance(kept, dict) else kept
     if usage or "lm_usage" in extra:
@@ -283,68 +272,3 @@ def _with_totals(event: RunFinished, calls: list[LmCalled]) -> RunFinished:
 
     sums = {name: total(name) for name in ("tokens_in", "tokens_out", "cost_usd")}
     return replace(event, lm_calls=len(calls), **sums)
-
-
-# ---------------------------------------------------------------- ReasoningBank
-
-
-def _reasoningbank(bank: Bank, upto: int, only: str | None) -> Iterator[bytes]:
-    state = bank.state(upto)
-    drawn = _items_by_run(bank, upto, state)
-    found = False
-    for run, events in _by_run(bank, upto, only, ("run_started", "step_taken")):
-        found = True
-        verdict = state.verdicts.get((run, "learning"))
-        status = None if verdict is None else {"success": "success", "failure": "fail"}.get(verdict.verdict)
-        yield json.dumps(_memory_fields(run, events, drawn.get(run, []), status), ensure_ascii=False).encode() + b"\n"
-    if only is not None and not found:
-        raise NotInBank(only, upto)
-
-
-def without_run(bank: Bank, point: Point) -> int:
-    """Return how many active items `reasoningbank` leaves out: no run that began in this bank brought or supports them.
-
-    Those whose words are erased are not among them. Raises `BadPoint`, and as reading the log does.
-    """
-    upto = bank.resolve(point)
-    state = bank.state(upto)
-    began = {getattr(event, "run", None) for event in bank.log.read(upto=upto, types=("run_started",))}
-    drawn = _items_by_run(bank, upto, state)
-    written = {item.id for run, items in drawn.items() if run in began for item in items}
-    return sum(entry.state == "active" and not entry.erased and id not in written for id, entry in state.items.items())
-
-
-def _memory_fields(run: str, events: list[Any], items: list[Item], status: str | None) -> dict[str, Any]:
-    start = next(event for event in events if isinstance(event, RunStarted))
-    steps = [event for event in events if isinstance(event, StepTaken)]
-    extra = _extra(start)
-    # A run that was imported from this form goes out under the keys of its own line.
-    fields: dict[str, Any] = extra if "task_id" in extra else {"task_id": run}
-    fields["query"] = start.task if isinstance(start.task, str) else ""
-    if steps:
-        fields["think_list"] = [_word(step.reasoning) for step in steps]
-        fields["action_list"] = [_word(step.code) for step in steps]
-    if status is not None:
-        fields["status"] = status
-    return fields | {"memory_items": list(write_memories(items))}
-
-
-def _word(text: Any) -> str | None:
-    return text if isinstance(text, str) else None
-
-
-def _items_by_run(bank: Bank, upto: int, state: State) -> dict[str, list[Item]]:
-    """Return the active items that each run brought or supported under their own id, in order of extraction."""
-    runs: dict[str, str] = {}
-    for event in bank.log.read(upto=upto, types=("memories_extracted",)):
-        if isinstance(event, MemoriesExtracted) and event.runs:
-            # A line is of one run: a lesson of several goes out with the first of them, and only once.
-            runs[event.id] = event.runs[0]
-    drawn: dict[str, list[Item]] = {}
-    for (extraction, index), candidate in state.candidates.items():
-        entry = state.items.get(candidate.item.id)
-        record = state.records.get(candidate.item.id)
-        landed = record is not None and (extraction, index) in record.landed
-        if entry is not None and entry.state == "active" and landed and not candidate.erased and extraction in runs:
-            drawn.setdefault(runs[extraction], []).append(candidate.item)
-    return drawn

@@ -5,7 +5,7 @@ Planning is pure: it decides about candidates by the consolidation policy in for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.bank import Bank
-from rbank_es.bank.decisions import Decider, Latest, optimistically, same_but_held
-from rbank_es.errors import BadImport, DuplicateEvent
+from rbank_es.bank.decisions import Decider, Latest, optimistically
+from rbank_es.errors import BadImport
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
-from rbank_es.events.codec import event_types
-from rbank_es.exchange.importer import TIMESTAMP, ImportUnit, Parsed, events_of, parse, recorded_time, utc_text
+from rbank_es.exchange.event_lines import news_of_export
+from rbank_es.exchange.importer import ImportUnit, Parsed, events_of, parse, untimed
+from rbank_es.exchange.item_lists import news_of_list
+from rbank_es.exchange.known_records import News, RecordChange, news_of
 from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems
@@ -26,20 +28,21 @@ from rbank_es.state import BIRTHS, State
 from rbank_es.system.files import kind_of
 from rbank_es.system.given_file import read_given
 from rbank_es.system.progress import OnProgress
-
-# Ids of an import that are looked up one by one; for more, reading the log once is quicker.
-_LOOKUPS = 8
+from rbank_es.system.utc_times import utc_text
 
 SUFFIXES = frozenset({".json", ".jsonl"})
 """Suffixes of the files of a directory; a file that is named itself may have any suffix."""
 
 
 class FileImport(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one file. A group is appended together or not at all.
+    """The outcome of one file. What is new of a group is appended together or not at all.
 
-    `groups_known` groups were in the bank already; `appended` counts events; `first` and `last` are positions, 0 if
-    nothing was appended. `items_added` and `items_skipped` count decisions. `left_out` counts events of an export
-    that have no place in another bank. `times_unset` counts events whose time has no zone and was left unset.
+    Of `groups_known` groups the bank had everything; `appended` counts events; `first` and `last` are positions, 0 if
+    nothing was appended. `items_added` and `items_skipped` count decisions. `left_out` counts what of the file stays
+    out: events of another bank's own affairs, texts that are no items, and what differs under a known id. `changes` are
+    known records that the file has otherwise than the bank, the first `limits.REFUSALS_LISTED` of `changed`. `notes`
+    say what can't be known of the file's records. `times_unset` counts events whose time has no zone and was left
+    unset.
     """
 
     path: str
@@ -51,6 +54,9 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
     items_skipped: int = 0
     runs: int = 0
     left_out: int = 0
+    changed: int = 0
+    changes: tuple[RecordChange, ...] = ()
+    notes: tuple[str, ...] = ()
     times_unset: int = 0
     first: int = 0
     last: int = 0
@@ -99,7 +105,18 @@ def read_file(path: Path) -> Parsed:
     return parsed
 
 
-def import_paths(bank: Bank, paths: Iterable[str | Path], progress: OnProgress | None = None) -> ImportReport:
+OnNotes = Callable[[str, Sequence[str]], None]
+"""Called with the path of a file and the notes about it, before anything of it is written."""
+
+
+def import_paths(
+    bank: Bank,
+    paths: Iterable[str | Path],
+    progress: OnProgress | None = None,
+    *,
+    dry_run: bool = False,
+    on_notes: OnNotes | None = None,
+) -> ImportReport:
     """Import files, and all .json and .jsonl files of directories, in the order of the times at which they begin.
 
     Files without times come first, as named and then by path: what they hold is older than any run that used it.
@@ -107,8 +124,9 @@ def import_paths(bank: Bank, paths: Iterable[str | Path], progress: OnProgress |
     all such times of its file are left unset, and kept as written in `extra`.
     All files are read and checked before the first is appended, so a broken one stops the import before it begins.
     A file is one atomic append, or as few as the limits of an append allow; if the process ends between two of them,
-    importing the file again adds the rest. What is in the bank already, by the ids of its events, is not added again
-    and not decided again.
+    importing the file again adds the rest. What is in the bank already, by the identity of its record
+    (`rbank_es.exchange.identity`), is not added again and not decided again. A dry run imports into a copy that is
+    removed.
 
     Raises `BadImport`, `LimitExceeded`, `BadPolicy`; `DuplicateEvent` if an exported event is known with other
     content; `PositionConflict` if other writers were faster `limits.IMPORT_TRIES` times; and as `EventLog.append`.
@@ -117,8 +135,14 @@ def import_paths(bank: Bank, paths: Iterable[str | Path], progress: OnProgress |
     if len(files) > 1:
         # Each is parsed twice, because all of them together may not fit into memory.
         files.sort(key={path: _began(read_file(path)) for path in files}.__getitem__)
+    if dry_run:
+        with bank.log.copy(bank.log.position()) as trial:
+            return _imported(_Importer(trial, Latest(trial), on_notes), files, progress)
+    return _imported(_Importer(bank.log, bank.latest, on_notes), files, progress)
+
+
+def _imported(importer: _Importer, files: Sequence[Path], progress: OnProgress | None) -> ImportReport:
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
-    importer = _Importer(bank.log, bank.latest)
     reports: list[FileImport] = []
     # File by file, because decisions about one depend on the items of those before.
     for number, path in enumerate(files):
@@ -138,49 +162,63 @@ def _without_false_times(parsed: Parsed) -> tuple[Parsed, int]:
     now = utc_text(datetime.now(UTC))
     if all((event.occurred_at or "") <= now for event in events_of(parsed.units)):
         return parsed, 0
+
+    def bare(event: Event) -> Event:
+        return untimed(event) if event.id in parsed.zoneless else event
+
     units = tuple(
-        replace(unit, events=tuple(_untimed(event) if event.id in parsed.zoneless else event for event in unit.events))
+        replace(
+            unit,
+            events=tuple(map(bare, unit.events)),
+            answers={call: bare(event) for call, event in unit.answers.items()},
+        )
         for unit in parsed.units
     )
     return replace(parsed, units=units), len(parsed.zoneless)
 
 
-def _untimed(event: Event) -> Event:
-    kept = msgspec.json.decode(getattr(event, "extra", None) or "{}")
-    written = {TIMESTAMP: recorded_time(event.occurred_at or "")} | kept
-    return replace(event, occurred_at=None, extra=msgspec.json.encode(written, order="sorted").decode())
-
-
 class _Importer:
     """A writer of parsed files to one log."""
 
-    def __init__(self, log: EventLog, latest: Latest) -> None:
-        self._log, self._latest = log, latest
+    def __init__(self, log: EventLog, latest: Latest, on_notes: OnNotes | None = None) -> None:
+        self._log, self._latest, self._on_notes = log, latest, on_notes
 
     def add(self, parsed: Parsed) -> FileImport:
         parsed, times_unset = _without_false_times(parsed)
         report = FileImport(
-            path=parsed.path,
-            form=parsed.form,
-            groups=len(parsed.units),
-            groups_known=len(parsed.units),
-            left_out=parsed.left_out,
-            times_unset=times_unset,
+            path=parsed.path, form=parsed.form, groups=len(parsed.units), groups_known=len(parsed.units)
         )
+        told: tuple[str, ...] = ()
 
         def try_once(position: int) -> FileImport:
-            nonlocal report
-            new = _unknown(parsed, _known(self._log, parsed, position))
-            for batch in _batches(self._planned(parsed, new, position)):
+            nonlocal report, told
+            news = self._news(parsed, position)
+            report = _compared(report, parsed, news)
+            if self._on_notes is not None and report.notes and report.notes != told:
+                self._on_notes(parsed.path, report.notes)
+                told = report.notes
+            for batch in _batches(self._planned(parsed, news.units, position)):
                 appended = self._log.append(events_of(batch), expected=position)
                 position = appended.last
                 # Another process imported the same file meanwhile; its import counts, not this one.
-                report = report if appended.duplicate else _counted(report, len(batch), appended)
+                report = report if appended.duplicate else _counted(report, appended)
             return report
 
         done = optimistically(self._log, try_once, limits.IMPORT_TRIES)
         # A file that was known already left no time unset in this bank.
-        return done if done.appended else replace(done, times_unset=0)
+        return replace(done, times_unset=times_unset if done.appended else 0)
+
+    def _news(self, parsed: Parsed, position: int) -> News:
+        if parsed.exported:
+            return news_of_export(self._log, parsed, position)
+        if parsed.listed:
+            with self._latest.at(position) as basis:
+                return news_of_list(parsed, basis.state)
+        return news_of(self._log, parsed, position, lambda: self._state(position))
+
+    def _state(self, position: int) -> State:
+        with self._latest.at(position) as basis:
+            return basis.state
 
     def _planned(self, parsed: Parsed, new: list[ImportUnit], position: int) -> list[ImportUnit]:
         if parsed.decided or not new:
@@ -189,34 +227,16 @@ class _Importer:
             return list(plan(basis.state, new, basis.known))
 
 
-def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
-    """Return the ids of the file's events that the log has; of a source without ids, only of each unit's first."""
-    if parsed.exported:
-        given = {event.id: event for event in events_of(parsed.units)}
-        stored = log.read(upto=position, resolve=event_types().keys())
-        return {_same(event, given[event.id]) for event in stored if event.id in given}
-    wanted = {unit.events[0].id for unit in parsed.units}
-    # Only the first event of each unit, because units are appended whole.
-    if len(wanted) <= _LOOKUPS:
-        return {event_id for event_id in wanted if log.seq_of_id(event_id) is not None}
-    return wanted.intersection(event.id for event in log.read(upto=position))
-
-
-def _same(stored: Event, given: Event) -> str:
-    # By the rule of `parse_exported`: a time of recording stands in where there is no other.
-    if not same_but_held(replace(stored, occurred_at=stored.occurred_at or stored.at), given):
-        raise DuplicateEvent(stored.id, stored.seq, "with other content")
-    return stored.id
-
-
-def _unknown(parsed: Parsed, known: Collection[str]) -> list[ImportUnit]:
-    """Return the units that are not in the log; of an export, which may end anywhere, their unknown events."""
-    if not parsed.exported:
-        return [unit for unit in parsed.units if unit.events[0].id not in known]
-    rest = (
-        replace(unit, events=tuple(event for event in unit.events if event.id not in known)) for unit in parsed.units
+def _compared(report: FileImport, parsed: Parsed, news: News) -> FileImport:
+    """Return the report with what the file has otherwise than the bank. What was appended before stays counted."""
+    return replace(
+        report,
+        groups_known=min(report.groups_known, news.known),
+        left_out=parsed.left_out + news.left_out,
+        changed=len(news.changes),
+        changes=news.changes[: limits.REFUSALS_LISTED],
+        notes=parsed.notes + news.notes,
     )
-    return [unit for unit in rest if unit.events]
 
 
 def _batches(units: Sequence[ImportUnit]) -> Iterator[list[ImportUnit]]:
@@ -234,13 +254,12 @@ def _batches(units: Sequence[ImportUnit]) -> Iterator[list[ImportUnit]]:
         yield batch
 
 
-def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
+def _counted(report: FileImport, appended: Appended) -> FileImport:
     consolidated = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
     actions = [decision.action for event in consolidated for decision in event.decisions]
     added = sum(action in BIRTHS for action in actions)
     return replace(
         report,
-        groups_known=report.groups_known - groups,
         appended=report.appended + len(appended.events),
         items_added=report.items_added + added,
         items_skipped=report.items_skipped + len(actions) - added,
@@ -261,4 +280,4 @@ def plan(state: State, units: Iterable[ImportUnit], known: KnownItems | None = N
     for unit in units:
         # Importing is a person's word for what the file holds, whoever learned it.
         events = held_back(unit.events, state.policies.get("admission"), lambda event: "person")
-        yield ImportUnit(decider.decided(events), unit.size)
+        yield replace(unit, events=decider.decided(events))

@@ -8,32 +8,46 @@ Each line becomes run_started, a step_taken per thought and action, run_finished
 and memories_extracted; the bank's own policy decides about the candidates. The form doesn't have a run's outcome: the
 run is recorded as submitted, and `extra` says that this is unknown. Without a status the items count as contrastive,
 because the scaling form draws them from several tries of one task. `task_id`, `template_id` and unknown keys are kept
-in the `extra` of run_started, stray text of `memory_items` in that of memories_extracted.
+in the `extra` of run_started, text of `memory_items` that is no item in that of memories_extracted.
 
-`memory_items` is Markdown as models write it: `# Memory Item i`, `## Title`, `## Description`, `## Content`. A value is
-on its heading's line or below it. Text before the first item, and items without a title, are stray text: returned,
-never guessed at. Code fences round the whole or round an item go; those inside a content stay.
+What makes a record the run that it is: its name, if it has one; else its task with what was thought and done; where
+nothing was noted of that, its task with the words of its items. The verdict is no part of it. So a record with another
+`status` is another judgment of the same run, with what was drawn under that verdict; with other items under the same
+verdict it differs, and these are left out. `memory_items` is text: `rbank_es.exchange.memory_markdown` reads it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from hashlib import sha256
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from rbank_es.errors import BadImport
+from rbank_es import limits
+from rbank_es.errors import BadInput
 from rbank_es.events import Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted, StepTaken
-from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item
-from rbank_es.exchange.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines, name_of, text_field
+from rbank_es.exchange.identity import (
+    MARK,
+    Mark,
+    Numbers,
+    canonical,
+    identity,
+    mark_of,
+    name_in_source,
+    name_of,
+    part_id,
+)
+from rbank_es.exchange.importer import Importer, ImportUnit, Parsed
+from rbank_es.exchange.json_records import JsonRecord, json_records, text_field
+from rbank_es.exchange.memory_markdown import MarkdownMemory, memory_of, parse_memories
 
+FORM = "reasoningbank"
 JUDGE = "reasoningbank"
 EXTRACTOR = "reasoningbank"
-READ_FIELDS = frozenset({"query", "think_list", "action_list", "status", "memory_items"})
+READ_FIELDS = frozenset({"query", "think_list", "action_list", "status", "memory_items", MARK})
 """Keys that have fields of their own; all others are kept in `extra`."""
 
 Kind = Literal["success", "failure", "contrastive"]
@@ -42,199 +56,226 @@ _KINDS: dict[Any, Kind] = {"success": "success", "fail": "failure", None: "contr
 
 def parse_reasoningbank(path: str, data: bytes) -> Parsed:
     """Parse a memory file into its runs, a unit each. Raises `BadImport` naming the line."""
-    digest = sha256(data).digest()
-    units = tuple(ImportUnit(tuple(_Run(path, line, digest).events())) for line in json_lines(path, data))
-    return Parsed(path=path, form="reasoningbank", units=units, decided=False)
+    numbers = Numbers()
+    runs = [_Run(path, record, numbers) for record in json_records(path, data)]
+    units: dict[str, ImportUnit] = {}
+    for run in runs:
+        unit = run.unit()
+        units.setdefault(unit.events[0].id, unit)  # a record that has a name is the same one wherever it is repeated
+    return Parsed(
+        path=path,
+        form=FORM,
+        units=tuple(units.values()),
+        decided=False,
+        left_out=sum(len(run.stray) for run in runs),
+        notes=tuple(_notes(runs)),
+    )
+
+
+def _notes(runs: list[_Run]) -> Iterator[str]:
+    """Yield what can't be known of the records, and what of them is no item."""
+    if equal := [run.record.name for run in runs if run.known.equal]:
+        yield f"{_listed(equal)}: equal to an earlier record and without a run_id; counted as another run"
+    if bare := [run.record.name for run in runs if run.known.by_words]:
+        yield (
+            f"{_listed(bare)}: neither a run_id nor steps; known again only by task and memory_items, so that other "
+            "memory_items will count as another run"
+        )
+    for run in [run for run in runs if run.stray][: limits.RECORDS_NAMED]:
+        yield f"{run.record.name}: {len(run.stray)} texts of memory_items are no items and left out: {run.stray_begins}"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[: limits.RECORDS_NAMED])
+    return shown if len(names) <= limits.RECORDS_NAMED else f"{shown} and {len(names) - limits.RECORDS_NAMED:,} more"
+
+
+class EventIds(NamedTuple):
+    """The ids of the events that a record tells of."""
+
+    started: str
+    steps: tuple[str, ...]
+    finished: str | None
+    judgment: str | None
+    extractions: tuple[str, ...]
+
+
+def ids_without_mark(fields: dict[str, Any], numbers: Numbers) -> EventIds:
+    """Return the ids that an import gives the events of a record without a mark; extractions without items left out."""
+    events = _Run("", JsonRecord(1, b"", fields), numbers).unit().events
+    return EventIds(
+        events[0].id,
+        tuple(event.id for event in events if isinstance(event, StepTaken)),
+        next((event.id for event in events if isinstance(event, RunFinished)), None),
+        next((event.id for event in events if isinstance(event, RunJudged)), None),
+        tuple(event.id for event in events if isinstance(event, MemoriesExtracted) and event.heads),
+    )
+
+
+class RunIdentity(NamedTuple):
+    """The identity of the run that a record tells of: its digest, and the run's name and first event that follow.
+
+    `equal`: the record is like an earlier one of its file. `by_words`: nothing but its items tells it from others of
+    its task.
+    """
+
+    digest: bytes
+    run: str
+    started: str
+    equal: bool
+    by_words: bool
+
+
+def run_identity(fields: dict[str, Any], numbers: Numbers) -> RunIdentity:
+    """Return the identity of a record without a mark, and count it among those of its file in `numbers`.
+
+    Raises `msgspec.ValidationError` if its `memory_items` are neither texts nor items.
+    """
+    task = [fields.get("task_id"), fields.get("query")]
+    steps = [fields.get(key) or [] for key in ("think_list", "action_list")]
+    named = name_in_source(fields)
+    by_words = named is None and not any(steps)
+    if named is not None:
+        key = [*task, *named]
+        # Other content under the same name is another record: the name is of the batch, not of the run.
+        number = numbers.next_unless_equal(key, fields)
+    else:
+        # The items as they were read, because tools lay their text out anew.
+        key = [*task, *parsed_memories(fields.get("memory_items"))] if by_words else [*task, *steps]
+        number = numbers.next(*key)
+    digest = identity(FORM, *key, number=number)
+    run = name_of(str(fields.get("task_id", "run")), digest)
+    return RunIdentity(digest, run, part_id(digest, "start"), number > 1, by_words)
 
 
 class _Run:
-    """One line as the events of a run."""
+    """One record as the events of a run."""
 
-    def __init__(self, path: str, line: JsonLine, digest: bytes) -> None:
-        self._path, self._line, self._digest = path, line, digest
-        self._parts = 0
-        # With the line's number: the same task may occur twice in a file.
-        own = sha256(digest + str(line.number).encode()).digest()
-        self.run = name_of(str(line.fields.get("task_id", "run")), own)
+    def __init__(self, path: str, record: JsonRecord, numbers: Numbers) -> None:
+        self._path, self.record, self._fields = path, record, record.fields
+        try:
+            self._mark = mark_of(record.fields)
+        except BadInput as error:
+            raise record.bad(path, str(error)) from None
+        self._task = text_field(path, record, "query")
+        self._kind = self._kind_of()
+        self._steps = list(zip_longest(self._texts("think_list"), self._texts("action_list")))
+        try:
+            self._memories, self.stray = parsed_memories(record.fields.get("memory_items"))
+        except msgspec.ValidationError as error:
+            raise record.bad(path, f"memory_items: {error}") from None
+        self.known = self._marked(self._mark) if self._mark else run_identity(record.fields, numbers)
+        self.run, self._digest = self.known.run, self.known.digest
 
-    def events(self) -> Iterator[Event]:
-        fields = self._line.fields
-        kind = self._kind()
-        rest = {key: value for key, value in fields.items() if key not in READ_FIELDS}
-        task = text_field(self._path, self._line, "query")
-        yield RunStarted(id=self._id(), run=self.run, task=task, extra=_json(rest))
-        yield from self._steps()
-        yield RunFinished(id=self._id(), run=self.run, outcome="submitted", extra=_json({"outcome": "unknown"}))
-        judgment = None
-        if kind != "contrastive":
-            judgment = self._judged(kind == "success")
+    def _marked(self, mark: Mark) -> RunIdentity:
+        return RunIdentity(identity(MARK, mark.started), mark.run, mark.started, equal=False, by_words=False)
+
+    @property
+    def stray_begins(self) -> str:
+        """The beginning of the first text that is no item."""
+        return repr(" ".join(self.stray[0].split())[: limits.GIVEN_CHARS])
+
+    def unit(self) -> ImportUnit:
+        """Return the record as events."""
+        events = tuple(self._events())
+        if self._mark:
+            events = tuple(replace(event, origin=self._mark.bank) for event in events)
+        return ImportUnit(events, record=self.record.name, copy=self._mark is not None)
+
+    def _events(self) -> Iterator[Event]:
+        mark = self._mark
+        rest = {key: value for key, value in self._fields.items() if key not in READ_FIELDS}
+        yield RunStarted(id=self.known.started, run=self.run, task=self._task, extra=_json(rest))
+        # The lists differ in length where a model gave a thought without an action, or none.
+        for index, (thought, action) in enumerate(self._steps, 1):
+            given = mark.steps[index - 1] if mark and index <= len(mark.steps) else None
+            event_id = given or part_id(self._digest, "step", index)
+            yield StepTaken(id=event_id, run=self.run, index=index, reasoning=thought, code=action)
+        if mark is None or mark.finished:
+            event_id = mark.finished if mark and mark.finished else part_id(self._digest, "end")
+            yield RunFinished(id=event_id, run=self.run, outcome="submitted", extra=_json({"outcome": "unknown"}))
+        judgment = self._judged()
+        if judgment is not None:
             yield judgment
-        yield self._extracted(kind, judgment)
+        yield from self._extracted(judgment)
 
-    def _id(self) -> str:
-        self._parts += 1
-        return derived_id(self._digest, self._line.number, self._parts)
-
-    def _bad(self, reason: str) -> BadImport:
-        return BadImport(self._path, reason, line=self._line.number)
-
-    def _kind(self) -> Kind:
-        status = self._line.fields.get("status")
+    def _kind_of(self) -> Kind:
+        status = self._fields.get("status")
         if not isinstance(status, str | None) or status not in _KINDS:
-            raise self._bad(f"status is {status!r}, expected 'success' or 'fail'")
+            raise self.record.bad(self._path, f"status is {status!r}, expected 'success' or 'fail'")
         return _KINDS[status]
 
-    def _steps(self) -> Iterator[StepTaken]:
-        thoughts, actions = self._texts("think_list"), self._texts("action_list")
-        # The lists differ in length where a model gave a thought without an action, or none.
-        for index, (thought, action) in enumerate(zip_longest(thoughts, actions), 1):
-            yield StepTaken(id=self._id(), run=self.run, index=index, reasoning=thought, code=action)
-
     def _texts(self, key: str) -> list[str | None]:
-        value = self._line.fields.get(key)
+        value = self._fields.get(key)
         try:
             return msgspec.convert(value, type=list[str | None]) if value is not None else []
         except msgspec.ValidationError as error:
-            raise self._bad(f"{key}: {error}") from None
+            raise self.record.bad(self._path, f"{key}: {error}") from None
 
-    def _judged(self, success: bool) -> RunJudged:
+    def _judged(self) -> RunJudged | None:
+        if self._kind == "contrastive":
+            return None
+        given = self._mark.judgment if self._mark else None
         return RunJudged(
-            id=self._id(),
+            id=given or part_id(self._digest, "judged", self._kind),
             run=self.run,
             purpose="learning",
-            verdict="success" if success else "failure",
+            verdict=self._kind,
             judge=JUDGE,
             judge_version="unknown",
             kind="lm",
         )
 
-    def _extracted(self, kind: Kind, judgment: RunJudged | None) -> MemoriesExtracted:
-        memories, stray = parse_memories(self._memory_text())
-        items = [Item.make(memory.title, memory.content, kind, desc=memory.desc) for memory in memories]
+    def _extracted(self, judgment: RunJudged | None) -> Iterator[MemoriesExtracted]:
+        items = [Item.make(memory.title, memory.content, self._kind, desc=memory.desc) for memory in self._memories]
+        given = self._mark.extractions if self._mark else {}
+        if not given:
+            event_id = part_id(self._digest, "drawn", self._kind, len(items) > 0)
+            if items or self.stray or not self._mark:
+                yield self._extraction(event_id, items, judgment)
+            return
+        whole = sum(map(len, given.values())) == len(items)
+        for event_id, ids in given.items():
+            # Items that were edited since belong to the first, whose words they are compared with.
+            own = items[: len(ids)] if whole else items
+            named = [replace(item, id=id) for item, id in zip(own, ids, strict=True)] if whole else own
+            yield self._extraction(event_id, named, judgment)
+            items = items[len(ids) :] if whole else []
+
+    def _extraction(self, event_id: str, items: list[Item], judgment: RunJudged | None) -> MemoriesExtracted:
         return MemoriesExtracted(
-            id=self._id(),
-            kind=kind,
+            id=event_id,
+            kind=self._kind,
             runs=(self.run,),
             relied=(Reliance(run=self.run, verdict=judgment.verdict, judgment=judgment.id),) if judgment else (),
             extractor=EXTRACTOR,
             heads=tuple(item.head for item in items),
             candidates=tuple(item.text for item in items),
             reason="" if items else "memory_items holds no item with a title",
-            extra=_json({"stray": stray} if stray else {}),
+            extra=_json({"stray": "\n".join(self.stray)} if self.stray else {}),
         )
 
-    def _memory_text(self) -> str:
-        """Return the raw text, whose elements are pieces between blank lines, not items."""
-        value = self._line.fields.get("memory_items")
-        if value is None:
-            return ""
-        try:
-            pieces = [value] if isinstance(value, str) else msgspec.convert(value, type=list[str])
-        except msgspec.ValidationError as error:
-            raise self._bad(f"memory_items: {error}") from None
-        return "\n\n".join(pieces)
+
+def parsed_memories(value: Any) -> tuple[list[MarkdownMemory], list[str]]:
+    """Return the items of `memory_items`, and its texts that are none. Its elements are pieces between blank lines.
+
+    Raises `msgspec.ValidationError` for anything but texts and objects with a title.
+    """
+    if value is None or isinstance(value, str):
+        return parse_memories(value or "")
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        made = [memory_of(each) for each in value]
+        none = [canonical(each) for each, memory in zip(value, made, strict=True) if memory is None]
+        return [each for each in made if each is not None], none
+    return parse_memories("\n\n".join(msgspec.convert(value, type=list[str])))
 
 
 def _json(value: dict[str, Any]) -> str | None:
     return msgspec.json.encode(value).decode() if value else None
 
 
-_HEADING = re.compile(
-    r"#{1,6}[ \t]*\**[ \t]*(?P<name>Memory Item|Title|Description|Content)\b[ \t]*(?P<number>\d*)[ \t]*\**[ \t]*[:：]?"
-    r"[ \t]*\**[ \t]*(?P<rest>.*)",
-    re.IGNORECASE,
-)
-_FENCE = re.compile(r"[ \t]*```[\w-]*[ \t]*")
-
-
-class MarkdownMemory(NamedTuple):
-    """One item's words."""
-
-    title: str
-    desc: str
-    content: str
-
-
-class _Draft:
-    """An unfinished item: the lines of each of its parts."""
-
-    def __init__(self) -> None:
-        self.lines: dict[str, list[str]] = {}
-
-    def text(self, part: str) -> str:
-        lines = self.lines.get(part, [])
-        kept = _without_outer_fences(lines) if part == "content" else [line for line in lines if not _is_fence(line)]
-        return "\n".join(kept).strip()
-
-    def raw(self) -> str:
-        return "\n".join(line for lines in self.lines.values() for line in lines).strip()
-
-
-def parse_memories(text: str) -> tuple[list[MarkdownMemory], str]:
-    """Return the items of a text, in order, and the stray text outside of them (without fences)."""
-    drafts, before = _drafts(text)
-    stray = [line for line in before if not _is_fence(line)]
-    found: list[MarkdownMemory] = []
-    for draft in drafts:
-        # Models also write the title on the heading of the item itself.
-        memory = MarkdownMemory(
-            draft.text("title") or draft.text("memory item"), draft.text("description"), draft.text("content")
-        )
-        if memory.title:
-            found.append(memory)
-        else:
-            stray.append(draft.raw())
-    return found, "\n".join(stray).strip()
-
-
-def _drafts(text: str) -> tuple[list[_Draft], list[str]]:
-    drafts: list[_Draft] = []
-    before: list[str] = []
-    here = before
-    for line in text.replace("\r\n", "\n").split("\n"):
-        heading = _HEADING.fullmatch(line.strip())
-        if heading is None:
-            here.append(line)
-            continue
-        part = heading["name"].lower()
-        # A second title begins another item, because models leave out the heading of the item.
-        if not drafts or part == "memory item" or (part == "title" and "title" in drafts[-1].lines):
-            drafts.append(_Draft())
-        here = drafts[-1].lines.setdefault(part, [])
-        here += [heading["rest"]] if heading["rest"].strip() else []
-    return drafts, before
-
-
-def _is_fence(line: str) -> bool:
-    return _FENCE.fullmatch(line) is not None
-
-
-def _without_outer_fences(lines: list[str]) -> list[str]:
-    """Return the lines without empty fences: a pair with no text between, and one without a partner."""
-    dropped: set[int] = set()
-    opened: int | None = None
-    for index, line in enumerate(lines):
-        if not _is_fence(line):
-            continue
-        if opened is None:
-            opened = index
-        elif line.strip() != "```":  # a fence that names a language opens, so the one before it closed something else
-            dropped.add(opened)
-            opened = index
-        else:
-            dropped |= set() if "".join(lines[opened + 1 : index]).strip() else {opened, index}
-            opened = None
-    return [line for index, line in enumerate(lines) if index not in dropped | {opened}]
-
-
-def write_memories(items: list[Item]) -> Iterator[str]:
-    """Yield the items as ReasoningBank files hold them, one string each."""
-    for number, item in enumerate(items, 1):
-        yield f"# Memory Item {number}\n## Title {item.title}\n## Description {item.desc}\n## Content {item.content}"
-
-
 IMPORTER = Importer(
-    form="reasoningbank",
+    form=FORM,
     about="a ReasoningBank file (task_id, memory_items)",
     recognise=lambda opening: not {"memory_items", "task_id"}.isdisjoint(opening.fields),
     parse=parse_reasoningbank,

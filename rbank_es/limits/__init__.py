@@ -154,6 +154,8 @@ IMPORT_GROUP_BYTES = GROUP_BYTES // 2
 IMPORT_CANDIDATES = 100
 # How often an import plans again because other writers were faster.
 IMPORT_TRIES = 20
+# Records of a file that one note names, and changed records that a report shows: the rest is counted.
+RECORDS_NAMED = 5
 # Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes.
 EXPORT_NAME_CHARS = 200
 # -------------------- bank

@@ -27,7 +27,8 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.exchange import import_paths
-from rbank_es.exchange.exporters import FORMS, SUFFIXES, export, export_files, file_name, without_run
+from rbank_es.exchange.exporters import FORMS, SUFFIXES, export, export_files, file_name
+from rbank_es.exchange.reasoningbank_export import without_run
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
 
@@ -78,8 +79,13 @@ def native_run(bank: Bank, run: str = "run/1") -> None:
 
 
 def lines(bank: Bank, form: str, **options: Any) -> list[Any]:
+    """Return the lines of an export, without the ids that it carries for a later import."""
     point = options.pop("point", None)
-    return [json.loads(line) for line in b"".join(export(bank, point, form, **options)).splitlines()]
+    found = [json.loads(line) for line in b"".join(export(bank, point, form, **options)).splitlines()]
+    for line in found:
+        for part in (line, line.get("data", {})):
+            part.pop("rbank_es", None)
+    return found
 
 
 def again(bank: Bank, form: str, folder: Path) -> Bank:

@@ -63,7 +63,8 @@ def test_an_importer_that_returns_something_else_is_named(tmp_path: Path) -> Non
     install(tmp_path, "tab_importer", PLUGIN.replace("return Parsed(", "return dict("))
     (tmp_path / "items.tsv").write_text("title\tcontent\nOne\tFirst.\n")
     code, said = run_with(tmp_path, 'result = command("import", "./bank", "items.tsv", "--create")', tmp_path)
-    assert code == 2 and "the plugin 'tabs' can't be used: it returned dict, not Parsed" in said
+    assert code == 2
+    assert "the plugin 'tabs' of the package tab_importer can't be used: it returned dict, not Parsed" in said
 
 
 def test_every_importer_is_registered_under_its_form() -> None:
