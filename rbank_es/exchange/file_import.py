@@ -174,7 +174,7 @@ def _without_false_times(parsed: Parsed) -> tuple[Parsed, int]:
         )
         for unit in parsed.units
     )
-    return replace(parsed, units=units), len(parsed.zoneless)
+    return replace(parsed, units=units), sum(event.id in parsed.zoneless for event in events_of(units))
 
 
 class _Importer:
