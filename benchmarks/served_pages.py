@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from threading import Thread
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from benchmarks.measure import Goal, Row, duration
 from benchmarks.sizes import Sizes
@@ -19,6 +19,7 @@ from rbank_es import Bank
 from rbank_es.dashboard.answers.items_answer import SORTS as ITEM_SORTS
 from rbank_es.dashboard.answers.leakage_answer import RUN_SORTS as LEAKAGE_SORTS
 from rbank_es.dashboard.answers.runs_answer import SORTS as RUN_SORTS
+from rbank_es.dashboard.http_request import parse_request
 from rbank_es.dashboard.page_handler import PageHandler
 from rbank_es.dashboard.page_server import PageServer, listen
 from rbank_es.events import RunStarted
@@ -34,13 +35,16 @@ class Client:
 
     def __init__(self, handler: PageHandler) -> None:
         self._port = handler.port
-        self._cookie = f"rbank-es-{handler.port}={handler.address.partition('token=')[2]}"
+        asked = urlsplit(handler.address)
+        head = f"GET /?{asked.query} HTTP/1.1\r\nHost: {asked.netloc}\r\n\r\n"
+        let_in = dict(handler.respond(parse_request(head.encode())).headers)
+        self._place, self._cookie = let_in["Location"], let_in["Set-Cookie"].partition(";")[0]
 
     def ask(self, name: str, **given: Any) -> tuple[Any, float]:
         """Return an answer, and the seconds until it was read."""
         begin = time.perf_counter()
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
-        connection.request("GET", f"/api/v1/{name}?{urlencode(given)}", headers={"Cookie": self._cookie})
+        connection.request("GET", f"{self._place}api/v1/{name}?{urlencode(given)}", headers={"Cookie": self._cookie})
         body = connection.getresponse().read()
         connection.close()
         return json.loads(body), time.perf_counter() - begin
@@ -52,7 +56,7 @@ class Client:
     def follow(self, after: int) -> http.client.HTTPResponse:
         """Return the stream of positions after one."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
-        connection.request("GET", f"/api/v1/live?after={after}", headers={"Cookie": self._cookie})
+        connection.request("GET", f"{self._place}api/v1/live?after={after}", headers={"Cookie": self._cookie})
         return connection.getresponse()
 
 

@@ -11,6 +11,7 @@ from rbank_es.bank.error_model import Doubt, JudgeRecord
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, minutes_to_check
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.event import text_of
+from rbank_es.state.proportion import percent
 from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _because(doubt: Doubt) -> list[str]:
 def _checked(record: JudgeRecord) -> str:
     what = f"{record.verdict} verdicts of {record.judge}"
     if not record.checked:
-        return f"none of the {what} was checked here, and {record.prior:.0%} is assumed"
+        return f"none of the {what} was checked here, and {percent(record.prior)} is assumed"
     return f"{record.wrong:,} of {record.checked:,} checked {what} {'was' if record.wrong == 1 else 'were'} wrong"
 
 

@@ -24,7 +24,7 @@ from math import exp, log
 from msgspec import Struct
 
 from rbank_es.events import JudgmentOverruled, RunJudged
-from rbank_es.events.run_events import Purpose, VerdictValue
+from rbank_es.events.run_events import Purpose, VerdictValue, judge_label
 from rbank_es.state.bank_state import RunState, StandingVerdict
 
 PRIORS: Mapping[tuple[str, VerdictValue], float] = {
@@ -105,7 +105,7 @@ class Opinion(Struct, frozen=True, kw_only=True):
     ) -> Opinion:
         """Return the opinion of a judgment, or of one that stands, on a run."""
         return cls(
-            judge=f"{judged.judge}-{judged.judge_version}",
+            judge=judge_label(judged.judge, judged.judge_version),
             kind=judged.kind,
             verdict=judged.verdict,
             purpose=purpose,

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
-from rbank_es.state.proportion import Share
+from rbank_es.state.proportion import Share, rounded
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def report_of(row: Mapping[str, Any], by_source: Iterable[Mapping[str, Any]] = (
 
 
 def _drift(last: Share, before: Share) -> float | None:
-    return None if last.rate is None or before.rate is None else round(last.rate - before.rate, 4)
+    return None if last.rate is None or before.rate is None else rounded(last.rate - before.rate)
 
 
 def series_positions(head: int, *, every: int | None = None, points: int | None = None) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_json, echo_table, format_time
+from rbank_es.state.proportion import percent, points
 
 if TYPE_CHECKING:
     from rbank_es.bank.health_report import HealthReport, Measured
@@ -89,15 +90,15 @@ def _print_course(course: list[tuple[int, HealthReport]], times: dict[int, str])
 
 
 def _percent(rate: float | None) -> str | None:
-    return None if rate is None else f"{rate:.0%}"
+    return None if rate is None else percent(rate)
 
 
 def _interval(measured: Measured) -> str | None:
     found = measured.interval
-    return None if found is None else f"{found[0]:.0%} to {found[1]:.0%}"
+    return None if found is None else " to ".join(map(percent, found))
 
 
 def _drift(now: HealthReport) -> str:
     if now.drift is not None:
-        return f"{100 * now.drift:+.0f} points, the last 20 uses against the 20 before"
+        return f"{points(now.drift)} points, the last 20 uses against the 20 before"
     return f"not known yet: it needs decided uses among the last 20 and the 20 before, of {now.uses:,} so far"

@@ -17,7 +17,7 @@ from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events.items import Polarity, Source
 from rbank_es.projections.paged_view import RowCondition
 from rbank_es.state import ItemStatus
-from rbank_es.state.proportion import wilson
+from rbank_es.state.proportion import percent, wilson
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -90,8 +90,8 @@ def _made(view: View, rows: Rows, *, with_runs: bool) -> Rows:
 
 def _win_rate(row: Row) -> str | None:
     """Return the interval of an item's win rate; None without a decided use."""
-    low, high = row["win_rate_low"], row["win_rate_high"]
-    return None if low is None else f"{100 * low:.0f}-{high:.0%}"
+    found = wilson(row["wins"], row["wins"] + row["losses"])
+    return None if found is None else f"{percent(found[0]).removesuffix('%')}-{percent(found[1])}"
 
 
 def _source_runs(view: View) -> dict[str, list[str]]:

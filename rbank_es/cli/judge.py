@@ -32,6 +32,8 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.errors import BadInput, JudgeFailed, LmFailed
 from rbank_es.events import RunJudged
+from rbank_es.events.run_events import judge_label
+from rbank_es.state.proportion import percent
 
 if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case
@@ -184,7 +186,7 @@ def _print_threshold(found: Threshold) -> None:
     """Print the threshold of confidence and its trial; nothing if no verdict had a confidence."""
     if not found.graded:
         return
-    echo_heading(f"confidence, with at most {found.alpha:.0%} of the accepted verdicts wrong")
+    echo_heading(f"confidence, with at most {percent(found.alpha)} of the accepted verdicts wrong")
     if found.confidence is None:
         enough = found.graded >= found.needed
         why = (
@@ -237,7 +239,7 @@ class Judged(NamedTuple):
 
 
 def _judge_of(standing: StandingVerdict) -> str:
-    return f"{standing.judge}-{standing.judge_version}{', a person' if standing.kind == 'human' else ''}"
+    return f"{judge_label(standing.judge, standing.judge_version)}{', a person' if standing.kind == 'human' else ''}"
 
 
 @command(
@@ -411,7 +413,7 @@ def _print_judged(done: Sequence[Judged], chosen: Sequence[str]) -> None:
         echo(safe_block(only.verdict.reason))
         confidence = None if only.verdict.confidence is None else f"{only.verdict.confidence:.2f}"
         facts: dict[str, Cell] = {
-            "judge": f"{only.verdict.judge}-{only.verdict.judge_version}",
+            "judge": judge_label(only.verdict.judge, only.verdict.judge_version),
             "confidence": confidence,
         }
         echo_fields(facts | {"purpose": only.verdict.purpose, "position": only.position, "note": only.note or None})
@@ -420,7 +422,7 @@ def _print_judged(done: Sequence[Judged], chosen: Sequence[str]) -> None:
         [
             each.run,
             each.verdict.verdict,
-            f"{each.verdict.judge}-{each.verdict.judge_version}",
+            judge_label(each.verdict.judge, each.verdict.judge_version),
             each.note,
             each.verdict.reason,
         ]

@@ -14,6 +14,7 @@ from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange, open_at, open_whole, read_bounded, view_at
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, safe_line, warn
 from rbank_es.errors import BadInput, CheckFailed
+from rbank_es.state.proportion import percent
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -74,7 +75,7 @@ def _percent(share: tuple[float, float, float] | None) -> str:
     if share is None:
         return "none given"
     mean, low, high = share
-    return f"{mean:.0%} ({low:.0%} to {high:.0%})".replace("%", " %")
+    return f"{percent(mean)} ({percent(low)} to {percent(high)})".replace("%", " %")
 
 
 # ---------------------------------------------------------------- calibrate
@@ -138,7 +139,9 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
     ]
     echo_table(["floor", "half", "precision", "coverage", "disturbed"], rows)
     if not found.reached:
-        warn(f"no floor reaches a precision of {precision:.0%} on the half that chooses; the most precise is named")
+        warn(
+            f"no floor reaches a precision of {percent(precision)} on the half that chooses; the most precise is named"
+        )
     echo(f"\nbest floor: {found.best.coverage:.2f}. To set it:\n  {safe_line(command)}")
 
 

@@ -37,6 +37,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesExtracted
 from rbank_es.projections.view import View
 from rbank_es.state import ItemState, State
+from rbank_es.state.proportion import percent
 
 
 @command(
@@ -206,7 +207,7 @@ def _print_doubts(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> 
     echo_fields(
         {
             **shown,
-            "doubt": f"{each.doubt.probability:.0%} likely to be wrong: {safe_line('; '.join(facts['because']))}",
+            "doubt": f"{percent(each.doubt.probability)} likely to be wrong: {safe_line('; '.join(facts['because']))}",
             "takes out": facts["takes_out"],
             "items": _items(each.stake.items, facts["titles"]),
             "given to": _named(each.stake.runs),

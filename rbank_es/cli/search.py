@@ -16,6 +16,7 @@ from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.projections.search_result import FoundItem, SearchResult
 from rbank_es.projections.view import View
+from rbank_es.state.proportion import percent
 
 
 @command(
@@ -112,7 +113,7 @@ def _shortfall(result: SearchResult) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "an unknown share" if share is None else f"{share:.0%}".replace("%", " %")
+    return "an unknown share" if share is None else percent(share).replace("%", " %")
 
 
 def _print_explained(found: Sequence[FoundItem]) -> None:

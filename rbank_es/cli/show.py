@@ -38,8 +38,9 @@ from rbank_es.errors import BadInput
 from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.event import text_of
+from rbank_es.events.run_events import judge_label
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.state.proportion import Share
+from rbank_es.state.proportion import Share, percent, points
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -192,10 +193,10 @@ def _print_item(facts: dict[str, Any]) -> None:
 
 def _print_utility(won: Share, compared: OutcomeDifference) -> None:
     """Print the win rate with its interval, and how runs like those ended without the item."""
-    if won.interval is None:
+    if won.interval is None or won.rate is None:
         return
-    low, high = won.interval
-    echo(f"won {won.part:,} of {count(won.whole, 'decided use')}: {won.rate:.0%}, from {low:.0%} to {high:.0%} at 95 %")
+    low, high = map(percent, won.interval)
+    echo(f"won {won.part:,} of {count(won.whole, 'decided use')}: {percent(won.rate)}, from {low} to {high} at 95 %")
     found, sides = compared.difference, f"{count(compared.matched, 'run')} on each side"
     if found is None:
         echo(
@@ -203,10 +204,10 @@ def _print_utility(won: Share, compared: OutcomeDifference) -> None:
             f"{compared.needed:,} would show a difference of {SOUGHT_DIFFERENCE * 100:.0f} points"
         )
     else:
+        value, low, high = map(points, found)
         echo(
-            f"beside runs without it, of the same ontology and time: {100 * found.value:+.0f} points, from "
-            f"{100 * found.low:+.0f} to {100 * found.high:+.0f}; {sides}. Runs were not given it at random, "
-            "so this is no effect of it"
+            f"beside runs without it, of the same ontology and time: {value} points, from {low} to {high}; {sides}. "
+            "Runs were not given it at random, so this is no effect of it"
         )
     echo()
 
@@ -389,7 +390,7 @@ def print_judgments(judged: Sequence[RankedJudgment]) -> None:
     rows: list[list[Cell]] = []
     banks = _banks_of(event for event, _, _ in judged)
     for event, rank, stands in judged:
-        by, why = f"{event.judge}-{event.judge_version}", event.reason
+        by, why = judge_label(event.judge, event.judge_version), event.reason
         if isinstance(event, JudgmentOverruled):
             by, why = event.by, event.why or event.reason
         bank = banks.get(event.seq, ())

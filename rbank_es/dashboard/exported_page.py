@@ -28,7 +28,7 @@ from rbank_es.errors import CannotWrite
 from rbank_es.events import Event, PolicyChoice, type_of
 from rbank_es.events.bank_events import PolicySet
 from rbank_es.events.memory_events import ItemsLinked
-from rbank_es.events.run_events import JudgmentOverruled, MemoriesRetrieved, RunJudged
+from rbank_es.events.run_events import JudgmentOverruled, MemoriesRetrieved, RunJudged, judge_label
 from rbank_es.limits import page_limits
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.view import View
@@ -250,7 +250,7 @@ class EventFacts:
         former: str | None = None
         if isinstance(event, JudgmentOverruled):
             by, why, former = event.by, self._bank.text(event.why), event.judgment
-        facts = (event.run, event.purpose, event.verdict, f"{event.judge}-{event.judge_version}", event.kind)
+        facts = (event.run, event.purpose, event.verdict, judge_label(event.judge, event.judge_version), event.kind)
         authority = AUTHORITIES[rank_of(event, self._policies)]
         said = (event.confidence, self._bank.text(event.reason), by, why, self._seqs.get(former or ""))
         return (*facts, authority, *said, event.occurred_at or event.at, event.seq)

@@ -326,6 +326,11 @@ JudgeKind = Literal["check", "lm", "gold", "human"]
 VerdictValue = Literal["success", "failure", "undecided"]
 
 
+def judge_label(judge: str, version: str) -> str:
+    """Return a judge with its version, such as `checks-1`; a model's is that of its prompt, apart from its name."""
+    return f"{judge} (prompt {version})" if judge.startswith("lm:") else f"{judge}-{version}"
+
+
 def verdict_value(given: object) -> VerdictValue | None:
     """Return the verdict that True, False or one of the three words gives; None for anything else."""
     if isinstance(given, bool):

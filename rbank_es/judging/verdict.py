@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events import RunJudged
-from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue
+from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue, judge_label
 
 if TYPE_CHECKING:
     from rbank_es.judging.result_comparison import ResultDifference
@@ -116,7 +116,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             "sure": self.sure,
             "confidence": self.confidence,
             "evidence": self.evidence,
-            "judge": f"{self.judge}-{self.judge_version}",
+            "judge": judge_label(self.judge, self.judge_version),
             "purpose": self.purpose,
             "learnable": self.learnable,
         }

@@ -26,6 +26,26 @@ def wilson(part: float, whole: int) -> tuple[float, float] | None:
     return middle - half if part else 0.0, middle + half if part < whole else 1.0
 
 
+def percent(share: float) -> str:
+    """Return a share in whole per cent, such as "13%"; halves are rounded up, as the page rounds them."""
+    return f"{_whole_percent(share)}%"
+
+
+def points(difference: float) -> str:
+    """Return a difference of shares in whole points with its sign, such as "+13"; halves are rounded up."""
+    return f"{_whole_percent(difference):+d}"
+
+
+def rounded(share: float | None) -> float | None:
+    """Return a share with six digits: no share of fewer than 5,000 becomes a half that it is not."""
+    return None if share is None else round(share, 6)
+
+
+def _whole_percent(share: float) -> int:
+    # Not by a format, which rounds 12.5 to the even 12.
+    return math.floor(100 * share + 0.5)
+
+
 def proven_share(part: int, whole: int) -> float:
     """Return the lower end of the Wilson interval: the share that is shown with confidence, 0 of nothing."""
     found = wilson(part, whole)

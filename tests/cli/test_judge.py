@@ -113,7 +113,7 @@ def test_a_script_that_stands_in_for_the_judge_is_told(place: Path) -> None:
     arguments = ("--judge", "lm", "--lm", "script:any.toml")
     assert "scripted" in run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).out
     told = run("judge", "run", "./bank", "seen", "--judge", "lm", "--judge-lm", "script:any.toml", cwd=place).out
-    assert told.startswith("success\nR.\n") and "lm:script:any-1" in told and "scripted" in told
+    assert told.startswith("success\nR.\n") and "lm:script:any (prompt 1)" in told and "scripted" in told
     [event] = judgments(place)
     assert (event.kind, event.judge, event.verdict) == ("lm", "lm:script:any", "success")
 

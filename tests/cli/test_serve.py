@@ -52,13 +52,12 @@ class Browser:
     """A browser that was let in."""
 
     def __init__(self, address: str) -> None:
-        self._root = address.partition("/?")[0]
         self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         with self._opener.open(address, timeout=20) as page:
-            self.page = page.read().decode()
+            self.page, self._place = page.read().decode(), page.geturl()
 
     def ask(self, path: str) -> Any:
-        with self._opener.open(f"{self._root}/api/v1/{path}", timeout=20) as found:
+        with self._opener.open(f"{self._place}api/v1/{path}", timeout=20) as found:
             return json.loads(found.read())
 
 

@@ -8,9 +8,10 @@ const { columnValues, tableRows } = await from("bank_rows");
 const { BadRequest, compared, hasWords, isWanted, pageOf, sortedRows, wordsOf } = await from("row_list");
 const { binOf, binnedTicks, BINS, isThere, notableMarks, standing } = await from("time_model");
 const { charCount, cut, visible } = await from("visible_text");
-const { count, failureReason, plural, shellWord, wilson } = await from("words");
+const { count, failureReason, percent, plural, shellWord, wilson } = await from("words");
 const { groupSteps, readableArguments } = await from("run_steps");
 const { stepPath } = await from("charts");
+const { points } = await from("health_page");
 
 test("an address is read back as it was written", () => {
   for (const address of [
@@ -143,6 +144,12 @@ test("calls belong to the step that they led to, else to the run, in order; thos
   assert.deepEqual(grouped(agent, step, agent, tool, { type: "lm_called", role: "sub" }), [[2, [1]], ["Outside of a step", [3, 4, 5]]]);
   assert.equal(readableArguments('{"query":"SELECT 1"}'), "SELECT 1");
   assert.equal(readableArguments("no JSON"), "no JSON");
+});
+
+test("a share is shown in whole per cent, halves up, as commands show it", () => {
+  const shares = [[1, 8], [3, 8], [1, 40], [1, 200], [29, 200], [0, 3], [3, 3]];
+  assert.deepEqual(shares.map(([part, whole]) => percent(part / whole)), [13, 38, 3, 1, 14, 0, 100].map((n) => `${n}\u00a0%`));
+  assert.deepEqual([0.125, 0, -0.125, -0.001].map(points), ["+13", "+0", "-12", "+0"].map((n) => `${n} points`));
 });
 
 test("the reason of an end is its code and the line that names the error", () => {

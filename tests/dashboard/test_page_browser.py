@@ -106,6 +106,17 @@ def test_what_changed_and_any_page_take_a_date_as_people_write_it(tab: Any, file
         assert complaints == []
 
 
+def test_an_item_that_was_never_used_and_one_that_is_kept_back_are_told_in_whole_sentences(tab: Any) -> None:
+    with Bank.open(SAMPLE) as bank, served(bank) as found:
+        unused = next(row for row in found.ask("items")["rows"] if not row["wins"] + row["losses"])
+        tab.open(f"{found.handler.address}#/item/{unused['id']}")
+        assert tab.shows("not used in a decided run; ") and "run wins of" not in text(tab)
+        go(tab, "#/search?q=light tower ship")
+        assert tab.shows("Kept back")
+        heads = tab.eval("[...document.querySelectorAll('thead')].map(e => e.innerText)")
+        assert ["Rank" in head for head in heads] == [True, False]
+
+
 ERROR = "ConnectionError: the model at port 8001 refused\n  File agent.py, line 3"
 
 

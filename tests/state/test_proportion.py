@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.state.proportion import Share, Stratum, cases_needed, matched, proven_share, share_difference, wilson
+from rbank_es.state.proportion import (
+    Share,
+    Stratum,
+    cases_needed,
+    matched,
+    percent,
+    points,
+    proven_share,
+    share_difference,
+    wilson,
+)
 
 
 @given(st.integers(0, 50), st.integers(0, 50))
@@ -76,3 +86,17 @@ def test_so_many_cases_show_a_difference_in_8_of_10_samples() -> None:
         shown += share_difference([Stratum(x, n, y, n)]).low > 0
     assert 0.75 <= shown / 500 <= 0.85
     assert cases_needed(0.0, 0.2) < cases_needed(0.3, 0.2) <= cases_needed(0.4, 0.2)
+
+
+# As the page rounds them (app.test.mjs): halves up, also where the product is just below or above one in binary.
+PERCENT = {(1, 8): "13%", (3, 8): "38%", (1, 40): "3%", (1, 200): "1%", (29, 200): "14%", (0, 3): "0%", (3, 3): "100%"}
+
+
+@pytest.mark.parametrize(("share", "shown"), PERCENT.items())
+def test_a_share_is_shown_in_whole_per_cent_with_halves_rounded_up(share: tuple[int, int], shown: str) -> None:
+    part, whole = share
+    assert percent(part / whole) == shown
+
+
+def test_a_difference_has_its_sign_in_points() -> None:
+    assert [points(value) for value in (0.125, 0.0, -0.125, -0.001)] == ["+13", "+0", "-12", "+0"]

@@ -10,6 +10,7 @@ from rbank_es import limits
 from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, format_names, safe_line
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.event import text_of, titled
+from rbank_es.events.run_events import judge_label
 
 
 def summary(event: ev.Event) -> str:
@@ -104,9 +105,10 @@ def _finished(event: ev.RunFinished) -> str:
 def _judged(event: ev.RunJudged) -> str:
     sure = ", sure" if event.sure else ""
     sure += f", confidence {event.confidence:g}" if event.confidence is not None else ""
-    return _with(
-        f"{event.verdict} ({event.purpose}, {event.kind} {event.judge}-{event.judge_version}{sure})", event.reason
-    )
+    # Most judges are named by their kind.
+    kind = "" if event.judge.startswith(event.kind) else f"{event.kind} "
+    who = f"{kind}{judge_label(event.judge, event.judge_version)}"
+    return _with(f"{event.verdict} ({event.purpose}, {who}{sure})", event.reason)
 
 
 def _overruled(event: ev.JudgmentOverruled) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from rbank_es.bank.health_report import Measured, health_of, measures_of
 from rbank_es.dashboard.answers.page_question import PageQuestion
 from rbank_es.limits import page_limits
+from rbank_es.state.proportion import rounded
 
 
 def health_answer(asked: PageQuestion) -> dict[str, Any]:
@@ -24,8 +25,7 @@ def _measure(each: Measured) -> dict[str, Any]:
     low, high = each.interval or (None, None)
     return {
         **{"words": each.words, "part": each.share.part, "whole": each.share.whole},
-        **{name: None if value is None else round(value, 4) for name, value in (("low", low), ("high", high))},
-        "rate": None if each.share.rate is None else round(each.share.rate, 4),
+        **{"low": rounded(low), "high": rounded(high), "rate": rounded(each.share.rate)},
     }
 
 

@@ -14,6 +14,7 @@ from rbank_es.dashboard.answers.runs_answer import TEXTS, run_row
 from rbank_es.errors import NotInBank
 from rbank_es.events import ContextBuilt, Hit, JudgmentOverruled, MemoriesRetrieved, given_items
 from rbank_es.events.event import Text
+from rbank_es.events.run_events import judge_label
 from rbank_es.limits import page_limits
 
 GIVING = ("memories_retrieved", "context_built", "memories_read")
@@ -83,7 +84,11 @@ def _verdict(asked: PageQuestion, each: RankedJudgment) -> dict[str, Any]:
     why = event.why if isinstance(event, JudgmentOverruled) else ""
     return {
         **{"seq": event.seq, "time": event.occurred_at or event.at, "purpose": event.purpose, "verdict": event.verdict},
-        **{"judge": f"{event.judge}-{event.judge_version}", "kind": event.kind, "authority": AUTHORITIES[each.rank]},
+        **{
+            "judge": judge_label(event.judge, event.judge_version),
+            "kind": event.kind,
+            "authority": AUTHORITIES[each.rank],
+        },
         **{"confidence": event.confidence, "stands": each.stands},
         "by": event.by if isinstance(event, JudgmentOverruled) else None,
         "reason": _words(asked, event.reason),

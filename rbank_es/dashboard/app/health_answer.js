@@ -47,9 +47,9 @@ function measure(words, isSample, part, whole) {
 // To an even digit at a tie, as Python rounds; a tie is exact in binary.
 function rounded(value) {
   if (value === null) return null;
-  const doubled = value * 20000;
+  const doubled = value * 2000000;
   const isTie = Number.isInteger(value * 65536) && Number.isInteger(doubled) && doubled % 2 !== 0;
-  return isTie ? (2 * Math.round(doubled / 4)) / 10000 : Number(value.toFixed(4));
+  return isTie ? (2 * Math.round(doubled / 4)) / 1000000 : Number(value.toFixed(6));
 }
 
 function stockOf(bank, position) {

@@ -23,8 +23,9 @@ function measures({ measures: rows, size, uses, drift }) {
   return [h("p", null, `${plural(size, "active item")}, ${plural(uses, "use")}; ${turned}.`), table({ caption: "Shares, each with its counts", columns, rows, key: "words" })];
 }
 
-function points(drift) {
-  return `${drift > 0 ? "+" : ""}${Math.round(drift * 100)} points`;
+/** Return a difference of shares in points, with its sign. */
+export function points(drift) {
+  return `${drift * 100 >= -0.5 ? "+" : ""}${Math.round(drift * 100)} points`;
 }
 
 function course({ series }, context) {

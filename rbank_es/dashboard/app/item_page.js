@@ -46,7 +46,7 @@ function origin(item, context) {
     "section",
     null,
     h("h3", null, "How it fared"),
-    h("p", null, rate({ wins: item.wins, judged }), " ", h("span", { class: "muted" }, `wins of judged uses; ${plural(item.uses, "use")} in all, found by ${plural(item.forward.searches, "search", "searches")}`)),
+    h("p", null, rate({ wins: item.wins, judged }), h("span", { class: "muted" }, `${judged ? " wins of decided uses" : ""}; ${plural(item.uses, "use")} in all, found by ${plural(item.forward.searches, "search", "searches")}`)),
     h("h3", null, "Where it comes from"),
     h("ol", { class: "chain" }, chain),
   );

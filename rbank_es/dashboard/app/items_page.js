@@ -25,7 +25,7 @@ function list(items, context) {
     { name: "Drawn from", sort: "src", cell: (row) => h("span", { class: "nowrap" }, row.src) },
     { name: "Kind", sort: "polarity", cell: (row) => h("span", { class: "nowrap" }, row.polarity === "failure" ? "guardrail" : "strategy") },
     { name: "Uses", sort: "uses", number: true, cell: (row) => count(row.uses) },
-    { name: "Wins of judged uses", sort: "wins", cell: (row) => rate({ wins: row.wins, judged: row.wins + row.losses }) },
+    { name: "Wins of decided uses", sort: "wins", cell: (row) => rate({ wins: row.wins, judged: row.wins + row.losses }) },
     { name: "Support", sort: "support", number: true, cell: (row) => count(row.support) },
     { name: "Born at", sort: "born", number: true, cell: (row) => count(row.born) },
   ];

@@ -45,7 +45,7 @@ export function stateTag(state) {
 /** Return a share of wins with its 95 % interval, as a drawing with numbers beside it. */
 export function rate({ wins, judged }) {
   const interval = wilson(wins, judged);
-  if (!interval) return h("span", { class: "muted" }, "not used in a judged run");
+  if (!interval) return h("span", { class: "muted" }, "not used in a decided run");
   const [low, high] = interval;
   const label = `${wins} of ${judged}, likely ${percent(low)} to ${percent(high)}`;
   const drawing = h(

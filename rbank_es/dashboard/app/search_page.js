@@ -20,7 +20,7 @@ export const searchPage = {
 function found(hits, caption, context) {
   if (!hits.length) return h("p", null, "No active item fits.");
   const columns = [
-    { name: "Rank", number: true, cell: (row) => count(row.rank) },
+    ...(hits.some((row) => row.rank) ? [{ name: "Rank", number: true, cell: (row) => count(row.rank) }] : []),
     { name: "Item", wide: true, cell: (row) => [itemLink(context, row), h("div", { class: "muted text" }, row.desc)] },
     { name: "Kind", cell: (row) => h("span", { class: "nowrap" }, row.polarity === "failure" ? "guardrail" : "strategy") },
     ...(hits.some((row) => row.score !== null) ? [{ name: "Score", number: true, cell: (row) => count(row.score) }] : []),
