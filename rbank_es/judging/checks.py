@@ -19,9 +19,10 @@ from rbank_es.judging.run_outcome import RunOutcome, asks_for_all, asks_for_coun
 from rbank_es.judging.source_evidence import QueryEvidence, gather, ground, is_bare, refused_finding, terms_of
 from rbank_es.judging.verdict import Finding, Grounding, Verdict
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.prefixes import local_name
+from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.schema_model import PropertyInfo, Schema
 from rbank_es.policies import CheckJudging
+from rbank_es.sparql.class_check import mismatches
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.results import Answer, Cell, row_line
@@ -48,6 +49,7 @@ CODES: dict[str, str] = {
     "made_up_column": "a column holds only words that the query wrote",
     "name_for_thing": "a column holds what a thing is called instead of the thing",
     "untyped_variable": "things of several classes fit, and the query says not which",
+    "class_mismatch": "a thing's class doesn't fit the domain or range of a property that the query asks of it",
     "answer_without_result": "the answer names nothing of the few values that the query found",
     "ungrounded_query": "the query names what exists nowhere (sure if every solution needs it)",
     "ungrounded_answer": "the answer names what exists nowhere; the run is not learned from",
@@ -292,6 +294,10 @@ def _of_query(
     yield from _named_only(query, outcome.task)
     if source is not None and source.schema is not None:
         yield from _untyped(query, source.schema)
+    if source is not None and source.surroundings.fit is not None:
+        found = mismatches(query.tree, source.surroundings.fit, Prefixes(dict(query.prefixes)).shorten)
+        if found:
+            yield Finding(code="class_mismatch", message="; ".join(found[: limits.CLASS_MISMATCHES]))
 
 
 # ---------------------------------------------------------------- flaws of the query itself, whatever its result

@@ -221,6 +221,10 @@ ONTOLOGY_JOINED_CHARS = 10_000_000_000
 ONTOLOGY_NAME_CHARS = 200
 # Digests of terms that a registration keeps: of any two ontologies, the share in common shows within a tenth or so.
 ONTOLOGY_SKETCH = 64
+# Things whose class fits no property, that one warning or finding names: more of them have one cause.
+CLASS_MISMATCHES = 3
+# Classes, and ends of properties, of one node of a query that are compared with each other: the pairs grow with them.
+CLASS_FACTS = 50
 # Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first.
 GRAPH_CACHE_ENTRIES = 32
 # Age at which a half-written entry of the cache is taken for that of a dead process: the largest takes minutes.

@@ -20,6 +20,8 @@ from rbank_es.ontology.property_bounds import (
     classes_in_constraints,
     datatypes_in_constraints,
     properties_in_constraints,
+    stated_bounds,
+    wider_classes,
 )
 from rbank_es.ontology.schema_level import Levels
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, PropertyInfo, Schema
@@ -73,6 +75,8 @@ class _Description:
         add_restrictions(statements, self._constraints)
         self._shapes.add_to(self._constraints)
         self._parents = _parents(statements, rdf_names.SUBCLASS)
+        self._wider = wider_classes(statements)
+        self._stated = {name: stated_bounds(statements, name) for name in (rdf_names.DOMAIN, rdf_names.RANGE)}
         self._mentions = statements.mentions()
         self._counts = InstanceCounts(statements, self._levels)
         self._subjects = {subject for pairs in statements.by_predicate.values() for subject, _ in pairs}
@@ -203,6 +207,7 @@ class _Description:
             notes=notes,
             notes_left_out=left_out,
             parents=tuple(sorted(self._parents.get(iri, ()))),
+            wider=tuple(sorted(self._wider.get(iri, set()) - self._parents.get(iri, set()) - {iri})),
             instances=self._counts.instances[iri],
             below=self._counts.below(iri),
             subclasses=self._counts.subclasses(iri),
@@ -241,6 +246,8 @@ class _Description:
             notes_left_out=left_out,
             domains=self._constraints.domains(iri),
             ranges=self._constraints.ranges(iri),
+            domain_stated=iri in self._stated[rdf_names.DOMAIN],
+            range_stated=iri in self._stated[rdf_names.RANGE],
             parents=tuple(sorted(parents)),
             inverses=tuple(sorted(inverses)),
             triples=len(pairs),

@@ -110,6 +110,42 @@ def named_classes(statements: Statements, expression: str) -> set[str]:
     return set(filter(is_iri, closure([expression], steps)))
 
 
+def stated_bounds(statements: Statements, predicate: str) -> set[str]:
+    """Return the properties to which rdfs:domain or rdfs:range gives named classes, and nothing that holds all."""
+    found = set()
+    for name, bound in statements.links(predicate):
+        classes = named_classes(statements, bound)
+        if classes and classes.isdisjoint(rdf_names.ANYTHING):
+            found.add(name)
+    return found
+
+
+def wider_classes(statements: Statements) -> dict[str, set[str]]:
+    """Return the named classes that may hold the instances of each class, beside its named superclasses.
+
+    They are its equivalents; the parts of a union or an intersection that it equals or is a subclass of; and the unions
+    that it is a part of.
+    """
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for predicate in (rdf_names.SUBCLASS, rdf_names.EQUIVALENT_CLASS):
+        for cls, expression in statements.links(predicate):
+            if is_iri(cls) and (predicate == rdf_names.EQUIVALENT_CLASS or not is_iri(expression)):
+                found[cls] |= named_classes(statements, expression)
+            if predicate == rdf_names.EQUIVALENT_CLASS:
+                # An equivalence holds in both directions, and each part of a union is in the whole.
+                parts = [expression] if is_iri(expression) else statements.listed(expression, rdf_names.UNION)
+                for part in filter(is_iri, parts):
+                    found[part].add(cls)
+    for predicate in (rdf_names.UNION, rdf_names.OWL + "disjointUnionOf"):
+        for cls, members in statements.links(predicate):
+            for part in filter(is_iri, statements.members(members) if is_iri(cls) else ()):
+                found[part].add(cls)
+    for cls, members in statements.links(rdf_names.INTERSECTION):
+        if is_iri(cls):
+            found[cls] |= set(filter(is_iri, statements.members(members)))
+    return {cls: set(filter(is_iri, wider)) - rdf_names.ANYTHING for cls, wider in found.items()}
+
+
 def add_restrictions(statements: Statements, found: Constraints) -> None:
     """Add OWL restrictions that a class is a subclass of, equal to, or an intersection with."""
     for predicate in (rdf_names.SUBCLASS, rdf_names.EQUIVALENT_CLASS, rdf_names.INTERSECTION):

@@ -36,6 +36,8 @@ class ClassInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of further notes."""
     parents: tuple[str, ...] = ()
     """Named superclasses, direct ones."""
+    wider: tuple[str, ...] = ()
+    """Further named classes that may hold its instances, by equivalence, or by a union or an intersection."""
     instances: int | None = 0
     """Things typed with this very class; None if unknown, as where an endpoint's description doesn't say."""
     below: int | None = 0
@@ -74,6 +76,10 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Both as those of a class."""
     domains: tuple[Bound, ...] = ()
     ranges: tuple[Bound, ...] = ()
+    domain_stated: bool = False
+    """Whether rdfs:domain gives classes, alone or as a union: a restriction or a shape is only a hint."""
+    range_stated: bool = False
+    """Likewise of rdfs:range."""
     parents: tuple[str, ...] = ()
     inverses: tuple[str, ...] = ()
     """Properties that are declared to be its inverse, in either direction."""

@@ -21,9 +21,11 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.events.short_repr import Shown
+from rbank_es.ontology.class_fit import ClassFit
 from rbank_es.ontology.prefixes import Prefixes, is_refused, local_name
 from rbank_es.ontology.schema_model import TermKind
 from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql.class_check import mismatches
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.lint import LintFinding, findings, refuse_scopes
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
@@ -67,6 +69,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the engine itself stops at so many triples of a graph, which then needs no LIMIT."""
     vocabulary: Vocabulary | None = None
     """The terms that a query may name; None where nobody knows."""
+    fit: ClassFit | None = None
+    """The classes that fit each other and the ends of properties; None where nobody knows."""
     profile: Profile = LOCAL
 
 
@@ -167,7 +171,12 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     ]
     unconfirmed = _confirm(parsed, edits, limit)
     graphs = None if surroundings.remote else surroundings.graphs
-    found = (*findings(parsed.tree, graphs), *_about_limit(parsed, limit), *unconfirmed)
+    found = (
+        *findings(parsed.tree, graphs),
+        *_about_classes(parsed, surroundings.fit),
+        *_about_limit(parsed, limit),
+        *unconfirmed,
+    )
     refuses = surroundings.profile.refuses
     warnings = tuple(finding for finding in found if finding.code not in refuses)
     return Examined(
@@ -322,6 +331,16 @@ def _limited(parsed: ParsedQuery, rows: int, *, bounds_graphs: bool) -> _Limited
     end = len(parsed.text.rstrip())
     # On a line of its own: the last one may be a comment.
     return _Limited(None, most, Edit(end, end, f"\nLIMIT {most}"))
+
+
+def _about_classes(parsed: ParsedQuery, fit: ClassFit | None) -> tuple[LintFinding, ...]:
+    """Return a warning for each class that doesn't fit a property, up to `CLASS_MISMATCHES`."""
+    if fit is None:
+        return ()
+    found = mismatches(parsed.tree, fit, Prefixes(dict(parsed.prefixes)).shorten)
+    hint = "look at the schema: another class or another property may be meant, or the other direction"
+    shown = found[: limits.CLASS_MISMATCHES]
+    return tuple(LintFinding(code="class_mismatch", message=each, alternative=hint) for each in shown)
 
 
 def _about_limit(parsed: ParsedQuery, limit: _Limited) -> tuple[LintFinding, ...]:

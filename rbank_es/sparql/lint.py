@@ -27,6 +27,7 @@ CODES: dict[str, str] = {
     "unbounded_path": "a path of any length, with both ends open",
     "order_without_limit": "everything is sorted before the first row comes",
     "unbound_variable": "a variable is asked for that no pattern binds",
+    "class_mismatch": "a thing's class doesn't fit the domain or range of a property of it",
     "limit_counts_solutions": "LIMIT counts solutions of the pattern, not triples",
     "unconfirmed": "too long or too deep for the second parser",
 }

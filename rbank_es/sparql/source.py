@@ -14,6 +14,7 @@ from rbank_es import limits
 from rbank_es.data import lights
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events.short_repr import Shown
+from rbank_es.ontology.class_fit import ClassFit
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.vocabulary import Vocabulary
@@ -140,6 +141,7 @@ def _local(ontology: Ontology, whole: bool | None) -> Source:
         graphs=frozenset(ontology.schema.graphs),
         engine_counts_triples=True,
         vocabulary=Vocabulary.from_schema(ontology.schema),
+        fit=ClassFit(ontology.schema),
         profile=LOCAL,
     )
     return Source(
