@@ -234,7 +234,7 @@ _ELSEWHERE = (
     r"(?:agent'?s?|its|submitted|given) (?:final |own |whole )?answer(?: is| was)?|under judge?ment|expected output|"
     r"for example|example|e\.g|for instance|such as|like this|looks? like|"
     r"(?:the|output|expected|required) (?:output )?(?:format|form|schema|template)|schema|template|placeholder|sample|"
-    r"draft|first|initial(?:ly)?|tentative(?:ly)?|preliminary|provisional(?:ly)?|maybe|perhaps|"
+    r"past case|draft|first|initial(?:ly)?|tentative(?:ly)?|preliminary|provisional(?:ly)?|maybe|perhaps|"
     r"(?:might|may|could|would|should) (?:be|have been|say|give|look)|if|unless|suppose|guess(?:ed)?|lean(?:s|ing)?|"
     r"instead of|rather than|not|never|no longer|previous(?:ly)?|earlier|almost|tempt(?:ed|ing)|considered|considering"
 )
@@ -259,7 +259,8 @@ _PLAIN = re.compile(
 _ANSWER_TAG = re.compile(r"<(?:answer|final|final_answer|output|result|response|json|verdict)>", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
 _AFTER = re.compile(
-    r"\A[\s.,;:)`'\"”]{0,8}(?:\?|(?:is|was|would|could|might|as (?:an? )?(?:example|the agent)|in (?:its|the) answer|"
+    r"\A[\s.,;:)`'\"”]{0,8}(?:\?|(?:is|was|would|could|might|appears?|stands|occurs|as (?:an? )?(?:example|the agent)|"
+    r"in (?:its|the) answer|"
     r"if|or\b|unless|\(example\)|\(draft\)|because it says|said the agent|(?:it|the agent) (?:says|wrote|claims)))",
     re.IGNORECASE,
 )

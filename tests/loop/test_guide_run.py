@@ -48,6 +48,28 @@ def test_the_whole_text_is_kept_with_the_run_that_made_it_and_later_runs_see_a_s
         assert "Lighthouses have a focal height." in guide and len(guide) <= 1_000
 
 
+def test_what_an_agent_thought_is_no_part_of_its_guide(tmp_path: Path) -> None:
+    script = SCRIPT.replace(repr(TEXT), repr(f"<think>Summary first.</think>{TEXT}"))
+    with quick(tmp_path / "bank") as bank:
+        assert write_guide(bank, scripted(tmp_path, script), source(), interpreters=local).text == TEXT.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"<think>{TEXT}", "thinking and no guide"),
+        (f"~~~markdown\n{TEXT}", "never closed"),
+        (f"{TEXT}\n\n## Summary\nOr this.", "different summaries"),
+    ],
+)
+def test_half_a_guide_and_two_guides_are_none(tmp_path: Path, text: str, why: str) -> None:
+    script = SCRIPT.replace(repr(TEXT), repr(text))
+    with quick(tmp_path / "bank") as bank:
+        with pytest.raises(LoopStopped, match=why):
+            write_guide(bank, scripted(tmp_path, script), source(), interpreters=local)
+        assert not of_type(bank, ArtifactMaterialised)
+
+
 class Priced:
     """A script, every answer of which costs the same."""
 
