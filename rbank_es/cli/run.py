@@ -46,6 +46,7 @@ from rbank_es.cli.shared.arguments import (
     whole_bank,
     writable,
 )
+from rbank_es.cli.shared.heads_file import heads_file, note_head
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, warn_of_what_is_left, watched
 from rbank_es.cli.shared.output import (
     SCRIPTED,
@@ -62,6 +63,7 @@ from rbank_es.cli.shared.output import (
     styled,
     warn,
 )
+from rbank_es.cli.shared.task_order import curriculum_of, order_options
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
@@ -111,6 +113,7 @@ UNNAMED = "unnamed/model"
     "--matts-k", metavar="N", type=click.IntRange(1),
     help="Rollouts of each task; default: by the bank's policy. Implies --matts.",
 )  # fmt: skip
+@order_options
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
     help="Word the question differently for each rollout.",
@@ -145,6 +148,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         refuse_idle(click.get_current_context(), given, OF_A_LOOP)
         named = named_source(given, stack)
         tasks, suite = _tasks(given["question"], given["tasks_file"], named, supervised=given["supervised"])
+        given["curriculum"] = curriculum_of(given, tasks)
         known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
         source = known_source(known, named)
         settings = settings_of(given, source, known)
@@ -326,17 +330,17 @@ def _run(
         # Resolve the path before the first task: a bad one must not cost a whole loop.
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         # Opened now, for the same reason: heads that can't be noted must not be missed only after a night.
-        heads = _heads_file(opened, Path(given["heads"])) if given["heads"] is not None else None
+        heads = heads_file(opened, Path(given["heads"])) if given["heads"] is not None else None
         _prepare(opened, given)
 
         def ended(result: TaskResult) -> None:
             results.append(result)
             live.result(result)
             if heads is not None:
-                _note_head(opened, heads)
+                note_head(opened, heads)
 
         options = {"again": given["again"], "on_task": live.task, "on_result": ended, "suite": suite}
-        options["vectors"] = vectors
+        options |= {"vectors": vectors, "curriculum": given["curriculum"]}
         try:
             run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:
@@ -351,25 +355,6 @@ def _run(
             "config_digest": settings.digest,
             "head": str(opened.head()),
         }
-
-
-def _heads_file(bank: Bank, path: Path) -> Path:
-    """Return the file to note heads in, made if it is missing. Raises `BadInput`."""
-    from rbank_es.bank.noted_heads import append_durably
-
-    append_durably(outside(bank, writable(path)), b"")
-    return path
-
-
-def _note_head(bank: Bank, path: Path) -> None:
-    """Note the bank's head; warn where that fails, because the loop's own record is in the bank."""
-    from rbank_es.bank.noted_heads import note_head
-
-    try:
-        note_head(bank, path)
-    except CannotWrite as error:
-        # The task is recorded all the same, so only warn; the head is printed to be noted by hand.
-        warn(f"the head {bank.head()} was not noted: {error}")
 
 
 def _prepare(bank: Bank, given: dict[str, Any]) -> None:

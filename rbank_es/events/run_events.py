@@ -60,6 +60,33 @@ class Trial(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     repetition: Annotated[Count, Meta(description="Number of the repetition, from 0.")] = 0
 
 
+Reason = Literal["first", "stays", "mastered", "used_up", "left_over"]
+
+
+class TaskChoice(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Why a task was the next one, in an order that depends on what came of those before it."""
+
+    order: Annotated[Name, Meta(description="The order: curriculum.")]
+    level: Annotated[Count | None, Meta(description="The level at which the loop was.")] = None
+    why: Annotated[
+        Reason,
+        Meta(
+            description="The loop began at its level, stays at it, or came to it because the one before was mastered "
+            "or used up, or because its tasks were left over."
+        ),
+    ]
+    won: Annotated[
+        Count,
+        Meta(
+            description="Of the last tasks decided about: those that succeeded. At the level before, "
+            "where the loop has just left it."
+        ),
+    ] = 0
+    decided: Annotated[Count, Meta(description="How many those are.")] = 0
+    rise_won: Annotated[Count, Meta(description="A level is mastered when so many succeed")]
+    rise_last: Annotated[Count, Meta(description="of so many last ones.")]
+
+
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """An agent was set to a task."""
 
@@ -69,6 +96,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     family: Annotated[Name | None, Meta(description="Tasks of one family are solved in one way.")] = None
     suite: Suite = None
     trial: Annotated[Trial | None, Meta(description="Its place in an experiment.")] = None
+    chosen: Annotated[TaskChoice | None, Meta(description="Why its task was the next one, if that was decided.")] = None
     ontology: Annotated[Name | None, Meta(description="Id of the ontology.")] = None
     endpoint: Annotated[Name | None, Meta(description="SPARQL endpoint, if remote.")] = None
     executor: Annotated[Name | None, Meta(description="rlm, react or scratchpad.")] = None

@@ -54,6 +54,7 @@ from rbank_es.experiments.toml_text import to_toml
 from rbank_es.judging.rubric import Subject
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.limits import experiment_limits
+from rbank_es.loop.curriculum import Curriculum
 from rbank_es.loop.settings import ExtractFrom, LoopSettings, Perturbation
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import changed, default_policies
@@ -86,6 +87,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Args:
         name: of the folder of its banks too.
         about: the condition in words.
+        curriculum: when the level of its tasks rises (`won` of the `last` tasks); as the trial's order has them unless
+            given. Verdicts of the judge decide, never the right answers.
         policies: the bank's policies by kind, as `Bank.set_policies` takes them; a new bank's unless given.
         seeds: packs of items imported before the first task: files, or `lights` for the shipped one.
         curated: whether L1 holds the curated constraints of the ontology beside those derived from it.
@@ -119,6 +122,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     curated: bool = True
     guide: str = WRITTEN
     seeds: tuple[str, ...] = ()
+    curriculum: Curriculum | None = None
     policies: dict[str, dict[str, Any]] = {}
 
     @property
@@ -261,6 +265,8 @@ def _check_condition(one: Condition) -> None:
         one.choices()
     except (BadInput, BadPolicy) as error:
         raise BadInput(f"condition {one.name!r}: {error}") from None
+    if one.judge == NOBODY and one.curriculum is not None:
+        raise BadInput(f"condition {one.name!r}: levels of a curriculum rise by verdicts, and judge is 'none'")
     if one.judge == NOBODY and one.supervised:
         raise BadInput(f"condition {one.name!r}: supervised lets the right answer judge, and judge is 'none'")
     if "L3" not in one.layers and one.guide != WRITTEN:

@@ -172,13 +172,15 @@ class FolderHead(msgspec.Struct, frozen=True, kw_only=True):
         condition, models = self.experiment.named(trial.condition), self.experiment.models
         if "agent" not in models:
             raise BadInput(f"{DEFINITION} names no model of the agent: an experiment that was run has one")
+        ordered = ordered_tasks(self.suite.tasks, self.experiment.seed, trial.order)
         return TrialTerms(
             trial=trial,
             config_digest=self.digests.config_digest(condition, models),
             settings=self.digests.settings_digest(condition, models),
             policies=condition.choices(),
             suite=self.suite.digest,
-            tasks=tuple(task.id for task in ordered_tasks(self.suite.tasks, self.experiment.seed, trial.order)),
+            tasks=tuple(task.id for task in ordered),
+            curriculum=(condition.curriculum, ordered) if condition.curriculum is not None else None,
         )
 
     @property

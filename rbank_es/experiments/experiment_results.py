@@ -51,6 +51,7 @@ class MetricResult(msgspec.Struct, frozen=True, kw_only=True):
 class ConditionResult(msgspec.Struct, frozen=True, kw_only=True):
     """The results of one condition.
 
+    curriculum        whether the order of its tasks follows from what came of them
     trials, finished  planned, and run to their end
     runs, counted     that ended, and that stand for their tasks;  gates  runs left out, by the gate that they break
     contaminated      counted runs by how what they were given could hold the answer
@@ -61,6 +62,7 @@ class ConditionResult(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     baseline: bool
     leave_one_out: bool
+    curriculum: bool
     trials: int
     finished: int
     runs: int
@@ -306,6 +308,7 @@ def _condition(
         about=condition.about,
         baseline=condition.name == data.experiment.baseline,
         leave_one_out=condition.leave_one_out,
+        curriculum=condition.curriculum is not None,
         trials=len(trials),
         finished=sum(each.state == "finished" for each in trials),
         runs=len(own),

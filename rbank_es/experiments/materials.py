@@ -58,6 +58,7 @@ class MaterialDigests(msgspec.Struct, frozen=True, kw_only=True):
             "settings": self.settings_facts(condition, models),
             "policies": condition.choices(),
             "seeds": [self.seeds.get(name) for name in condition.seeds],
+            "curriculum": condition.curriculum,
         }
         return _sha256(facts)
 

@@ -151,7 +151,9 @@ def _gain(condition: ConditionResult) -> str:
     parts = []
     if condition.curve.gain is not None:
         parts.append(f"Its second half less its first: {with_interval(condition.curve.gain, POINTS)}.")
-    if condition.gap is not None and condition.gap.gain is not None:
+    if condition.curriculum:
+        parts.append("By a curriculum: hard tasks come late, so compare all tasks and not places.")
+    elif condition.gap is not None and condition.gap.gain is not None:
         parts.append(f"That, less the same of the baseline: {with_interval(condition.gap.gain, POINTS)}.")
     if condition.gap is not None and condition.gap.area is not None:
         parts.append(f"Over all tasks, less the baseline: {with_interval(condition.gap.area, POINTS)}.")

@@ -29,6 +29,7 @@ from rbank_es.experiments.trial_place import TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.limits import experiment_limits
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
+from rbank_es.loop.curriculum import Outcome, Place
 from rbank_es.loop.history import INTERRUPTED, History
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.run_stages import PASSING
@@ -36,6 +37,7 @@ from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.tasks import Task
 
 T = TypeVar("T")
 
@@ -246,18 +248,29 @@ class _Work:
                 )
                 for source in self.materials.sources
             }
-            # Every task that was begun counts: `_opened` has cut off the one that didn't.
-            begun = {event.task_id for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted)}
-            left = [task for task in self.tasks if task.id not in begun]
-            self.done = len(self.tasks) - len(left)
-            for task in left:
+            begun, rule = self._begun(bank), self.condition.curriculum
+            self.done = len(begun)
+            place = Place(self.tasks, rule) if rule is not None else None
+            if place is not None:
+                for task in begun:
+                    place.take(Outcome(task.id, loops[self.materials.source_of(task).id].verdict_on(task)))
+            for given in [task for task in self.tasks if task not in begun]:
+                task, chosen = (given, None) if place is None else place.next()
                 loop = loops[self.materials.source_of(task).id]
-                result = loop.run(task)
+                result = loop.run(task, chosen)
+                if place is not None:
+                    place.take(Outcome(task.id, result.verdict))
                 if not loop.is_done(task):
                     _require_settled(bank, loop.history, result)
                 self.done += 1
                 if on_task is not None:
                     on_task(self.trial, result)
+
+    def _begun(self, bank: Bank) -> list[Task]:
+        """Return the tasks that were begun, in that order; each counts: `_opened` has cut off the one that didn't."""
+        runs = (event for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted))
+        by_id = {task.id: task for task in self.tasks}
+        return [by_id[task] for task in dict.fromkeys(str(event.task_id) for event in runs) if task in by_id]
 
     def _outcome(self, bank: Bank) -> TrialOutcome:
         history, started = History(bank).catch_up(), next(bank.events(types={"experiment_started"}))

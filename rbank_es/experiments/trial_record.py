@@ -28,6 +28,8 @@ from rbank_es.events import (
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.trial_log import ACTS, TrialLog
+from rbank_es.loop.curriculum import Curriculum, Outcome, departures
+from rbank_es.loop.tasks import Task
 
 TrialState = Literal["finished", "unfinished", "altered", "missing"]
 """Of a trial. `altered`: somebody acted on its bank, or its results are not those recorded at its end."""
@@ -40,6 +42,7 @@ class TrialTerms(msgspec.Struct, frozen=True, kw_only=True):
     settings        digest of the loop's settings, as each of its runs names it
     policies        of its bank, one of each kind
     suite, tasks    digest of the suite; ids of its tasks in the order of the trial
+    curriculum      by which the order depends on what came of the tasks; with the tasks, in the order of the trial
     """
 
     trial: Trial
@@ -48,6 +51,7 @@ class TrialTerms(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[PolicyChoice, ...]
     suite: str
     tasks: tuple[str, ...]
+    curriculum: tuple[Curriculum, tuple[Task, ...]] | None = None
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,9 +116,20 @@ def _ended(
         return TrialRecord(state="altered", why=why, without_run=missing, altered_rows=True)
     if missing:
         return TrialRecord(state="unfinished", why=f"no run ended of {missing[0]}", without_run=missing)
-    if tuple(dict.fromkeys(row.task for row in rows)) != terms.tasks:
-        return TrialRecord(state="altered", why="its tasks were run in another order than that of the trial")
-    return TrialRecord(state="finished")
+    departure = _departure(rows, terms)
+    return TrialRecord(state="altered", why=departure) if departure else TrialRecord(state="finished")
+
+
+def _departure(rows: Sequence[RunRow], terms: TrialTerms) -> str:
+    """Return in words where the order of tasks is not that of the trial; empty if it is."""
+    order = dict.fromkeys(row.task for row in rows)
+    if terms.curriculum is None:
+        return "" if tuple(order) == terms.tasks else "its tasks were run in another order than that of the trial"
+    rule, tasks = terms.curriculum
+    verdicts = {row.task: row.verdict for row in rows if row.selected}
+    outcomes = [Outcome(task, verdicts.get(task)) for task in order]
+    first = next(departures(tasks, outcomes, rule), None)
+    return "" if first is None else f"it went on with {first[1].task}, where its curriculum had {first[0].id}"
 
 
 def _acts(event: Event) -> Iterator[str]:

@@ -449,6 +449,11 @@ EXTRACTION_TEXT_CHARS = 4_000
 MERGE_NEIGHBOURS = 5
 MERGE_SHOWN_CHARS = 600
 # -------------------- loop and rerun
+# Levels of a curriculum rise when so many of the last tasks succeeded: 80 %, as in mastery learning (Bloom, 1968), of
+# the fewest tasks of which that is a whole number; and the most that settings accept, more than a level has tasks.
+CURRICULUM_WON = 4
+CURRICULUM_LAST = 5
+CURRICULUM_LAST_MOST = 1_000
 # Runs of one task side by side: each has a sandbox of its own.
 ROLLOUTS = 16
 # A file of tasks, the question of one, and its id, which becomes part of the ids of its runs.

@@ -9,7 +9,7 @@ twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
-from rbank_es.events.run_events import VerdictValue
+from rbank_es.events.run_events import TaskChoice, VerdictValue
 from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.judging.verdict import NOBODY
+from rbank_es.loop.curriculum import Curriculum, Outcome, Place
 from rbank_es.loop.history import (
     INTERRUPTED,
     ExtractionProgress,
@@ -32,11 +33,11 @@ from rbank_es.loop.history import (
     task_key,
 )
 from rbank_es.loop.resources import LoopResources, check_source
-from rbank_es.loop.rollouts import Spread, side_by_side, spread_of
+from rbank_es.loop.rollouts import Rollout, Spread, side_by_side, spread_of
 from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, execute
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.policies import selection_policy
+from rbank_es.policies import BestOf, selection_policy
 from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
@@ -110,11 +111,12 @@ def run_closed_loop(
     source: Source | None = None,
     *,
     again: bool = False,
+    curriculum: Curriculum | None = None,
     on_task: OnTask | None = None,
     on_result: OnResult | None = None,
     **parts: Any,
 ) -> list[TaskResult]:
-    """Run tasks one after the other, each with the memory of those before; return the results in their order.
+    """Run tasks one after the other, each with the memory of those before; return the results in the order of the runs.
 
     Args:
         tasks: with distinct ids; about the source, or about no ontology by name.
@@ -122,6 +124,8 @@ def run_closed_loop(
         settings: every choice; with `rollouts` over 1, that many runs of each task side by side.
         source: the ontology or endpoint that agents ask.
         again: whether to repeat the tasks that this bank has under these settings.
+        curriculum: when the level of tasks rises; without it, they are run as given. An interrupted loop goes on with
+            what was begun, in its order, and decides about the others by what came of that.
         on_task: called before each task.
         on_result: called with each result.
         parts: of `LoopResources`, for those who bring a model, an interpreter or an executor of their own.
@@ -145,11 +149,11 @@ def run_closed_loop(
         with _alone(bank, settings.digest):
             loop = ClosedLoop(resources, again=again)
             resources.runs_to_come = loop.runs_to_come(todo)
-            for number, task in enumerate(todo, 1):
+            for number, (task, chosen) in enumerate(loop.order(todo, results, curriculum), 1):
                 if on_task is not None:
                     on_task(task, number, len(todo))
                 with _resumable(again):
-                    results.append(loop.run(task))
+                    results.append(loop.run(task, chosen))
                 if on_result is not None:
                     on_result(results[-1])
         return results
@@ -210,6 +214,39 @@ class ClosedLoop:
         """Return the number of runs that the tasks still need."""
         return sum(len(self._to_run(self._work(task))) for task in tasks)
 
+    def order(
+        self, tasks: Sequence[Task], results: Sequence[TaskResult], curriculum: Curriculum | None
+    ) -> Iterator[tuple[Task, TaskChoice | None]]:
+        """Yield each task when its turn comes, and why it does, if what came of those before decides that.
+
+        `results` are those of the tasks yielded so far. Of a curriculum, the tasks that were begun in an earlier
+        process come first, in the order in which they were begun.
+        """
+        if curriculum is None:
+            yield from ((task, None) for task in tasks)
+            return
+        place, left = Place(tasks, curriculum), {task.id: task for task in tasks}
+        for task in (*self._begun(tasks), *([None] * len(tasks))):
+            if not left:
+                return
+            expected, chosen = place.next()
+            turn = task or expected
+            del left[turn.id]
+            yield turn, chosen if turn.id == expected.id else None
+            place.take(Outcome(turn.id, results[-1].verdict))
+
+    def _begun(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return the tasks that have runs, in the order in which they were begun."""
+        runs = [(task, self._all(self._work(task))) for task in tasks]
+        return [
+            task for task, own in sorted((each for each in runs if each[1]), key=lambda each: each[1][0].started_seq)
+        ]
+
+    def verdict_on(self, task: Task) -> VerdictValue | None:
+        """Return the verdict that stands on the run of a task that was selected; None if there is none."""
+        runs = {ran.run: ran for ran in self._runs(self._work(task))}
+        return self._best(runs)[0].verdict if runs else None
+
     def is_done(self, task: Task) -> bool:
         """Return whether a task needs no further call of any model."""
         work, chosen = self._work(task), self.resources.settings
@@ -219,13 +256,16 @@ class ClosedLoop:
         learned = not chosen.extract or undecided or not all(map(is_of_proposals, self._extractions(runs)))
         return not self._to_run(work) and judged and learned
 
-    def run(self, task: Task) -> TaskResult:
-        """Run, judge and learn from one task, as far as that is not done: see `run_closed_loop`."""
+    def run(self, task: Task, chosen: TaskChoice | None = None) -> TaskResult:
+        """Run, judge and learn from one task, as far as that is not done: see `run_closed_loop`.
+
+        `chosen` says why it is the next one.
+        """
         work = self._work(task)
         self._notes, self._sought = [], set()
         self._close_interrupted(work)
         before = self.history.position
-        ran_now = self._run_missing(work)
+        ran_now = self._run_missing(work, chosen)
         self._judge(work)
         self._learn(work)
         self.history.catch_up()
@@ -275,11 +315,11 @@ class ClosedLoop:
 
     # ---------------------------------------------------------------- running
 
-    def _run_missing(self, work: _Work) -> bool:
+    def _run_missing(self, work: _Work, chosen: TaskChoice | None) -> bool:
         """Execute the missing runs of a task; return whether there were any."""
         if not self._to_run(work):
             return False
-        begun = begin_runs(self.resources, work.task, partial(self._missing, work))
+        begun = begin_runs(self.resources, work.task, partial(self._missing, work), chosen)
         works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]
         if len(works) > 1 and self.resources.at_once:
             side_by_side(self.resources.bank, works)
@@ -345,11 +385,7 @@ class ClosedLoop:
 
     def _result(self, work: _Work, how: How) -> TaskResult:
         runs = {ran.run: ran for ran in self._runs(work)}
-        rollouts = [rollout_of(self.resources.bank, ran) for ran in runs.values()]
-        telling = [one for one in rollouts if runs[one.run].is_usable]
-        # Failures from outside the agent count only if there is nothing else.
-        policy = selection_policy(self.resources.bank.policy_choice("selection"))
-        best = policy.best(telling or rollouts)
+        best, telling = self._best(runs)
         ran, text = runs[best.run], self.resources.bank.text
         end = ran.finished
         assert end is not None
@@ -377,9 +413,20 @@ class ClosedLoop:
                 *(self._left_out(ran) for ran in runs.values() if telling and not ran.is_usable),
                 *(f"nothing was learned from it ({flaw})" for flaw in self._flaws(runs.values())),
             ),
-            spread=spread_of(telling, policy) if telling and len(rollouts) > 1 else None,
+            spread=spread_of(telling, self._selection) if telling and len(runs) > 1 else None,
             **self._learned(runs.values()),
         )
+
+    def _best(self, runs: Mapping[str, RunProgress]) -> tuple[Rollout, list[Rollout]]:
+        """Return the selected one of some runs, and those that say something about the agent."""
+        rollouts = [rollout_of(self.resources.bank, ran) for ran in runs.values()]
+        telling = [one for one in rollouts if runs[one.run].is_usable]
+        # Failures from outside the agent count only if there is nothing else.
+        return self._selection.best(telling or rollouts), telling
+
+    @property
+    def _selection(self) -> BestOf:
+        return selection_policy(self.resources.bank.policy_choice("selection"))
 
     def _lacks_verdict(self, ran: RunProgress) -> bool:
         return self.resources.settings.judge != NOBODY and ran.is_usable and ran.judged is None

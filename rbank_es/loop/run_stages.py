@@ -24,6 +24,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
 from rbank_es.events.redaction import redact_event
+from rbank_es.events.run_events import TaskChoice
 from rbank_es.executors.executor import Recorder, RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
@@ -72,12 +73,14 @@ class BegunRuns(NamedTuple):
     context: Context
 
 
-def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequence[NewRun]]) -> BegunRuns:
+def begin_runs(
+    resources: LoopResources, task: Task, named: Callable[[], Sequence[NewRun]], chosen: TaskChoice | None = None
+) -> BegunRuns:
     """Record that runs of a task begin, their retrievals and their one context, as one group.
 
-    `named` returns the runs; it is called again when another writer was faster, because the context is then built
-    again. So no event lies between a retrieval and the memory that it read. Raises as `build_context` and `Bank.append`
-    do; then nothing was recorded.
+    `chosen` says why this is the next task. `named` returns the runs; it is called again when another writer was
+    faster, because the context is then built again. So no event lies between a retrieval and the memory that it
+    read. Raises as `build_context` and `Bank.append` do; then nothing was recorded.
     """
     bank = resources.bank
     for left in reversed(range(limits.TOOL_TRIES)):
@@ -91,7 +94,7 @@ def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequenc
         events: list[Event] = _registered(resources)
         for new in runs:
             events += [
-                _started(resources, task, new),
+                msgspec.structs.replace(_started(resources, task, new), chosen=chosen),
                 *(msgspec.structs.replace(each, run=new.run) for each in context.retrievals),
                 context.event(new.run),
             ]

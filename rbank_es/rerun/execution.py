@@ -183,7 +183,7 @@ def _run(scratch: Bank, recording: RecordedRun, source: Source | None, played: P
     task = _asked(started)
     new = NewRun(run=started.run, group=started.rollout_group, index=started.rollout_index)
     with PlayedResources(scratch, recording, source, played) as resources, _ends_recorded(recording.run):
-        begun = begin_runs(resources, task, lambda: [new])
+        begun = begin_runs(resources, task, lambda: [new], started.chosen)
         execute(resources, task, begun.context.text, new)
 
 

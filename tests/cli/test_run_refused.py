@@ -44,6 +44,8 @@ def place(tmp_path: Path) -> Path:
         ),
         (("--lm", "script:turns.toml", "--task", "?", "--judge", "none", "--extract"), "nobody judged"),
         (("--lm", "script:turns.toml", "--task", "?", "--endpoint", "uniprot"), "not both"),
+        (("--lm", "script:turns.toml", "--task", "?", "--rise", "4/5"), "add --order curriculum"),
+        (("--lm", "script:turns.toml", "--task", "?", "--order", "curriculum"), "tasks of two levels"),
         (("--lm", "script:turns.toml", "--tasks", "tasks.json", "--id", "kilns"), "call"),
     ],
 )
@@ -175,3 +177,20 @@ def test_a_model_that_departs_from_its_script_stops_the_loop_with_the_difference
     assert "expects 'What is not there'" in shown.err and "goes on from here" in shown.err
     assert shown.json["ok"] is False and shown.json["error"]["type"] == "LoopStopped"
     run("verify", "./bank", cwd=place)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--rise", "6/5"), "levels rise when 6 of the last 5"),
+        (("--rise", "4"), "write how many of how many"),
+        (("--rise", "x/y"), "write how many of how many"),
+        (("--judge", "none"), "nobody judges"),
+    ],
+)
+def test_a_curriculum_that_can_not_be_one_is_refused(place: Path, options: tuple[str, ...], words: str) -> None:
+    tasks = [{"id": f"t{level}", "question": "?", "level": level} for level in (1, 2)]
+    (place / "levels.json").write_text(json.dumps(tasks))
+    chosen = ("--lm", "script:turns.toml", "--tasks", "levels.json", "--order", "curriculum", *options)
+    shown = run("run", "./bank", *FAST, *chosen, cwd=place, code=None)
+    assert shown.code == 2 and words in " ".join(shown.err.split()) and not (place / "bank").exists()
