@@ -339,7 +339,7 @@ def test_the_first_error_of_a_trial_stops_the_others_after_their_task(
 @pytest.mark.parametrize(
     ("gold", "said"),
     [
-        ("SELECT ?x {", "task height: the gold query can't be read: expected '}'"),
+        ("SELECT ?x {", "task height: the gold query can't be read: the '{' of line 1"),
         ("SELECT ?x { ?x lt:name 'No Such Rock' }", "finds nothing, as most wrong queries do; `rbank-es suite check`"),
         ("SELECT ?x { SERVICE <https://example.org> { ?x ?y ?z } }", "the gold query can't be read: SERVICE"),
     ],
