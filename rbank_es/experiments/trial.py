@@ -29,7 +29,7 @@ from rbank_es.experiments.trial_place import TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.limits import experiment_limits
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
-from rbank_es.loop.curriculum import Outcome, Place
+from rbank_es.loop.curriculum import CurriculumPlace, TaskOutcome
 from rbank_es.loop.history import INTERRUPTED, History
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.run_stages import PASSING
@@ -250,16 +250,16 @@ class _Work:
             }
             begun, rule = self._begun(bank), self.condition.curriculum
             self.done = len(begun)
-            place = Place(self.tasks, rule) if rule is not None else None
+            place = CurriculumPlace(self.tasks, rule) if rule is not None else None
             if place is not None:
                 for task in begun:
-                    place.take(Outcome(task.id, loops[self.materials.source_of(task).id].verdict_on(task)))
+                    place.take(TaskOutcome(task.id, loops[self.materials.source_of(task).id].verdict_on(task)))
             for given in [task for task in self.tasks if task not in begun]:
                 task, chosen = (given, None) if place is None else place.next()
                 loop = loops[self.materials.source_of(task).id]
                 result = loop.run(task, chosen)
                 if place is not None:
-                    place.take(Outcome(task.id, result.verdict))
+                    place.take(TaskOutcome(task.id, result.verdict))
                 if not loop.is_done(task):
                     _require_settled(bank, loop.history, result)
                 self.done += 1

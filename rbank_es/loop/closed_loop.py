@@ -20,7 +20,7 @@ from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
 from rbank_es.events.run_events import TaskChoice, VerdictValue
 from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.judging.verdict import NOBODY
-from rbank_es.loop.curriculum import Curriculum, Outcome, Place
+from rbank_es.loop.curriculum import Curriculum, CurriculumPlace, TaskOutcome
 from rbank_es.loop.history import (
     INTERRUPTED,
     ExtractionProgress,
@@ -225,7 +225,7 @@ class ClosedLoop:
         if curriculum is None:
             yield from ((task, None) for task in tasks)
             return
-        place, left = Place(tasks, curriculum), {task.id: task for task in tasks}
+        place, left = CurriculumPlace(tasks, curriculum), {task.id: task for task in tasks}
         for task in (*self._begun(tasks), *([None] * len(tasks))):
             if not left:
                 return
@@ -233,7 +233,7 @@ class ClosedLoop:
             turn = task or expected
             del left[turn.id]
             yield turn, chosen if turn.id == expected.id else None
-            place.take(Outcome(turn.id, results[-1].verdict))
+            place.take(TaskOutcome(turn.id, results[-1].verdict))
 
     def _begun(self, tasks: Iterable[Task]) -> list[Task]:
         """Return the tasks that have runs, in the order in which they were begun."""

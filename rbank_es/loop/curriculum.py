@@ -45,27 +45,29 @@ class Curriculum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
 
 
-class Outcome(NamedTuple):
+class TaskOutcome(NamedTuple):
     """What came of a task: its id, and the verdict on it; None where nobody judged."""
 
     task: str
     verdict: VerdictValue | None
 
 
-def next_task(tasks: Sequence[Task], done: Sequence[Outcome], rule: Curriculum) -> tuple[Task, TaskChoice]:
+def next_task(tasks: Sequence[Task], done: Sequence[TaskOutcome], rule: Curriculum) -> tuple[Task, TaskChoice]:
     """Return the task that comes after those that are done, in that order, and why. Raises ValueError if none is left.
 
     Tasks and outcomes determine it, and nothing else.
     """
-    place = Place(tasks, rule)
+    place = CurriculumPlace(tasks, rule)
     for outcome in done:
         place.take(outcome)
     return place.next()
 
 
-def departures(tasks: Sequence[Task], done: Iterable[Outcome], rule: Curriculum) -> Iterator[tuple[Task, Outcome]]:
+def departures(
+    tasks: Sequence[Task], done: Iterable[TaskOutcome], rule: Curriculum
+) -> Iterator[tuple[Task, TaskOutcome]]:
     """Yield the outcomes whose tasks were not the next ones, each with the task that was."""
-    place = Place(tasks, rule)
+    place = CurriculumPlace(tasks, rule)
     for outcome in done:
         expected, _ = place.next()
         if expected.id != outcome.task:
@@ -73,7 +75,7 @@ def departures(tasks: Sequence[Task], done: Iterable[Outcome], rule: Curriculum)
         place.take(outcome)
 
 
-class Place:
+class CurriculumPlace:
     """The place of a loop in a curriculum: its level, the tasks that are left, and what came of those at this level."""
 
     def __init__(self, tasks: Sequence[Task], rule: Curriculum) -> None:
@@ -87,7 +89,7 @@ class Place:
         # How the level was entered, and by what, until a task of it is done.
         self._entered: tuple[Reason, int, int] | None = ("first", 0, 0)
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: TaskOutcome) -> None:
         """Go on after a task, whether or not it was the next one."""
         self._settle()
         level = self._level_of.get(outcome.task)

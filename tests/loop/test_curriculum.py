@@ -15,7 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import JudgmentOverruled, RunJudged, RunStarted
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.loop.curriculum import Curriculum, Outcome, departures, next_task
+from rbank_es.loop.curriculum import Curriculum, TaskOutcome, departures, next_task
 from rbank_es.loop.tasks import Task
 from tests.loop.loops import CutOff, cut_off, looped, quick, scripted
 from tests.sandbox.sandboxes import require_dspy
@@ -56,7 +56,7 @@ def test_the_order_is_a_pure_function_of_outcomes_at_every_point(
     """Each task once, those of one level as given; the same whether it is decided at once or after each task."""
     tasks, rule = tasks_of(numbers), Curriculum(won=won, last=won + more)
     verdicts = {task.id: random.choice(VERDICTS) for task in tasks}
-    done: list[Outcome] = []
+    done: list[TaskOutcome] = []
     for _ in tasks:
         task, chosen = next_task(tasks, done, rule)
         assert next_task(tasks, done, rule) == (task, chosen)
@@ -64,7 +64,7 @@ def test_the_order_is_a_pure_function_of_outcomes_at_every_point(
         assert chosen.decided <= rule.last and chosen.won <= chosen.decided
         assert (chosen.why == "first") == (not done)
         assert chosen.why != "mastered" or (chosen.won >= rule.won and chosen.decided == rule.last)
-        done.append(Outcome(task.id, verdicts[task.id]))
+        done.append(TaskOutcome(task.id, verdicts[task.id]))
     assert [each.task for each in done] == plain_order(tasks, verdicts, rule)
     assert sorted(each.task for each in done) == sorted(task.id for task in tasks)
     assert not [*departures(tasks, done, rule)]
@@ -79,7 +79,7 @@ def test_what_departs_from_the_order_is_found_where_it_does(numbers: list[int | 
     order = plain_order(tasks, verdicts, Curriculum())
     shuffled = random.sample(order, len(order))
     first = next((at for at, (one, other) in enumerate(zip(order, shuffled, strict=True)) if one != other), None)
-    found = next(departures(tasks, [Outcome(id, verdicts[id]) for id in shuffled], Curriculum()), None)
+    found = next(departures(tasks, [TaskOutcome(id, verdicts[id]) for id in shuffled], Curriculum()), None)
     assert (found is None) == (first is None)
     if found is not None and first is not None:
         assert (found[0].id, found[1].task) == (order[first], shuffled[first])
@@ -90,12 +90,12 @@ def test_levels_rise_when_four_of_the_last_five_succeeded() -> None:
     assert (limits.CURRICULUM_WON, limits.CURRICULUM_LAST) == (4, 5)
     tasks = tasks_of([1] * 8 + [2] * 2)
     came = ["failure", "failure", "success", "success", "undecided", "success", "success", "success", "success"]
-    done: list[Outcome] = []
+    done: list[TaskOutcome] = []
     told = []
     for verdict in came:
         task, chosen = next_task(tasks, done, Curriculum())
         told.append((task.id, chosen.why, chosen.won, chosen.decided))
-        done.append(Outcome(task.id, verdict))  # type: ignore[arg-type]
+        done.append(TaskOutcome(task.id, verdict))  # type: ignore[arg-type]
     assert told == [
         ("t0", "first", 0, 0),
         ("t1", "stays", 0, 1),
