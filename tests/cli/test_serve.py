@@ -64,7 +64,7 @@ class Browser:
 @pytest.mark.parametrize("name", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_page_opens_by_the_printed_address_and_a_signal_stops_the_server(place: Path, name: signal.Signals) -> None:
     with serving(place) as (process, facts):
-        assert (facts["bank"], facts["position"]) == ("sample", 608)
+        assert (facts["bank"], facts["position"]) == ("sample", 609)
         browser = Browser(facts["address"])
         assert "<title>sample" in browser.page and browser.ask("runs?limit=1")["total"] == 31
         process.send_signal(name)

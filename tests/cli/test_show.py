@@ -152,7 +152,7 @@ def test_diff_takes_any_point_and_goes_to_the_newest_and_counts_the_runs_that_be
     found = run("diff", f"sample@{since}", "--json", cwd=sample).json
     said = run("diff", f"sample@{since}", cwd=sample).out
     new = [each for each in found["runs"] if all(change["before"] is None for change in each["changes"])]
-    assert found["after"] == 608 and f"runs that began: {len(new)}\n" in said
+    assert found["after"] == 609 and f"runs that began: {len(new)}\n" in said
     verdicts = [change["after"] for each in new for change in each["changes"] if change["what"] == "learning"]
     assert f"{verdicts.count('success')} success" in said
     assert ("runs changed" in said) == (len(new) < len(found["runs"]))

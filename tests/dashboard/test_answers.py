@@ -34,7 +34,7 @@ from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
 from tests.effort import one_in
 
-HEAD = 608
+HEAD = 609
 POSITIONS = one_in(7, [*range(0, HEAD, 38), 201, 202, HEAD])
 
 
@@ -376,7 +376,8 @@ def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path
         opened.append(RunJudged(run="r0.0", verdict="failure", **judged))
         opened.append([RunStarted(run="won", task="t"), RunFinished(run="won", outcome="failed", error="odd")])
         opened.append(RunJudged(run="won", verdict="success", **judged))
-        opened.append([RunStarted(run="lost", task="t"), RunFinished(run="lost", outcome="forced_at_limit")])
+        for run in ("lost", "forced"):
+            opened.append([RunStarted(run=run, task="t"), RunFinished(run=run, outcome="forced_at_limit")])
         opened.append(RunJudged(run="lost", verdict="failure", **judged))
         overview, review = answer(opened, "overview", {}), answer(opened, "review", {})
         listed = answer(opened, "runs", {"outcome": "failed"})
@@ -388,8 +389,9 @@ def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path
     for found in (overview["failed"], review["failed"]):
         assert [(row["runs"], row["reason"], row["run"]) for row in found["rows"]] == wanted
         assert found["total"] == len(ENDINGS)
-    assert [row["run"] for row in overview["failures"]] == ["lost"] and review["verdicts"]["total"] == 0
-    assert overview["wants_look"] == len(ENDINGS) and listed["total"] == 16
+    assert [row["run"] for row in overview["failures"]] == ["lost"]
+    assert [row["why"] for row in review["verdicts"]["rows"]] == ["it was stopped at a limit, and nobody judged it"]
+    assert overview["wants_look"] == len(ENDINGS) + 1 and listed["total"] == 16
     assert (first["outcome"], first["error_code"], first["error"]) == ("failed", "timeout", "no answer in 31 s")
 
 

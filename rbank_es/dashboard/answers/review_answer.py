@@ -39,8 +39,9 @@ def _verdict(asked: PageQuestion, row: Mapping[str, Any]) -> dict[str, Any]:
     facts = {"run": row["run"], "task": cut(row["task"]), "verdict": row["verdict"], "score": row["score"]}
     names = [asked.argument, row["run"]]
     if row["verdict"] is None:
+        ended = "was stopped at a limit" if row["outcome"] == "forced_at_limit" else "ended"
         return facts | {
-            "why": "it ended, and nobody judged it",
+            "why": f"it {ended}, and nobody judged it",
             "command": whole_command("judge run", names, "--ont FILE"),
         }
     why = f"judged a {row['verdict']}, and scored a {row['score']}"

@@ -31,9 +31,9 @@ function part(rows, made) {
   return { total: rows.length, rows: rows.slice(0, ROWS).map(made) };
 }
 
-function verdictRow(argument, { run, task, verdict, score }) {
+function verdictRow(argument, { run, task, verdict, score, outcome }) {
   const facts = { run, task: short(task), verdict, score };
-  if (verdict === null) return { ...facts, why: "it ended, and nobody judged it", command: commandOn("judge run", [argument, run], "--ont FILE") };
+  if (verdict === null) return { ...facts, why: `it ${outcome === "forced_at_limit" ? "was stopped at a limit" : "ended"}, and nobody judged it`, command: commandOn("judge run", [argument, run], "--ont FILE") };
   return { ...facts, why: `judged a ${verdict}, and scored a ${score}`, command: commandOn("overrule", [argument, run], `--${score} --reason TEXT`) };
 }
 

@@ -12,8 +12,8 @@ export const reviewPage = {
   view: ({ review, doubts }, context) => [
     h("h2", null, "Review"),
     h("p", { class: "muted" }, "What may be wrong, contradicts itself, or waits for a person. This page changes nothing: type the command, and say why."),
-    checkFirst(doubts, context),
     part("Errors that ended runs", review.failed, (row) => [failedRun(context, row), commandLine(row.command)], "run", "No run ended in an error.", null, "first"),
+    checkFirst(doubts, context),
     part("Verdicts", review.verdicts, (row) => verdict(row, context), "run", "Verdicts and scores agree, and every run that ended is judged."),
     part("Pending items", review.pending, (row) => item(row, context), "id", "No item waits for a person."),
     part("Active items that lose more than they win", review.losing, (row) => item(row, context), "id", "None."),

@@ -48,8 +48,13 @@ function pick(context, run) {
   context.refresh();
 }
 
+function ended({ outcome, error_code: code, error }) {
+  if (outcome === "failed") return h("span", { class: "error-code text" }, "✕ ", brief(failureReason(code, error)), " ");
+  return outcome === "forced_at_limit" && h("span", { class: "text" }, "stopped at a limit", (code || error) && `: ${brief(failureReason(code, error))}`, "; ");
+}
+
 function list(runs, context) {
-  const why = (row) => h("div", { class: "muted clamp" }, runTags(row), " ", row.outcome === "failed" && h("span", { class: "error-code text" }, "✕ ", brief(failureReason(row.error_code, row.error)), " "), row.reason && h("span", { class: "text" }, brief(row.reason)));
+  const why = (row) => h("div", { class: "muted clamp" }, runTags(row), " ", ended(row), row.reason && h("span", { class: "text" }, brief(row.reason)));
   const task = (row) => [h("div", { class: "clamp" }, runLink(context, row)), why(row)];
   const box = (row) => h("input", { type: "checkbox", checked: picked.has(row.run), "aria-label": `Compare ${row.run}`, onchange: () => pick(context, row.run) });
   const columns = [
