@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.registrations import confused_ids
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, open_whole
 from rbank_es.cli.shared.correction_report import act_options
@@ -55,7 +56,13 @@ def absorb(bank: str, other: str, by: str | None, dry_run: bool, as_json: bool) 
     with open_whole(bank) as opened:
         source, point = open_at(other)
         with source, Progress("absorbing") as progress:
+            confused = confused_ids(opened, source)
             made = opened.absorb(source, point, by=by, dry_run=dry_run, progress=progress)
+    if confused:
+        warn(
+            f"two ontologies are called {', '.join(map(safe_line, confused))} here and there: what is learned on one "
+            "counts as learned on the other; give one of them another --id from now on"
+        )
     if as_json:
         echo_json({"bank": bank, "other": other, "dry_run": dry_run} | msgspec.to_builtins(made))
     else:

@@ -134,7 +134,7 @@ def _source(
 
 def _known_id(ontology: Source | Ontology | None, bank: Bank | None, point: str | None) -> str | None:
     """Return the id by which a bank knows an ontology at a point, None where nothing has one."""
-    from rbank_es.loop.registrations import registered_id, registrations
+    from rbank_es.bank.registrations import registered_id, registrations
     from rbank_es.sparql.source import Source
 
     if bank is None or ontology is None or isinstance(ontology, Source):

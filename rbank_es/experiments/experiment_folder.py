@@ -15,6 +15,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.bank.registrations import as_registered
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentStarted
@@ -43,7 +44,6 @@ from rbank_es.experiments.trial_place import (
 )
 from rbank_es.experiments.trial_record import TrialState, TrialTerms, record_of
 from rbank_es.limits import experiment_limits
-from rbank_es.loop.registrations import as_registered
 from rbank_es.state import top_tenth
 from rbank_es.state.proportion import Share
 from rbank_es.system.files import kind_of

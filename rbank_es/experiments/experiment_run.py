@@ -28,6 +28,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.bank.registrations import registration
 from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
@@ -39,7 +40,6 @@ from rbank_es.experiments.suite import suite_json
 from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
 from rbank_es.limits import experiment_limits, sandbox_limits
-from rbank_es.loop.registrations import registration
 from rbank_es.loop.resources import Sandboxes, check, origin
 from rbank_es.loop.rollouts import JOIN_WAIT_S
 from rbank_es.policies import default_policies

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import __version__, limits
+from rbank_es.bank.registrations import as_registered
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
 from rbank_es.events.event import Timer
 from rbank_es.events.run_events import Trial
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
-from rbank_es.loop.registrations import as_registered
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.sandbox.sandbox_pool import SandboxPool

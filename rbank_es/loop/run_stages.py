@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.registrations import is_registered, registration
 from rbank_es.errors import (
     JudgeFailed,
     LmFailed,
@@ -36,7 +37,6 @@ from rbank_es.judging.judges import decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import is_agents_own, outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import INTERRUPTED
-from rbank_es.loop.registrations import is_registered, registration
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of, question_of

@@ -416,7 +416,7 @@ def build_tools(
         raise BadInput(f"a run's id has 1 to {limits.NAME_CHARS} characters, not {len(run):,}")
     if sum(given is not None for given in (ontology, endpoint, source)) > 1:
         raise BadInput("give one of ontology, endpoint and source, not several")
-    opened = source or _open(ontology, endpoint, void)
+    opened = source or _open(bank, ontology, endpoint, void)
     store = Store(bank, run, new_id)
     extractor, policy, meter = extractor or QueryPattern(), policy or ToolPolicy(), meter or RunMeter()
     session = ToolSession(bank, run, store, extractor, opened, memory_graph, policy, meter, embed=embed)
@@ -457,13 +457,17 @@ def _started_seq(session: ToolSession) -> int | None:
     return None if row is None else int(row["started_seq"])
 
 
-def _open(ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None) -> Source | None:
+def _open(
+    bank: Bank, ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None
+) -> Source | None:
+    """Open an ontology, by the id that the bank has for it, or an endpoint; None where neither is given."""
     if ontology is None and endpoint is None:
         return None
+    from rbank_es.bank.registrations import as_registered
     from rbank_es.sparql.source import open_source
 
     if isinstance(ontology, (str, Path)):
         from rbank_es.ontology.loader import load_ontology
 
         ontology = load_ontology(ontology)
-    return open_source(ontology=ontology, endpoint=endpoint, void=void)
+    return as_registered(bank, open_source(ontology=ontology, endpoint=endpoint, void=void))

@@ -58,7 +58,7 @@ class JudgeSources(NamedTuple):
         stack.callback(found.close)
         if bank is None:
             return found
-        from rbank_es.loop.registrations import as_registered
+        from rbank_es.bank.registrations import as_registered
 
         return as_registered(bank, found)
 

@@ -103,6 +103,21 @@ def registered_id(known: Sequence[OntologyRegistered], ontology: Ontology) -> st
     return f"{name[: limits.NAME_CHARS - _DIGITS - 1]}-{sketch(ontology.schema)[0]}"
 
 
+def confused_ids(*banks: Bank) -> list[str]:
+    """Return the ids under which banks have registered ontologies that are no versions of each other, sorted.
+
+    In one bank only somebody who gives ids makes such; of two, each may have its own `model`.
+    """
+    known: dict[str, OntologyRegistered] = {}
+    found = set()
+    for event in (each for bank in banks for each in registrations(bank)):
+        before = known.setdefault(event.ontology, event)
+        if before.sha256 != event.sha256 and before.terms and event.terms and not _share(before.terms, event.terms):
+            found.add(event.ontology)
+        known[event.ontology] = event
+    return sorted(found)
+
+
 def _is_version(known: OntologyRegistered, schema: Schema) -> bool:
     """Return whether a registration is of another version of an ontology; where nothing tells, the name decides."""
     ours = sketch(schema)

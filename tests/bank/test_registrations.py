@@ -9,8 +9,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.bank.registrations import as_registered, confused_ids, is_registered, registration, sketch
 from rbank_es.data import lights
-from rbank_es.loop.registrations import as_registered, is_registered, registration, sketch
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
 
@@ -124,3 +124,12 @@ def test_a_bank_remembers_what_was_declared_of_a_content(bank: Bank, tmp_path: P
     assert not as_registered(bank, source(place, SHIPS + "m:Dock a owl:Class .\n")).is_whole
     seen(bank, source(place, SHIPS, whole=False))
     assert as_registered(bank, source(place, SHIPS)).whole is False
+
+
+def test_two_banks_that_call_two_ontologies_alike_are_told_apart(tmp_path: Path) -> None:
+    """And versions of one ontology are no cause for a warning."""
+    with Bank.create("memory:") as one, Bank.create("memory:") as other, Bank.create("memory:") as third:
+        seen(one, source(tmp_path / "A" / "model.ttl", SHIPS))
+        seen(other, source(tmp_path / "B" / "model.ttl", PATIENTS))
+        seen(third, source(tmp_path / "A" / "model.ttl", SHIPS + "m:Dock a owl:Class .\n"))
+        assert (confused_ids(one, other), confused_ids(one, third), confused_ids(one)) == (["model"], [], [])
