@@ -204,8 +204,6 @@ def read_text(path: str | Path) -> str:
         raise BadContextFile(str(place), f"it is larger than {limits.CONTEXT_FILE_BYTES:,} bytes") from None
     except OSError as error:
         raise BadContextFile(str(place), f"it can't be read: {error.strerror or error}") from None
-    except ValueError as error:  # because the name holds a NUL
-        raise BadContextFile(repr(str(place)), f"no file can be called that: {error}") from None
     try:
         return content.decode()
     except UnicodeDecodeError as error:

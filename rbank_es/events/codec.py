@@ -23,7 +23,7 @@ from rbank_es.errors import BadEvent, BadInput, LogCorruption, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
 from rbank_es.events.event import Erased, Event, Ref
 from rbank_es.events.items import ItemText
-from rbank_es.events.text_gate import UNWRITABLE, unwritable
+from rbank_es.events.text_gate import UNWRITABLE, refuse_non_finite, unwritable
 from rbank_es.system.forks import undivided
 from rbank_es.system.registry import load_plugins
 
@@ -253,7 +253,10 @@ def json_as_text(name: str, value: Any) -> Any:
     """
     if name in JSON_FIELDS and value is not None and not isinstance(value, str):
         try:
-            return encode_json(value).decode()
+            text = encode_json(value).decode()
+            if "null" in text:
+                refuse_non_finite(value, f"$.{name}")
+            return text
         except UNWRITABLE as error:
             raise unwritable(value, f"$.{name}", error) from None
     return value

@@ -7,6 +7,7 @@ models, however long its words are and whatever characters it has.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -32,8 +33,8 @@ def utf8(text: str, path: str) -> bytes:
 def unwritable(value: Any, path: str, cause: BaseException) -> BadEvent:
     """Return the error for a value that an encoder refused, with the path of the part that is the reason if known."""
     if isinstance(cause, UnicodeEncodeError):
-        for place, text in _texts_in(value, path):
-            if half := _HALF.search(text):
+        for place, text in _parts_of(value, path):
+            if isinstance(text, str) and (half := _HALF.search(text)):
                 code = f"U+{ord(half[0]):04X}"
                 return BadEvent(
                     f"half a character ({code}, a lone surrogate) can't be stored: replace it, or leave it out",
@@ -48,18 +49,25 @@ def unwritable(value: Any, path: str, cause: BaseException) -> BadEvent:
     return BadEvent(f"a value can't be stored: {reason}", path=path)
 
 
-def _texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a value, with their paths; keys too."""
+def refuse_non_finite(value: Any, path: str) -> None:
+    """Raise `BadEvent` for a NaN or an infinite number in a value: it would be written as null, and read as unknown."""
+    for place, number in _parts_of(value, path):
+        if isinstance(number, float) and not math.isfinite(number):
+            raise BadEvent(f"{number} is not a number that JSON can hold", path=place)
+
+
+def _parts_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and the plain values in a value, with their paths."""
     # A stack, because the value may be nested more deeply than calls may be.
     waiting = [(path, value)]
     while waiting:
         place, one = waiting.pop()
-        if isinstance(one, str):
-            yield place, one
-        elif isinstance(one, dict):
-            yield from ((place, key) for key in one if isinstance(key, str))
+        if isinstance(one, dict):
+            yield from ((place, key) for key in one)
             waiting += [(f"{place}.{key}", part) for key, part in one.items()]
         elif isinstance(one, list | tuple | set | frozenset):
             waiting += [(f"{place}[{index}]", part) for index, part in enumerate(one)]
         elif isinstance(one, msgspec.Struct):
             waiting += [(f"{place}.{name}", getattr(one, name)) for name in one.__struct_fields__]
+        else:
+            yield place, one

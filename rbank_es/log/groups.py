@@ -6,10 +6,9 @@ Pure: random bytes and the time are arguments.
 from __future__ import annotations
 
 import base64
-import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ from rbank_es.events.codec import (
 )
 from rbank_es.events.event import Erased, Event, Ref
 from rbank_es.events.items import ItemText
-from rbank_es.events.text_gate import UNWRITABLE, unwritable
+from rbank_es.events.text_gate import UNWRITABLE, refuse_non_finite, unwritable
 from rbank_es.log import lines
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Expected
 
@@ -167,24 +166,8 @@ def _refuse_marks(event: Event) -> None:
 
 
 def _refuse_non_finite(event: Event) -> None:
-    # Because JSON has no NaN and no infinity: the number would be written as null, and read as not known.
     for name in facts_of(type(event)):
-        found = next(_non_finite(msgspec.to_builtins(getattr(event, name)), f"$.{name}"), None)
-        if found is not None:
-            path, value = found
-            raise BadEvent(f"{value} is not a number that JSON can hold", path=path)
-
-
-def _non_finite(value: object, path: str) -> Iterator[tuple[str, float]]:
-    """Yield the NaN and infinite numbers in a plain value, each with its path."""
-    if isinstance(value, float) and not math.isfinite(value):
-        yield path, value
-    elif isinstance(value, dict):
-        for name, part in value.items():
-            yield from _non_finite(part, f"{path}.{name}")
-    elif isinstance(value, list | tuple):
-        for index, part in enumerate(value):
-            yield from _non_finite(part, f"{path}[{index}]")
+        refuse_non_finite(getattr(event, name), f"$.{name}")
 
 
 def _refuse_zero(event: Event) -> None:

@@ -63,12 +63,23 @@ def kind_of(path: Path) -> str | None:
         return None
 
 
+def _check_name(path: str | os.PathLike[str]) -> None:
+    """Raise OSError for a name that no file can have, for which the system's functions raise a ValueError."""
+    try:
+        possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise OSError(errno.EINVAL, "no file can have a name with U+0000 or half a character", os.fspath(path))
+
+
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
     """Return a descriptor of a regular file; never wait for what is at the other end of a pipe.
 
     `flags` may hold O_CREAT; the file is then made with mode 0600. `follow`: a link in the last part of the path is the
     user's own, and is followed. Raises OSError, `NotRegular`.
     """
+    _check_name(path)
     try:
         fd = os.open(path, flags | _SAFELY | (0 if follow else os.O_NOFOLLOW), 0o600)
     except OSError as error:
@@ -176,6 +187,10 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     Raises `CannotWrite` for a link that another user made, for a directory, a pipe or a device in the place.
     """
     place = Path(path)
+    try:
+        _check_name(place)
+    except OSError as error:
+        raise CannotWrite(str(path), error) from None
     with suppress(FileNotFoundError, NotADirectoryError):
         status = os.lstat(place)
         # In a folder that others can write to, such as /tmp, a link by somebody else would name the file to lose.

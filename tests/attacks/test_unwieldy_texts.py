@@ -15,6 +15,10 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadBankName, BadEvent, BadInput, RBankError
 from rbank_es.events import NoteLogged, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.items import Item
+from rbank_es.exchange.file_import import import_paths
+from rbank_es.loop.tasks import load_tasks
+from rbank_es.models.scripted_model import Script
+from rbank_es.system.given_file import read_given
 from tests.attacks.hostile_text import hostile_bank
 from tests.cli_runner import run
 from tests.effort import examples, one_in
@@ -121,6 +125,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "half a key": ({"a": {HALF: 1}}, "$.note.a"),
     "a number of 5,000 digits": ({"a": 10**5_000}, "$.note"),
     "no value of JSON": ({"a": object()}, "$.note"),
+    "no number of JSON": ({"a": [None, float("nan")]}, "$.note.a[1]"),
     "levels": (DEEP, "$.note"),
 }
 
@@ -136,7 +141,7 @@ def bank() -> Bank:
 def test_a_value_that_no_log_can_hold_is_refused_by_its_field(bank: Bank, value: Any, path: str) -> None:
     before = bank.position
     for given_event in (NoteLogged(note=value), {"type": "note_logged", "note": value}):
-        with pytest.raises(BadEvent, match="can't be stored") as refused:
+        with pytest.raises(BadEvent, match="can't be stored|JSON can hold") as refused:
             bank.append([given_event])
         assert refused.value.path == path
     assert bank.position == before
@@ -184,6 +189,17 @@ def test_half_a_character_as_a_question_is_an_error_of_ours(bank: Bank, tmp_path
     for place in (tmp_path / HALF, f"./{HALF}", HALF):
         with pytest.raises(BadBankName):
             Bank.create(place)
+    files: list[Callable[[str], object]] = [
+        Script.load,
+        load_tasks,
+        lambda name: import_paths(bank, [name]),
+        lambda name: bank.replay(into=name),
+        lambda name: read_given(name, 9),
+    ]
+    for read in files:
+        for name in (HALF, "nul\0"):
+            with pytest.raises((RBankError, OSError), match="no file can have a name"):
+                read(name)
     for odd in (bank.resolve, bank.head):
         with pytest.raises(RBankError):
             odd(HALF)

@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         tmp_path: "directory",
         latin: "not UTF-8",
         large: "larger than",
-        "nul\0": "no file can be called that",
+        "nul\0": "no file can have a name with",
     }
     for path, reason in refused.items():
         with pytest.raises(BadContextFile, match=reason):
