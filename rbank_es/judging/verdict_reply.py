@@ -45,6 +45,10 @@ _LINE = re.compile(
     rf"(?P<name>{_LABEL})(?:[ \t]+is\b|[ \t]*[*_]{{0,3}}[ \t]*(?P<by>[:=|：]|->|→|—|–|-(?=[ \t]))|[ \t*_]*$)[ \t*_:|]*",
     re.IGNORECASE | re.MULTILINE,
 )
+_VERDICT_LINE = re.compile(
+    r"^[ \t*_#]*(?:final |my |the )*verdict[ \t*_]*(?::|=|is\b)[ \t*_]*", re.IGNORECASE | re.MULTILINE
+)
+_LONE = re.compile(r"^(?![ \t]*[-*•][ \t]).*$", re.MULTILINE)
 _NOT_FINAL = re.compile(r"draft|initial|first|tentative|preliminary", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"(?:^|(?<=[.!?])[ \t]+)[ \t*_]*(?:so|therefore|thus|hence|overall|in conclusion)?,?[ \t]*(?:my|the)[ \t]+"
@@ -131,12 +135,10 @@ def _own(read: ReplyReading) -> Iterator[_Said]:
     for said in (*_of_sections(read), *_of_objects(read), *_of_tags(read)):
         found.append((said, read.standing(said.span)))
     taken = [said.span for said, _ in found] + [value.span for value in read.values]
-    for said in _of_lines(read):
+    for said in (*_of_lines(read), *_of_words(read)):
         # A line of a value or of a section is a part of it.
         if not any(span.start <= said.span.start < span.end for span in taken):
             found.append((said, read.standing(said.span, line=True)))
-    if not found:
-        found += [(said, "own") for said in _of_word(read)]
     yield from (said for said, standing in found if standing == "own")
     # An object that was never closed hides a verdict: nobody may say which.
     for half in read.half:
@@ -148,20 +150,18 @@ def _own(read: ReplyReading) -> Iterator[_Said]:
 
 
 def _of_sections(read: ReplyReading) -> Iterator[_Said]:
-    fields: list[tuple[str, Any]] = [(each.name, each.value) for each in read.sections]
     for at, section in enumerate(read.sections):
         if section.name in _VERDICT and not _is_echo(section.value):
             # With its reason, because two words alone may stand in any request.
             end = read.sections[at + 1].span.end if at + 1 < len(read.sections) else section.span.end
-            yield _Said(_judged(section.value), Span(section.span.start, end), _beside(read.sections, at) or fields)
+            yield _Said(_judged(section.value), Span(section.span.start, end), _beside(read.sections, at))
 
 
 def _beside(sections: list[ReplySection], at: int) -> list[tuple[str, Any]]:
-    """Return the fields of one answer: from its verdict to the next, or from the last one before it."""
-    after = [each for each in sections[at + 1 :]]
+    """Return the fields of one answer, in order: up to its verdict, and on to the next one."""
+    after = sections[at + 1 :]
     stop = next((number for number, each in enumerate(after) if each.name in _VERDICT), len(after))
-    found = [(each.name, each.value) for each in after[:stop]]
-    return [*found, *((each.name, each.value) for each in sections[:at])]
+    return [(each.name, each.value) for each in sections[: at + 1 + stop]]
 
 
 def _of_objects(read: ReplyReading) -> Iterator[_Said]:
@@ -230,11 +230,15 @@ def _of_lines(read: ReplyReading) -> Iterator[_Said]:
         yield _Said(_word(mark["word"]), Span(*mark.span()), fields)
 
 
-def _of_word(read: ReplyReading) -> Iterator[_Said]:
-    """Yield the verdict of a text whose first line is one word, and the other lines as the reason."""
-    first, _, rest = re.sub(r"\A```\w*\s*|\s*```\Z", "", read.text).strip("\n").partition("\n")
-    if _word(first) is not None:
-        yield _Said(_word(first), Span(0, len(first)), [("reason", rest.strip(_MARKUP))])
+def _of_words(read: ReplyReading) -> Iterator[_Said]:
+    """Yield the verdicts that stand alone on a line: any word for one on the first line, a plain one on others."""
+    first = True
+    for mark in _LONE.finditer(read.text):
+        word = mark[0].strip(_MARKUP).casefold()
+        if word and (_word(word) if first else _STRONG.get(word)) is not None:
+            beside = [("reason", read.text[mark.end() :].strip(_MARKUP))] if first else []
+            yield _Said(_word(word), Span(*mark.span()), beside)
+        first = first and not word
 
 
 # ---------------------------------------------------------------- words
@@ -283,8 +287,13 @@ def _taken_back(read: ReplyReading, verdict: VerdictValue, said: _Said) -> bool:
     """Return whether the model's words behind its verdict say another one."""
     prose = read.outside(said.span.end)
     names = [name for name, _ in said.fields]
-    first = next((at for at, name in enumerate(names) if name in _VERDICT), -1)
+    first = max((at for at, name in enumerate(names) if name in _VERDICT), default=-1)
     reasons = [str(value) for name, value in said.fields[first + 1 :] if name in _REASON]
+    lines = [
+        _judged(reason[mark.end() :].split("\n", 1)[0]) for reason in reasons for mark in _VERDICT_LINE.finditer(reason)
+    ]
+    if any(other not in (None, verdict) for other in lines):
+        return True
     for part in (prose, *reasons):
         for mark in _TAKES_BACK.finditer(part):
             if any(other not in (None, verdict) for other in _statements(part[mark.end() : mark.end() + 600])):
@@ -309,8 +318,10 @@ def _statements(text: str, *, certain: bool = False) -> Iterator[VerdictValue | 
 
 
 def _reason(fields: list[tuple[str, Any]]) -> str:
-    texts = (value.strip() for name, value in fields if name in _REASON and isinstance(value, str))
-    return next(filter(None, texts), NO_REASON)
+    texts = [(name, value.strip()) for name, value in fields if name in _REASON and isinstance(value, str)]
+    # The field that was asked for first: others think.
+    texts.sort(key=lambda each: each[0] != "reason")
+    return next((text for _, text in texts if text), NO_REASON)
 
 
 def _confidence(fields: list[tuple[str, Any]]) -> float | None:
