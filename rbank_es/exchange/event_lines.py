@@ -134,8 +134,8 @@ class _Export:
             left_out = self._elsewhere and (born or self._stays(event) or self._lists_known_items(event))
             self.left_out += left_out
             return not left_out
-        # By the rule of `parse_exported`: a time of recording stands in where there is no other.
-        if not same_but_held(replace(stored, occurred_at=stored.occurred_at or stored.at), event):
+        # Where there is no other time, that of recording stands in, and each bank has its own.
+        if not same_but_held(replace(stored, occurred_at=stored.occurred_at or event.occurred_at), event):
             if not (event.origin or stored.origin or (self._elsewhere and stays(event))):
                 raise DuplicateEvent(stored.id, stored.seq, "with other content")
             self.changes.append(_changed(event))

@@ -369,3 +369,14 @@ def test_another_banks_own_affairs_stay_there(shelf: Shelf) -> None:
     _back(shelf, "events", other)
     assert shelf.bank.policies() == before
     assert shelf.bank.state().items[other_item].state == "active"
+
+
+@pytest.mark.parametrize("data", [jsonl([RECORD]), json.dumps([{"title": "Mind the wind"}]).encode(), jsonl(RUN)])
+def test_two_banks_that_imported_one_file_know_it_from_one_another(shelf: Shelf, data: bytes) -> None:
+    """Each recorded it at a time of its own, which is no other content."""
+    other = shelf.other()
+    for bank in (shelf.bank, other):
+        into(bank, shelf.folder / "file.jsonl", data)
+    before = shelf.bank.head()
+    _back(shelf, "events", other)
+    assert shelf.bank.head() == before
