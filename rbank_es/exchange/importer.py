@@ -39,6 +39,9 @@ class ImportUnit(msgspec.Struct, frozen=True):
     included. `answers` has, by the id of an event that tells of a call and its result, the event that tells of the
     result alone, for a bank that has the call alone: `is_unanswered` tells that of a stored event. `apart(n)` returns
     the record as one that is told from others by its first `n` lines, None where it has fewer or a name in its source.
+
+    `replaces` are ids of extractions of the same record that count no more beside this one, and `replaced_by` those
+    beside which its own extraction counts no more: what was drawn without a verdict, and under one.
     """
 
     events: tuple[Event, ...]
@@ -47,6 +50,8 @@ class ImportUnit(msgspec.Struct, frozen=True):
     copy: bool = False
     lines: frozenset[str] = frozenset()
     answers: dict[str, Event] = {}
+    replaces: frozenset[str] = frozenset()
+    replaced_by: frozenset[str] = frozenset()
     is_unanswered: Callable[[Event], bool] = lambda event: False
     apart: Callable[[int], ImportUnit | None] | None = None
 

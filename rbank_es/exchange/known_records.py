@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from rbank_es.bank.decisions import same_but_held
 from rbank_es.bank.foreign_events import Renaming, free_run_name
-from rbank_es.events import Event, MemoriesExtracted, RunStarted, type_of
+from rbank_es.events import DecisionUndone, Event, MemoriesExtracted, RunStarted, type_of
 from rbank_es.events.codec import event_types
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import ItemText
 from rbank_es.exchange.importer import ImportUnit, Parsed, untimed
 from rbank_es.log import EventLog
@@ -122,7 +123,7 @@ class _Comparison:
         if unit.copy and not isinstance(first, RunStarted):  # a mark that no export of ours wrote
             self._changes.append(RecordChange(record=unit.record, run=run, differing=(type_of(unit.events[0]),)))
             return None
-        missing = self._missing(unit, self._stored)
+        missing = [*self._undone(unit), *self._missing(unit, self._stored)]
         if missing and unit.apart is not None and self._goes_on_differently(unit, run):
             return self._apart(unit, run)
         differing = sorted({type_of(event) for event in unit.events if self._differs(unit, event)})
@@ -141,14 +142,31 @@ class _Comparison:
 
     def _missing(self, unit: ImportUnit, stored: dict[str, Event]) -> list[Event]:
         """Return the events of a record that are not stored; of a call that is known alone, that of its result."""
-        missing = []
+        missing: list[Event] = []
+        replaced = not unit.replaced_by.isdisjoint(stored)
         for event in unit.events:
+            if replaced and isinstance(event, MemoriesExtracted):
+                continue
             known, answer = stored.get(event.id), unit.answers.get(event.id)
             if known is None:
                 missing.append(event)
             elif answer is not None and answer.id not in stored and unit.is_unanswered(known):
                 missing.append(answer)
         return missing
+
+    def _undone(self, unit: ImportUnit) -> Iterator[Event]:
+        """Yield the ends of what was drawn from a record without a verdict, where what is new was drawn under one.
+
+        One run is one witness, and a verdict on it reaches only what relied on one.
+        """
+        if not any(isinstance(event, MemoriesExtracted) and event.id not in self._stored for event in unit.events):
+            return
+        for extraction in filter(None, map(self._stored.get, unit.replaces)):
+            if isinstance(extraction, MemoriesExtracted):
+                for index in range(len(extraction.heads)):
+                    event_id = derived_id(extraction.id.encode(), "replaced", index)
+                    if self._log.seq_of_id(event_id) is None:
+                        yield DecisionUndone(id=event_id, extraction=extraction.id, candidate=index)
 
     def _differs(self, unit: ImportUnit, event: Event) -> bool:
         stored = self._stored.get(event.id)
@@ -209,7 +227,7 @@ class _Comparison:
 
 
 def _ids(unit: ImportUnit) -> set[str]:
-    return {event.id for event in unit.events} | unit.lines
+    return {event.id for event in unit.events} | unit.lines | unit.replaces | unit.replaced_by
 
 
 def _timed_as(unit: ImportUnit, other: ImportUnit) -> ImportUnit:

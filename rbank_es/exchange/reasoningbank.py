@@ -180,7 +180,18 @@ class _Run:
         events = tuple(self._events())
         if self._mark:
             events = tuple(replace(event, origin=self._mark.bank) for event in events)
-        return ImportUnit(events, record=self.record.name, copy=self._mark is not None)
+            return ImportUnit(events, record=self.record.name, copy=True)
+        judged = frozenset(id for kind in ("success", "failure") for id in self._drawn_ids(kind))
+        return ImportUnit(
+            events,
+            record=self.record.name,
+            replaces=frozenset() if self._kind == "contrastive" else frozenset(self._drawn_ids("contrastive")),
+            replaced_by=judged if self._kind == "contrastive" else frozenset(),
+        )
+
+    def _drawn_ids(self, kind: str) -> tuple[str, str]:
+        """Return the ids of what is drawn under a verdict, or without one: with items, and with none."""
+        return part_id(self._digest, "drawn", kind, True), part_id(self._digest, "drawn", kind, False)
 
     def _events(self) -> Iterator[Event]:
         mark = self._mark
@@ -230,7 +241,7 @@ class _Run:
         items = [Item.make(memory.title, memory.content, self._kind, desc=memory.desc) for memory in self._memories]
         given = self._mark.extractions if self._mark else {}
         if not given:
-            event_id = part_id(self._digest, "drawn", self._kind, len(items) > 0)
+            event_id = self._drawn_ids(self._kind)[0 if items else 1]
             if items or self.stray or not self._mark:
                 yield self._extraction(event_id, items, judgment)
             return

@@ -296,6 +296,19 @@ def test_a_changed_verdict_ends_what_was_drawn_under_the_other(shelf: Shelf) -> 
     }
 
 
+def test_a_verdict_that_comes_later_takes_the_place_of_none(shelf: Shelf) -> None:
+    """What was drawn without one counts no more, in whatever order the copies come; an overrule reaches the rest."""
+    bare = {key: value for key, value in RECORD.items() if key != "status"}
+    for record in (bare, RECORD, bare, RECORD):
+        shelf.take(jsonl([record]))
+        assert [entry.support for entry in shelf.bank.state().items.values()] == [1]
+    [run] = shelf.bank.state().runs
+    shelf.bank.overrule(run, "failure", reason="half of them are dark", by="ann")
+    assert [entry.state for entry in shelf.bank.state().items.values()] == ["unsupported"]
+    shelf.take(jsonl([bare]))
+    assert [entry.state for entry in shelf.bank.state().items.values()] == ["unsupported"]
+
+
 NAMED = RECORD | {"run_id": "t-1"}
 
 
