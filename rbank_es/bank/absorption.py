@@ -4,6 +4,7 @@
     bring     what is new is appended in its order, with a decision behind each extraction; `bank_absorbed` is in the
               last group, so an absorption that was interrupted has none
     complete  what the verdicts and acts that came leave due is corrected
+    erase     if asked for, texts are erased that were erased there
 
 Whatever came in is known by its id. So absorbing again completes an interrupted absorption, and an absorption that has
 nothing to bring appends nothing.
@@ -11,8 +12,9 @@ nothing to bring appends nothing.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -35,7 +37,8 @@ from rbank_es.events import (
 from rbank_es.events.codec import encodable, encode_json, event_types, has_plain_texts
 from rbank_es.events.event import Erased
 from rbank_es.events.memory_events import Action
-from rbank_es.log import EventLog
+from rbank_es.log import Erasing, Erasure, EventLog
+from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.state import ItemStatus
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.shown_locator import shown_locator
@@ -54,7 +57,12 @@ class Absorption(Struct, frozen=True, kw_only=True):
     refused              events whose id is known here with other content; `refusals` names the first of them
     erased               texts that came in empty because they were erased there
     withheld             texts that came in empty because they were erased here
+    waiting              events that stay there until `waiting_until` (UTC), because theirs is a time in the future, or
+                         they name such an event; another absorption brings them
     erased_since         texts that are here, and were erased there
+    erased_items         the items whose words are among these
+    erasure              the places here that would be erased, or were, with those that hold the same words; None where
+                         nothing was erased there that is here
     renamed_runs         names here of runs, by their names there, which other runs have here
     renamed_items        ids here of items, by their ids there, which items with other words have here
     decisions            number of decisions about the candidates that came, by action
@@ -76,7 +84,11 @@ class Absorption(Struct, frozen=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()
     erased: int = 0
     withheld: int = 0
+    waiting: int = 0
+    waiting_until: str = ""
     erased_since: int = 0
+    erasure: Erasure | None = None
+    erased_items: tuple[str, ...] = ()
     renamed_runs: dict[str, str] = {}
     renamed_items: dict[str, str] = {}
     decisions: dict[Action, int] = {}
@@ -102,11 +114,13 @@ def absorb(
     upto: int,
     *,
     by: str | None = None,
+    rebuild: Callable[[], object] | None = None,
     dry_run: bool = False,
     progress: OnProgress | None = None,
 ) -> Absorption:
     """Bring the events of another log, up to a position of it, into a log, of which `latest` is the state.
 
+    With `rebuild`, which makes the read models again, texts are erased that were erased there.
     A dry run brings them into a copy that is removed. Raises what reading the other log does, and `BadInput` for one
     that can't be absorbed, before anything is appended; `LogBusy` while another absorption of this log is under way;
     and as `append_decided` does.
@@ -116,18 +130,32 @@ def absorb(
         raise BadInput(f"{log.place} can't absorb itself; name another bank")
     if dry_run:
         with log.copy(log.position()) as trial:
-            return _Absorber(trial, Latest(trial), other, upto, by, progress).run()
+            return _Absorber(trial, Latest(trial), other, upto, by, None, progress).run()
     with log.exclusive(LOCK):
-        return _Absorber(log, latest, other, upto, by, progress).run()
+        return _Absorber(log, latest, other, upto, by, rebuild, progress).run()
+
+
+def _wait_until(when: str) -> None:
+    """Wait until a time is over, which is at most `limits.CLOCK_AHEAD_S` in the future."""
+    while utc_text(system_clock()) < when:
+        time.sleep(limits.CLOCK_AHEAD_S / 100)
 
 
 class _Absorber:
     """One absorption under way."""
 
     def __init__(
-        self, log: EventLog, latest: Latest, other: EventLog, upto: int, by: str | None, progress: OnProgress | None
+        self,
+        log: EventLog,
+        latest: Latest,
+        other: EventLog,
+        upto: int,
+        by: str | None,
+        rebuild: Callable[[], object] | None,
+        progress: OnProgress | None,
     ) -> None:
         self._log, self._latest, self._other, self._upto, self._by = log, latest, other, upto, by
+        self._rebuild = rebuild
         self._ancestors = other.ancestors()
         self._corrector = Corrector(log, latest)
         self._progress = progress
@@ -140,8 +168,10 @@ class _Absorber:
         plan = plan_absorption(self._log, self._other, self._upto, self._reached)
         before = self._statuses()
         if plan.brought:
+            _wait_until(plan.latest)
             self._bring(plan, digest)
         self._complete()
+        erasure = self._erase(plan)
         named = ("runs", "judgments", "extractions", "candidates", "erased", "withheld")
         return Absorption(
             bank=self._other.bank_id,
@@ -152,7 +182,11 @@ class _Absorber:
             own=plan.own,
             refused=plan.refused,
             refusals=tuple(plan.refusals),
-            erased_since=plan.erased_since,
+            waiting=plan.waiting,
+            waiting_until=plan.waiting_until,
+            erased_since=len(plan.erased_there),
+            erasure=erasure,
+            erased_items=tuple(plan.items_erased_there),
             renamed_runs=dict(plan.renaming.runs),
             renamed_items=dict(plan.renaming.items),
             decisions=dict(self._decisions),
@@ -219,6 +253,8 @@ class _Absorber:
     def _record(self, plan: AbsorptionPlan, digest: str) -> BankAbsorbed:
         counts = {"brought": plan.brought, "known": plan.known, "refused": plan.refused}
         counts |= {name: self._counts[name] for name in ("erased", "withheld") if self._counts[name]}
+        if plan.waiting:
+            counts["waiting"] = plan.waiting
         names = [*plan.renaming.runs.items(), *plan.renaming.items.items()]
         return BankAbsorbed(
             id=self._log.new_id(),
@@ -247,6 +283,20 @@ class _Absorber:
 
     def _took(self, first: int, last: int) -> None:
         self._first, self._last = self._first or first, last
+
+    def _erase(self, plan: AbsorptionPlan) -> Erasure | None:
+        """Erase what was erased there, where that is asked for; else only search for it."""
+        if not plan.erased_there:
+            return None
+        what, reason = Erasing(paths=tuple(plan.erased_there)), f"erased in bank {self._other.bank_id}"
+        rebuild = self._rebuild
+        done = self._log.erase(
+            what, reason=reason, by=self._by, dry_run=rebuild is None, rebuild=rebuild or (lambda: None)
+        )
+        if done.appended is not None:
+            self._took(done.appended.first, done.appended.last)
+            self._complete()
+        return done
 
     # ---------------------------------------------------------------- items
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.decisions import ids_of_decisions
@@ -19,6 +20,8 @@ from rbank_es.bank.foreign_events import (
     content_id,
     free_run_name,
     is_gone,
+    names_begun,
+    names_in,
     same_event,
     stays,
     texts_in,
@@ -63,8 +66,13 @@ class AbsorptionPlan:
 
     def __init__(self, upto: int, renaming: Renaming) -> None:
         self.renaming = renaming
-        self.brought = self.known = self.own = self.refused = self.erased_since = 0
+        self.brought = self.known = self.own = self.refused = self.waiting = 0
         self.refusals: list[Refusal] = []
+        self.latest, self.waiting_until = "", ""
+        """The latest time of what is brought, and of what waits until it is no more in the future."""
+        self.erased_there: list[tuple[int, str]] = []
+        """Position and path of the texts that are here and were erased there."""
+        self.items_erased_there: dict[str, None] = {}
         self.sought = SoughtWords(())
         self.erased_items: frozenset[str] = frozenset()
         # A byte for each event, because a set of positions takes fifty times as much.
@@ -79,6 +87,11 @@ class AbsorptionPlan:
         self._brought[seq] = 1
         self.brought += 1
 
+    def wait(self, when: str) -> None:
+        """Note that an event that happened at a time stays there: it is in the future, or names one that is."""
+        self.waiting += 1
+        self.waiting_until = max(self.waiting_until, when)
+
     def refuse(self, event: Event, known_at: int) -> None:
         """Note that another event has the id of one."""
         self.refused += 1
@@ -89,7 +102,7 @@ class AbsorptionPlan:
 def plan_absorption(log: EventLog, other: EventLog, upto: int, reached: Reached) -> AbsorptionPlan:
     """Compare another log, up to a position, with a log.
 
-    Raises what reading raises; `BadInput` for an event that can't be stored: without an id, or in the future.
+    Raises what reading raises; `BadInput` for an event that can't be stored: without an id, or with what is no time.
     """
     held = _Held(log)
     names = _names(held, other, upto)
@@ -219,8 +232,10 @@ class _Comparison:
 
     def __init__(self, log: EventLog, held: _Held, names: _Names, plan: AbsorptionPlan) -> None:
         self._log, self._held, self._names, self._plan = log, held, names, plan
-        self._now = utc_text(system_clock())
+        self._latest = utc_text(system_clock() + int(limits.CLOCK_AHEAD_S * 1_000_000))
         self._erased_here: set[str] = set()
+        # Names that only events have that wait, and those of items that came with an event before these.
+        self._absent, self._came = set[str](), set[str]()
 
     def run(self, other: EventLog, upto: int, reached: Reached) -> None:
         events = other.read(upto=upto, resolve=event_types().keys())
@@ -241,6 +256,11 @@ class _Comparison:
         if seq:
             known.append(event)
             return
+        when = event.occurred_at or event.at
+        if when > self._latest or (self._absent and not self._absent.isdisjoint(names_in(event))):
+            self._plan.wait(when)
+            self._absent |= names_begun(event) - self._came - self._held.words.keys() - self._held.starts.keys()
+            return
         # Ids of decisions follow from that of the extraction, so a bank that has one of them can't decide about it.
         reserved = (event.id, *(ids_of_decisions(event) if isinstance(event, MemoriesExtracted) else ()))
         if any(id in self._held.ids for id in reserved):
@@ -248,6 +268,9 @@ class _Comparison:
             return
         self._held.ids.update(dict.fromkeys(reserved, 0))
         self._plan.bring(event.seq)
+        self._plan.latest = max(self._plan.latest, when)
+        if isinstance(event, MemoriesExtracted):
+            self._came |= names_begun(event)
         if isinstance(event, MemoriesExtracted) and self._plan.erased_items:
             for head, words in zip(event.heads, event.candidates, strict=False):
                 if head.id in self._plan.erased_items:
@@ -261,17 +284,11 @@ class _Comparison:
 
     def _check(self, event: Event) -> None:
         try:
-            check_identity(event)
+            check_identity(replace(event, occurred_at=event.occurred_at or event.at or None))
         except BadEvent as error:
             raise BadInput(f"the event at position {event.seq:,} of the other bank can't be stored: {error}") from None
         if not event.id:
             raise BadInput(f"the event at position {event.seq:,} of the other bank has no id, so it can't be absorbed")
-        when = event.occurred_at or event.at
-        if when > self._now:
-            raise BadInput(
-                f"the event at position {event.seq:,} of the other bank is of {when}, which is in the future: here it "
-                f"is {self._now}, in UTC; correct the clock, or wait"
-            )
 
     def _compare(self, known: list[Event]) -> None:
         mine = dict(_stored(self._log, [self._held.ids[event.id] for event in known]))
@@ -283,11 +300,17 @@ class _Comparison:
                 self._plan.refuse(event, seq)
                 continue
             self._plan.known += 1
-            for (name, _, here), (_, _, there) in zip(texts_in(stored), texts_in(given), strict=True):
+            for (name, index, here), (_, _, there) in zip(texts_in(stored), texts_in(given), strict=True):
                 if isinstance(here, Erased):
                     self._bar(there)
                 elif isinstance(there, Erased) and not is_gone(here, name, stored):
-                    self._plan.erased_since += 1
+                    self._erased_there(stored, name, index)
+
+    def _erased_there(self, stored: Event, name: str, index: int) -> None:
+        row = isinstance(getattr(stored, name), tuple)
+        self._plan.erased_there.append((stored.seq, f"{name}.{index}" if row else name))
+        if isinstance(stored, MemoriesExtracted) and name == "candidates":
+            self._plan.items_erased_there[stored.heads[index].id] = None
 
 
 class _Stretch(NamedTuple):

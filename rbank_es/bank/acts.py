@@ -426,13 +426,16 @@ class BankActs(OpenBank):
         point: str | int | None = None,
         *,
         by: str | None = None,
+        erase: bool = False,
         dry_run: bool = False,
         progress: OnProgress | None = None,
     ) -> Absorption:
         """Bring what another bank recorded, up to a point of it, into this one, under this bank's policies.
 
         Its runs, judgments, extractions and acts of people come in with their ids and times; its policies and decisions
-        don't. What is here already is not brought again. A dry run works on a temporary copy of this bank.
+        don't. What is here already is not brought again. Events of a clock that is fast stay there until another
+        absorption. With `erase`, texts that were erased there are erased here, too; else they are listed.
+        A dry run works on a temporary copy of this bank.
         `progress` is called with the number of events done and their total.
         Raises `BadInput` for this bank itself and for an event that can't be stored, `BadPoint`, `LogCorruption` and
         `UnknownEvent` for the other bank, before anything is appended; `LogBusy` while this bank absorbs another one;
@@ -440,8 +443,10 @@ class BankActs(OpenBank):
         """
         from rbank_es.bank.absorption import absorb
 
-        upto = other.resolve(point)
-        return absorb(self.log, self.latest, other.log, upto, by=by, dry_run=dry_run, progress=progress)
+        upto, rebuild = other.resolve(point), self.project if erase else None
+        return absorb(
+            self.log, self.latest, other.log, upto, by=by, rebuild=rebuild, dry_run=dry_run, progress=progress
+        )
 
     # ---------------------------------------------------------------- ids
 

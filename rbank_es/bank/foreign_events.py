@@ -35,6 +35,7 @@ from rbank_es.events import (
     MemoriesRetrieved,
     MemoryProposed,
     PolicySet,
+    RunStarted,
     WordsEmbedded,
 )
 from rbank_es.events.codec import facts_of, has_plain_texts, texts_of
@@ -158,6 +159,31 @@ class Renaming(NamedTuple):
 
     def _ids(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self.items.get(id, id) for id in ids)
+
+
+def names_begun(event: Event) -> set[str]:
+    """Return the names that an event brings: its own id, the run that it starts, the items of its candidates."""
+    match event:
+        case RunStarted():
+            return {event.id, event.run}
+        case MemoriesExtracted():
+            return {event.id, *(head.id for head in event.heads)}
+    return {event.id}
+
+
+def names_in(event: Event) -> set[str]:
+    """Return all names that an event's facts hold, its runs, items and events among them."""
+    waiting: list[Any] = [msgspec.to_builtins(getattr(event, name)) for name in facts_of(type(event))]
+    found = set[str]()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            found.add(value)
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return found
 
 
 # ---------------------------------------------------------------- comparison

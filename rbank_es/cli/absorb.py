@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from rbank_es.bank.absorption import Absorption
     from rbank_es.bank.correction import ItemChange
+    from rbank_es.log import Erasure
 
 
 @command(
@@ -38,11 +39,13 @@ if TYPE_CHECKING:
     "rbank-es absorb notes trial --dry-run",
     "rbank-es absorb notes ./from-ann/notes --by ann",
     "rbank-es absorb notes trial@run-7",
+    "rbank-es absorb notes trial --erase",
 )
 @click.argument("bank")
 @click.argument("other", metavar="OTHER[@POINT]")
+@click.option("--erase", is_flag=True, help="Erase here, too, what was erased there. --dry-run lists it first.")
 @act_options
-def absorb(bank: str, other: str, by: str | None, dry_run: bool, as_json: bool) -> None:
+def absorb(bank: str, other: str, erase: bool, by: str | None, dry_run: bool, as_json: bool) -> None:
     """Bring what another bank recorded into BANK: runs, judgments, extractions, guides, and what people did to items.
 
     The events keep their ids and times, and are marked with the bank that recorded them first. Policies and decisions
@@ -51,13 +54,15 @@ def absorb(bank: str, other: str, by: str | None, dry_run: bool, as_json: bool) 
 
     Events that are in BANK already are not brought again. So a fork can be absorbed by its parent, and the same bank
     many times; an absorption that was interrupted is completed by another one. A run or an imported item whose name
-    another one has in BANK gets a new name.
+    another one has in BANK gets a new name. Events of a clock that is fast stay there until another absorption.
+
+    Texts that were erased there, and are here, are listed; with --erase they are erased here, wherever their words are.
     """
     with open_whole(bank) as opened:
         source, point = open_at(other)
         with source, Progress("absorbing") as progress:
             confused = confused_ids(opened, source)
-            made = opened.absorb(source, point, by=by, dry_run=dry_run, progress=progress)
+            made = opened.absorb(source, point, by=by, erase=erase, dry_run=dry_run, progress=progress)
     if confused:
         warn(
             f"two ontologies are called {', '.join(map(safe_line, confused))} here and there: what is learned on one "
@@ -75,17 +80,24 @@ def _print(other: str, made: Absorption, dry_run: bool) -> None:
         _print_counts(made)
         _print_renamed(made)
     else:
-        echo(f"{shown_locator(other)} has nothing that is not here already")
+        echo(f"{shown_locator(other)} has nothing {'else ' if made.waiting else ''}that is not here already")
+    if made.waiting:
+        verb = "waits" if made.waiting == 1 else "wait"
+        echo(
+            f"{count(made.waiting, 'event')} {verb}: of a time in the future, or about what is; absorb again after "
+            f"{safe_line(made.waiting_until)}"
+        )
     _print_items("came", made.came)
     _print_items("left the bank", made.left)
     if made.brought or made.items:
         echo()
-    if made.erased_since:
-        echo(f"{count(made.erased_since, 'text')} that were erased there are still here; erase removes them")
+    if made.erasure is not None:
+        _print_erasure(made, made.erasure)
     if dry_run:
         echo("nothing was recorded")
     elif made.last:
-        due = "" if made.brought else "a correction that was due here before was "
+        own = made.brought or (made.erasure is not None and made.erasure.appended is not None)
+        due = "" if own else "a correction that was due here before was "
         echo(f"{due}recorded at {format_positions(made.first, made.last)}")
 
 
@@ -119,6 +131,30 @@ def _print_items(title: str, changes: Sequence[ItemChange]) -> None:
     rows = [[each.id, each.after, each.title or "[erased]"] for each in changes[: limits.TABLE_ROWS]]
     echo_section(f"{title}: {count(len(changes), 'item')}", ["item", "now", "title"], rows, flexible=["title"])
     _print_rest(len(changes))
+
+
+def _print_erasure(made: Absorption, erasure: Erasure) -> None:
+    """Print the places of texts that were erased in the other bank, and whether they were erased here."""
+    rows: list[list[Cell]] = [
+        [place.seq, place.type, place.path, "erased there" if place.named else "holds the same words"]
+        for place in erasure.places
+    ]
+    kept = erasure.appended is None
+    title = "were erased there, and are here" if kept else "erased here, as there"
+    echo_section(
+        f"{title}: {count(made.erased_since, 'text')}", ["seq", "type", "field", "why"], rows[: limits.TABLE_ROWS]
+    )
+    _print_rest(len(rows))
+    if made.erased_items:
+        echo(f"words of {', '.join(map(safe_line, made.erased_items[: limits.TABLE_ROWS]))} are among them")
+    if erasure.texts:
+        echo(f"and {count(len(erasure.texts), 'text')} stored apart")
+    if kept:
+        echo("nothing was erased here; --erase does it")
+    elif erasure.residue is not None and erasure.residue.found:
+        where = ", ".join(map(safe_line, erasure.residue.found))
+        warn(f"the words are still in {where}: erase them by hand, and look there with --dry-run")
+    echo()
 
 
 def _print_rest(number: int) -> None:

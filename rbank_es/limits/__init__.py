@@ -174,6 +174,9 @@ CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
 # Events and bytes that an absorption appends at once: they, their decisions and what is due before fit into one group.
 ABSORBED_GROUP_EVENTS = 4_000
 ABSORBED_GROUP_BYTES = GROUP_BYTES // 4
+# Seconds by which the clock of another bank's machine may be ahead: an absorption waits so long itself. What is later
+# stays there until another one; machines that synchronise their clocks differ by less than a tenth of a second.
+CLOCK_AHEAD_S = 2.0
 # What is listed, while all are counted: events that an absorption refuses for their ids, and slips of writers.
 REFUSALS_LISTED = 100
 SLIPS_LISTED = 1_000

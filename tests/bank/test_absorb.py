@@ -22,6 +22,7 @@ from rbank_es.events import (
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRead,
+    MemoriesRetracted,
     MemoriesRetrieved,
     NoteLogged,
     RunStarted,
@@ -29,6 +30,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.log import Appended
+from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.log.lines import CRC_TAIL, close_line, seed_of
 from rbank_es.log.wrapper import LogWrapper
 from rbank_es.policies import Append, Dedup
@@ -434,12 +436,24 @@ def test_other_words_of_an_item_of_which_some_were_erased_here_come_in(mine: Ban
         assert came.candidates == (kept.text,)
 
 
-def test_words_that_were_erased_there_since_are_named() -> None:
+def test_words_that_were_erased_there_since_are_listed_and_erased_where_that_is_asked_for() -> None:
+    """With every place here that holds the same words. Nothing is erased by an absorption that wasn't asked to."""
     with misled_bank("memory:") as bank, bank.copy() as copied:
+        bank.append(NoteLogged(note=WARNING.content))
         copied.erase(item=WARNING.id)
-        made = bank.absorb(copied)
-        assert made.erased_since >= 1 and made.brought == 0
-        assert WARNING.id in active(bank.state())
+        head, words = bank.head(), WARNING.content.encode()
+        made, planned = bank.absorb(copied), bank.absorb(copied, erase=True, dry_run=True)
+        for each in (made, planned):
+            assert each.erasure and each.erasure.dry_run and each.erasure.appended is None
+            assert each.erased_since >= 1 and each.brought == 0 and WARNING.id in each.erased_items
+            assert {"memories_extracted", "note_logged"} <= {place.type for place in each.erasure.places}
+        assert bank.head() == head and any(words in line for line in bank.log.lines())
+        done = bank.absorb(copied, erase=True)
+        assert done.erasure and done.erasure.places == planned.erasure.places  # type: ignore[union-attr]
+        assert not any(words in line for line in bank.log.lines())
+        assert bank.verify(noted=[head]).log.erased >= 2 and bank.verify(decisions=True).canonical.canonical
+        again = bank.absorb(copied, erase=True)
+        assert (again.erasure, again.last) == (None, 0)
 
 
 # ---------------------------------------------------------------- groups and interruptions
@@ -579,16 +593,60 @@ def test_of_a_bank_of_a_newer_release_nothing_comes_and_nothing_is_left_out(
     assert mine.head() == head and segment.stat().st_size == size
 
 
-def test_events_in_the_future_are_refused_before_anything_comes(mine: Bank, theirs: Bank) -> None:
+def behind_a_fast_clock(bank: Bank, since: int, seconds: float) -> Bank:
+    """A bank whose clock was so many seconds fast, from a position on."""
+    ahead = utc_text(system_clock() + int(seconds * 1_000_000))
+
     class Ahead(LogWrapper):
         def read(self, **options: Any) -> Iterator[Event]:
             for event in self._log.read(**options):
-                yield replace(event, at="2999-01-01T00:00:00.000000Z") if event.seq > 20 else event
+                yield replace(event, at=ahead) if event.seq > since else event
 
-    head = mine.head()
-    with pytest.raises(BadInput, match="in the future"):
-        mine.absorb(Bank(Ahead(theirs.log), "ahead"))  # type: ignore[arg-type]
-    assert mine.head() == head
+    return Bank(Ahead(bank.log), "ahead")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("since", [0, 3, 9, 14, 20, 1_000])
+def test_events_of_a_fast_clock_wait_and_the_rest_comes(since: int, mine: Bank, theirs: Bank) -> None:
+    """Wherever the clock began to be fast: nothing is lost by it, and nothing comes twice."""
+    with mine.copy() as other:
+        fast = behind_a_fast_clock(theirs, since, 120)
+        planned, made = mine.absorb(fast, dry_run=True), mine.absorb(fast)
+        late = [event for event in theirs.events(after=since) if type_of(event) not in OWN]
+        assert (planned.waiting, made.waiting) == (len(late), len(late)) and bool(made.waiting_until) == bool(late)
+        assert {event.id for event in late}.isdisjoint(brought(mine, theirs.id))
+        assert mine.absorb(fast).brought == 0
+        rest = mine.absorb(theirs)
+        assert (rest.brought, rest.refused, rest.waiting) == (len(late), 0, 0)
+        other.absorb(theirs)
+        assert {id: entry.state for id, entry in mine.state().items.items()} == {
+            id: entry.state for id, entry in other.state().items.items()
+        }
+        assert mine.verify(decisions=True, strict=True).canonical.canonical
+
+
+def test_what_names_an_event_that_waits_waits_with_it(mine: Bank) -> None:
+    """However early it happened: a run that hasn't begun here is not judged, and no item without words is rejected."""
+    early = "2026-01-31T12:00:00.000000Z"
+    with Bank.create("memory:") as other:
+        since = other.position
+        other.append([RunStarted(run="late", task="t"), NoteLogged(note="alone", occurred_at=early)])
+        learned(other, PORTS, ("late", "success"))
+        waits: list[Event] = [
+            judged("late", "success"),
+            MemoriesRetracted(ids=(PORTS.id,), how="rejected"),
+            MemoriesRead(run="late", ids=("nothing",), how="get", chars=1),
+            ItemsLinked(source=COUNTED.id, target=PORTS.id, how="supports"),
+        ]
+        other.append([replace(event, occurred_at=early) for event in waits])
+        made = mine.absorb(behind_a_fast_clock(other, since, 120))
+        assert (made.brought, made.waiting) == (1, len(waits) + 2)
+        assert mine.absorb(other).brought == len(waits) + 2
+        assert mine.state().items[PORTS.id].state == "rejected" and not active(mine.state()).keys() & {PORTS.id}
+
+
+def test_a_clock_that_is_a_little_fast_is_waited_for(mine: Bank, theirs: Bank) -> None:
+    made = mine.absorb(behind_a_fast_clock(theirs, 20, 0.2))
+    assert made.waiting == 0 and all(event.occurred_at or mine.time_at(mine.position) >= "" for event in mine.events())
 
 
 def test_a_bank_with_a_policy_that_nobody_knows_comes_in(mine: Bank, theirs: Bank) -> None:

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank
+from rbank_es.events import NoteLogged
+from rbank_es.log.groups import system_clock, utc_text
 from tests.cli.misled import HEIGHT, TWIN, judged, learned, misled_bank, ran
 from tests.cli.test_corrections import PENDING
 from tests.cli_runner import fails, run
@@ -118,3 +120,30 @@ def test_twenty_items_are_listed_and_the_others_counted(place: Path) -> None:
     out = run("absorb", "notes", "ann", cwd=place).out
     assert sum(f"{number:012x}" in out for number in range(45)) + sum(id in out for id in (HEIGHT.id,)) <= 20
     assert "28 more; --json lists all" in out
+
+
+def test_what_waits_for_a_fast_clock_is_said_and_comes_later(place: Path) -> None:
+    soon = system_clock() + 600_000_000
+    with Bank.create(place / "logs" / "fast") as bank:
+        bank.append(NoteLogged(note="in time"))
+    with Bank.open(place / "logs" / "fast", clock=lambda: soon) as bank:
+        bank.append([*ran("late"), judged("late", "success")])
+    said = run("absorb", "notes", "fast", cwd=place).out
+    until = utc_text(soon)
+    assert f"events wait: of a time in the future, or about what is; absorb again after {until[:19]}" in said
+    again = run("absorb", "notes", "fast", "--json", cwd=place).json
+    assert (again["brought"], again["known"], again["waiting_until"][:19]) == (0, 1, until[:19]) and again[
+        "waiting"
+    ] > 2
+
+
+def test_another_banks_erasures_are_listed_and_carried_out_only_if_asked_for(place: Path) -> None:
+    run("fork", "ann", "mirror", cwd=place)
+    run("erase", "mirror", "--item", HEIGHT.id, "--yes", cwd=place)
+    for options in ((), ("--dry-run",), ("--erase", "--dry-run")):
+        said = run("absorb", "ann", "mirror", *options, cwd=place).out
+        assert "were erased there, and are here: 2 texts" in said and "nothing was erased here; --erase does it" in said
+        assert HEIGHT.id in said and HEIGHT.content not in said
+    assert "erased here, as there: 2 texts" in run("absorb", "ann", "mirror", "--erase", cwd=place).out
+    assert HEIGHT.content not in run("show", "ann", HEIGHT.id, cwd=place).out
+    assert "erased" not in run("absorb", "ann", "mirror", cwd=place).out
