@@ -174,8 +174,7 @@ CORRECTION_GROUP_BYTES = GROUP_BYTES // 2
 # Events and bytes that an absorption appends at once: they, their decisions and what is due before fit into one group.
 ABSORBED_GROUP_EVENTS = 4_000
 ABSORBED_GROUP_BYTES = GROUP_BYTES // 4
-# Seconds by which the clock of another bank's machine may be ahead: an absorption waits so long itself. What is later
-# stays there until another one; machines that synchronise their clocks differ by less than a tenth of a second.
+# Seconds for which an absorption waits itself where the other clock is fast: synchronised ones differ by under 0.1 s.
 CLOCK_AHEAD_S = 2.0
 # What is listed, while all are counted: events that an absorption refuses for their ids, and slips of writers.
 REFUSALS_LISTED = 100
