@@ -17,8 +17,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events import OntologyRegistered
-from rbank_es.ontology.defined_namespaces import defined_namespaces
-from rbank_es.ontology.prefixes import namespace_of
+from rbank_es.ontology.defined_namespaces import defined_namespaces, space_of
 from rbank_es.ontology.rdf_names import CLOSED
 from rbank_es.ontology.schema_model import Schema
 
@@ -143,6 +142,6 @@ def sketch(schema: Schema) -> tuple[str, ...]:
     """
     spaces = defined_namespaces(schema)
     terms = {term.iri for term in schema.classes} | {term.iri for term in schema.properties}
-    own = {iri for iri in terms if namespace_of(iri) in spaces} or {iri for iri in terms if not iri.startswith(CLOSED)}
+    own = {iri for iri in terms if space_of(iri) in spaces} or {iri for iri in terms if not iri.startswith(CLOSED)}
     digests = {sha256(iri.encode()).hexdigest()[:_DIGITS] for iri in own}
     return tuple(sorted(digests)[: limits.ONTOLOGY_SKETCH])

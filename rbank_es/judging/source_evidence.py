@@ -16,7 +16,7 @@ from rbank_es.judging.query_comparison import fingerprint
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome
 from rbank_es.judging.verdict import Finding, Grounding
 from rbank_es.ontology.defined_namespaces import is_settled
-from rbank_es.ontology.prefixes import WELL_KNOWN, namespace_of
+from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.rdf_names import CLOSED
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.written_terms import written_terms
@@ -74,8 +74,7 @@ def exists_nowhere(iri: str, source: Source, *, is_term: bool) -> bool:
         return True
     if not is_term:
         return False
-    space = namespace_of(iri)
-    return space in CLOSED or (source.schema is not None and is_settled(space, source.schema))
+    return iri.startswith(CLOSED) or (source.schema is not None and is_settled(iri, source.schema))
 
 
 def is_bare(source: Source) -> bool:

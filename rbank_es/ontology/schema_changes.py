@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from rbank_es.ontology.defined_namespaces import defined_namespaces
-from rbank_es.ontology.prefixes import local_name, namespace_of, words_of
+from rbank_es.ontology.defined_namespaces import defined_namespaces, space_of
+from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema, TermKind
 from rbank_es.ontology.vocabulary import Vocabulary
 
@@ -80,7 +80,7 @@ def gone_from(new: Schema, iris: Iterable[str]) -> dict[str, tuple[TermChange, .
     vocabulary, own = Vocabulary.from_schema(new), defined_namespaces(new)
     found: dict[str, tuple[TermChange, ...]] = {}
     for iri in iris:
-        if namespace_of(iri) not in own:
+        if space_of(iri) not in own:
             continue
         if vocabulary.knows_class(iri) or vocabulary.knows_property(iri):
             continue

@@ -41,6 +41,11 @@ SOURCES = {
     "data alone": 'e:rex a e:Dog ; e:name "Rex" .\n',
     "schema with an import of another host": SCHEMA + "<http://e.example/ns> owl:imports <http://f.example/ns> .\n",
     "schema with an import of its own host": SCHEMA + "<http://e.example/ns> owl:imports <http://e.example/core> .\n",
+    "schema with an import of another namespace of its host": SCHEMA
+    + "<http://e.example/ns> owl:imports <http://e.example/taxon> . t:9606 a e:Dog .\n",
+    "schema of a well-known vocabulary beside its own": SCHEMA
+    + "<http://e.example/ns> a owl:Ontology . foaf:name a owl:DatatypeProperty ; rdfs:label 'name' .\n"
+    + "e:Cat2 a owl:Class ; rdfs:label 'cat' .\n",
     "schema with the import at hand": SCHEMA
     + "<http://e.example/ns> a owl:Ontology ; owl:imports e:core . e:core a owl:Ontology .\n",
 }  # fmt: skip
@@ -118,3 +123,21 @@ def test_two_ontologies_together_define_what_each_defines(tmp_path: Path) -> Non
         ):
             verdict = judge_by_checks(run_of(f"{QUERY_HEAD} SELECT * {{ {pattern} }}", answer="none"), asked)
             assert verdict.sure is sure, pattern
+
+
+def test_ontologies_of_obo_share_a_namespace_and_each_defines_its_own_terms(tmp_path: Path) -> None:
+    """They repeat the terms of others, with labels and definitions."""
+    obo = "http://purl.obolibrary.org/obo/"
+    terms = f"<{obo}GO_0001> a owl:Class ; rdfs:label 'a' . <{obo}BFO_0001> a owl:Class ; rdfs:label 'b' .\n"
+    with opened(tmp_path, f"<{obo}go.owl> a owl:Ontology . {terms}") as asked:
+        for name, sure in (("GO_0002", True), ("BFO_0002", False), ("CHEBI_0001", False)):
+            run = run_of(f"SELECT * {{ ?x a <{obo}{name}> }}", answer="none")
+            assert judge_by_checks(run, asked).sure is sure, name
+
+
+def test_an_ontology_of_a_well_known_vocabulary_defines_it_whatever_its_header(tmp_path: Path) -> None:
+    for header in ("", "<http://xmlns.com/foaf/1.4/Schema> a owl:Ontology .\n"):
+        text = header + "foaf:Person a owl:Class ; rdfs:label 'person' . foaf:name a owl:DatatypeProperty .\n"
+        with opened(tmp_path, text) as asked:
+            for pattern, sure in (("?x a foaf:Robot", True), ("?x foaf:nickname ?n", True), ("foaf:anna ?p ?o", False)):
+                assert judge_by_checks(run_of(f"{QUERY_HEAD} SELECT * {{ {pattern} }}", answer="x"), asked).sure is sure
