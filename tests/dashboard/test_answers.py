@@ -413,9 +413,9 @@ def test_what_to_check_first_is_what_the_command_lists_and_in_the_past_what_was_
 
 @pytest.mark.slow
 def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank: Bank, tmp_path: Path) -> None:
-    with bank.fork(tmp_path / "then", "400") as then:
-        found = bank.doubtful_verdicts(400)
-        assert found and found == then.doubtful_verdicts(400) != bank.doubtful_verdicts()
+    with bank.fork(tmp_path / "then", "401") as then:
+        found = bank.doubtful_verdicts(401)
+        assert found and found == then.doubtful_verdicts(401) != bank.doubtful_verdicts()
 
 
 @pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))

@@ -131,6 +131,15 @@ def test_every_response_keeps_other_sites_away_from_it(sample: Served) -> None:
         assert not any(name.startswith("access-control") for name in headers)
 
 
+def test_no_response_but_the_one_that_lets_in_tells_the_token_or_the_place(sample: Served) -> None:
+    """Neither in what it says nor in its headers: pages are saved, and refusals are shown to whoever asked."""
+    answers = [f"/api/v1/{name}?id=nosuch&a=x&b=y&from=0&q=light&seq=1&path=x" for name in ANSWERS]
+    for path in ("/", "/nosuch", f"/?token={sample.token}x", "/api/v1/live?after=x", *answers):
+        for drop in ("", "cookie", "host"):
+            told = repr(sample.get(path, drop=drop))
+            assert not any(secret in told for secret in (sample.token, sample.place.strip("/"))), (path, drop)
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
