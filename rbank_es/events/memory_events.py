@@ -242,6 +242,7 @@ class ExperimentStarted(Event, frozen=True, kw_only=True, tag="experiment_starte
     suite: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
     tasks: Annotated[Names, Meta(description="Ids of its tasks, in their order.")] = ()
     definition: Annotated[Name | None, Meta(description="SHA-256 of the whole definition, hex.")] = None
+    environment: Annotated[Name | None, Meta(description="SHA-256 of the facts beside it: code, packages, …")] = None
     common: Annotated[Name | None, Meta(description="Head of the bank that all trials share, before this one.")] = None
     earlier: Annotated[Count, Meta(description="Times that this trial had begun before, in banks that are gone.")] = 0
     salt: Salt = ""

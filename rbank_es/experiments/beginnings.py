@@ -1,13 +1,13 @@
 """Beginnings of trials: the event that anchors the definition of an experiment in its logs, and trials in each other.
 
 A trial begins once. Its `experiment_started` is one event in two logs, that of the common bank and its own. It holds
-the whole definition as it was then, the head of the common bank before it, and how often the trial had begun before.
-So whoever changes something later must change every log that was written since:
+the whole definition as it was then, the digest of the environment, the head of the common bank before it, and how often
+the trial had begun before. So whoever changes something later must change every log that was written since:
 
-    the definition           differs from the one that the trials recorded
-    a trial run again        the common bank has its first beginning too, and the new one says that it is not the first
-    a trial removed          the common bank has its beginning
-    a common bank removed,   it lacks beginnings of trials, or a head that a later trial noted
+    definition, environment   differ from those that the trials recorded
+    a trial run again         the common bank has its first beginning too, and the new one says that it isn't the first
+    a trial removed           the common bank has its beginning
+    a common bank removed,    lacks beginnings of trials, or a head that a later trial noted
     replaced or cut back
 
 What remains: the trial that began last can be removed together with what the common bank recorded since. Only a digest
@@ -17,6 +17,7 @@ of the report that was noted before shows that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,8 @@ from rbank_es.events import ExperimentStarted
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.run_events import Trial
 from rbank_es.experiments.definition import Experiment, parse_experiment
-from rbank_es.experiments.trial_place import BANKS, TrialPlace, base_place, directory, opened
+from rbank_es.experiments.trial_place import BANKS, ENVIRONMENT, TrialPlace, base_place, directory, opened, read_part
+from rbank_es.limits import experiment_limits
 from rbank_es.log import Head
 
 BEGINNING = "experiment_started"
@@ -43,10 +45,14 @@ def fork_point(base: Bank) -> int:
     return base.position if first is None else first.seq - 1
 
 
-def begin(base: Bank, bank: Bank, started: ExperimentStarted, experiment: Experiment) -> None:
-    """Record the beginning of a trial in the common bank, then in its own; once, however often this is called."""
-    id = _beginning_id(bank.id)
-    whole = msgspec.structs.replace(started, id=id, definition=experiment.digest, config=experiment.to_toml())
+def begin(folder: Path, base: Bank, bank: Bank, started: ExperimentStarted, experiment: Experiment) -> None:
+    """Record the beginning of a trial in the common bank, then in its own; once, however often this is called.
+
+    Raises `BadInput` where the folder of the experiment has no environment.
+    """
+    id, environment = _beginning_id(bank.id), read_part(folder, ENVIRONMENT, experiment_limits.EXPERIMENT_BYTES)
+    facts = {"definition": experiment.digest, "environment": sha256(environment).hexdigest()}
+    whole = msgspec.structs.replace(started, id=id, config=experiment.to_toml(), **facts)
     while True:
         position, known = base.position, [each for each in _beginnings(base) if each.trial == started.trial]
         # An interruption between the two records: the common bank has it, and the trial has not.

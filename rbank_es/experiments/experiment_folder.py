@@ -92,12 +92,14 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     source     SHA-256 of the ontology by which terms and flaws were checked; None: they were not
     unplanned  places under `banks` that belong to no trial: nothing of them was read
     recorded   the definition that the trials recorded as they began; contrasts may have been added since
+    original   SHA-256 of the environment that they recorded; None if none began
     ratings    by rubric, with the head of their log
     guides     in the bank from which the trials were forked
     """
 
     experiment: Experiment
     recorded: Experiment
+    original: str | None
     suite: Suite
     files: Mapping[str, str]
     code: tuple[str, str]
@@ -126,6 +128,7 @@ def read_experiment(folder: Path, source: Source | None = None, progress: OnProg
     return ExperimentData(
         experiment=head.experiment,
         recorded=found.recorded or head.experiment,
+        original=found.original,
         suite=head.suite,
         files=head.files,
         code=found.code_of(head.environment),
@@ -264,6 +267,7 @@ class _Found:
         self._code: dict[tuple[str, str], str] = {}
         self._origins: dict[str, str] = {}
         self.recorded: Experiment | None = None
+        self.original: str | None = None
 
     def add(self, place: TrialPlace, head: FolderHead, source: Source | None) -> None:
         """Read a trial. Raises as `read_experiment`."""
@@ -318,10 +322,10 @@ class _Found:
         if started is None:
             return
         if self.recorded is None:
-            self.recorded = recorded_definition(log.bank, started, where)
+            self.recorded, self.original = recorded_definition(log.bank, started, where), started.environment
             require_same_runs(self.recorded, head.experiment, where)
-        elif started.definition != self.recorded.digest:
-            raise BadInput(f"{where} recorded another definition of the experiment than the trials before it")
+        elif (started.definition, started.environment) != (self.recorded.digest, self.original):
+            raise BadInput(f"{where} recorded another definition or environment than the trials before it")
 
     def code_of(self, environment: Mapping[str, Any]) -> tuple[str, str]:
         """Return release and commit of the code of all runs. Raises `BadInput` where they differ."""

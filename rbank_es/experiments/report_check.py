@@ -117,7 +117,7 @@ def check_report(folder: Path, source: Source | None = None, progress: OnProgres
     files = report_files(data)
     found = [
         *logs,
-        *_definition_differences(data, head),
+        *_definition_differences(data),
         *_result_differences(data),
         *(_score_differences(folder, data, source) if source is not None else ()),
         *(each for name, content in files.items() for each in _compared(folder, name, content)),
@@ -192,17 +192,16 @@ def _beginning_differences(folder: Path, head: FolderHead) -> list[ReportDiffere
     return [ReportDifference(file=each.place, place="its beginning", found=each.said) for each in faults]
 
 
-def _definition_differences(data: ExperimentData, head: FolderHead) -> Iterator[ReportDifference]:
-    """Yield the parts of the definition that were changed after the trials recorded it, and a digest of another one."""
+def _definition_differences(data: ExperimentData) -> Iterator[ReportDifference]:
+    """Yield the parts of the definition that were changed after the trials recorded it, and another environment."""
     recorded, now = data.recorded, data.experiment
     for name in changed_parts(recorded, now):
         is_now, was = (_value(msgspec.to_builtins(getattr(each, name))) for each in (now, recorded))
         said = f"{is_now}, where the trials recorded {was} as they began"
         yield ReportDifference(file=DEFINITION, place=f"{name}, changed after the runs", found=said)
-    named = head.environment.get("definition")
-    if named != recorded.digest:
-        said = f"it names the definition {str(named)[:12]}"
-        yield ReportDifference(file=ENVIRONMENT, place="definition", found=said, computed=recorded.digest[:12])
+    if data.original not in (None, data.files[ENVIRONMENT]):
+        said = f"it was changed after the trials began: they recorded the digest {str(data.original)[:12]}"
+        yield ReportDifference(file=ENVIRONMENT, found=said)
 
 
 def _result_differences(data: ExperimentData) -> Iterator[ReportDifference]:

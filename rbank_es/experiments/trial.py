@@ -223,7 +223,7 @@ class _Work:
         for name in self.condition.seeds:
             import_paths(bank, [self.materials.seeds[name].path])
         with Bank.open(base_place(self.place.folder)) as base:
-            begin(base, bank, started, self.materials.experiment)
+            begin(self.place.folder, base, bank, started, self.materials.experiment)
 
     def _finish(self, bank: Bank) -> None:
         bank.append(

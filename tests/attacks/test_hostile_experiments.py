@@ -190,7 +190,7 @@ def test_a_history_made_again_with_right_checksums_is_found_by_its_head(folder: 
         was = bank.head()
     shutil.rmtree(place.bank)
     with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank, fork_point(base)) as bank:
-        record_trial(base, bank, place.trial, pair(), suite_of(), lambda *_: True, commit="c" * 40)
+        record_trial(folder, base, bank, place.trial, pair(), suite_of(), lambda *_: True, commit="c" * 40)
         assert Head.parse(str(was)).seq == bank.position
     first = check_report(folder).differences[0]
     assert (first.file, first.computed) == ("banks/with/o1-r0", str(was)) and "another history" in first.place
@@ -205,7 +205,7 @@ def relived(folder: Path, change: Callable[[list[Any]], list[Any]], number: int 
     with Bank.open(folder / "banks" / "base") as base, base.fork(place, fork_point(base)) as bank:
         bank.set_policies(tables_of(experiment.named(trial.condition).choices()))
         first, *events = change(trial_events(trial, experiment, suite, lambda *_: True, {"commit": "c" * 40} | told))
-        begin(base, bank, first, experiment)
+        begin(folder, base, bank, first, experiment)
         bank.append(events)
         bank.append(end(bank, trial, experiment, suite))
     return folder

@@ -94,19 +94,20 @@ def written(
             place = TrialPlace(folder, trial).bank
             place.parent.mkdir(exist_ok=True)
             with base.fork(place, fork_point(base)) as bank:
-                record_trial(base, bank, trial, experiment, suite, right, **{"commit": "c" * 40} | changes)
+                record_trial(folder, base, bank, trial, experiment, suite, right, **{"commit": "c" * 40} | changes)
     return folder
 
 
 def record_trial(
-    base: Bank, bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right: Right, **changes: Any
-) -> None:
+    folder: Path, base: Bank, bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, right: Right,
+    **changes: Any,
+) -> None:  # fmt: skip
     """Record a trial in its bank, from its policies to its end, and its beginning in the common one."""
     bank.set_policies(tables_of(experiment.named(trial.condition).choices()))
     # In several groups, as a loop appends them: of one at the end that is damaged a log is only cut.
     started, *events = trial_events(trial, experiment, suite, right, changes)
     assert isinstance(started, ExperimentStarted)
-    begin(base, bank, started, experiment)
+    begin(folder, base, bank, started, experiment)
     for group in groups(events):
         bank.append(group)
     bank.append(end(bank, trial, experiment, suite))

@@ -71,7 +71,7 @@ def new_bank(folder: Path, place: Path) -> Iterator[tuple[Bank, Bank]]:
 def run_again(folder: Path) -> None:
     """Remove a trial whose results don't please, and run it until they do."""
     with new_bank(folder, remove(folder)) as (base, bank):
-        record_trial(base, bank, SECOND, pair(), suite_of(), lambda *_: True, commit="c" * 40)
+        record_trial(folder, base, bank, SECOND, pair(), suite_of(), lambda *_: True, commit="c" * 40)
 
 
 def run_again_unsaid(folder: Path, trial: Any = SECOND, **changes: Any) -> None:
@@ -146,7 +146,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "orders left out": (fewer_orders, "changed after banks/without/o0-r0 began, in orders"),
     "more repetitions planned": (defining("repetitions = 1", "repetitions = 2"), "began, in repetitions"),
-    "another definition in a log": (other_definition, "banks/with/o2-r0 recorded another definition"),
+    "another definition in a log": (other_definition, "banks/with/o2-r0 recorded another definition or environment"),
     "a trial run again": (run_again, "it was run again: it had begun 1 times before"),
     "a trial run again unsaid": (run_again_unsaid, "its beginning is that of another bank"),
     "a trial removed": (remove, "the common bank recorded that it began, and it is not there"),
@@ -157,7 +157,13 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: (folder / ENVIRONMENT).write_bytes(
             msgspec.json.encode(msgspec.json.decode((folder / ENVIRONMENT).read_bytes()) | {"definition": "1" * 64})
         ),
-        "environment.json, definition",
+        "environment.json: it was changed after the trials began",
+    ),
+    "other packages in the environment": (
+        lambda folder: (folder / ENVIRONMENT).write_bytes(
+            msgspec.json.encode(msgspec.json.decode((folder / ENVIRONMENT).read_bytes()) | {"packages": {"dspy": "9"}})
+        ),
+        "environment.json: it was changed after the trials began",
     ),
 }  # fmt: skip
 
@@ -212,12 +218,13 @@ def test_a_beginning_is_recorded_once_however_often_it_was_cut_off(tmp_path: Pat
     experiment, suite = pair(), suite_of()
     [started, *_] = trial_events(FIRST, experiment, suite, lambda *_: True, {})
     assert isinstance(started, ExperimentStarted)
+    (tmp_path / ENVIRONMENT).write_text("{}")
     with Bank.create(tmp_path / "base") as base:
         point = base.position
         with base.fork(tmp_path / "one", fork_point(base)) as bank, bank.copy(bank.position):
-            begin(base, bank, started, experiment)
+            begin(tmp_path, base, bank, started, experiment)
             [first] = bank.events(types={"experiment_started"})
-            begin(base, bank, started, experiment)
+            begin(tmp_path, base, bank, started, experiment)
             assert [event.id for event in base.events(types={"experiment_started"})] == [first.id]
             assert [event.id for event in bank.events(types={"experiment_started"})] == [first.id]
         assert fork_point(base) == point < base.position

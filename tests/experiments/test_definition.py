@@ -36,7 +36,7 @@ ONE = HEAD + '[[condition]]\nname = "a"\n'
 
 def test_e1_to_e14_are_shipped_with_those_of_the_quick_wins_in_the_order_of_their_numbers() -> None:
     numbers = [str(number) for number in range(1, 9)] + ["9", "9a", "9b", "9c"] + [str(n) for n in range(10, 15)]
-    assert [*SHIPPED] == [*(f"E{number}" for number in numbers), "dedup", "judges", "ranking"]
+    assert [*SHIPPED] == [*(f"E{number}" for number in numbers), "curriculum", "dedup", "judges", "ranking"]
     assert all(name == each.name and each.question and each.title for name, each in SHIPPED.items())
 
 

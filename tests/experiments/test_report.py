@@ -247,7 +247,7 @@ def test_trials_that_are_missing_or_unfinished_and_runs_that_break_a_gate_are_na
         shutil.rmtree(place.bank)
         with Bank.open(folder / "banks" / "base") as base, base.fork(place.bank, fork_point(base)) as bank:
             changes = {"commit": "c" * 40} | ({"config_digest": None} if place == gateless else {})
-            record_trial(base, bank, place.trial, experiment, suite, lambda *_: True, **changes)
+            record_trial(folder, base, bank, place.trial, experiment, suite, lambda *_: True, **changes)
             if place == unfinished:
                 bank.fork(folder / "cut", "HEAD~1").close()
     shutil.rmtree(unfinished.bank)

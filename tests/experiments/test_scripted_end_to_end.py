@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox"), pytest.mark.
 
 SUITE = load_suite(LIGHTS)
 TASKS = SUITE.families["both-sides"][:2]
-IN_PROCESS = ("E10", "E11", "E13", "E14", "E9a", "E9b", "E9c", "dedup", "judges", "ranking")
+IN_PROCESS = ("E10", "E11", "E13", "E14", "E9a", "E9b", "E9c", "curriculum", "dedup", "judges", "ranking")
 """Experiments whose conditions run no code that others don't: without the sandbox, which takes half a second a task."""
 NO_FLOOR = {"retrieval": {"coverage": 0.0, "share_of_best": 0.0}}
 """The two tasks have few words in common: without a floor, each is given what the other taught."""

@@ -72,7 +72,7 @@ def simulate_experiment(
             base.fork(place, fork_point(base)).close()
             # Without syncs, which are most of the time, because a simulation that a power cut ends is made again.
             bank = Bank.open(place, unsafe_no_sync=True)
-            _simulate(base, bank, trial, experiment, suite, by_name[trial.condition])
+            _simulate(folder, base, bank, trial, experiment, suite, by_name[trial.condition])
     return experiment
 
 
@@ -148,7 +148,13 @@ def _prepare(folder: Path, experiment: Experiment, suite: Suite, conditions: Seq
 
 
 def _simulate(
-    base: Bank, bank: Bank, trial: Trial, experiment: Experiment, suite: Suite, condition: SimulatedCondition
+    folder: Path,
+    base: Bank,
+    bank: Bank,
+    trial: Trial,
+    experiment: Experiment,
+    suite: Suite,
+    condition: SimulatedCondition,
 ) -> None:
     """Simulate one trial in its bank, and close it."""
     chosen = experiment.named(trial.condition)
@@ -159,7 +165,7 @@ def _simulate(
     world.tasks = tuple(sorted(world.tasks, key=lambda task: order.index(task.id)))
     declared: dict[str, Any] = {"config_digest": digests.config_digest(chosen, models), "suite": suite.digest}
     bank.set_policies(tables_of(chosen.choices()))
-    begin(base, bank, ExperimentStarted(trial=trial, tasks=tuple(order), **declared), experiment)
+    begin(folder, base, bank, ExperimentStarted(trial=trial, tasks=tuple(order), **declared), experiment)
     facts = {
         "trial": trial,
         "suite": suite.digest,
