@@ -22,19 +22,20 @@ import msgspec
 
 from rbank_es.events.items import Item
 
-_NAMES = "Memory Item|Title|Description|Content"
+# A number belongs to the label of an item, to another label only before a colon: `Title 3 steps` is a title.
+_NAMES = r"(?P<name>Memory Item|Title|Description|Content)\b(?:(?<=Item)[ \t]*\d+|[ \t]*\d+(?=[ \t*_]*[:：]))?"
 _BULLET = r"(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?"
-_END = r"[ \t]*\**[ \t]*[:：]?[ \t]*\**[ \t]*(?P<rest>.*)"
 _STYLES = {
-    "heading": re.compile(rf"(?P<mark>#{{1,6}})[ \t]*\**[ \t]*(?P<name>{_NAMES})\b[ \t]*(?P<number>\d*){_END}", re.I),
-    "bold": re.compile(
-        rf"{_BULLET}(?P<mark>\*\*|__)(?P<name>{_NAMES})[ \t]*(?P<number>\d*)[ \t]*[:：]?[ \t]*(?P=mark)[ \t]*[:：]?"
+    # Stars behind a label are its own only where there are stars before it.
+    "heading": re.compile(
+        rf"(?P<mark>#{{1,6}})[ \t]*(?P<bold>\*\*)?[ \t]*{_NAMES}[ \t]*[:：]?(?(bold)[ \t]*\*\*[ \t]*[:：]?)"
         r"[ \t]*(?P<rest>.*)",
         re.I,
     ),
-    "bare": re.compile(
-        rf"{_BULLET}(?P<mark>)(?P<name>{_NAMES})[ \t]*(?P<number>\d*)[ \t]*[:：][ \t]*(?P<rest>.*)", re.I
+    "bold": re.compile(
+        rf"{_BULLET}(?P<mark>\*\*|__){_NAMES}[ \t]*[:：]?[ \t]*(?P=mark)[ \t]*[:：]?[ \t]*(?P<rest>.*)", re.I
     ),
+    "bare": re.compile(rf"{_BULLET}(?P<mark>){_NAMES}[ \t]*[:：][ \t]*(?P<rest>.*)", re.I),
 }
 _INLINE = {
     "heading": re.compile(r"[ \t]+(?=#{1,6}[ \t]*(?:Description|Content)\b)", re.I),
@@ -135,7 +136,7 @@ def _drafts(lines: list[str]) -> tuple[list[_Draft], list[str]]:
         if not drafts or label.name == _ITEM or (label.name == "title" and "title" in drafts[-1].lines):
             drafts.append(_Draft())
         here = drafts[-1].lines.setdefault(label.name, [])
-        here += [label.rest] if label.rest.strip() else []
+        here += [_unescaped(label.rest)] if label.rest.strip() else []
     return drafts, before
 
 
@@ -196,10 +197,13 @@ def _fenced(lines: Sequence[str], style: str, levels: dict[str, str]) -> tuple[s
             index += 1
             continue
         end = _closing(lines, index)
-        inside = lines[index + 1 : end] if end is not None else []
-        if end is None or _holds_items(inside, style, levels, fence["info"].lower()):
+        inside, info = lines[index + 1 : end], fence["info"].lower()
+        if _holds_items(inside, style, levels, info) or (end is None and info in _PLAIN_INFO):
             dropped.add(index)
             index += 1
+        elif end is None:  # the text was cut inside of code
+            code |= set(range(index, len(lines)))
+            break
         else:
             if "".join(inside).strip():
                 code |= set(range(index, end + 1))
@@ -226,12 +230,14 @@ def _closing(lines: Sequence[str], opened: int) -> int | None:
 
 
 def _holds_items(inside: Sequence[str], style: str, levels: dict[str, str], info: str) -> bool:
-    """Return whether a fence goes round items: it has the heading of one, or, in no language, a title and a content."""
-    found = [label for line in inside if (label := _label(line, style, levels)) is not None]
-    names = [label.name for label in found]
+    """Return whether a fence goes round items: it has the heading and the title of one, or begins with either of them
+    in no language and has a content."""
+    found = [_label(line, style, levels) for line in inside if line.strip()]
+    names = [label.name for label in found if label is not None]
     if any(pair == (_ITEM, "title") for pair in pairwise(names)):
         return True
-    return info in _PLAIN_INFO and "content" in names and not {_ITEM, "title"}.isdisjoint(names)
+    begins = bool(found) and found[0] is not None and found[0].name in (_ITEM, "title")
+    return info in _PLAIN_INFO and begins and "content" in names
 
 
 def _without_fences(lines: Iterable[str]) -> list[str]:
@@ -252,7 +258,8 @@ def write_memories(items: Iterable[Item]) -> Iterator[str]:
 
 def _escaped(line: str) -> str:
     bare = line.lstrip("\\ \t")
-    return "\\" + line.lstrip() if _STYLES["heading"].fullmatch(bare.strip()) else line
+    code = line.expandtabs(4).startswith("    ")
+    return "\\" + line.lstrip() if not code and _STYLES["heading"].fullmatch(bare.strip()) else line
 
 
 def _unescaped(line: str) -> str:
