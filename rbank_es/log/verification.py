@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,8 +19,11 @@ _REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
 class LogCheck:
     """A check of lines that an engine feeds in order; `seq` and `digest` are the head so far.
 
-    `damage` returns the error for the line that is being checked, in the engine's terms.
+    `damage` returns the error for the line that is being checked, in the engine's terms. With `in_place`, each text
+    stands before the group of events that names it first, in the order in which these do.
     """
+
+    in_place = False
 
     def __init__(self, seed: int, noted: Sequence[Head], damage: Callable[[str], LogCorruption]) -> None:
         self._seed, self.damage = seed, damage
@@ -29,6 +33,10 @@ class LogCheck:
         self.seq, self.digest, self.more, self.texts, self.erased_at = 0, lines.GENESIS, 0, 0, 0
         self._at = ""
         self._keys: set[str] = set()
+        # The texts of the group that begins, which no event has named yet; whether any of its texts were erased.
+        self._unnamed: deque[str] = deque()
+        self._unnamed_keys: set[str] = set()
+        self._erased_here = False
         self._marks: set[tuple[int, str, str]] = set()
         self._erased_texts: set[str] = set()
         self._listed: set[tuple[int, str, str]] = set()
@@ -63,7 +71,12 @@ class LogCheck:
         if key in self._keys:
             raise self.damage(f"the text {key[:12]}… stands here a second time")
         self._keys.add(key)
+        if self.in_place and self.more:
+            raise self.damage(f"the text {key[:12]}… stands inside a group of events: a line was moved")
+        self._unnamed.append(key)
+        self._unnamed_keys.add(key)
         if line.startswith(lines.TEXT_ERASED):
+            self._erased_here = True
             self._erased_texts.add(key)
             return
         self.texts += 1
@@ -89,6 +102,12 @@ class LogCheck:
         self.digest = lines.chain(self.digest, line)
         if lines.ERASED in line or lines.REF in line:  # most lines have neither, and splitting is slow
             self._units(line)
+        if not event.more:
+            if self.in_place and self._unnamed and not self._erased_here:
+                raise self.damage(f"no event of its group names the text {self._unnamed[0][:12]}…: a line was moved")
+            self._unnamed.clear()
+            self._unnamed_keys.clear()
+            self._erased_here = False
         if isinstance(event, ContentErased):
             self._listed |= {(unit.seq, unit.path, unit.digest) for unit in event.units}
             self._listed_texts |= set(event.texts)
@@ -106,9 +125,19 @@ class LogCheck:
         _, salt, units = lines.split(line)
         for unit in units:
             if unit.raw.startswith(lines.ERASED):
+                self._erased_here = True
                 self._marks.add((self.seq, unit.path, lines.commitment(salt, unit)))
-            elif unit.raw.startswith(lines.REF) and _REF.decode(unit.raw).key not in self._keys:
-                raise self.damage(f"the text that {unit.path} names is missing")
+            elif unit.raw.startswith(lines.REF):
+                self._named(unit.path, _REF.decode(unit.raw).key)
+
+    def _named(self, path: str, key: str) -> None:
+        if key not in self._keys:
+            raise self.damage(f"the text that {path} names is missing")
+        # Of a group without some of its texts nobody knows any more which event named which text first.
+        if self.in_place and not self._erased_here and key in self._unnamed_keys:
+            self._unnamed_keys.remove(key)
+            if self._unnamed.popleft() != key:
+                raise self.damage(f"the text that {path} names stands before or behind its place: a line was moved")
 
     def _compare(self, seq: int) -> None:
         for digest in self._noted.pop(seq, ()):

@@ -28,6 +28,7 @@ from rbank_es.system.files import opened
 class SegmentCheck(LogCheck):
     """A check that is fed whole segments, in order; `cuts` collects the records of cuts."""
 
+    in_place = True
     _where: tuple[Path, int, int]
     """Path of the segment, number and offset of the line that is being checked."""
 

@@ -125,7 +125,23 @@ def _found(base: int, complete: list[bytes], upto: int) -> tuple[int, int] | Non
 
 def _shortened(data: bytes, more: int, seed: int) -> bytes:
     *kept, _ = data.split(b"\n")
-    return b"\n".join([*lines.shorten_group(kept, more, seed), b""])
+    return b"\n".join([*_without_unnamed(lines.shorten_group(kept, more, seed)), b""])
+
+
+def _without_unnamed(kept: list[bytes]) -> list[bytes]:
+    """Return lines without those texts of the last group that only events named that were cut off."""
+    start = len(kept)
+    while start and not kept[start - 1].startswith(lines.UNNUMBERED):
+        start -= 1
+    texts = start
+    while texts and kept[texts - 1].startswith(lines.ANY_TEXT):
+        texts -= 1
+    group = b"\n".join(kept[start:])
+    return [*kept[:texts], *(line for line in kept[texts:start] if _names(group, line)), *kept[start:]]
+
+
+def _names(group: bytes, text: bytes) -> bool:
+    return b'"key":"%b"' % lines.key_of_text(text).encode() in group
 
 
 # ---------------------------------------------------------------- forks
