@@ -45,8 +45,8 @@ NOT_REACHED: Final = (
 """Where erasure can't search."""
 
 NOT_SOUGHT: Final = (
-    f"another case, cuts without an ellipsis or to under {limits.CUT_WORDS_CHARS} characters, base64 and other "
-    "encodings, compressed or encrypted text, strings that code joins, paraphrases"
+    f"another case, cuts on both sides, without an ellipsis or to under {limits.CUT_WORDS_CHARS} characters, base64 "
+    "and other encodings, compressed or encrypted text, strings that code joins, paraphrases"
 )
 """The forms of words that erasure doesn't look for."""
 
