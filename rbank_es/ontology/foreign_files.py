@@ -65,7 +65,7 @@ _QUERY = re.compile(
 )
 _PLAIN_TABLE = re.compile(r"[^\n,;\t<{]*+(?P<mark>[,;\t])[^\n<{]*+\n")
 _BEGINNING = re.compile(
-    r"@|[<\[({]|_:|PREFIX\b|BASE\b|VERSION\b|GRAPH\b|[\w.%\\-]*+:\S", re.IGNORECASE
+    r"(?!https?://)(?:@|[<\[({]|_:|PREFIX\b|BASE\b|VERSION\b|GRAPH\b|[\w.%\\-]*+:\S)", re.IGNORECASE
 )  # fmt: skip
 """The first token of any Turtle, TriG or N-Triples."""
 _TEXTS = re.compile(r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|<[^<>\s]*>|#.*')
@@ -152,14 +152,14 @@ class _XmlReading(NamedTuple):
     """Whether an `rdf:RDF` lies inside of another element."""
 
 
-def refuse_xml(head: bytes) -> None:
+def refuse_xml(head: bytes) -> bool:
     """Raise `NotRdf` for XML that is no RDF/XML: it has neither the root rdf:RDF nor a single node as its root.
 
-    XML whose first element can't be read is left to the parser, which says where it is broken.
+    Return whether there is a root in these bytes; broken XML is left to the parser, which says where it is broken.
     """
     found = _xml_reading(head)
     if found is None or found.root == f"{RDF} RDF":
-        return
+        return found is not None
     namespace, _, name = found.root.rpartition(" ")
     if namespace in _OLD_OWL_XML or (namespace == OWL and _is_owl_xml(found)):
         raise NotRdf("is OWL/XML, not RDF/XML", _ROBOT)
@@ -170,6 +170,7 @@ def refuse_xml(head: bytes) -> None:
     plain = {each for each in found.attributes if " " not in each} - {"about", "ID"}
     if namespace in _XML_LANGUAGES or found.holds_rdf or not namespace or plain or not found.uses_rdf:
         raise NotRdf(f"is {what}, not RDF/XML: its root is <{name[: limits.GIVEN_CHARS]}>", hint)
+    return True
 
 
 def _is_owl_xml(found: _XmlReading) -> bool:

@@ -185,6 +185,10 @@ def _form(path: Path, head: bytes, named: bool) -> Format | None:
     """Return the format of a file, None if it has none. Raises `BadOntology` if a file that was named has none."""
     try:
         form = recognise(head, SUFFIXES.get(path.suffix.lower()))
+        if form == "xml" and len(head) == limits.ONTOLOGY_HEAD_BYTES and not refuse_xml(head):
+            # A long licence or many entities stand before the root.
+            with path.open("rb") as file:
+                refuse_xml(file.read(limits.ONTOLOGY_TOLERANT_BYTES))
     except NotRdf as error:
         if not named and path.suffix.lower() in _SHARED_SUFFIXES:
             return None

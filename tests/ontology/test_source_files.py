@@ -90,6 +90,8 @@ FOREIGN = {
     "OWL/XML": [
         OWL_XML.format('ontologyIRI="http://example.org/zoo"').encode(),
         OWL_XML.format("").encode(),
+        ("<?xml version='1.0'?>\n<!-- " + "a long licence " * 9_000 + "-->\n" + OWL_XML.format("")).encode(),
+        ("<?xml version='1.0' encoding='ISO-8859-1'?>\n" + OWL_XML.format('ontologyIRI="\xfc"')).encode("latin-1"),
         ("<?xml version='1.0'?>\n<!-- made by a tool -->\n" + OWL_XML.format(f'xmlns:rdf="{RDF}"')).encode(),
         b"\xef\xbb\xbf" + OWL_XML.format("").encode(),
         f'<o:Ontology xmlns:o="{OWL}" o:x="1"><o:Prefix name="" IRI="x"/></o:Ontology>'.encode(),
@@ -124,14 +126,24 @@ FOREIGN = {
         b"@prefix : <http://example.org/#> .\n{ ?x a :Cat } => { ?x a :Pet } .",
         b"@prefix : <http://example.org/#> .\n@forAll :x .\n:x a :Cat .",
     ],
-    "comma-separated": [b"id,name\n1,Tom\n", b"\xef\xbb\xbfid,name,type\n1,Tom,Cat\n"],
+    "comma-separated": [
+        b"http://example.org/tom,Tom\nhttp://example.org/a,B\n",
+        b"id,name\n1,Tom\n",
+        b"\xef\xbb\xbfid,name,type\n1,Tom,Cat\n",
+    ],
     "semicolon-separated": [b"id;name\n1;Tom\n"],
     "tab-separated": [b"id\tname\n1\tTom\n"],
     "not JSON-LD": [b'{"name": "Tom"}', b'[{"name": "Tom"}, {"name": "Jerry"}]'],
     "OBO Graphs": [b'{"graphs": [{"nodes": [], "edges": []}]}'],
     "RDF/JSON": [b'{"http://e.org/a": {"http://e.org/b": [{"value": "http://e.org/c", "type": "uri"}]}}'],
     "SPARQL query": [b"SELECT ?x { ?x a <Cat> }", b"PREFIX : <x>\n# cats\nCONSTRUCT { ?x a :Cat } { ?x a :Cat }"],
-    "begins with": [b"Dear zoo,", b"name:\n  - Tom\n", b"---\ntitle: zoo\n", b"id name\n1 Tom\n"],
+    "begins with": [
+        b"http://example.org/tom\nhttp://example.org/a\n",
+        b"Dear zoo,",
+        b"name:\n  - Tom\n",
+        b"---\ntitle: zoo\n",
+        b"id name\n1 Tom\n",
+    ],
 }
 
 
