@@ -130,6 +130,14 @@ def _head(spot: Spot) -> SyntaxMistake | None:
 
 def _nameless(spot: Spot) -> SyntaxMistake | None:
     token, after = spot.token, spot.after
+    if spot.behind == "AS" and token.kind == "word":
+        if after is not None and after.is_symbol("("):
+            return SyntaxMistake("the name stands before AS", f"write the expression first: ({token.text}(…) AS ?n)")
+        return SyntaxMistake(
+            "what stands behind AS is no variable", f"a variable has its mark: AS ?{clipped(token.text)}"
+        )
+    if token.is_symbol(")") and spot.follows("variable") and spot.tokens[spot.place - 2].is_symbol("("):
+        return SyntaxMistake("a variable of SELECT stands in brackets", "leave the brackets out: SELECT DISTINCT ?x")
     if token.kind == "word" and after is not None and after.is_symbol("(") and not spot.opened:
         name = clipped(token.text)
         return SyntaxMistake(f"{name}(…) has no name, or no brackets around it", f"write ({name}(…) AS ?n)")
@@ -149,6 +157,12 @@ def _dashed(spot: Spot) -> SyntaxMistake:
 
 
 def _unbraced(spot: Spot) -> SyntaxMistake | None:
+    if spot.token.is_symbol("(", "[") and spot.expected == "'{'":
+        return SyntaxMistake(
+            f"the pattern stands in {spot.token.text!r} instead of braces", "write WHERE { ?x a ex:Thing }"
+        )
+    if spot.token.is_symbol(".") and spot.follows("variable"):
+        return SyntaxMistake("'.' leads to no property of a variable", "ask for it in the pattern: ?x ex:name ?name")
     begins = spot.token.kind in (*TERMS, "end") or spot.token.text == "a"
     if spot.expected == "'{'" and not spot.opened and begins:
         return SyntaxMistake("the pattern has no '{' in front", "put braces around it: WHERE { ?x a ex:Thing }")
@@ -166,8 +180,12 @@ def _brackets(spot: Spot) -> SyntaxMistake | None:
         )
     inner = spot.opened[-1]
     message = f"the {inner.text!r} of line {inner.line}, column {inner.column}, is not closed"
-    if inner.text == "(" and token.is_symbol("}", ".", "{") and spot.clause != "VALUES":
-        return SyntaxMistake(message, f"add ')' before {token.text!r}")
+    if inner.text == "{" and token.is_symbol(")", "]"):
+        return SyntaxMistake(f"there is one {token.text!r} too many", f"leave out one {token.text!r}")
+    if (inner.text == "(" and token.is_symbol("}", ".", "{") and spot.clause != "VALUES") or (
+        inner.text == "[" and token.is_symbol("}")
+    ):
+        return SyntaxMistake(message, f"add {PAIRS[inner.text]!r} before {token.text!r}")
     if token.kind == "end":
         missing = "".join(PAIRS[each.text] for each in reversed(spot.opened))
         hint = f"add {missing!r} at the end, or where the {inner.text!r} of line {inner.line} should close"
@@ -180,6 +198,8 @@ def _braces(spot: Spot) -> SyntaxMistake | None:
     token, word = spot.token, spot.token.keyword
     if spot.expected == "'{'" and spot.behind in _BRACED:
         return SyntaxMistake(f"what follows {spot.behind} has no braces", f"write {spot.behind} {{ ?x ex:p ?y }}")
+    if spot.expected == "WHERE" and "CONSTRUCT" in spot.words:
+        return SyntaxMistake("the template of CONSTRUCT has no braces", "write CONSTRUCT { ?x ex:p ?y } WHERE { … }")
     if not spot.in_pattern:
         if not spot.in_head and (token.is_symbol("{") or word == "WHERE"):
             return SyntaxMistake(
@@ -192,6 +212,10 @@ def _braces(spot: Spot) -> SyntaxMistake | None:
         return SyntaxMistake(
             "a subquery has no braces of its own", "write { SELECT … WHERE { … } } inside of the pattern"
         )
+    if spot.expected.startswith("'}' to close") and _opens_subquery(spot):
+        return SyntaxMistake(
+            "a subquery shares its braces with other patterns", "give it braces: { { SELECT … } ?x ex:p ?y }"
+        )
     if word in ("NOT", "EXISTS"):
         return SyntaxMistake(
             f"{word} stands without FILTER", f"write FILTER {'NOT ' if word == 'NOT' else ''}EXISTS {{ … }}"
@@ -199,6 +223,12 @@ def _braces(spot: Spot) -> SyntaxMistake | None:
     if token.is_symbol("{") and spot.after is not None and spot.after.kind == "word" and _fills(spot):
         return SyntaxMistake("a template was not filled in", f"write a term instead of {{{clipped(spot.after.text)}}}")
     return None
+
+
+def _opens_subquery(spot: Spot) -> bool:
+    """Return whether the innermost brace begins with a SELECT."""
+    start = spot.tokens.index(spot.opened[-1]) + 1
+    return spot.opened[-1].text == "{" and spot.tokens[start].keyword == "SELECT"
 
 
 def _fills(spot: Spot) -> bool:
@@ -215,6 +245,8 @@ def _conditions(spot: Spot) -> SyntaxMistake | None:
     if compares and outside and spot.clause in ("HAVING", "FILTER", "EXISTS"):
         word = "HAVING" if spot.clause == "HAVING" else "FILTER"
         return SyntaxMistake(f"the condition of {word} has no brackets", f"put all of it in brackets: {word}(…)")
+    if spot.behind == "NOT" and spot.expected == "EXISTS" and spot.token.keyword.startswith("EXIST"):
+        return SyntaxMistake(f"{clipped(token.text)} is no word of SPARQL", "write NOT EXISTS { … }")
     if spot.behind == "NOT" and spot.expected == "EXISTS":
         return SyntaxMistake("NOT stands before something else than EXISTS or IN", "write !(…), or ?a != ?b")
     if token.text == "<>" and spot.follows(*TERMS) and spot.opened and spot.opened[-1].text == "(":
@@ -249,6 +281,9 @@ def _values_with_names(spot: Spot) -> SyntaxMistake | None:
 
 def _modifiers(spot: Spot) -> SyntaxMistake | None:
     token, word, clause = spot.token, spot.token.keyword, spot.clause
+    if spot.expected.startswith("variables after"):
+        named = "GROUP BY" if "GROUP" in spot.expected else "ORDER BY"
+        return SyntaxMistake(f"{named} names nothing", f"write {named} ?x")
     if word in _MODIFIERS:
         if spot.in_pattern:
             hint = f"{word} stands after the closing '}}' of the pattern"
@@ -271,21 +306,53 @@ def _modifiers(spot: Spot) -> SyntaxMistake | None:
     return None
 
 
+def _arguments(spot: Spot) -> SyntaxMistake | None:
+    token = spot.token
+    if spot.expected.startswith("',' or ')'") and token.kind in TERMS:
+        return SyntaxMistake("a comma is missing between two arguments", f"write ',' before {clipped(token.text)}")
+    if spot.expected.startswith("a variable, a value") and token.is_symbol(")"):
+        return SyntaxMistake("a condition is empty, or ends too soon", "write both sides: FILTER(?x > 3)")
+    if token.is_symbol("^") and spot.follows("string"):
+        return SyntaxMistake("a datatype has one '^' in front", 'write "1"^^xsd:integer')
+    if token.is_symbol(",") and spot.clause == "VALUES":
+        return SyntaxMistake("there are commas in VALUES", "write the values side by side: VALUES ?x { ex:a ex:b }")
+    if token.is_symbol("(", "[") and spot.clause == "VALUES" and spot.follows("variable"):
+        return SyntaxMistake("the list of VALUES has no braces", "write VALUES ?x { ex:a ex:b }")
+    if token.is_symbol("-") and spot.behind == "BY":
+        return SyntaxMistake("ORDER BY takes no minus", "write ORDER BY DESC(?x)")
+    if token.keyword in AGGREGATES and not spot.in_pattern and not spot.in_head and spot.clause != "BY":
+        return SyntaxMistake(
+            f"{token.keyword} stands behind the pattern", f"write SELECT ({token.keyword}(?x) AS ?n) WHERE …"
+        )
+    return None
+
+
 def _triples(spot: Spot) -> SyntaxMistake | None:
     token = spot.token
     if token.is_symbol("-") and spot.follows("variable") and "predicate" in spot.expected:
         return _dashed(spot)
+    closes = spot.expected.startswith("'}' to close")
+    if closes and (token.is_symbol("&&") or token.keyword == "AND"):
+        return SyntaxMistake(
+            f"{token.text} stands between triples", "join triples with '.'; && joins conditions in FILTER(…)"
+        )
+    if closes and token.is_symbol(".") and spot.previous is not None and spot.previous.is_symbol("."):
+        return SyntaxMistake("there are two '.' in a row", "leave out one")
+    if closes and token.is_symbol("/") and spot.follows("name", "iri"):
+        return SyntaxMistake(
+            "a path stands where an object must", "a path stands between subject and object: ?x ex:p/ex:q ?y"
+        )
     begins = token.kind in TERMS or token.text == "a"
-    if spot.expected.startswith("'}' to close") and begins and spot.follows(*TERMS):
+    if closes and begins and spot.follows(*TERMS):
         hint = "between two triples stands a '.', before another property of the same thing a ';'"
         return SyntaxMistake(f"a '.' is missing before {clipped(token.text)}", hint)
     for part in ("an object", "a predicate"):
-        if spot.expected.startswith(part) and token.is_symbol("}", ".", ";"):
+        if spot.expected.startswith(part) and token.is_symbol("}", ".", ";", ","):
             hint = "a triple is subject, predicate, object; between two triples stands a '.'"
             return SyntaxMistake(f"a triple lacks its {part.split()[1]}", hint)
     return None
 
 
 _RULES: tuple[Callable[[Spot], SyntaxMistake | None], ...] = (
-    _prologue, _head, _brackets, _values_with_names, _conditions, _braces, _modifiers, _triples,
+    _prologue, _head, _values_with_names, _arguments, _brackets, _conditions, _braces, _modifiers, _triples,
 )  # fmt: skip

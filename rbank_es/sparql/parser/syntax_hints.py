@@ -29,6 +29,7 @@ _OTHER_NAMES = {
     "COUNT_DISTINCT": "COUNT(DISTINCT ?x)",
     "CONCATENATE": "CONCAT",
     "NVL": "COALESCE",
+    "BETWEEN": "?x >= 1 && ?x <= 3",
 }
 """Words of other query languages, each with SPARQL's."""
 
