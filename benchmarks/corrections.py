@@ -22,7 +22,7 @@ from rbank_es import Bank, Item
 from rbank_es.bank.decisions import append_decided
 from rbank_es.data import lights
 from rbank_es.events import MemoriesExtracted, Reliance, RunJudged, RunStarted
-from rbank_es.policies import Dedup
+from rbank_es.policies import DedupV2
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import active
 
@@ -125,7 +125,8 @@ def _come_back() -> Row:
 
 
 def comeback() -> tuple[Counter[str], Counter[str]]:
-    """Return how many paraphrases of the shipped lessons, all rejected, were made and how many come back, by template.
+    """Return how many paraphrases of the shipped lessons, all rejected, were made and how many come back by themselves,
+    by template.
 
     Each is decided about alone, in a bank that has nothing else.
     """
@@ -141,5 +142,6 @@ def comeback() -> tuple[Counter[str], Counter[str]]:
     made, back = Counter[str](), Counter[str]()
     for name, item in paraphrases(lessons, PARAPHRASES, SEED):
         made[name] += 1
-        back[name] += Dedup().decide(0, item, known).action != "discard"
+        decision = DedupV2().decide(0, item, known)
+        back[name] += decision.action != "discard" and not decision.pending
     return made, back

@@ -76,7 +76,7 @@ _DUE = "SELECT kind, id, place, from_seq AS since_seq FROM due_facts WHERE to_se
 
 # `landed`: the items that the candidate supports now, as a JSON list; empty unless it counts.
 _CANDIDATE_DECISIONS = """
-SELECT c.extraction, c.place, c.item, c.title, d.action, d.targets, d.policy, d.undone, d.first_seq,
+SELECT c.extraction, c.place, c.item, c.title, d.action, d.targets, d.pending, d.policy, d.undone, d.first_seq,
     d.from_seq AS since_seq,
     (SELECT json_group_array(p.item) FROM item_support p WHERE p.text = c.text AND p.to_seq IS NULL) AS landed
 FROM candidates c LEFT JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL

@@ -33,8 +33,9 @@ RELYING = Table(  # the extractions that were drawn from a run or rely on a verd
 DECISIONS = Table(  # the decisions in force
     name="decisions",
     columns="""
-        text INTEGER NOT NULL, action TEXT NOT NULL, targets TEXT NOT NULL, first_seq INTEGER NOT NULL,
-        policy TEXT NOT NULL, undone INTEGER NOT NULL, undoing_time TEXT NOT NULL, undoing TEXT NOT NULL
+        text INTEGER NOT NULL, action TEXT NOT NULL, targets TEXT NOT NULL, pending INTEGER NOT NULL,
+        first_seq INTEGER NOT NULL, policy TEXT NOT NULL, undone INTEGER NOT NULL, undoing_time TEXT NOT NULL,
+        undoing TEXT NOT NULL
     """,
     key=("text", "from_seq"),
     current=1,

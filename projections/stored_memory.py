@@ -52,8 +52,8 @@ class ItemVersion(Struct, frozen=True, kw_only=True, gc=False):
 
 
 _PAIR = """
-SELECT c.extraction, c.place, c.item, c.domain, d.action, d.targets, d.first_seq, d.policy, d.undone, d.undoing_time,
-    d.undoing
+SELECT c.extraction, c.place, c.item, c.domain, d.action, d.targets, d.pending, d.first_seq, d.policy, d.undone,
+    d.undoing_time, d.undoing
 """
 # CROSS JOIN fixes the order of the loops: from what is asked for to what is found by key.
 _PAIR_OF = f"""
@@ -190,8 +190,8 @@ class StoredMemory(MemoryFacts):
 
     def _pair_rows(self, pair: Pair, state: PairState) -> Iterator[TableRow]:
         text = self._text(pair)
-        facts = (state.action, json_of(state.targets), state.order[0], state.policy, int(state.undone), *state.undoing)
-        yield DECISIONS, (text, *facts)
+        facts = (state.action, json_of(state.targets), int(state.pending), state.order[0], state.policy)
+        yield DECISIONS, (text, *facts, int(state.undone), *state.undoing)
         # Once each: a decision may name a target twice, and of two equal rows a batch would close only one. A set,
         # because it may name thousands.
         targets = frozenset(state.targets)
@@ -260,7 +260,7 @@ class StoredMemory(MemoryFacts):
         return found[0] if found else None
 
     def _pairs(self, sql: str, parameters: tuple[Any, ...]) -> Iterator[tuple[Pair, PairState]]:
-        for extraction, place, item, domain, action, given, seq, policy, undone, *undoing in self._rows(
+        for extraction, place, item, domain, action, given, held, seq, policy, undone, *undoing in self._rows(
             sql, parameters
         ):
             targets = _decoded(given, tuple[str, ...])
@@ -272,8 +272,9 @@ class StoredMemory(MemoryFacts):
                     domain=domain or "",
                     action=action,
                     targets=targets,
+                    pending=bool(held),
                     # The one in force: states don't hang on the first one, which only a refold of decisions reads.
-                    first=Decision(candidate=place, action=action, item=item, targets=targets),
+                    first=Decision(candidate=place, action=action, item=item, targets=targets, pending=bool(held)),
                     policy=policy,
                     undone=bool(undone),
                     undoing=(undoing[0], undoing[1]),

@@ -17,6 +17,7 @@ from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
+    Decision,
     DecisionUndone,
     Event,
     JudgmentOverruled,
@@ -61,8 +62,9 @@ class Remembered(Struct, frozen=True, kw_only=True):
     """The outcome of adding an item that a person wrote down.
 
     `state` is that of the item of this id, None if there is none; `action`, `targets` and `reason` are the decision
-    (an item that nearly repeats another supports that one, its target). `because` says in words why it was not added,
-    empty if it was. `forgotten` are items that the bank gave up to make room. `seq` is the position of the decision.
+    (an item that states the same as another supports that one, its target). `because` says in words why it was not
+    added, or is pending; empty if it is active. `forgotten` are items that the bank gave up to make room. `seq` is the
+    position of the decision.
     """
 
     item: str
@@ -210,7 +212,8 @@ class BankActs(OpenBank):
     # ---------------------------------------------------------------- items
 
     def reject(self, item: str, *, because: str, by: str | None = None, dry_run: bool = False) -> Correction:
-        """Condemn the words of an item: it leaves, and so does, now and later, whatever nearly repeats it."""
+        """Condemn the words of an item: it leaves, and so does, now and later, what states the same; what is near to it
+        waits for a person."""
         why = _words("a reason", because)
 
         def act(state: State) -> list[Event]:
@@ -221,7 +224,7 @@ class BankActs(OpenBank):
         return self.corrector.correct(act, dry_run=dry_run)
 
     def retract(self, item: str, *, because: str, by: str | None = None, dry_run: bool = False) -> Correction:
-        """End one item; what nearly repeats it stays, and may come. Raises `BadInput` if it is rejected already."""
+        """End one item; what states the same stays, and may come. Raises `BadInput` if it is rejected already."""
         why = _words("a reason", because)
 
         def act(state: State) -> list[Event]:
@@ -246,7 +249,7 @@ class BankActs(OpenBank):
             id = _item(state, item)
             if _state_of(state, id) == "rejected" and not even_rejected:
                 raise BadInput(
-                    f"item {id!r} is rejected, and its near duplicates with it; to lift that for all of them, "
+                    f"item {id!r} is rejected, and what states the same with it; to lift that for all of them, "
                     "add even_rejected (--even-rejected)"
                 )
             known = _state_of(state, id) == "active" and state.items[id].vouched
@@ -362,7 +365,7 @@ class BankActs(OpenBank):
         gone = (each.ids for each in group if isinstance(each, MemoriesForgotten) and each.correction is None)
         with self.latest.at(self.log.position()) as basis:
             entry = basis.state.items.get(item.id)
-            because = "" if decision.action == "add" else self._because(item, decision.reason, decision.targets)
+            because = self._because(item, decision.reason, decision.targets) if _asks_why(decision) else ""
         return Remembered(
             item=item.id,
             state=None if entry is None else entry.state,
@@ -377,17 +380,18 @@ class BankActs(OpenBank):
 
     def _because(self, item: Item, reason: str, targets: Sequence[str]) -> str:
         """Return in words why an item was not added; for words that somebody ended, who did it and why."""
+        if reason == "near-rejected":
+            return self._near_rejected(item, targets[0])
         if reason not in ("rejected", "withdrawn"):
             return f"{reason}: it supports {', '.join(targets)}" if targets else reason
-        from rbank_es.policies.consolidation import find_rejected
+        from rbank_es.bank.decisions import consolidation_policy
 
         with self.latest.at(self.log.position()) as basis:
             records = basis.state.records
             ended = item.id
             if _latest(records, item.id, reason) == 0:
-                # Bars have names of their own: id, extraction, index.
-                bar = find_rejected(item, basis.known)
-                ended = item.id if bar is None else bar.id.rsplit(" ", 2)[0]
+                bar = consolidation_policy(basis.state).bar(item, basis.known)
+                ended = item.id if bar is None else bar.item
             seq = _latest(records, ended, reason)
         if not seq:
             return reason
@@ -396,6 +400,15 @@ class BankActs(OpenBank):
         words = f": {event.why}" if isinstance(event.why, str) and event.why else ""
         verb = {"rejected": "rejected", "withdrawn": "withdrew"}[reason]
         return f"{event.by or SOMEBODY} {verb} {ended} at position {seq:,}{words}"
+
+    def _near_rejected(self, item: Item, rejected: str) -> str:
+        """Return in words why an item waits for a person."""
+        from rbank_es.policies.likeness import differences, in_words
+
+        with self.latest.at(self.log.position()) as basis:
+            other = basis.state.items[rejected].item
+        told = in_words(differences(other, item))
+        return f"it is near to {rejected}, which is rejected{f' ({told})' if told else ''}; admit it if it is right"
 
     def forget(self, item: str, *, because: str = "") -> ItemStatus:
         """Forget an active item, as a policy would; return its state then. Another candidate with its words revives it.
@@ -457,6 +470,10 @@ class BankActs(OpenBank):
 
 def _item(state: State, given: str) -> str:
     return exact_id(StateIds(state), "item", given)
+
+
+def _asks_why(decision: Decision) -> bool:
+    return decision.action != "add" or decision.pending
 
 
 def _latest(records: Mapping[str, ItemRecord], id: str, act: str) -> int:

@@ -24,8 +24,9 @@ from rbank_es import limits
 from rbank_es.bank.decision_timeline import DecisionTimeline
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRestored
 from rbank_es.events.items import JUDGE_SOURCES, Item
-from rbank_es.policies.consolidation import REJECTED, find_rejected
-from rbank_es.policies.known_items import KnownItems
+from rbank_es.policies.consolidation import REJECTED, Append, ConsolidationPolicy
+from rbank_es.policies.consolidation_2 import NEAR_REJECTED
+from rbank_es.policies.known_items import KnownItems, is_written
 from rbank_es.state import BIRTHS, ItemState, Pair, State, counted_uses
 from rbank_es.state.bank_state import Order, PairState
 from rbank_es.state.evolution import Overlay
@@ -90,9 +91,9 @@ def counts(state: State | MemoryFacts, pair: Pair) -> bool:
     return state.extractions[pair[0]].stands and not state.pairs[pair].undone
 
 
-def effect(decided: Decision | PairState) -> tuple[str, tuple[str, ...]]:
+def effect(decided: Decision | PairState) -> tuple[str, tuple[str, ...], bool]:
     """Return the effect of a decision; reasons and similarities don't matter."""
-    return decided.action, decided.targets
+    return decided.action, decided.targets, decided.pending
 
 
 def parts_of(canon: Canon, correction: str, law: int) -> list[Event]:
@@ -170,27 +171,46 @@ class Redecider(MemoryFacts):
     def redecide(self, pair: Pair, known: KnownItems) -> Decision:
         """Return the decision about a candidate among known items: the policy's, or what is kept of the recorded."""
         recorded, candidate = self.pairs[pair], self.candidates[pair]
+        written = is_written(self.extractions[pair[0]])
         policy = self.timeline.consolidation(recorded.order[0])
         wordless = candidate.erased or any(self._has_erased(id) for id in recorded.first.targets)
         if policy is None or policy.label != recorded.policy or wordless:
-            return kept(recorded.first, candidate.item, candidate.erased, known)
-        return policy.decide(pair[1], candidate.item, known, self.proposals.get(pair))
+            return kept(recorded.first, candidate.item, candidate.erased, known, policy, written=written)
+        return policy.decide(pair[1], candidate.item, known, self.proposals.get(pair), written=written)
 
     def _has_erased(self, id: str) -> bool:
         record = self.records.get(id)
         return record is not None and any(self.candidates[pair].erased for pair in record.pairs)
 
 
-def kept(first: Decision, item: Item, erased: bool, known: KnownItems) -> Decision:
+def kept(
+    first: Decision,
+    item: Item,
+    erased: bool,
+    known: KnownItems,
+    policy: ConsolidationPolicy | None,
+    *,
+    written: bool = False,
+) -> Decision:
     """Return the part that is kept of a decision that can't be made again: that with targets among known items.
 
-    `first` is the decision as it was first recorded, `item` its candidate, whose words may be `erased`.
+    `first` is the decision as it was first recorded, `item` its candidate, whose words may be `erased`. By the policy
+    in force (`append-1` where it is unknown), what is near to rejected words is pending.
     """
     own = known.entry(item.id)
     discard = Decision(candidate=first.candidate, action="discard", item=item.id)
     rejected = own is not None and own.state == "rejected"
-    if rejected or (not erased and find_rejected(item, known) is not None):
+    bar = None if rejected or erased else (policy or Append()).bar(item, known, written=written)
+    if rejected or (bar is not None and bar.outright):
         return replace(discard, reason=REJECTED)
+    made = _kept(first, item, erased, known)
+    if bar is None or made.action not in BIRTHS:
+        return made
+    return replace(made, action="add", targets=(bar.item,), reason=NEAR_REJECTED, pending=True)
+
+
+def _kept(first: Decision, item: Item, erased: bool, known: KnownItems) -> Decision:
+    discard = Decision(candidate=first.candidate, action="discard", item=item.id)
     if first.action == "discard" and first.reason not in (UNSUPPORTED, REJECTED):
         return first
     entries = ((id, known.entry(id)) for id in first.targets)
@@ -274,9 +294,11 @@ class _Refold(Redecider):
     def _decision(self, pair: Pair) -> Decision:
         known = self._final.pairs[pair]
         if known.order < self._since:
-            return Decision(candidate=pair[1], action=known.action, item=known.item, targets=known.targets)
+            return Decision(
+                candidate=pair[1], action=known.action, item=known.item, targets=known.targets, pending=known.pending
+            )
         # Not earlier, because most items have ended before the first decision that is made again.
-        self._known.update(self.seen, self._unindexed)
+        self._known.update(self.seen, self._unindexed, known.order[0])
         self._unindexed.clear()
         made = self.made[pair] = self.redecide(pair, self._known)
         return made

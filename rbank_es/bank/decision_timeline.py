@@ -5,17 +5,37 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Event, JudgmentOverruled, MemoriesForgotten, PolicyChoice, PolicySet, RunJudged, type_of
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.policies import Append, ConsolidationPolicy, Dedup, ForgettingPolicy, Merge, Never, Policy, governing
+from rbank_es.policies import (
+    Append,
+    AppendV2,
+    ConsolidationPolicy,
+    Dedup,
+    DedupV2,
+    ForgettingPolicy,
+    Merge,
+    MergeV2,
+    Never,
+    Policy,
+    governing,
+)
 from rbank_es.policies.consolidation import BAR_CONTENT_MIN
 from rbank_es.state.memory import rank_of
 
 TIMELINE_TYPES = frozenset(type_of(each) for each in (PolicySet, MemoriesForgotten, RunJudged, JudgmentOverruled))
 """The types of events that a timeline reads."""
+
+
+class Reach(NamedTuple):
+    """How far decisions look. `words`: the similarity of contents, as a fraction, below which those of the first
+    versions took no notice of an item; None if none decided. `tokens`: whether some decided by likeness."""
+
+    words: tuple[int, int] | None
+    tokens: bool
 
 
 class DecisionTimeline:
@@ -97,18 +117,21 @@ class DecisionTimeline:
         """Whether anything was forgotten so far, or a policy could have done so."""
         return bool(self._forgotten) or any(not isinstance(policy, Never) for policy in self._each("forgetting"))
 
-    def unlike_anywhere(self) -> tuple[int, int] | None:
-        """Return the similarity of contents, as a fraction, below which no decision so far took notice of an item.
-
-        None where such a bound isn't known: a policy of another package, or one that compares titles only.
-        """
-        least = BAR_CONTENT_MIN
-        for policy in self._each("consolidation"):
+    def reach(self, since: int) -> Reach | None:
+        """Return how far decisions looked that were made from a position on; None where that isn't known: by a policy
+        of another package, or by one that compares titles only."""
+        words: tuple[int, int] | None = None
+        tokens = False
+        begun = bisect_right(self._set_at, since)
+        for policy in self._each("consolidation")[begun:]:
+            if type(policy) in (AppendV2, DedupV2, MergeV2):
+                tokens = True
+                continue
             given: Any = BAR_CONTENT_MIN
             if isinstance(policy, Dedup) and type(policy) in (Dedup, Merge):
                 given = policy.content_min
             elif policy is not None and type(policy) is not Append:
                 return None
-            if given[0] * least[1] < least[0] * given[1]:
-                least = given
-        return least if least[0] else None
+            least = words or BAR_CONTENT_MIN
+            words = given if given[0] * least[1] < least[0] * given[1] else least
+        return None if words is not None and not words[0] else Reach(words, tokens)

@@ -34,7 +34,7 @@ from rbank_es.log import Appended, EventLog
 from rbank_es.log.disk import ProcessCache
 from rbank_es.log.groups import same_content
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_as, held_back
-from rbank_es.policies.known_items import KnownItems
+from rbank_es.policies.known_items import KnownItems, is_written
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ class Decider:
         if not isinstance(words, ItemText) or words == NO_WORDS:
             return Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
         proposal = state.proposals.get((event.id, index))
-        return policy.decide(index, Item.join(head, words), self._known, proposal)
+        written = is_written(state.extractions[event.id])
+        return policy.decide(index, Item.join(head, words), self._known, proposal, written=written)
 
     def _forgotten(self, event: MemoriesExtracted) -> list[MemoriesForgotten]:
         """Return the items that the forgetting policy gives up after the decisions about an extraction."""

@@ -44,7 +44,7 @@ def parse_heads(text: str, bank_id: str, ancestors: Iterable[Ancestor] = ()) -> 
     """
     shared = {each.bank: each.upto for each in ancestors} | {bank_id: sys.maxsize}
     heads, others = [], 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue

@@ -42,9 +42,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.derived_ids import derived_id
-from rbank_es.policies import ConsolidationPolicy, Merge, governing
+from rbank_es.policies import ConsolidationPolicy, Merge, MergeV2, governing
 from rbank_es.policies.admission import admission_policy, origin_of
-from rbank_es.policies.known_items import KnownItems
+from rbank_es.policies.known_items import KnownItems, is_written
 from rbank_es.state import Due, LiveState, Pair, State
 from rbank_es.state.memory import MEMORY_HANDLERS, rank_of
 from rbank_es.state.validity import law_of
@@ -312,7 +312,7 @@ class SupposedHistory:
                 decisions.append(self._decided(pair, policy))
             else:
                 decisions.append(decision)
-                adrift |= {pair} if self._is_kept_otherwise(pair, decision) else set()
+                adrift |= {pair} if self._is_kept_otherwise(pair, decision, policy) else set()
             # One after the other, because a candidate is weighed against those before it.
             self._advance(replace(event, seq=self._next, policy=label, decisions=(decisions[-1],)))
         if label == event.policy and tuple(decisions) == event.decisions:
@@ -343,10 +343,11 @@ class SupposedHistory:
         others = (each for record in records if record is not None for each in record.pairs)
         return any(state.candidates[each].erased for each in (pair, *others))
 
-    def _is_kept_otherwise(self, pair: Pair, decision: Decision) -> bool:
-        candidate = self.supposed.candidates[pair]
+    def _is_kept_otherwise(self, pair: Pair, decision: Decision, policy: ConsolidationPolicy | None) -> bool:
+        candidate, written = self.supposed.candidates[pair], is_written(self.supposed.extractions[pair[0]])
         assert self._known is not None
-        return effect(kept(decision, candidate.item, candidate.erased, self._known)) != effect(decision)
+        made = kept(decision, candidate.item, candidate.erased, self._known, policy, written=written)
+        return effect(made) != effect(decision)
 
     def _decided(self, pair: Pair, policy: ConsolidationPolicy) -> Decision:
         state, (extraction, index) = self.supposed, pair
@@ -355,8 +356,8 @@ class SupposedHistory:
         item, proposal = state.candidates[pair].item, state.proposals.get(pair)
         if not state.extractions[extraction].stands:
             return Decision(candidate=index, action="discard", item=item.id, reason=UNSUPPORTED)
-        self.unproposed += isinstance(policy, Merge) and proposal is None
-        return policy.decide(index, item, self._known, proposal)
+        self.unproposed += isinstance(policy, Merge | MergeV2) and proposal is None
+        return policy.decide(index, item, self._known, proposal, written=is_written(state.extractions[extraction]))
 
     def _forget(self, event: MemoriesForgotten) -> None:
         """Keep what was forgotten by hand; what a policy forgot is forgotten again behind decisions, if it is."""

@@ -1,8 +1,8 @@
 """The work list: the canonical bank from what is due, without making every decision again.
 
 A decision depends on whether its candidate counts, on rejected words, and on the states, before its rank, of the items
-that it may meet. These are the items of its own id, those that its proposal or its first record names, and those with
-similar words.
+that it may meet. These are the items of its own id, those that its proposal or its first record names, those with
+similar words, and those that a person stands for and that are near to the same rejected words.
 So a decision that changes can only touch later ones that may meet the items that it concerns. Decisions are made again
 in the order of their ranks, each once at most, among those few items only.
 
@@ -19,14 +19,16 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from rbank_es.bank.canonical import Canon, Redecider, counts, effect, first_touched, refold
-from rbank_es.bank.decision_timeline import DecisionTimeline
+from rbank_es.bank.decision_timeline import DecisionTimeline, Reach
 from rbank_es.events.items import Item
-from rbank_es.policies.known_items import KnownItems, Peer
-from rbank_es.policies.rare_words import RareWords
+from rbank_es.policies.consolidation_2 import LINK_MIN
+from rbank_es.policies.fact_postings import FactPostings
+from rbank_es.policies.known_items import KnownItems, Peer, is_written, people_act
+from rbank_es.policies.likeness import content_of
+from rbank_es.policies.rare_words import TOKENS, WORDS, ItemWords, RareWords
 from rbank_es.policies.similarity_join import join_similar
-from rbank_es.policies.words import distinct_words
 from rbank_es.state import Pair, State
-from rbank_es.state.bank_state import Order
+from rbank_es.state.bank_state import ItemRecord, Order
 from rbank_es.state.memory import ENDS
 from rbank_es.state.validity import LATEST
 
@@ -52,10 +54,11 @@ class CandidateIndex:
         self._items: defaultdict[str, list[Item]] = defaultdict(list)
         self._pairs: defaultdict[str, list[Pair]] = defaultdict(list)
         self._peers: defaultdict[str, list[Peer]] = defaultdict(list)
-        self._rare: dict[tuple[str, tuple[int, int]], RareWords] = {}
+        self._rare: dict[tuple[str, tuple[int, int], ItemWords], RareWords] = {}
+        self._postings: defaultdict[str, FactPostings] = defaultdict(FactPostings)
         self._joins = 0
         # What was found, until candidates come: a rehearsal is followed by the correction, a verdict by its return.
-        self._found: dict[tuple[str, str, tuple[int, int]], list[Pair]] = {}
+        self._found: dict[tuple[str, str, tuple[int, int], ItemWords], list[Pair]] = {}
         self._kept = 0
         self._naming: defaultdict[str, set[Pair]] = defaultdict(set)
         self._opposing: defaultdict[str, list[Pair]] = defaultdict(list)
@@ -82,33 +85,45 @@ class CandidateIndex:
                 for target in decided.targets:
                     self._opposing[target].append(pair)
 
-    def like(self, polarity: str, contents: Sequence[str], content_min: tuple[int, int]) -> list[list[Pair]]:
-        """Return for each content the candidates of a polarity whose contents may be so similar, and few others."""
+    def like(
+        self, polarity: str, texts: Sequence[str], content_min: tuple[int, int], reading: ItemWords
+    ) -> list[list[Pair]]:
+        """Return for each text the candidates of a polarity whose texts may be so similar, and few others."""
         if self._kept > _FOUND_KEPT:
             self._found.clear()
             self._kept = 0
-        new = [content for content in dict.fromkeys(contents) if (polarity, content, content_min) not in self._found]
-        for content, found in zip(new, self._look_for(polarity, new, content_min), strict=True):
-            self._found[polarity, content, content_min] = found
+        new = [text for text in dict.fromkeys(texts) if (polarity, text, content_min, reading) not in self._found]
+        for text, found in zip(new, self._look_for(polarity, new, content_min, reading), strict=True):
+            self._found[polarity, text, content_min, reading] = found
             self._kept += len(found)
-        return [self._found[polarity, content, content_min] for content in contents]
+        return [self._found[polarity, text, content_min, reading] for text in texts]
 
-    def _look_for(self, polarity: str, contents: Sequence[str], content_min: tuple[int, int]) -> list[list[Pair]]:
+    def _look_for(
+        self, polarity: str, texts: Sequence[str], content_min: tuple[int, int], reading: ItemWords
+    ) -> list[list[Pair]]:
         """Find them: hundreds in one pass each time, until an index is worth its cost."""
         items, pairs = self._items[polarity], self._pairs[polarity]
-        many = [distinct_words(content) for content in contents]
+        many = [reading.distinct(text) for text in texts]
         found: Iterable[Iterable[int]]
-        if _FEW < len(many) <= _MANY and self._joins < _JOINS:
+        # To read statements takes ten times as long, so their index is worth its cost at once.
+        if reading is WORDS and _FEW < len(many) <= _MANY and self._joins < _JOINS:
             self._joins += 1
             found = join_similar([item.content for item in items], many, content_min)
         else:
-            rare = self._rare.setdefault((polarity, content_min), RareWords(content_min))
+            key = polarity, content_min, reading
+            rare = self._rare.setdefault(key, RareWords(content_min, reading=reading))
             peers = self._peers[polarity]
             peers += (Peer(item, (LATEST, item.id)) for item in islice(items, len(peers), None))
             if len(many) > _FEW:
                 rare.index(peers)
             found = (rare.near(peers, words) for words in many)
         return [[pairs[number] for number in numbers] for numbers in found]
+
+    def near(self, item: Item) -> list[Pair]:
+        """Return the candidates that are near to an item, of its polarity."""
+        items, pairs, postings = self._items[item.polarity], self._pairs[item.polarity], self._postings[item.polarity]
+        postings.add(items[len(postings) :])
+        return [pairs[number] for number in postings.near(item)]
 
     def naming(self, id: str) -> Iterable[Pair]:
         """Return the candidates whose proposal or first decision names an item."""
@@ -126,10 +141,19 @@ def canonical(state: State, timeline: DecisionTimeline, index: CandidateIndex) -
     """
     if not state.due:
         return Canon()
-    content_min = timeline.unlike_anywhere()
-    if state.due.whole or timeline.forgets or content_min is None:
+    first = next((known.order[0] for known in state.pairs.values()), 0)
+    reach = timeline.reach(first)
+    if state.due.whole or timeline.forgets or reach is None:
         return refold(state, timeline, since=first_touched(state, timeline))
-    return _WorkList(state, timeline, index, content_min).run()
+    return _WorkList(state, timeline, index, reach).run()
+
+
+class _Words(NamedTuple):
+    """The words of a candidate as it is compared: its content, and the text that states it."""
+
+    polarity: str
+    content: str
+    text: str
 
 
 class _Alike(NamedTuple):
@@ -145,15 +169,17 @@ _NONE_ALIKE = _Alike(frozenset(), frozenset())
 class _WorkList(Redecider):
     """The decisions that may differ, by rank."""
 
-    def __init__(
-        self, state: State, timeline: DecisionTimeline, index: CandidateIndex, content_min: tuple[int, int]
-    ) -> None:
+    def __init__(self, state: State, timeline: DecisionTimeline, index: CandidateIndex, reach: Reach) -> None:
         super().__init__(state, timeline, layered=True)
-        self._before, self._index, self._content_min = state, index, content_min
+        self._before, self._index, self._reach = state, index, reach
+        # What is rejected is barred from the start, whatever is decided.
+        self._barred = KnownItems()
+        self._barred.update(state, [id for id, entry in state.items.items() if entry.state == "rejected"])
+        self._near: dict[str, list[Pair]] = {}
         self._heap: list[tuple[Order, Pair]] = []
         self._queued: set[Pair] = set()
         # Looked up once for all candidates with the same words: when one is decided about, and when its item changes.
-        self._alike: dict[tuple[str, str], _Alike] = {}
+        self._alike: dict[_Words, _Alike] = {}
         # Looked up with the next one, because many at once take little longer than one.
         self._queued_since: list[Pair] = []
         self._may_live: dict[str, bool] = {}
@@ -203,7 +229,7 @@ class _WorkList(Redecider):
         """Return whether a candidate ends items and begins none: then only those that named it may differ."""
         known = self.pairs[pair]
         record = self.records[known.item]
-        if counts(self, pair) or known.action in ENDS or record.recent:
+        if counts(self, pair) or known.action in ENDS or record.recent or self._is_written(record):
             return False
         return not any(self.pairs[other].item == known.item and counts(self, other) for other in record.landed)
 
@@ -225,12 +251,48 @@ class _WorkList(Redecider):
         for record in (self.records[id] for id in wide if id in self.records):
             for pair in {self._words(pair): pair for pair in record.pairs}.values():
                 found.update(self._like(pair).pairs)
+            if self._reach.tokens:
+                found.update(self._near_because_of(record))
         return found
 
-    def _words(self, pair: Pair) -> tuple[str, str] | None:
-        """Return the polarity and content by which candidates are compared; None where they were erased."""
+    def _near_because_of(self, record: ItemRecord) -> Iterator[Pair]:
+        """Yield the candidates that may be held because of an item, or cleared by it."""
+        words = [self.candidates[pair] for pair in record.pairs]
+        items = [known.item for known in words if not known.erased]
+        if any(act == "rejected" for _, act in record.acts()):
+            yield from chain.from_iterable(map(self._index.near, items))
+        if self._stands_for(record):
+            bars = {bar.item.id: bar.item for item in items for bar in self._bars(item)}
+            yield from chain.from_iterable(map(self._near_bar, bars.values()))
+
+    def _bars(self, item: Item) -> Iterator[Peer]:
+        """Yield the rejected words to which a candidate is near."""
+        bars = self._barred.bars(item)
+        return bars.near(item) if bars else iter(())
+
+    def _near_bar(self, words: Item) -> list[Pair]:
+        if words.id not in self._near:
+            self._near[words.id] = self._index.near(words)
+        return self._near[words.id]
+
+    def _stands_for(self, record: ItemRecord) -> bool:
+        """Return whether a person may stand for an item at any time."""
+        return people_act(record) or any(act == "vouched" for _, act in record.acts()) or self._is_written(record)
+
+    def _is_written(self, record: ItemRecord) -> bool:
+        return any(is_written(self.extractions[pair[0]]) for pair in record.pairs)
+
+    def _corrections(self, item: Item) -> Iterator[str]:
+        """Yield the items that may clear a candidate."""
+        for bar in self._bars(item):
+            for id in {self.candidates[pair].item.id for pair in self._near_bar(bar.item)}:
+                if self._lives(id) and self._stands_for(self.records[id]):
+                    yield id
+
+    def _words(self, pair: Pair) -> _Words | None:
+        """Return the words by which candidates are compared; None where they were erased."""
         known = self.candidates[pair]
-        return None if known.erased else (known.item.polarity, known.item.content)
+        return None if known.erased else _Words(known.item.polarity, known.item.content, content_of(known.item))
 
     def _like(self, pair: Pair) -> _Alike:
         """Return the candidates whose words may be alike; none for one whose words were erased."""
@@ -245,11 +307,21 @@ class _WorkList(Redecider):
     def _look_up(self, pairs: Iterable[Pair]) -> None:
         """Find the candidates whose words may be alike to those of others, for all of these at once."""
         new = {words: None for pair in pairs if (words := self._words(pair)) and words not in self._alike}
-        for polarity in dict.fromkeys(polarity for polarity, _ in new):
-            contents = [content for each, content in new if each == polarity]
-            for content, found in zip(contents, self._index.like(polarity, contents, self._content_min), strict=True):
+        for polarity in dict.fromkeys(words.polarity for words in new):
+            some = [words for words in new if words.polarity == polarity]
+            for words, found in zip(some, self._found(polarity, some), strict=True):
                 ids = frozenset(self.candidates[pair].item.id for pair in found)
-                self._alike[polarity, content] = _Alike(frozenset(found), frozenset(filter(self._lives, ids)))
+                self._alike[words] = _Alike(found, frozenset(filter(self._lives, ids)))
+
+    def _found(self, polarity: str, some: Sequence[_Words]) -> list[frozenset[Pair]]:
+        """Return for each of some words the candidates that may be alike, by each way in which decisions compared."""
+        ways: list[list[list[Pair]]] = []
+        if self._reach.words is not None:
+            contents = [words.content for words in some]
+            ways.append(self._index.like(polarity, contents, self._reach.words, WORDS))
+        if self._reach.tokens:
+            ways.append(self._index.like(polarity, [words.text for words in some], LINK_MIN, TOKENS))
+        return [frozenset(chain.from_iterable(found)) for found in zip(*ways, strict=True)]
 
     def _lives(self, id: str) -> bool:
         """Return whether an item may live at any time: most candidates that are alike landed on another one."""
@@ -273,13 +345,15 @@ class _WorkList(Redecider):
         item, proposal = self.candidates[pair].item, self.proposals.get(pair)
         ids = {item.id, *self.pairs[pair].first.targets, *(() if proposal is None else proposal.targets)}
         ids |= self._like(pair).items
+        if self._reach.tokens and not self.candidates[pair].erased:
+            ids.update(self._corrections(item))
         self.items.clear()
         found = self._settle(ids, order)
         own = self.items.get(item.id)
         if own is not None:
             found += self._settle(own.superseded_by, order)
-        known = KnownItems()
-        known.update(self.seen, dict.fromkeys(found))
+        known = KnownItems(self._barred)
+        known.update(self.seen, dict.fromkeys(found), order[0])
         return known
 
     def _settle(self, ids: Iterable[str], order: Order) -> list[str]:

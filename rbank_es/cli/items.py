@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.near_items import rejected_near
 from rbank_es.cli.shared.output import Cell
 from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, Rows, list_options, print_list
 from rbank_es.cli.shared.stored_bank import bank_to_read
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
 
 FIELDS = (
     "id", "title", "desc", "content", "src", "polarity", "role", "scope", "domain", "tags", "state", "support", "uses",
-    "wins", "losses", "win_rate_low", "win_rate_high", "runs", "born_seq", "ended_seq",
+    "wins", "losses", "win_rate_low", "win_rate_high", "runs", "near_rejected", "born_seq", "ended_seq",
 )  # fmt: skip
-"""The fields of an item in JSON and CSV, in order; `runs` are those that it was drawn from.
+"""The fields of an item in JSON and CSV, in order; `runs` are those that it was drawn from, `near_rejected` the
+rejected items because of which it waits.
 
 The win rate is between `win_rate_low` and `win_rate_high` (Wilson, 95 %), None without a decided use.
 """
 
-DERIVED = frozenset({"win_rate_low", "win_rate_high", "runs", "tags"})
+DERIVED = frozenset({"win_rate_low", "win_rate_high", "runs", "near_rejected", "tags"})
 """Fields that are no column of the read models, or not as they are shown."""
 
 
@@ -83,7 +85,8 @@ def _made(view: View, rows: Rows, *, with_runs: bool) -> Rows:
         tags = msgspec.json.decode(row["tags"]) if row["tags"] else []
         low, high = wilson(row["wins"], row["wins"] + row["losses"]) or (None, None)
         rates = {"win_rate_low": low and round(low, 4), "win_rate_high": high and round(high, 4)}
-        whole = row | rates | {"tags": tags, "runs": drawn.get(row["id"], [])}
+        near = [each.item for each in rejected_near(view, row)]
+        whole = row | rates | {"tags": tags, "runs": drawn.get(row["id"], []), "near_rejected": near}
         made.append({name: whole[name] for name in FIELDS})
     return made
 
@@ -109,7 +112,7 @@ def _source_runs(view: View) -> dict[str, list[str]]:
 
 COLUMNS: Mapping[str, Callable[[Row], Cell]] = {
     "item": lambda row: row["id"],
-    "state": lambda row: row["state"],
+    "state": lambda row: f"{row['state']}, near {', '.join(near)}" if (near := row["near_rejected"]) else row["state"],
     "source": lambda row: row["src"],
     "domain": lambda row: row["domain"],
     "support": lambda row: row["support"],

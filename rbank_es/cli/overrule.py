@@ -119,7 +119,7 @@ def _csv(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _json_lines(text: str) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(text.split("\n"), 1):  # a string of JSON may have other separators of lines
+    for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             yield f"line {number}", msgspec.json.decode(line)
 

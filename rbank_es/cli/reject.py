@@ -15,10 +15,11 @@ from rbank_es.cli.shared.correction_report import act_options, because_option, r
 @because_option
 @act_options
 def reject(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_json: bool) -> None:
-    """Condemn the words of ITEM: it leaves, and whatever nearly repeats them leaves or never comes in.
+    """Condemn the words of ITEM: it leaves, and whatever states the same leaves or never comes in.
 
-    Every near duplicate that it takes out is listed; restore exempts a single one. To end one item and leave those
-    that resemble it alone, use retract.
+    What is near to them, by a number, a unit or a few other words, becomes or stays pending: review shows it beside
+    them, and admit lets it in. All that changes is listed; restore exempts a single item. To end one item and leave
+    those that resemble it alone, use retract.
     """
     with open_whole(bank) as opened:
         made = opened.reject(item, because=because, by=by, dry_run=dry_run)

@@ -15,9 +15,9 @@ from rbank_es.cli.shared.correction_report import act_options, because_option, r
 @because_option
 @act_options
 def retract(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_json: bool) -> None:
-    """End ITEM from here on, however often it is learned again; what nearly repeats it may come in.
+    """End ITEM from here on, however often it is learned again; what states the same may come in.
 
-    To bar its words, in near duplicates too, use reject. The command restore takes it back.
+    To bar its words, use reject. The command restore takes it back.
     """
     with open_whole(bank) as opened:
         made = opened.retract(item, because=because, by=by, dry_run=dry_run)

@@ -19,6 +19,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_whole, view_at
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
+from rbank_es.cli.shared.near_items import print_near, rejected_near
 from rbank_es.cli.shared.output import (
     Progress,
     count,
@@ -151,7 +152,9 @@ def _facts(bank: Bank, view: View, state: State, entry: ItemState) -> dict[str, 
     names = ("id", "title", "desc", "content", "src", "polarity", "domain")
     counting = (pair for pair in state.records[entry.item.id].pairs if state.extractions[pair[0]].stands)
     drawn = dict.fromkeys(state.extractions[extraction].seq for extraction, _ in counting)
-    return {name: getattr(entry.item, name) for name in names} | {"from": [_origin(bank, view, seq) for seq in drawn]}
+    told = {name: getattr(entry.item, name) for name in names}
+    near = rejected_near(view, told | {"state": entry.state})
+    return told | {"near": near, "from": [_origin(bank, view, seq) for seq in drawn]}
 
 
 def _origin(bank: Bank, view: View, seq: int) -> dict[str, Any]:
@@ -171,6 +174,8 @@ def _print(item: dict[str, Any]) -> None:
                 [*lines[: limits.REVIEW_CONTENT_LINES], *(["…"] if len(lines) > limits.REVIEW_CONTENT_LINES else [])]
             )
         )
+    for near in item["near"]:
+        print_near(near)
     for origin in item["from"]:
         by = f"{origin['kind']}, by {origin['extractor'] or 'hand'}, at position {origin['seq']:,}"
         echo_fields({"drawn as": by})

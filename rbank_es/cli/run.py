@@ -122,7 +122,7 @@ UNNAMED = "unnamed/model"
     "--temperature", metavar="T", type=NumberRange(0, limits.TEMPERATURE_MOST),
     help="The agent's, to vary rollouts.",
 )  # fmt: skip
-@click.option("--no-dedup", is_flag=True, help="Also add near duplicates of items, in this loop alone.")
+@click.option("--no-dedup", is_flag=True, help="Also add what states the same as an item, in this loop alone.")
 @click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
 @click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last task.")
 @click.option("--heads", metavar="FILE", help="Append the bank's head to FILE after each task: see rbank-es head.")

@@ -19,6 +19,7 @@ from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.item_support import Ground, ItemSupport, support_of
 from rbank_es.cli.shared.lineage_tree import node_line, tree_facts, tree_lines
 from rbank_es.cli.shared.named_things import Moment, find_thing, position_of
+from rbank_es.cli.shared.near_items import near_of, print_near
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -147,6 +148,7 @@ def item_facts(then: Moment, name: str) -> dict[str, Any]:
         "used_in": [_use(then.view, edge["target"]) for edge in edges],
         "provenance": [_origin(then.view, event) for event in _extractions(history, name)],
         "support": support,
+        "near": near_of(then.view, row, history),
         "history": history,
     }
 
@@ -184,6 +186,8 @@ def _print_item(facts: dict[str, Any]) -> None:
             echo(safe_block(row[name]))
     _print_hidden(row)
     _print_support(facts["support"], facts["provenance"])
+    for near in facts["near"]:
+        print_near(near)
     echo_heading("used in")
     _print_utility(facts["win_rate"], facts["compared"])
     uses = [[run["run"], run["outcome"], run["verdict"], run["task"]] for run in facts["used_in"]]

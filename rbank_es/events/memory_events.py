@@ -70,6 +70,13 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     targets: Annotated[Names, Meta(description="Ids of the items it was weighed against.")] = ()
     title_similarity: Annotated[float | None, Meta(description="difflib ratio of titles, 0 to 1.")] = None
     content_similarity: Annotated[float | None, Meta(description="Jaccard of content words, 0 to 1.")] = None
+    pending: Annotated[
+        bool,
+        Meta(
+            description="Whether its item waits until a person admits it, because it is near to rejected words: those "
+            "of the target."
+        ),
+    ] = False
     reason: Annotated[Name, Meta(description="Code of the reason, such as same-id.")] = ""
 
 
@@ -149,7 +156,7 @@ class MemoriesRetracted(Event, frozen=True, kw_only=True, tag="memories_retracte
     how: Annotated[
         EndKind,
         Meta(
-            description="rejected: their words are barred, in near duplicates too. withdrawn: these ids end. tainted: "
+            description="rejected: their words are barred, from any source. withdrawn: these ids end. tainted: "
             "the extractions don't stand while the verdict on the run stands."
         ),
     ] = "withdrawn"

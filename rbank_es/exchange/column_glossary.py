@@ -90,6 +90,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "ontology": (ID, "the ontology that the task is about; null: none"),
     "outcome": (NAME, "how the run ended: submitted, forced_at_limit, stalled, failed; null: it didn't yet"),
     "overruled": (BOOLEAN, "whether the verdict that stands overruled another"),
+    "pending": (BOOLEAN, "whether its item waits for a person, being near to rejected words; null: undecided"),
     "place": (NUMBER, "the candidate's place in its extraction, from 0"),
     "polarity": (NAME, "success: a strategy; failure: a guardrail"),
     "policy": (NAME, "the policy that decided, with its version"),

@@ -28,7 +28,8 @@ from rbank_es.events.items import Item
 from rbank_es.extraction.candidates import Extraction, Usable, usable
 from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
 from rbank_es.extraction.prompts import ExtractorReply, ask
-from rbank_es.policies import SuccessFailure, find_similar
+from rbank_es.policies import SuccessFailure
+from rbank_es.policies.likeness import is_same
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
@@ -160,15 +161,15 @@ def extract_from_rollouts(
     """Draw candidates from rollouts of one task, by the policy's `extract_from`. Arguments and errors as `extract`.
 
     `best`: from the run at the index `best` alone. `contrastive`: from the contrast if there are successes and
-    failures, then from the pattern if there are two successes; without either, from the best run alone. Near duplicates
-    of earlier items are left out, whatever their source, because what successes share is often what failures lacked.
+    failures, then from the pattern if there are two successes; without either, from the best run alone. What states the
+    same as an earlier item is left out, whatever its source: what successes share is often what failures lacked.
     """
     rule = policy or SuccessFailure()
     if rule.extract_from == "contrastive":
         pairs = _learnable(results, task, judgments, rule)
         won = sum(verdict.verdict == "success" for _, verdict in pairs)
         made: list[Extraction] = []
-        # The contrast first, because its items are kept where the pattern nearly repeats them.
+        # The contrast first, because its items are kept where the pattern states the same.
         if 0 < won < len(pairs):
             made.append(contrastive_extract(results, task, judgments, lms, rule, **facts))
         if won > 1:
@@ -179,7 +180,7 @@ def extract_from_rollouts(
 
 
 def _without_repeats(extractions: Iterable[Extraction]) -> tuple[Extraction, ...]:
-    """Return the extractions without items that nearly repeat one of an earlier extraction."""
+    """Return the extractions without items that state the same as one of an earlier extraction."""
     # Consolidation would keep both, because it compares only items of one source; but the same runs count once.
     made: list[Extraction] = []
     for each in extractions:
@@ -190,8 +191,7 @@ def _without_repeats(extractions: Iterable[Extraction]) -> tuple[Extraction, ...
 
 
 def _repeats(item: Item, before: Iterable[Item]) -> bool:
-    alike = (msgspec.structs.replace(old, src=item.src) for old in before)
-    return find_similar(item, alike) is not None
+    return any((item.polarity, item.domain) == (old.polarity, old.domain) and is_same(item, old) for old in before)
 
 
 def _shortened(extraction: Extraction, kept: tuple[Item, ...]) -> Extraction:

@@ -24,7 +24,7 @@ from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.models.model_call import answered, load_dspy
 from rbank_es.models.replies import ModelReply
-from rbank_es.policies import ConsolidationPolicy, Merge, SuccessFailure, governing
+from rbank_es.policies import ConsolidationPolicy, Merge, MergeV2, SuccessFailure, governing
 from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES
 from rbank_es.tools.runtime.tool_family import tools_named_as
 
@@ -195,7 +195,7 @@ def propose_merges(
     items. The extractions must have ids, and words. Raises `LmFailed` if every later call would fail too.
     """
     policy = by or governing("consolidation", bank.policy_choice("consolidation"))
-    if not isinstance(policy, Merge):
+    if not isinstance(policy, Merge | MergeV2):
         return []
     made: list[ConsolidationProposed] = []
     for event in extractions:

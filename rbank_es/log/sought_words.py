@@ -351,14 +351,12 @@ class SoughtWords:
         """Return the form in which a text holds the words without any escape, None if it doesn't."""
         plain = (form or PLAIN for needle, form in self._needles if needle in text)
         wide = (UTF_16 for needle in self._wide if needle in text)
-        return next(plain, None) or next(wide, None) or _changed_form(text, self._with_runs(text)[1])
+        return next(plain, None) or next(wide, None) or _changed_form(text, self._possible(text)[1])
 
     def _possible(self, text: bytes) -> tuple[list[_Needle], list[FoldedWords]]:
         """Return the needles, and the folded words, that a text may hold."""
-        return (self._needles, self._folded) if _may_hide(text) else self._with_runs(text)
-
-    def _with_runs(self, text: bytes) -> tuple[list[_Needle], list[FoldedWords]]:
-        """Return the needles, and the folded words, all of whose runs a text has."""
+        if _may_hide(text):
+            return self._needles, self._folded
         needles, changed = list[_Needle](), list[FoldedWords]()
         for runs, group in self._groups:
             for run in runs:  # a loop, because this is run for each line, and `all` would take five times as long

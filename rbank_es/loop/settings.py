@@ -216,7 +216,7 @@ def consolidation_override(bank: Bank, settings: LoopSettings) -> ConsolidationP
     recorded, name = bank.policy_choice("consolidation"), settings.consolidation
     if name is None or name == (governing("consolidation", None).name if recorded is None else recorded.name):
         return None
-    policy = chosen_policy("consolidation", name)
+    policy = chosen_policy("consolidation", name, recorded)
     if not isinstance(policy, ConsolidationPolicy):
         raise BadPolicy(f"{policy.label} is no consolidation policy")
     return policy

@@ -4,7 +4,7 @@ retrieval      bm25-1  bm25-2  hybrid-1  support-1  utility-1
 admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
-consolidation  append-1  dedup-1  merge-1
+consolidation  append-1  dedup-1  merge-1  append-2  dedup-2  merge-2
 forgetting     never-1  bounded-1  utility-1
 selection      best-of-1
 attribution    exposure-1
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         find_similar,
         title_similarity,
     )
+    from rbank_es.policies.consolidation_2 import AppendV2, DedupV2, MergeV2
     from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
     from rbank_es.policies.hybrid_1 import HybridV1
     from rbank_es.policies.policy import (
@@ -73,6 +74,7 @@ __all__ = [
     "POLICIES",
     "AdmissionPolicy",
     "Append",
+    "AppendV2",
     "BestOf",
     "Bm25V1",
     "Bm25V2",
@@ -81,6 +83,7 @@ __all__ = [
     "Choice",
     "ConsolidationPolicy",
     "Dedup",
+    "DedupV2",
     "Exposure",
     "Filters",
     "ForgettingPolicy",
@@ -90,6 +93,7 @@ __all__ = [
     "LeastProven",
     "LmJudging",
     "Merge",
+    "MergeV2",
     "Never",
     "OpenAdmission",
     "Policy",
@@ -138,6 +142,7 @@ __getattr__, __dir__ = exports(
             "find_similar",
             "title_similarity",
         ),
+        ".consolidation_2": ("AppendV2", "DedupV2", "MergeV2"),
         ".forgetting_policies": ("Bounded", "ForgettingPolicy", "LeastProven", "Never"),
         ".hybrid_1": ("HybridV1",),
         ".policy": (

@@ -1,6 +1,7 @@
 """Consolidation policies: the decision about a candidate, as a pure function of the bank's items and the candidate.
 
-The first of these that fits, under every policy:
+Here are the parts of all, and the first versions, by which old banks decide; `consolidation_2` has the second ones.
+The first of these that fits, under every first version:
 
     discard  rejected    somebody rejected this id, or words that these nearly repeat in content, of the same polarity,
                          in the same domain or where either has none
@@ -36,9 +37,10 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item
-from rbank_es.policies.known_items import KnownItems, Peer, Peers, kind_of
+from rbank_es.policies.known_items import KnownItems, Peer, Peers, bar_id, kind_of
 from rbank_es.policies.policy import Policy
 from rbank_es.policies.words import distinct_words
+from rbank_es.state import ItemState
 from rbank_es.state.bank_state import Proposal
 
 SAME_ID = "same-id"
@@ -74,29 +76,49 @@ class Likeness(NamedTuple):
         return self.common / self.distinct if self.distinct else 1.0
 
 
+class Bar(NamedTuple):
+    """The rejected item whose words a candidate has: `outright`, so that it is discarded, or nearly, so that it waits
+    for a person."""
+
+    item: str
+    outright: bool = True
+
+
 class ConsolidationPolicy(Policy, frozen=True, kw_only=True):
     """A rule that decides about candidates. Override `settle`, for those that no rule of all policies decides."""
 
     kind: ClassVar[PolicyKind] = "consolidation"
 
-    def decide(self, index: int, candidate: Item, known: KnownItems, proposal: Proposal | None = None) -> Decision:
+    def bar(self, candidate: Item, known: KnownItems, *, written: bool = False) -> Bar | None:
+        """Return what bars a candidate, None if nothing does. `written`: a person gave it."""
+        words = find_rejected(candidate, known)
+        return None if words is None else Bar(bar_id(words))
+
+    def decide(
+        self,
+        index: int,
+        candidate: Item,
+        known: KnownItems,
+        proposal: Proposal | None = None,
+        *,
+        written: bool = False,
+    ) -> Decision:
         """Return the decision about the candidate at an index of its extraction, with the code of its reason.
 
-        `known` are the items of the bank, which it leaves as they are; `proposal` is what a model proposed. The caller
-        leaves out candidates that were erased, and those whose extraction doesn't stand.
+        `known` are the items of the bank, which it leaves as they are; `proposal` is what a model proposed; `written`:
+        a person gave the candidate. The caller leaves out candidates that were erased, and those whose extraction
+        doesn't stand.
         """
         made = partial(Decision, candidate=index, item=candidate.id)
         entry = known.entry(candidate.id)
         state = None if entry is None else entry.state
-        if state == "rejected" or find_rejected(candidate, known) is not None:
+        if state == "rejected" or self.bar(candidate, known, written=written) is not None:
             return made(action="discard", reason=REJECTED)
         if state in ("active", "pending"):
             return made(action="skip", targets=(candidate.id,), reason=SAME_ID)
         if state == "withdrawn":
             return made(action="discard", reason=WITHDRAWN)
-        by = () if entry is None or state not in ("superseded", "merged") else entry.superseded_by
-        heir = next((id for id in by if (other := known.entry(id)) is not None and other.state == "active"), None)
-        if heir is not None:
+        if (heir := find_heir(entry, known)) is not None:
             return made(action="skip", targets=(heir,), reason=SUPERSEDED)
         return self.settle(made, candidate, known, proposal)
 
@@ -210,14 +232,27 @@ class Merge(Dedup, frozen=True, kw_only=True):
         self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None
     ) -> Decision:
         """Return the decision that a model proposed, if it fits."""
-        targets = () if proposal is None else known.peers(candidate).among(proposal.targets)
-        if proposal is not None and 0 < len(targets) <= self.targets_max:
-            if proposal.action in ("merge", "supersede"):
-                return made(action=proposal.action, targets=targets, reason=PROPOSED)
-            if proposal.action == "skip":
-                return made(action="skip", targets=targets[:1], reason=PROPOSED)
+        proposed = as_proposed(made, known.peers(candidate), proposal, self.targets_max)
         # By name, because a struct class that is made again for its slots loses the cell of `super()`.
-        return Dedup.settle(self, made, candidate, known, proposal)
+        return proposed or Dedup.settle(self, made, candidate, known, proposal)
+
+
+def as_proposed(
+    made: Callable[..., Decision], peers: Peers, proposal: Proposal | None, targets_max: int
+) -> Decision | None:
+    """Return the decision that a model proposed, as far as its targets are active peers; None if it doesn't fit."""
+    targets = () if proposal is None else peers.among(proposal.targets)
+    if proposal is None or not 0 < len(targets) <= targets_max:
+        return None
+    if proposal.action in ("merge", "supersede"):
+        return made(action=proposal.action, targets=targets, reason=PROPOSED)
+    return made(action="skip", targets=targets[:1], reason=PROPOSED) if proposal.action == "skip" else None
+
+
+def find_heir(entry: ItemState | None, known: KnownItems) -> str | None:
+    """Return the active item that took the place of an item, None if there is none."""
+    by = () if entry is None or entry.state not in ("superseded", "merged") else entry.superseded_by
+    return next((id for id in by if (other := known.entry(id)) is not None and other.state == "active"), None)
 
 
 def find_rejected(candidate: Item, known: KnownItems) -> Item | None:

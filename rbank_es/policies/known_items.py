@@ -1,5 +1,5 @@
-"""The items of a bank as candidates are compared with them: the state of every id, the live items by their words, and
-the words that somebody rejected.
+"""The items of a bank as candidates are compared with them: the state of every id, the live items by their words, the
+words that somebody rejected, and the items that stand on a person's word.
 
 The index goes on with the bank: an item is added or dropped in the time that its own words take. What a decision would
 change is held in a layer above it, so a decision that is not recorded leaves nothing behind.
@@ -13,10 +13,13 @@ from heapq import merge
 from msgspec.structs import replace
 
 from rbank_es.events.items import JUDGE_SOURCES, Item
-from rbank_es.policies.rare_words import RareWords
+from rbank_es.policies.fact_postings import FactPostings
+from rbank_es.policies.likeness import facts_of
+from rbank_es.policies.rare_words import WORDS, ItemWords, RareWords
 from rbank_es.policies.words import distinct_words
 from rbank_es.state import ItemState, State
-from rbank_es.state.bank_state import Order
+from rbank_es.state.bank_state import ExtractionState, ItemRecord, Order
+from rbank_es.state.validity import LATEST, Acts
 
 _FEW = 16
 """Items that are all compared with: looking up which of so few may fit costs more."""
@@ -45,6 +48,11 @@ class Peer:
         """The distinct words of the content."""
         return distinct_words(self.item.content)
 
+    @property
+    def facts(self) -> frozenset[str]:
+        """The facts by which the item may be near to others."""
+        return facts_of(self.item)
+
 
 class Peers:
     """Items to compare with, by their words; perhaps a layer above others, which it may hide."""
@@ -55,7 +63,8 @@ class Peers:
         # Never shortened, because `RareWords` keeps indexes into it: what is dropped is no longer `live`.
         self._all: list[Peer] = []
         self._by_id: dict[str, Peer] = {}
-        self._rare: dict[tuple[int, int], RareWords] = {}
+        self._rare: dict[tuple[tuple[int, int], ItemWords], RareWords] = {}
+        self._postings = FactPostings()
 
     def add(self, item: Item, order: Place) -> None:
         """Add an item, or bring it back, perhaps with other words or in another place."""
@@ -91,12 +100,18 @@ class Peers:
         own = sorted((peer for peer in self._all if peer.live), key=_order)
         return self._over(own, iter(self._below or ()))
 
-    def like(self, words: frozenset[str], content_min: tuple[int, int]) -> Iterator[Peer]:
+    def like(self, words: frozenset[str], content_min: tuple[int, int], reading: ItemWords = WORDS) -> Iterator[Peer]:
         """Yield those whose contents may be similar enough to these words, in order; few others."""
         if content_min[0] == 0:
             return iter(self)
-        own = sorted((peer for peer in self._near(words, content_min) if peer.live), key=_order)
-        return self._over(own, self._below.like(words, content_min) if self._below is not None else iter(()))
+        own = sorted((peer for peer in self._similar(words, content_min, reading) if peer.live), key=_order)
+        return self._over(own, self._below.like(words, content_min, reading) if self._below is not None else iter(()))
+
+    def near(self, item: Item) -> Iterator[Peer]:
+        """Yield those that are near to an item, in order."""
+        self._postings.add([peer.item for peer in self._all[len(self._postings) :]])
+        own = sorted((peer for n in self._postings.near(item) if (peer := self._all[n]).live), key=_order)
+        return self._over(own, self._below.near(item) if self._below is not None else iter(()))
 
     def _over(self, own: list[Peer], below: Iterator[Peer]) -> Iterator[Peer]:
         if self._below is None:
@@ -104,14 +119,15 @@ class Peers:
         hidden = self._hidden
         return merge((peer for peer in below if peer.item.id not in hidden), own, key=_order)
 
-    def _near(self, words: frozenset[str], content_min: tuple[int, int]) -> Iterator[Peer]:
+    def _similar(self, words: frozenset[str], content_min: tuple[int, int], reading: ItemWords) -> Iterator[Peer]:
         """Yield the items whose words may fit."""
         if len(self._all) <= _FEW:
             return iter(self._all)
-        rare = self._rare.get(content_min)
+        key = content_min, reading
+        rare = self._rare.get(key)
         if rare is None:
-            below = None if self._below is None else self._below._rare.get(content_min)
-            rare = self._rare[content_min] = RareWords(content_min, below)
+            below = None if self._below is None else self._below._rare.get(key)
+            rare = self._rare[key] = RareWords(content_min, below, reading)
         return (self._all[number] for number in rare.near(self._all, words))
 
 
@@ -129,13 +145,15 @@ def kind_of(item: Item) -> Kind:
 
 
 class KnownItems:
-    """The items of a bank, perhaps as a layer: the state of each, those to compare with, and rejected words."""
+    """The items of a bank, perhaps as a layer: the state of each, those to compare with, rejected words, and those that
+    people stand for."""
 
     def __init__(self, below: KnownItems | None = None) -> None:
         self._below = below
         self._entries: dict[str, ItemState] = {}
         self._peers: dict[Kind, Peers] = {}
         self._bars: dict[str, Peers] = {}
+        self._corrections: dict[str, Peers] = {}
         self._barred: dict[str, list[tuple[str, str]]] = {}
         self.active: int = 0 if below is None else below.active
         """The number of active items that agents are given."""
@@ -152,14 +170,18 @@ class KnownItems:
         found = self._entries.get(id)
         return found if found is not None or self._below is None else self._below.entry(id)
 
-    def update(self, state: State, ids: Iterable[str]) -> None:
-        """Take items as they are in a state: those that changed."""
+    def update(self, state: State, ids: Iterable[str], upto: int = LATEST[0]) -> None:
+        """Take items as they are in a state: those that changed. Acts of people up to a position count."""
         for id in ids:
             old, new = self.entry(id), state.items[id]
             self._entries[id] = new
             self._place(old, new)
             if (old is not None and old.state == "rejected") or new.state == "rejected":
                 self._bar(state, new)
+            if _stands_for(state, new, upto):
+                self._corrections_of(new.item.polarity).add(new.item, (new.rank, id))
+            elif old is not None:
+                self._corrections_of(old.item.polarity).drop(id)
             self.active += _counts(new) - _counts(old)
 
     def _place(self, old: ItemState | None, new: ItemState) -> None:
@@ -201,6 +223,17 @@ class KnownItems:
         """Return the rejected words of a candidate's polarity."""
         return self._bars_of(candidate.polarity)
 
+    def corrections(self, candidate: Item) -> Peers:
+        """Return the active items of a candidate's polarity that a person gave, admitted or restored."""
+        return self._corrections_of(candidate.polarity)
+
+    def _corrections_of(self, polarity: str) -> Peers:
+        found = self._corrections.get(polarity)
+        if found is None:
+            below = self._below._corrections_of(polarity) if self._below is not None else None
+            found = self._corrections[polarity] = Peers(below)
+        return found
+
     def _peers_of(self, kind: Kind) -> Peers:
         found = self._peers.get(kind)
         if found is None:
@@ -214,6 +247,31 @@ class KnownItems:
             below = self._below._bars_of(polarity) if self._below is not None else None
             found = self._bars[polarity] = Peers(below)
         return found
+
+
+def _stands_for(state: State, entry: ItemState, upto: int) -> bool:
+    """Return whether an item is active and a person said so: gave, admitted or restored it."""
+    if entry.state != "active" or entry.erased:
+        return False
+    return is_written(state.extractions[entry.extraction]) or people_act(state.records[entry.item.id], upto)
+
+
+def is_written(extraction: ExtractionState) -> bool:
+    """Return whether a person gave the candidates of an extraction: by hand, or as a file."""
+    return extraction.kind in ("seed", "manual") and not extraction.runs
+
+
+def people_act(record: ItemRecord, upto: int = LATEST[0]) -> bool:
+    """Return whether a person admitted an item, or restored it last, up to a position."""
+    if not record.recent:
+        return False
+    acts = Acts.of(record, upto)
+    return acts.admitted or acts.last == "vouched"
+
+
+def bar_id(words: Item) -> str:
+    """Return the id of the item because of which words are barred."""
+    return words.id.rsplit(" ", 2)[0]
 
 
 def _kinds(entry: ItemState | None) -> set[Kind]:

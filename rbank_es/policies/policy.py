@@ -101,6 +101,9 @@ POLICIES: Registry[type[Policy]] = Registry(
         "consolidation:append-1": "rbank_es.policies.consolidation:Append",
         "consolidation:dedup-1": "rbank_es.policies.consolidation:Dedup",
         "consolidation:merge-1": "rbank_es.policies.consolidation:Merge",
+        "consolidation:append-2": "rbank_es.policies.consolidation_2:AppendV2",
+        "consolidation:dedup-2": "rbank_es.policies.consolidation_2:DedupV2",
+        "consolidation:merge-2": "rbank_es.policies.consolidation_2:MergeV2",
         "forgetting:never-1": "rbank_es.policies.forgetting_policies:Never",
         "forgetting:bounded-1": "rbank_es.policies.forgetting_policies:Bounded",
         "forgetting:utility-1": "rbank_es.policies.forgetting_policies:LeastProven",
@@ -117,7 +120,7 @@ DEFAULTS: dict[PolicyKind, tuple[str, int]] = {
     "admission": ("standard", 1),
     "judging": ("lm", 1),
     "extraction": ("success-failure", 1),
-    "consolidation": ("dedup", 1),
+    "consolidation": ("dedup", 2),
     "forgetting": ("never", 1),
     "selection": ("best-of", 1),
     "attribution": ("exposure", 1),
@@ -288,9 +291,9 @@ def changed(in_force: Iterable[PolicyChoice], tables: Tables) -> tuple[PolicyCho
     return tuple(present[kind] for kind in get_args(PolicyKind) if kind in present)
 
 
-def chosen_policy(kind: PolicyKind, name: str) -> Policy:
-    """Return the policy that a table with this name alone means. Raises `BadPolicy`."""
-    return _chosen(kind, {"name": name}, None)
+def chosen_policy(kind: PolicyKind, name: str, present: PolicyChoice | None = None) -> Policy:
+    """Return the policy that a table with this name alone means where `present` is in force. Raises `BadPolicy`."""
+    return _chosen(kind, {"name": name}, present)
 
 
 def _chosen(kind: Any, table: Any, present: PolicyChoice | None) -> Policy:
@@ -320,11 +323,13 @@ def _off_default(choice: PolicyChoice) -> dict[str, Any]:
 
 
 def _usual(kind: Any, wanted: str, name: str, version: int) -> int | None:
-    """Return the version of a policy that is named without one; None if there are several and none is usual."""
-    for known, usual in ((name, version), UNRECORDED[kind]):
-        if wanted == known:
-            return usual
+    """Return the version of a policy that is named without one; None if there are several and none is usual.
+
+    It is that in force; of another policy, the one with the number of that in force: append-2 where dedup-2 was.
+    """
     versions = released()[kind].get(wanted, [])
+    if wanted == name or version in versions:
+        return version
     return versions[0] if len(versions) == 1 else None
 
 

@@ -9,14 +9,15 @@ frequency, few items share three such words.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from operator import eq
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rbank_es.events.items import Item
 from rbank_es.policies.bit_slices import Documents, documents_of, each_in, in_several
-from rbank_es.policies.words import WORD_SETS_KEPT, words_of
+from rbank_es.policies.likeness import content_of, token_set
+from rbank_es.policies.words import WORD_SETS_KEPT, distinct_words, words_of
 
 _FEW = 16
 """Items that are indexed at once: to scan so few costs more."""
@@ -43,17 +44,40 @@ LISTED_ITEMS = 8
 """Items that any word may have in a list: to put each into a set by itself takes longer than to look them up."""
 
 
+class ItemWords(NamedTuple):
+    """A way to read the words by which items are compared.
+
+    `text` is what is read. `distinct` returns its words and keeps them for a while, `each` returns them, perhaps with
+    repetitions, and keeps nothing. `part` returns a part that an ASCII text in lower case has wherever it has the word.
+    """
+
+    text: Callable[[Item], str]
+    distinct: Callable[[str], frozenset[str]]
+    each: Callable[[str], Collection[str]]
+    part: Callable[[str], str]
+
+
+def _part_of_token(token: str) -> str:
+    # Of 5 characters at least, because shorter ones may stand for other words: not, have.
+    if len(token) < 5 or not token.isascii() or token[0].isdigit() or token[0] == "-":
+        return ""
+    # An ending that was cut may have changed the last letter: queries, query.
+    return token[:-1] if token.isalpha() else token
+
+
+WORDS = ItemWords(lambda item: item.content, distinct_words, words_of, str)
+"""The words of contents, by which the first versions of policies compare."""
+
+TOKENS = ItemWords(content_of, token_set, token_set, _part_of_token)
+"""The tokens of statements."""
+
+
 class WordedItem(Protocol):
-    """An item, and the distinct words of its content."""
+    """An item to index."""
 
     @property
     def item(self) -> Item:
         """The item."""
-        ...
-
-    @property
-    def words(self) -> frozenset[str]:
-        """The words."""
         ...
 
 
@@ -68,10 +92,10 @@ class _Ranks(dict[str, int]):
 class WordOrder:
     """An order of all words, the rarest first, by how many of some items have them; `size` is the number of these."""
 
-    def __init__(self, peers: Sequence[WordedItem] = ()) -> None:
+    def __init__(self, peers: Sequence[WordedItem] = (), reading: ItemWords = WORDS) -> None:
         counted = Counter[str]()
         for peer in peers[:: len(peers) // _SAMPLE + 1]:
-            counted.update(peer.words)
+            counted.update(reading.distinct(reading.text(peer.item)))
         common = sorted(counted, key=lambda word: (counted[word], word))
         self.size = len(peers)
         self._ranks = _Ranks({word: rank for rank, word in enumerate(common)})
@@ -111,9 +135,9 @@ class _Holding:
 class RareWords:
     """Items by the rarest of their words; the first few times, these are looked for in all contents instead."""
 
-    def __init__(self, content_min: tuple[int, int], like: RareWords | None = None) -> None:
+    def __init__(self, content_min: tuple[int, int], like: RareWords | None = None, reading: ItemWords = WORDS) -> None:
         """Begin without items. Words are in the order of another index if one is given, until there are many more."""
-        self._content_min = content_min
+        self._content_min, self._reading = content_min, reading
         self._holding = defaultdict[str, _Holding](_Holding)
         self._order: WordOrder = WordOrder() if like is None else like._order
         self._done = self._scanned = 0
@@ -129,7 +153,7 @@ class RareWords:
             sketch = _sketch(words) if sketch is None else sketch
             known = self._sketches.get(number)
             if known is None:
-                known = self._sketches[number] = _sketch(peers[number].words)
+                known = self._sketches[number] = _sketch(self._distinct(peers[number]))
             if (known ^ sketch).bit_count() <= apart:
                 yield number
 
@@ -157,22 +181,26 @@ class RareWords:
 
     def _scan(self, peers: Sequence[WordedItem], words: frozenset[str]) -> list[int]:
         """Return those that aren't indexed and hold enough of some words, be it as parts of longer words."""
-        missing = ((number, peers[number].item.content) for number in range(self._done, len(peers)))
+        reading = self._reading
+        missing = ((number, reading.text(peers[number].item)) for number in range(self._done, len(peers)))
         if not words:
-            return [number for number, content in missing if not words_of(content)]
+            return [number for number, content in missing if not reading.each(content)]
         needed = self._needed(words)
         shared = min(needed, 2)
         # Any words of so many will do. The longest, because they are rare.
-        some = sorted(words, key=len, reverse=True)[: len(words) - needed + shared]
+        every = [reading.part(word) for word in sorted(words, key=len, reverse=True)]
+        some = every[: len(words) - needed + shared]
         found = []
         for number, content in missing:
-            text = content.lower() if content.isascii() else " ".join(words_of(content))
+            text = content.lower() if content.isascii() else " ".join(reading.each(content))
             left = shared
             for word in some:
                 if word in text:
                     left -= 1
                     if not left:
-                        found.append(number)
+                        # Before its words are read, which takes as long as to look for hundreds.
+                        if sum(map(text.__contains__, every)) >= needed:
+                            found.append(number)
                         break
         return found
 
@@ -180,7 +208,7 @@ class RareWords:
         """Index the items that aren't yet; worth it at once where more than a few are looked for."""
         self._scanned = 0
         if len(peers) >= _GROWTH * self._order.size:
-            self._order = WordOrder(peers)
+            self._order = WordOrder(peers, self._reading)
             self._holding.clear()
             self._done = 0
         missing = peers[self._done :]
@@ -188,7 +216,7 @@ class RareWords:
         few = len(missing) <= WORD_SETS_KEPT // 2
         long = set[str]()
         for number, peer in enumerate(missing, self._done):
-            words = peer.words if few else frozenset(words_of(peer.item.content))
+            words = self._distinct(peer) if few else frozenset(self._reading.each(self._reading.text(peer.item)))
             rarest = self._rarest(words, self._order.kept if few else self._order.sorted)
             for word in rarest:
                 listed = self._holding[word].listed
@@ -198,6 +226,9 @@ class RareWords:
         self._done = len(peers)
         for word in long:
             self._holding[word].settle(self._done)
+
+    def _distinct(self, peer: WordedItem) -> frozenset[str]:
+        return self._reading.distinct(self._reading.text(peer.item))
 
     def _rarest(self, words: frozenset[str], ordered: Callable[[frozenset[str]], list[str]]) -> Sequence[str]:
         # Two contents without a word are alike.

@@ -70,14 +70,15 @@ class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
 
 class PairState(Struct, frozen=True, kw_only=True, gc=False):
     """A candidate that was decided on: its order, the id and domain (empty for none) of its item, and the decision in
-    force (`action`, `targets`). `first` is the first decision, under the policy with this label. `undoing` is when
-    somebody undid it, or lifted that."""
+    force (`action`, `targets`, and `pending`: near to rejected words). `first` is the first decision, under the policy
+    with this label. `undoing` is when somebody undid it, or lifted that."""
 
     order: Order
     item: str
     domain: str
     action: Action
     targets: tuple[str, ...]
+    pending: bool = False
     first: Decision
     policy: str
     undone: bool = False

@@ -186,12 +186,13 @@ class MemoryFacts(ABC):
                 domain=candidate.domain or "",
                 action=decision.action,
                 targets=decision.targets,
+                pending=decision.pending,
                 first=decision,
                 policy=policy,
             )
             self._link(candidate.id, "pairs", pair)
         else:
-            made = replace(old, action=decision.action, targets=decision.targets)
+            made = replace(old, action=decision.action, targets=decision.targets, pending=decision.pending)
             for field, items in links(old):
                 for id in items:
                     self._unlink(id, field, pair)

@@ -8,7 +8,8 @@ An item's state is derived from facts at every position, so a verdict acts at on
     unsupported  no candidate in its own words counts, and nobody vouched for it
     forgotten    a forgetting policy ended it
     superseded   a later decision put another in its place (`merged`: took it in)
-    pending      every extraction of its words that counts is pending, and nobody admitted it
+    pending      every extraction of its words that counts is pending, or a decision about them is, because they are
+                 near to rejected ones; and nobody admitted it
     active       none of these
 
 The first that fits is the state. A candidate counts while its extraction stands and the decision about it isn't undone.
@@ -175,7 +176,8 @@ def _alone(
     if known.order >= before:
         return None
     counts = extraction.stands and not known.undone
-    state: ItemStatus = "forgotten" if record.forgotten else "pending" if extraction.pending else "active"
+    waits = extraction.pending or known.pending
+    state: ItemStatus = "forgotten" if record.forgotten else "pending" if waits else "active"
     return Standing(
         state if counts else "unsupported", pair, known.order, record.landed if counts else (), (known.domain,), False
     )
@@ -207,6 +209,8 @@ def _state(
         )
         if over:
             return "merged" if pairs[over[-1]].action == "merge" else "superseded", over
-    if not vouched and not acts.admitted and all(extractions[pair[0]].pending for pair in mine):
-        return "pending", []
-    return "active", []
+    if vouched or acts.admitted:
+        return "active", []
+    # Of decisions one is enough: what is near to rejected words is never admitted by another extraction.
+    held = any(pairs[pair].pending for pair in mine) or all(extractions[pair[0]].pending for pair in mine)
+    return "pending" if held else "active", []

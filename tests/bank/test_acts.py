@@ -28,6 +28,7 @@ from rbank_es.events.items import Item
 from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import JudgeKind, VerdictValue
 from rbank_es.log import Appended
+from rbank_es.policies import changed, default_policies
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
 
@@ -66,8 +67,8 @@ def states(bank: Bank) -> dict[str, tuple[str, int]]:
 
 @pytest.fixture
 def bank() -> Bank:
-    """A bank with an item, A, that two near duplicates support; the first of these, B, isn't near to the second, C."""
-    made = Bank.create("memory:")
+    """A bank of `dedup-1`, to which likeness isn't transitive, with three judged runs."""
+    made = Bank.create("memory:", policies=changed(default_policies(), {"consolidation": {"version": 1}}))
     for run in ("r1", "r2", "r3"):
         began(made, run)
     return made
@@ -466,9 +467,9 @@ def test_however_often_the_same_words_were_learned_their_likes_are_looked_up_onc
     looked_for: list[str] = []
     like = CandidateIndex.like
 
-    def counted(index: CandidateIndex, polarity: str, contents: Sequence[str], least: tuple[int, int]) -> Any:
+    def counted(index: CandidateIndex, polarity: str, contents: Sequence[str], *least: Any) -> Any:
         looked_for.extend(contents)
-        return like(index, polarity, contents, least)
+        return like(index, polarity, contents, *least)
 
     monkeypatch.setattr(CandidateIndex, "like", counted)
     # All of them now support what only nearly repeats them, so each decision is another.

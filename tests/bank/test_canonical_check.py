@@ -58,7 +58,7 @@ def test_making_all_decisions_again_tells_how_far_it_is(bank: Bank) -> None:
 
 
 def test_a_verdict_whose_consequences_are_not_recorded_is_named_until_somebody_corrects(bank: Bank) -> None:
-    twin = bank.remember("Ask for its classes first", "one two three four", src="success")
+    twin = bank.remember("Ask for its classes first", "ONE, two, the (three)!", src="success")
     assert twin.action == "skip"
     cause = bank.append(judged("r1", "failure")).events[0].id
     due = bank.verify().canonical
@@ -68,10 +68,10 @@ def test_a_verdict_whose_consequences_are_not_recorded_is_named_until_somebody_c
 
 
 def test_a_decision_by_hand_is_weighed_also_under_the_name_of_a_policy(bank: Bank) -> None:
-    item = Item.make("Ask for its classes first", "one two three four", "success")
+    item = Item.make("Ask for its classes first", "One, two of the three.", "success")
     extracted = bank.append(MemoriesExtracted(kind="seed", heads=(item.head,), candidates=(item.text,)))
     decision = Decision(candidate=0, action="add", item=item.id)
-    bank.append(MemoriesConsolidated(extraction=extracted.events[0].id, policy="dedup-1", decisions=(decision,)))
+    bank.append(MemoriesConsolidated(extraction=extracted.events[0].id, policy="dedup-2", decisions=(decision,)))
     assert bank.verify().canonical.decisions == bank.verify(decisions=True).canonical.decisions == 1
     assert bank.correct().decided == 1 and bank.verify(decisions=True).canonical.canonical
 

@@ -267,23 +267,3 @@ def test_a_mark_that_is_wrong_is_named(tmp_path: Path) -> None:
         assert without_mark(mark + "ä".encode(encoding)) == "ä".encode()
         with pytest.raises(BadInput, match="UTF-32"):
             without_mark(mark + b"xyz")
-
-
-RULINGS_IN = {
-    "csv": b"run,verdict,reason\nr1,failure,no\n",
-    "jsonl": '{"run": "r1", "verdict": "failure", "reason": "a\u2028b\x85c"}\n'.encode(),
-    "json": b'[{"run": "r1", "verdict": "failure", "reason": "no"}]\n',
-    "toml": b'[[ruling]]\nrun = "r1"\nverdict = "failure"\nreason = "no"\n',
-}
-
-
-@pytest.mark.parametrize("ending", RULINGS_IN)
-def test_verdicts_are_read_behind_a_mark_in_each_of_their_forms(ending: str, place: Path) -> None:
-    file = place / f"given.{ending}"
-    plain = outcomes = ""
-    for number, content in enumerate((RULINGS_IN[ending], codecs.BOM_UTF8 + RULINGS_IN[ending])):
-        file.write_bytes(content)
-        outcomes = run("overrule", "notes", "--from", file, "--by", "ann", "--dry-run", "--json", cwd=place).out
-        plain = plain or outcomes
-        assert number == 0 or re.sub(r"\d+", "#", outcomes) == re.sub(r"\d+", "#", plain)
-    assert '"failure"' in outcomes

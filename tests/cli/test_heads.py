@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.bank.noted_heads import head_line, note_head
+from rbank_es.bank.noted_heads import head_line
 from rbank_es.events import NoteLogged
 from tests.cli_runner import fails, run
 
@@ -95,14 +95,3 @@ def test_a_file_that_proves_nothing_is_bad_input(place: Path, text: str, said: s
     """A check that checked nothing never looks like one that holds."""
     (place / "bad.txt").write_text(text)
     assert said in fails("verify", "notes", "--head", "bad.txt", cwd=place)
-
-
-@pytest.mark.parametrize(
-    "name", ["a\nb", "a\u2028b\x85c", "a\rb \u202e1:2"], ids=["line feed", "separators", "override"]
-)
-def test_a_name_of_a_bank_is_on_the_line_of_its_head_whatever_it_holds(name: str, tmp_path: Path) -> None:
-    with Bank.create(tmp_path / name) as bank:
-        note_head(bank, tmp_path / "heads.txt")
-    assert len((tmp_path / "heads.txt").read_text(encoding="utf-8").splitlines()) == 1
-    shown = run("verify", f"./{name}", "--head", "heads.txt", cwd=tmp_path)
-    assert "left out" not in shown.out

@@ -331,7 +331,7 @@ def test_many_items_are_several_extractions_that_fit_a_line() -> None:
 
 
 def test_candidates_are_decided_by_the_policy_in_force(bank: Bank, tmp_path: Path) -> None:
-    """A near duplicate under another id supports the item that it repeats; a known id adds nothing."""
+    """What states the same under another id supports the item that it repeats; a known id adds nothing."""
     import_paths(bank, [written(tmp_path, "a.json", json.dumps(ITEMS).encode())])
     twins = [ITEMS[0] | {"tags": ["other"]}, ITEMS[1] | {"id": "fog2", "title": "Sound the horns"}]
     report = import_paths(bank, [written(tmp_path, "b.json", json.dumps(twins).encode())])
@@ -340,7 +340,7 @@ def test_candidates_are_decided_by_the_policy_in_force(bank: Bank, tmp_path: Pat
     assert (report.files[0].items_added, report.files[0].items_skipped) == (0, 1)
     assert [(each.record, each.differing) for each in report.files[0].changes] == [("wind", ("item",))]
     last = [event for event in bank.events() if isinstance(event, MemoriesConsolidated)][-1]
-    assert (last.policy, last.decisions[0].reason) == ("dedup-1", "near-duplicate")
+    assert (last.policy, last.decisions[0].reason) == ("dedup-2", "same")
 
 
 def test_planning_is_pure_and_follows_the_policy_that_stands_in_the_state() -> None:

@@ -32,7 +32,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.extraction import Extraction, consolidate
-from rbank_es.policies import Append, Dedup, default_policies, load_policies
+from rbank_es.policies import Append, Dedup, DedupV2, default_policies, load_policies
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
@@ -72,7 +72,7 @@ def test_an_extraction_and_its_decisions_are_one_group(bank: Bank) -> None:
     made = consolidate(bank, [extraction(NEAR, OTHER, COUNT)])
     assert first.added == (COUNT.id,)
     assert [(each.action, each.targets, each.reason) for each in made.decisions] == [
-        ("skip", (COUNT.id,), "near-duplicate"),
+        ("skip", (COUNT.id,), "same"),
         ("add", (), "new"),
         ("skip", (COUNT.id,), "same-id"),
     ]
@@ -81,7 +81,7 @@ def test_an_extraction_and_its_decisions_are_one_group(bank: Bank) -> None:
     assert (extracted.id, consolidated.extraction, consolidated.policy) == (
         made.extractions[0],
         extracted.id,
-        "dedup-1",
+        "dedup-2",
     )
     assert (extracted.more, consolidated.more) == (1, 0)
     assert bank.state().items.keys() == {COUNT.id, OTHER.id}
@@ -374,7 +374,7 @@ def test_a_bank_without_a_policy_appends_and_one_of_the_future_is_refused(bank: 
     bank.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="merge", version=99),)))
     with pytest.raises(BadPolicy):
         consolidate(bank, [extraction(COUNT)])
-    assert Dedup().choice in default_policies()
+    assert DedupV2().choice in default_policies()
 
 
 def test_a_state_that_is_kept_forgets_what_was_erased(bank: Bank) -> None:
@@ -434,10 +434,10 @@ def test_a_decision_takes_up_only_the_items_that_changed(bank: Bank, monkeypatch
     taken: list[str] = []
     update = KnownItems.update
 
-    def noting(self: KnownItems, state: State, ids: Iterable[str]) -> None:
+    def noting(self: KnownItems, state: State, ids: Iterable[str], *upto: int) -> None:
         given = list(ids)
         taken.extend(given)
-        update(self, state, given)
+        update(self, state, given, *upto)
 
     monkeypatch.setattr(KnownItems, "update", noting)
     consolidate(bank, [extraction(NEAR)])

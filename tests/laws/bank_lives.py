@@ -33,8 +33,20 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.log.erasure import paths_of_item
 from rbank_es.log.protocol import Erasing
-from rbank_es.policies import Append, Bounded, CheckJudging, Dedup, Exposure, LeastProven, Merge, Never
-from tests.laws.plain_bank import BIRTHS, Facts, recorded, repeats, verdicts_of, visible
+from rbank_es.policies import (
+    Append,
+    AppendV2,
+    Bounded,
+    CheckJudging,
+    Dedup,
+    DedupV2,
+    Exposure,
+    LeastProven,
+    Merge,
+    MergeV2,
+    Never,
+)
+from tests.laws.plain_bank import BIRTHS, Bar, Facts, barred, in_force, recorded, verdicts_of, visible
 from tests.pools import one_of_each
 
 RUNS = ("r1", "r2", "r3")
@@ -42,9 +54,11 @@ S, F, U = "success", "failure", "undecided"
 ENDING = ("supersede", "merge")
 Op = tuple[Any, ...]
 
-# Small words: likeness is common, neither symmetric (difflib on titles) nor transitive (Jaccard at a half).
+# Small words: likeness is common, neither symmetric (difflib on titles) nor transitive (Jaccard at a half). None is
+# silent.
 TITLES = ("abcd efgh", "abcd efgh", "abcd efgh", "efgh abcd", "not abcd efgh")
-CONTENTS = [" ".join(some) for size in (2, 3, 4, 4) for some in combinations("abcde", size)]
+CONTENTS = [" ".join(some) for size in (2, 3, 4, 4) for some in combinations("vwxyz", size)]
+CONTENTS += ["x, w. V!", "z w; y. x", "x y feet", "x y metre"]
 
 
 def _candidate(drawn: tuple[Any, ...]) -> Item:
@@ -65,7 +79,7 @@ def judges(*kinds: str) -> st.SearchStrategy[Op]:
 
 learns = st.tuples(
     st.just("learn"),
-    st.sampled_from((S, S, F, "contrastive", "pattern", "seed", "stale")),
+    st.sampled_from((S, S, F, "contrastive", "pattern", "seed", "manual", "stale")),
     st.permutations(RUNS),
     st.lists(candidates, min_size=1, max_size=3),
     st.sampled_from((False, False, False, True)),
@@ -92,7 +106,7 @@ undos = st.tuples(st.just("undo"), st.integers(0, 9), st.booleans())
 uses = st.tuples(st.just("use"), st.integers(0, 9), st.sampled_from(RUNS))
 DEDUP = Dedup(title_min=0.7, content_min=(1, 2))
 MERGE = Merge(title_min=0.7, content_min=(1, 2))
-ways = st.sampled_from((Append(), DEDUP, DEDUP, MERGE))
+ways = st.sampled_from((Append(), DEDUP, DEDUP, MERGE, AppendV2(), DedupV2(), DedupV2(), MergeV2()))
 bounds = st.sampled_from(
     (
         Never(),
@@ -122,8 +136,9 @@ ALL = st.one_of(PEOPLE, PEOPLE, erasures, by_hand, rough, rough_ends, odd_polici
 
 @st.composite
 def lives(draw: st.DrawFn, ops: st.SearchStrategy[Op]) -> list[Op]:
-    """Most begin with judged runs and something learnt, because then there is something to correct."""
-    begin: list[Op] = []
+    """Most begin with judged runs and something learnt, because then there is something to correct; half under any
+    policy of consolidation."""
+    begin: list[Op] = [("policy", draw(ways), Never(), False)] if draw(st.booleans()) else []
     if draw(st.integers(0, 5)):
         begin += [("judge", run, "lm", draw(st.sampled_from((S, S, F)))) for run in RUNS]
     begin += draw(st.lists(learns, min_size=1, max_size=6))
@@ -208,7 +223,7 @@ class Life:
             relied = [(run, S) for run in won]
         elif kind == "stale":
             relied = [(runs[0], S)]
-        given: Any = "seed" if not relied else S if kind == "stale" else kind
+        given: Any = ("manual" if kind == "manual" else "seed") if not relied else S if kind == "stale" else kind
         return MemoriesExtracted(
             id=self.bank.log.new_id(),
             kind=given,
@@ -238,11 +253,10 @@ class Life:
         """Somebody records decisions that no policy made, but none against what is rejected, and keeps to the bound."""
         facts = Facts.of(visible(self.log))
         items = [Item.join(head, words) for head, words in zip(made.heads, made.candidates, strict=True)]  # type: ignore[arg-type]
-        barred = [it.id in facts.rejected or any(repeats(it, bad) for bad in facts.bars()) for it in items]
-        rejected = [
-            Decision(candidate=n, action="discard", item=it.id, reason="rejected") for n, it in enumerate(items)
-        ]
-        kept = [no if bar else yes for yes, no, bar in zip(decisions, rejected, barred, strict=True)]
+        known, policy = recorded(self.log), in_force(self.bank.state().policies, "consolidation")
+        written = made.kind in ("seed", "manual") and not made.runs
+        bars = [barred(facts, known, policy, it, self.bank.position, facts.bars(), written) for it in items]
+        kept = [self.unbarred(facts, yes, bar) for yes, bar in zip(decisions, bars, strict=True)]
         done = MemoriesConsolidated(extraction=made.id, policy="hand-1", decisions=tuple(kept))
         self.bank.append([made, done])
         with suppress(BadPolicy):
@@ -250,6 +264,14 @@ class Life:
             bound = forgetting_policy(state)
             if ids := bound.to_forget(state):
                 self.bank.append(MemoriesForgotten(ids=ids, policy=bound.label))
+
+    def unbarred(self, facts: Facts, made: Decision, bar: Bar | None) -> Decision:
+        """A decision that isn't against what is rejected."""
+        if made.item in facts.rejected or (bar is not None and bar[1]):
+            return replace(made, action="discard", targets=(), reason="rejected")
+        if bar is not None and made.action in BIRTHS:
+            return replace(made, action="add", targets=(bar[0],), pending=True)
+        return made
 
     def hand(self, _: str, items: list[Item], action: Any, n: int) -> None:
         """Somebody decides by hand, among items that there are."""

@@ -4,7 +4,7 @@
     recorded   the fold: settled over the decisions in the log
     canonical  the refold: settled over the decisions that the policies in force make of the candidates that count
 
-Likeness is computed as `rbank_es.policies.consolidation` documents it, pair by pair.
+Likeness is computed as `rbank_es.policies.consolidation` and `consolidation_2` document it, pair by pair.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from rbank_es.events import (
     RunJudged,
 )
 from rbank_es.events.items import Item, ItemText
-from rbank_es.policies import Bounded, Dedup, LeastProven, Merge, Policy, governing
+from rbank_es.policies import AppendV2, Bounded, Dedup, DedupV2, LeastProven, Merge, MergeV2, Policy, governing
 from rbank_es.policies.consolidation import NEGATIONS
+from rbank_es.policies.exchanged_facts import corrects
+from rbank_es.policies.likeness import are_near, clears, content_of, facts_of, is_same, token_set
 from rbank_es.policies.words import words_of
 from rbank_es.state import State
 from rbank_es.state.proportion import wilson
@@ -173,7 +175,18 @@ def contradict(new: Item, old: Item) -> bool:
 def repeats(new: Item, bad: Item) -> bool:
     """Whether a candidate nearly repeats rejected words."""
     near = jaccard(new, bad) >= Fraction(3, 4) and new.polarity == bad.polarity and not contradict(new, bad)
-    return near and (new.domain == bad.domain or not new.domain or not bad.domain)
+    return near and of_domain(new, bad)
+
+
+def of_domain(new: Item, old: Item) -> bool:
+    """Whether what is said of one domain may be said of the other."""
+    return new.domain == old.domain or not new.domain or not old.domain
+
+
+def share(new: Item, old: Item) -> Fraction:
+    """How many of the tokens of two statements are in both."""
+    one, two = token_set(content_of(new)), token_set(content_of(old))
+    return Fraction(len(one & two), len(one | two)) if one | two else Fraction(1)
 
 
 def alike(policy: Dedup, new: Item, old: Item) -> bool:
@@ -197,6 +210,7 @@ class PlainItem:
     domains: tuple[str, ...]
     erased: bool
     vouched: bool
+    written: bool
     by: tuple[str, ...] = ()
 
     @property
@@ -288,6 +302,10 @@ class Facts:
         """Candidates by rank."""
         return sorted(pairs, key=lambda pair: self.keys[pair])
 
+    def written(self, pair: Pair) -> bool:
+        """Whether a person wrote the candidate."""
+        return self.extractions[pair[0]].kind in ("seed", "manual") and not self.extractions[pair[0]].runs
+
     def bars(self) -> list[Item]:
         """The words that stood under a rejected id when it was rejected, as far as they weren't erased."""
         pairs = [pair for pair in self.ordered(self.keys) if not self.erased(pair)]
@@ -353,8 +371,9 @@ def settled(
             state = "forgotten"
         elif over:
             state = "merged" if over[-1][2] == "merge" else "superseded"
-        elif not said and id not in admitted and all(facts.extractions[p[0]].pending for p in mine):
-            state = "pending"
+        elif not said and id not in admitted:
+            held = any(decided[p].pending for p in mine) or all(facts.extractions[p[0]].pending for p in mine)
+            state = "pending" if held else "active"
         domains = {facts.item(pair).domain or "" for pair in landed.get(id, [birth])}
         items[id] = PlainItem(
             id=id,
@@ -365,6 +384,7 @@ def settled(
             domains=tuple(sorted(domains)),
             erased=facts.erased(birth),
             vouched=said,
+            written=facts.written(birth),
             by=tuple(each[1] for each in over) if state in ("superseded", "merged") else (),
         )
     return items
@@ -400,26 +420,64 @@ def rows_of(state: State) -> list[Row]:
 # ---------------------------------------------------------------- deciding
 
 
+Bar = tuple[str, bool]
+
+
+def barred(
+    facts: Facts,
+    items: Mapping[str, PlainItem],
+    policy: Policy | None,
+    item: Item,
+    seq: int,
+    bars: list[Item],
+    written: bool,
+) -> Bar | None:
+    """The rejected item because of which a policy bars words, and whether outright; None if nothing bars them."""
+    if not isinstance(policy, AppendV2):
+        return next(((bad.id, True) for bad in bars if repeats(item, bad)), None)
+    old = [bad for bad in bars if bad.polarity == item.polarity and of_domain(item, bad)]
+    same = [bad.id for bad in old if is_same(item, bad)]
+    if same:
+        return same[0], True
+    vouched, _, admitted = acts_until(facts.log, seq)
+    right = [
+        it.item
+        for it in items.values()
+        if it.state == "active"
+        and not it.erased
+        and (it.written or it.id in vouched or it.id in admitted)
+        and it.item.polarity == item.polarity
+        and of_domain(item, it.item)
+    ]
+    for bad in old:
+        words, mine = facts_of(bad), facts_of(item)
+        cleared = any(are_near(it, bad) and clears(facts_of(it), mine, words) for it in right)
+        if are_near(item, bad) and not cleared and not (written and corrects(item, bad)):
+            return bad.id, False
+    return None
+
+
 def decide(facts: Facts, items: Mapping[str, PlainItem], policy: Policy, pair: Pair, bars: list[Item]) -> Decision:
     """What a policy makes of a candidate among items."""
     item = facts.item(pair)
 
-    def made(action: Any, targets: tuple[str, ...] = ()) -> Decision:
-        return Decision(candidate=pair[1], action=action, item=item.id, targets=targets)
+    def made(action: Any, targets: tuple[str, ...] = (), pending: bool = False) -> Decision:
+        return Decision(candidate=pair[1], action=action, item=item.id, targets=targets, pending=pending)
 
-    if item.id in facts.rejected or any(repeats(item, bad) for bad in bars):
+    bar = barred(facts, items, policy, item, facts.keys[pair][0], bars, facts.written(pair))
+    if item.id in facts.rejected or (bar is not None and bar[1]):
         return made("discard")
     old = items.get(item.id)
     state = "" if old is None else old.state
     if state in ("active", "pending"):
-        return made("skip", (item.id,))
+        return made("skip", (item.id,), bar is not None and state == "pending")
     if state == "withdrawn":
         return made("discard")
     heirs = [id for id in ("" if old is None else old.by) if id in items and items[id].state == "active"]
     if heirs:
         return made("skip", (heirs[0],))
-    if not isinstance(policy, Dedup):
-        return made("add")
+    if not isinstance(policy, Dedup | DedupV2):
+        return made("add") if bar is None else made("add", (bar[0],), True)
     peers = [
         it
         for it in sorted(items.values(), key=lambda it: (it.rank, it.id))
@@ -428,25 +486,44 @@ def decide(facts: Facts, items: Mapping[str, PlainItem], policy: Policy, pair: P
         and (it.item.src, it.item.polarity) == (item.src, item.polarity)
         and (item.domain or "") in it.domains
     ]
+    twins = [it for it in peers if isinstance(policy, DedupV2) and is_same(item, it.item)]
+    if bar is not None:
+        return made("skip", (twins[0].id,)) if twins else made("add", (bar[0],), True)
     proposal = facts.proposals.get(pair)
-    if isinstance(policy, Merge) and proposal is not None:
+    if isinstance(policy, Merge | MergeV2) and proposal is not None:
         live = {it.id for it in peers}
         targets = tuple(dict.fromkeys(id for id in proposal.targets if id in live))
         if 0 < len(targets) <= policy.targets_max and proposal.action in ("merge", "supersede", "skip"):
             return made(proposal.action, targets[:1] if proposal.action == "skip" else targets)
-    near = [it for it in peers if alike(policy, item, it.item)]
-    twins = [it for it in near if not contradict(item, it.item)]
+    if isinstance(policy, DedupV2):
+        near = [it for it in peers if share(item, it.item) >= Fraction(3, 5)]
+        near.sort(key=lambda it: -share(item, it.item))
+    else:
+        near = [it for it in peers if alike(policy, item, it.item)]
+        twins = [it for it in near if not contradict(item, it.item)]
     if twins:
         return made("skip", (twins[0].id,))
     return made("add", (near[0].id,) if near else ())
 
 
-def kept(facts: Facts, items: Mapping[str, PlainItem], pair: Pair, bars: list[Item]) -> Decision:
-    """A decision that can't be made again: as first recorded, as far as its targets exist."""
+def kept(facts: Facts, items: Mapping[str, PlainItem], policy: Policy | None, pair: Pair, bars: list[Item]) -> Decision:
+    """A decision that can't be made again: as first recorded, as far as its targets exist; near to rejected words, its
+    item is pending."""
+    item = facts.item(pair)
+    seq, written = facts.keys[pair][0], facts.written(pair)
+    bar = None if facts.erased(pair) else barred(facts, items, policy, item, seq, bars, written)
+    if item.id in facts.rejected or (bar is not None and bar[1]):
+        return Decision(candidate=pair[1], action="discard", item=item.id)
+    made = as_recorded(facts, items, pair)
+    if bar is not None and made.action in BIRTHS:
+        return replace(made, action="add", targets=(bar[0],), pending=True)
+    return made
+
+
+def as_recorded(facts: Facts, items: Mapping[str, PlainItem], pair: Pair) -> Decision:
+    """A decision as first recorded, as far as its targets exist."""
     item, gone = facts.item(pair), facts.erased(pair)
     discard = Decision(candidate=pair[1], action="discard", item=item.id)
-    if item.id in facts.rejected or (not gone and any(repeats(item, bad) for bad in bars)):
-        return discard
     first = facts.first[pair][0]
     if first.action == "discard" and first.reason not in ("unsupported", "rejected"):
         return first
@@ -462,6 +539,15 @@ def in_force(policies: Mapping[str, PolicyChoice], kind: Any) -> Policy | None:
         return governing(kind, policies.get(kind))
     except BadPolicy:
         return None
+
+
+def policies_at(log: Iterable[Event], seq: int) -> dict[str, PolicyChoice]:
+    """The policies in force at a position."""
+    found: dict[str, PolicyChoice] = {}
+    for event in log:
+        if isinstance(event, PolicySet) and event.seq <= seq:
+            found = {choice.kind: choice for choice in event.policies}
+    return found
 
 
 def to_forget(
@@ -531,7 +617,7 @@ def canonical(log: Sequence[Event]) -> dict[str, PlainItem]:
                     made = (
                         decide(facts, items, policy, pair, bars)
                         if free and policy is not None
-                        else kept(facts, items, pair, bars)
+                        else kept(facts, items, policy, pair, bars)
                     )
                     decided[pair] = made
                     if made.action in BIRTHS:

@@ -20,7 +20,7 @@ from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import supposition_of
 from rbank_es.events import CorrectionCompleted, DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.policies import Append, Bounded, Never
+from rbank_es.policies import Append, AppendV2, Bounded, DedupV2, Never
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, fold, usage
 from tests.cli.misled import HEIGHT, TWIN, WARNING, judged, learned, misled_bank, ran
@@ -166,9 +166,14 @@ def test_without_a_run_is_as_if_nothing_had_been_drawn_from_it(ops: list[Op], ru
 
 
 @lawful
-@given(lives(TAUGHT), st.sampled_from((Append(), DEDUP)), st.sampled_from((Never(), Bounded(max_items=2, grace=0))))
+@given(
+    lives(TAUGHT),
+    st.sampled_from((Append(), DEDUP, AppendV2(), DedupV2())),
+    st.sampled_from((Never(), Bounded(max_items=2, grace=0))),
+)
 def test_another_policy_is_as_if_it_had_been_in_force(ops: list[Op], way: Any, bound: Any) -> None:
-    ops = [(*op[:-1], []) if op[0] == "learn" else op for op in ops]  # a model's proposals would be other ones
+    # A model's proposals would be other ones.
+    ops = [(*op[:-1], []) if op[0] == "learn" else op for op in ops if op[0] != "policy"]
     found_in, other = Life(), Life()
     other.policy("policy", way, bound, False)
     for op in ops:
@@ -176,7 +181,7 @@ def test_another_policy_is_as_if_it_had_been_in_force(ops: list[Op], way: Any, b
             life.do(op)
             if op[0] != "learn":
                 life.correct()
-    tables = {each.kind: {"name": each.name, **each.choice.settings} for each in (way, bound)}
+    tables = {each.kind: {"name": each.name, "version": each.version, **each.choice.settings} for each in (way, bound)}
     found = found_in.bank.what_if(policies=tables)
     assert supposed(found_in.bank.state(), found) == standing(other.bank.state())
     event(f"items differ: {min(len(found.items), 4)}")

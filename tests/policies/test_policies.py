@@ -21,10 +21,12 @@ from rbank_es.policies import (
     Bounded,
     CheckJudging,
     Dedup,
+    DedupV2,
     LmJudging,
     Merge,
     Never,
     SuccessFailure,
+    changed,
     content_jaccard,
     default_policies,
     find_similar,
@@ -34,6 +36,7 @@ from rbank_es.policies import (
     query_words,
 )
 from rbank_es.policies.known_items import KnownItems
+from rbank_es.policies.policy import policy_class
 from rbank_es.policies.words import STOP_WORDS, any_of, words_of
 from rbank_es.state import StandingVerdict, State, fold
 from rbank_es.state.bank_state import Proposal
@@ -381,7 +384,15 @@ def test_the_defaults_are_whole() -> None:
     ]
     assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
     assert Bm25V2.of(default_policies()[0]) == Bm25V2()
-    assert Dedup().label == "dedup-1"
+    assert Dedup().label == "dedup-1" and default_policies()[4] == DedupV2().choice
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", ["append", "dedup", "merge"])
+def test_a_name_without_a_version_means_the_one_beside_that_in_force(name: str, version: int) -> None:
+    present = policy_class("consolidation", "dedup", version)().choice
+    [found] = changed((present,), {"consolidation": {"name": name}})
+    assert (found.name, found.version) == (name, version)
 
 
 def test_toml_and_json_say_the_same() -> None:
@@ -431,9 +442,10 @@ def test_toml_and_json_say_the_same() -> None:
         ("[retrieval]\nweights = [1, 1, 1]", "length 4, got 3 - at `weights`"),
         ("[retrieval]\nweights = [1, nan, 1, 1]", "at `weights[1]`"),
         ('[retrieval]\nstop_words = "klingon-1"', "there are: english-1, english-2, none"),
-        ("[consolidation]\ntitle_min = nan", "at `title_min`"),
-        ("[consolidation]\ncontent_min = [5, 4]", "content_min 5/4 is not from 0 to 1"),
-        ("[consolidation]\ncontent_min = [0, 0]", "content_min 0/0 is not from 0 to 1"),
+        ("[consolidation]\ntitle_min = 0.5", "dedup-2 has no setting 'title_min'"),
+        ("[consolidation]\nversion = 1\ntitle_min = nan", "at `title_min`"),
+        ("[consolidation]\nversion = 1\ncontent_min = [5, 4]", "content_min 5/4 is not from 0 to 1"),
+        ("[consolidation]\nversion = 1\ncontent_min = [0, 0]", "content_min 0/0 is not from 0 to 1"),
         (
             '[forgetting]\nname = "bounded"\nmax_items = 1\nfloor_success = 2',
             "the floors keep 2 items, max_items allows 1",

@@ -302,6 +302,7 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
     },
     "consolidation:dedup-1": LIKENESS,
     "consolidation:merge-1": LIKENESS | {"targets_max": Scenario(1, proposed)},
+    "consolidation:merge-2": {"targets_max": Scenario(1, proposed)},
     "forgetting:bounded-1": {
         "max_items": Scenario(2, partial(imported, ONE_EACH), BOUNDED),
         "floor_success": Scenario(2, partial(imported, ONE_EACH), BOUNDED),

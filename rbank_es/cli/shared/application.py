@@ -25,7 +25,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Correct": {
         "overrule": "Give a verdict that no judge outranks, and correct what was learned from it.",
-        "reject": "Condemn the words of an item, and whatever nearly repeats them.",
+        "reject": "Condemn the words of an item, and whatever states the same.",
         "retract": "End one item.",
         "restore": "Vouch for an item that has ended.",
         "admit": "Let a pending item become active.",

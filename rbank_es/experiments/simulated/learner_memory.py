@@ -55,7 +55,9 @@ class LearnerMemory:
     @classmethod
     def create(cls, place: str, policies: Tables) -> Self:
         """Make a bank at a place under the default policies, changed by tables. It isn't synced to disk."""
-        chosen = changed(default_policies(), policies)
+        # The studies were made under the first versions; what they say of them must come out again.
+        usual = changed(default_policies(), {"consolidation": {"version": 1}})
+        chosen = changed(usual, policies)
         options: dict[str, Any] = {} if place.startswith("memory:") else {"unsafe_no_sync": True}
         return cls(Bank.create(place, policies=chosen, purpose=f"{SIMULATED} learner", **options))
 
