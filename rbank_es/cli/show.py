@@ -36,7 +36,7 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.cli.shared.stored_bank import show_stored, stored_bank
 from rbank_es.errors import BadInput
-from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, type_of
+from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, type_of
 from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.event import text_of
 from rbank_es.events.run_events import judge_label
@@ -304,7 +304,7 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
     echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
-    _print_ending(row)
+    _print_ending(row, facts["timeline"])
     # Verdicts have a table of their own, with the authority of each in words.
     apart = ("task", "answer", "sparql", "error", "verdict", "score", "judge", "kind", "sure")
     times = {name: format_time(row[name]) for name in ("started_at", "finished_at", "imported_at")}
@@ -327,11 +327,13 @@ def _print_run(facts: dict[str, Any]) -> None:
     _print_timeline("timeline", facts["timeline"], with_run=False)
 
 
-def _print_ending(row: dict[str, Any]) -> None:
+def _print_ending(row: dict[str, Any], timeline: Iterable[Event]) -> None:
     """Print what ended a run that did not end by itself, before all else that is known of it."""
     how = {"failed": "it ended in an error", "forced_at_limit": "it was stopped at a limit"}.get(row["outcome"])
     if how is not None:
-        echo(styled(": ".join(filter(None, (how, safe_line(row["error_code"] or "")))), "red"))
+        bounds = [event.bound for event in timeline if isinstance(event, RunFinished)]
+        why = row["error_code"] or bounds[-1] or ""
+        echo(styled(": ".join(filter(None, (how, safe_line(why)))), "red"))
         if row["error"] or row["outcome"] == "failed":
             echo(safe_block(row["error"] or UNKNOWN))
         echo()

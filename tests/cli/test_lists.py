@@ -114,13 +114,13 @@ def test_an_error_that_ended_runs_is_told_wherever_runs_are(tmp_path: Path) -> N
             error = f"ConnectionError: port {port} refused\nby the model \x1b[31m"
             ended = RunFinished(run=name, outcome="failed", error_code="unreachable", error=error)
             bank.append([RunStarted(run=name, task="t"), ended])
-        bank.append([RunStarted(run="r3", task="t"), RunFinished(run="r3", outcome="forced_at_limit", error="spent")])
+        bank.append([RunStarted(run="r3", task="t"), RunFinished(run="r3", outcome="forced_at_limit", bound="calls")])
     lines = run("show", "./b", "r2", cwd=tmp_path).out.split("\n")
     assert lines[:3] == ["t", "it ended in an error: unreachable", "ConnectionError: port 8002 refused"]
-    assert run("show", "./b", "r3", cwd=tmp_path).out.split("\n")[:3] == ["t", "it was stopped at a limit", "spent"]
+    assert run("show", "./b", "r3", cwd=tmp_path).out.split("\n")[:3] == ["t", "it was stopped at a limit: calls", ""]
     reason = "unreachable: ConnectionError: port 8002 refused"
     listed = run("runs", "./b", cwd=tmp_path).out
-    assert reason in listed and "spent" not in listed
+    assert reason in listed and "calls" not in listed
     for command in ("review", "health"):
         said = run(command, "./b", cwd=tmp_path).out
         assert "runs that ended in an error: 2" in said and reason in said and "r2" in said and "\x1b" not in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -76,8 +76,10 @@ class Served:
 
 def read_reply(client: socket.socket) -> Reply:
     data = b""
-    while piece := client.recv(65536):
-        data += piece
+    # Whoever sent more than is read may be cut off behind the reply.
+    with suppress(ConnectionResetError):
+        while piece := client.recv(65536):
+            data += piece
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}

@@ -17,7 +17,7 @@ export const runPage = {
     crumb(run.run, context),
     h("h2", { class: "text" }, brief(run.run.task, HEADING_CHARS) || "(no task recorded)"),
     run.run.task?.length >= HEADING_CHARS && words("task", run.run.task),
-    ending(run.run),
+    ending(run),
     h("p", { class: "muted" }, facts(run.run), " ", runTags(run.run)),
     h("div", { class: "columns lead" }, verdict(run, context), answer(run.run)),
     h("div", { class: "columns" }, given(run, context), learnt(run, context)),
@@ -39,8 +39,9 @@ function facts(row) {
 }
 
 /** Return what ended a run that did not end by itself: an error before all else. */
-function ending({ outcome, error_code: code, error }) {
+function ending({ run: { outcome, error_code, error }, events }) {
   if (outcome === null || outcome === "submitted") return null;
+  const code = error_code ?? events?.findLast((event) => event.type === "run_finished")?.bound;
   const how = outcome === "failed" ? "✕ It ended in an error" : "It was stopped at a limit";
   return h("section", { class: `note ${outcome === "failed" ? "bad" : ""}` }, h("h3", null, how, code && h("span", { class: "error-code" }, `: ${code}`)), error ? pre("error", error) : outcome === "failed" && h("p", null, "No reason was recorded."));
 }
