@@ -1,7 +1,7 @@
 """Rollouts: several runs of one task side by side, the best of them, and the measures of their differences.
 
 pass@1      the share of the decided rollouts that succeeded: the mean of a single run
-pass@k      whether any succeeded
+pass@k      whether any succeeded; unknown where none did and some are undecided, because one of those may have
 best of n   whether the selected one did: success first, then undecided, then the fewest iterations, the lowest index
 diversity   how much the submitted queries differ, 0 to 1: the mean of 1 - difflib's ratio over all pairs; of the
             answers unless all submitted a query; None for fewer than two rollouts
@@ -73,10 +73,10 @@ def spread_of(rollouts: Sequence[Rollout], policy: BestOf | None = None) -> Spre
         rollouts=len(rollouts),
         best=best.run,
         pass_at_1=_share(judged),
-        pass_at_k=any(judged) if judged else None,
+        pass_at_k=_any(judged, len(rollouts)),
         best_of_n=_won(best.verdict),
         scored_pass_at_1=_share(scored),
-        scored_pass_at_k=any(scored) if scored else None,
+        scored_pass_at_k=_any(scored, len(rollouts)),
         scored_best_of_n=_won(best.scored),
         diversity=diversity,
         diversity_of=of,
@@ -86,6 +86,10 @@ def spread_of(rollouts: Sequence[Rollout], policy: BestOf | None = None) -> Spre
 def _won(verdict: VerdictValue | None) -> bool | None:
     """Return whether a verdict is a win; None for one that is neither a win nor a loss."""
     return None if verdict in (None, "undecided") else verdict == "success"
+
+
+def _any(decided: Sequence[bool], rollouts: int) -> bool | None:
+    return True if any(decided) else False if len(decided) == rollouts else None
 
 
 def _share(verdicts: Sequence[bool]) -> float | None:
