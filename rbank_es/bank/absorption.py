@@ -38,6 +38,7 @@ from rbank_es.events.codec import encodable, encode_json, event_types, has_plain
 from rbank_es.events.event import Erased
 from rbank_es.events.memory_events import Action
 from rbank_es.log import Erasing, Erasure, EventLog
+from rbank_es.log.ancestry import check_ancestry
 from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.state import ItemStatus
 from rbank_es.system.progress import OnProgress
@@ -156,6 +157,7 @@ class _Absorber:
     ) -> None:
         self._log, self._latest, self._other, self._upto, self._by = log, latest, other, upto, by
         self._rebuild = rebuild
+        check_ancestry(other, upto)
         self._ancestors = other.ancestors()
         self._corrector = Corrector(log, latest)
         self._progress = progress

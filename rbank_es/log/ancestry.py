@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rbank_es import limits
-from rbank_es.errors import BadPoint
+from rbank_es.errors import BadPoint, LogCorruption
 from rbank_es.events import BankForked, ContentErased, ErasedUnit
 from rbank_es.events.codec import encodable
 from rbank_es.events.event import Event
@@ -25,8 +25,34 @@ def lineage_of(log: EventLog) -> str:
     return next((ancestor.bank for ancestor in log.ancestors()), log.bank_id)
 
 
+def fork_fault(event: Event | None, fork: str, head: Head) -> str | None:
+    """Return the fault of an event that must record that a fork began behind a head; None if it does so."""
+    begun = (event.fork, event.parent_seq, event.parent_digest) if isinstance(event, BankForked) else None
+    if begun != (fork, head.seq, head.digest):
+        return f"the fork {fork} begins here, and this event does not record that"
+    if isinstance(event, BankForked) and event.parent == fork:
+        return f"the fork {fork} begins here, and this event calls it its own parent"
+    return None
+
+
+def check_ancestry(log: EventLog, upto: int) -> None:
+    """Raise `LogCorruption` unless each fork from which a log descends, up to a position, is recorded where it began.
+
+    Before events of a log are taken over: its ancestry says which bank recorded them.
+    """
+    ancestors = log.ancestors()
+    forks = [*(each.bank for each in ancestors), log.bank_id][1:]
+    for each, fork in zip(ancestors, forks, strict=True):
+        if each.upto < upto:
+            event = next(iter(log.read(after=each.upto, upto=each.upto + 1)), None)
+            fault = fork_fault(event, fork, log.head(each.upto))
+            if fault is not None:
+                raise LogCorruption(f"{log.place}, position {each.upto + 1:,}", fault)
+
+
 def check_fork_point(log: EventLog, upto: int) -> None:
-    """Raise `BadPoint` unless a log has that position, and a group ends there."""
+    """Raise `BadPoint` unless a log has that position, and a group ends there; `LogCorruption` as `check_ancestry`."""
+    check_ancestry(log, upto)
     # A group begins at most so far back, because no append has more events. The log's end is not read unless it is
     # needed: a log that is damaged there can be forked from before the damage.
     group = [(event.seq, event.more) for event in log.read(after=max(0, upto - limits.GROUP_EVENTS), upto=upto)]

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rbank_es.errors import CheckFailed, LogCorruption
-from rbank_es.events import BankForked, ContentErased
+from rbank_es.events import ContentErased
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import lines
+from rbank_es.log.ancestry import fork_fault
 from rbank_es.log.lines import Head
 
 _REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
@@ -116,9 +117,9 @@ class LogCheck:
 
     def _forked(self, event: Event) -> None:
         """Raise the error for a fork's first event that does not record where the fork began."""
-        begun = (event.fork, event.parent_seq, event.parent_digest) if isinstance(event, BankForked) else None
-        if begun != (self._fork, self.seq, self.digest.hex()):
-            raise self.damage(f"the fork {self._fork} begins here, and this event does not record that")
+        fault = fork_fault(event, self._fork, Head(self.seq, self.digest.hex()))
+        if fault is not None:
+            raise self.damage(fault)
         self._fork = ""
 
     def _units(self, line: bytes) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from msgspec.json import decode
+from msgspec.structs import replace
 
-from rbank_es import limits
+from rbank_es import Bank, limits
 from rbank_es.errors import LogCorruption, RBankError
+from rbank_es.events import BankForked, Event, NoteLogged
+from rbank_es.events.codec import decode_event, encode_json
 from rbank_es.log import Erasing
+from rbank_es.log.ancestry import lineage_of
 from rbank_es.log.file.file_log import FileLog
+from rbank_es.log.lines import Opened, close_line, seed_of
 from rbank_es.testing import SECRET, note
 
 
@@ -125,3 +131,49 @@ def test_an_id_of_any_text_is_not_believed(log: FileLog, tmp_path: Path) -> None
             return
     with FileLog.open(tmp_path / "fork") as fork:
         assert fork.ancestors()[0].bank == evil
+
+
+FORGED: dict[str, Callable[[BankForked], Event]] = {
+    "its own parent": lambda born: replace(born, parent=str(born.fork)),
+    "another fork": lambda born: replace(born, fork="f" * 32),
+    "another position": lambda born: replace(born, parent_seq=born.parent_seq - 1),
+    "another head": lambda born: replace(born, parent_digest="0" * 64),
+    "no record": lambda born: NoteLogged(
+        seq=born.seq, at=born.at, id=born.id, more=born.more, dur=born.dur, note='"n"', salt="A" * 24
+    ),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_parent_is_refused_by_whatever_takes_its_events(how: str, log: FileLog, tmp_path: Path) -> None:
+    """By verify, by a fork of it and by an absorption, a dry one too, each before anything is written."""
+    with log.fork(9, str(tmp_path / "fork")) as fork:
+        fork.append([note("own")])
+        place, seed, last = fork.directory, seed_of(lineage_of(fork)), segments(fork)[-1]
+    lines = last.read_bytes().splitlines()
+    born = decode_event(lines[1])
+    assert isinstance(born, BankForked)
+    made = encode_json(replace(FORGED[how](born), crc=""))[: -len(b"}")]
+    lines[1] = close_line(made, seed)[:-1]
+    last.write_bytes(b"\n".join(lines) + b"\n")
+    with FileLog.open(place) as forged, Bank.create(tmp_path / "mine") as mine:
+        head = mine.head()
+        for taking in (
+            forged.verify,
+            lambda: forged.fork(forged.position(), str(tmp_path / "second")),
+            lambda: mine.absorb(Bank(forged, "forged"), dry_run=True),
+            lambda: mine.absorb(Bank(forged, "forged")),
+        ):
+            with pytest.raises(LogCorruption, match="the fork .* begins here"):
+                taking()
+        assert mine.head() == head and not (tmp_path / "second").exists()
+
+
+def test_a_bank_that_is_called_its_own_fork_is_not_sound(log: FileLog) -> None:
+    path = segments(log)[2]
+    opening, *others = path.read_bytes().splitlines(keepends=True)
+    first = decode(opening, type=Opened)
+    made = encode_json(replace(first, fork=first.bank, crc=""))[: -len(b"}")]
+    path.write_bytes(b"".join([close_line(made, seed_of(first.bank)), *others]))
+    with pytest.raises(LogCorruption, match="its own fork"):
+        log.verify()

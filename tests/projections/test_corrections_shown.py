@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rbank_es.events import (
     ContextBuilt,
     CorrectionCompleted,
@@ -272,3 +274,20 @@ def test_an_item_with_a_thousand_landings_is_followed_like_any_other(tmp_path: P
     assert owl and before
     assert (owl["state"], owl["support"]) == (state.items["owl"].state, state.items["owl"].support)
     assert (before["state"], before["support"]) == ("active", 1_000)
+
+
+@pytest.mark.parametrize("action", ["merge", "supersede", "skip"])
+def test_a_decision_by_hand_that_names_a_target_twice_counts_once(tmp_path: Path, action: str) -> None:
+    """In a reader that goes on, in one that begins there, and in the fold: after another verdict, too."""
+    shown = Shown(
+        tmp_path,
+        *learned("e1", "r1", OWL),
+        *learned("e2", "r2", FOX, action=action, on=("owl", "owl", "nobody", "owl")),
+        judged("r1", "failure"),
+        judged("r1", "success"),
+    )
+    for seq in (4, 5, 6):
+        owl, entry = shown.item("owl", seq), fold(shown.log.events[:seq]).items["owl"]
+        assert owl and (owl["state"], owl["support"]) == (entry.state, entry.support)
+        assert json.loads(owl["superseded_by"]) == list(entry.superseded_by) and len(entry.superseded_by) <= 1
+    assert fold(shown.log.events).items["owl"].support == (2 if action == "skip" else 1)

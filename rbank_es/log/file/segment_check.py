@@ -50,6 +50,8 @@ class SegmentCheck(LogCheck):
             if begun != (self._lineage, self.seq + 1, self.digest.hex(), self.erased_at):
                 raise self.damage("the first line doesn't continue the segment before")
             self.begin_part()
+            if first.fork == first.bank:
+                raise self.damage(f"bank {first.bank} is called its own fork")
             if first.writer != self._writers[-1]:
                 if first.writer in self._writers:
                     raise self.damage(f"bank {first.writer} wrote it, and the segments before are of its fork")
