@@ -118,7 +118,7 @@ def test_append_in_batches(place: Path) -> None:
             ('{"type":"note_logged","occurred_at":"yesterday00000000000000000"}', "occurred_at"),
             ("[1]", "expected a JSON object, got list"),
             ("", "no events in standard input"),
-            (b"\xff\xfe", "not JSON"),
+            (b"\xff\xff", "not JSON"),
             ("[" * 100_000, "nested too deeply"),
             (json.dumps({"type": "run_started", "run": "r" * 300}), "Expected `str` of length <= 256"),
             (json.dumps({"type": "note_logged", "note": "x" * (17 << 20)}), "over the limit"),
