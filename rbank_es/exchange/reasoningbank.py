@@ -101,14 +101,14 @@ class EventIds(NamedTuple):
 
 
 def ids_without_mark(fields: dict[str, Any], numbers: Numbers) -> EventIds:
-    """Return the ids that an import gives the events of a record without a mark; extractions without items left out."""
+    """Return the ids that an import gives the events of a record without a mark."""
     events = _Run("", JsonRecord(1, b"", fields), numbers).unit().events
     return EventIds(
         events[0].id,
         tuple(event.id for event in events if isinstance(event, StepTaken)),
         next((event.id for event in events if isinstance(event, RunFinished)), None),
         next((event.id for event in events if isinstance(event, RunJudged)), None),
-        tuple(event.id for event in events if isinstance(event, MemoriesExtracted) and event.heads),
+        tuple(event.id for event in events if isinstance(event, MemoriesExtracted)),
     )
 
 

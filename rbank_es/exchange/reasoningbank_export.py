@@ -101,13 +101,14 @@ class _Line(NamedTuple):
 
     def is_told_by(self, ids: EventIds) -> bool:
         """Return whether an import of the line gives these very events, and all that was drawn under their ids."""
-        whole = all(self.state.extractions[id].size == len(items) for id, items in self.drawn.items())
-        return whole and ids == self._ids()
+        known = self.state.extractions
+        whole = all(id in known and known[id].size == len(self.drawn.get(id, ())) for id in ids.extractions)
+        return whole and ids._replace(extractions=()) == self._ids() and self.drawn.keys() <= set(ids.extractions)
 
     def _ids(self) -> EventIds:
         finished = next((event.id for event in self.events if isinstance(event, RunFinished)), None)
         steps = tuple(step.id for step in self._steps())
-        return EventIds(self._start().id, steps, finished, self.judgment, tuple(self.drawn))
+        return EventIds(self._start().id, steps, finished, self.judgment, ())
 
     def _start(self) -> RunStarted:
         return next(event for event in self.events if isinstance(event, RunStarted))
