@@ -139,7 +139,7 @@ def test_a_server_that_never_ends_is_left_at_the_time_limit(tmp_path: Path, beha
         with pytest.raises(LmFailed, match="timeout=SECONDS") as caught:
             ask(lms)
         assert time.monotonic() - began < 30
-        assert len(server.requests) == 1, "what took too long is not tried again"
+        assert len(server.requests) <= 1, "what took too long is not tried again"
         assert [event.error_code for event in called(bank)] == ["timeout"]
     assert caught.value.code == "timeout"
 
