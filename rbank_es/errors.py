@@ -96,16 +96,6 @@ class CannotWrite(BadInput):
         super().__init__(f"can't write {path}: {cause.strerror or cause}; give another file, or make its folder first")
 
 
-EXTRAS = {"dspy": "agent", "deno": "agent", "scipy": "experiments"}
-"""Packages that only an extra of this one installs, with that extra."""
-
-
-def missing_extra(error: BaseException) -> MissingExtra | None:
-    """Return the error for an import that failed because an extra is not installed; None for any other error."""
-    name = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    return MissingExtra(EXTRAS[name], f"a part that uses {name}") if name in EXTRAS else None
-
-
 class MissingExtra(BadInput):
     """A feature needs an optional part of this package that is not installed."""
 

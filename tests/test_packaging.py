@@ -14,6 +14,7 @@ from email.parser import HeaderParser
 from importlib.metadata import Distribution, distribution
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
@@ -38,12 +39,12 @@ def source_files(folder: str) -> Iterator[Path]:
             yield name
 
 
-def run(*command: str | Path, cwd: Path | None = None, **settings: str) -> str:
+def run(*command: str | Path, cwd: Path | None = None, code: int = 0, **settings: str) -> str:
     # An interpreter's own settings must not leak into the environments made here.
     env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")} | settings
     done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, timeout=110)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if not code else done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -140,20 +141,25 @@ def wheel_requirements(wheel: Path) -> list[str]:
         return HeaderParser().parsestr(archive.read(name).decode()).get_all("Requires-Dist") or []
 
 
-def closure(requirements: list[str]) -> dict[str, Distribution]:
-    """The installed distributions that the requirements bring, directly and indirectly, without extras."""
-    from packaging.requirements import Requirement
-
+def closure(requirements: list[str], extra: str = "") -> dict[str, Distribution]:
+    """The installed distributions that the requirements bring, directly and indirectly, with an extra of ours."""
+    ours = [Requirement(text) for text in requirements]
+    extras = {"", extra}
+    extras |= {name for each in ours if each.name == "rbank-es" and applies(each, extra) for name in each.extras}
+    queue = [(each, extras) for each in ours if each.name != "rbank-es"]
     found: dict[str, Distribution] = {}
-    queue = [*map(Requirement, requirements)]
     while queue:
-        wanted = queue.pop()
-        if wanted.name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+        wanted, of = queue.pop()
+        if wanted.name in found or not applies(wanted, *of):
             continue
         found[wanted.name] = distribution(wanted.name)
         assert found[wanted.name].version in wanted.specifier, f"{wanted} is not what is installed here"
-        queue += [*map(Requirement, found[wanted.name].requires or [])]
+        queue += [(Requirement(text), {"", *wanted.extras}) for text in found[wanted.name].requires or []]
     return found
+
+
+def applies(requirement: Requirement, *extras: str) -> bool:
+    return requirement.marker is None or any(requirement.marker.evaluate({"extra": each}) for each in extras)
 
 
 def link_into(site: Path, dist: Distribution) -> None:
@@ -163,27 +169,90 @@ def link_into(site: Path, dist: Distribution) -> None:
             (site / top).symlink_to(Path(str(dist.locate_file(top))))
 
 
-@pytest.mark.slow
-def test_the_command_runs_from_the_wheel_with_core_dependencies_only(wheel: Path, tmp_path: Path) -> None:
-    """A fresh environment that holds the wheel and what its metadata asks for: nothing else, and no network."""
-    home = tmp_path / "venv"
+class Installed(NamedTuple):
+    """A fresh environment with the wheel and what its metadata asks for, perhaps with an extra; without a network."""
+
+    home: Path
+    size_bytes: int
+
+    def run(self, *arguments: str, cwd: Path, code: int = 0) -> str:
+        """Run the command; return what it prints on both streams."""
+        command = (self.home / "bin/rbank-es", *arguments)
+        settings = {"RBANK_CACHE": str(self.home / "cache"), "RBANK_HOME": str(ROOT / "logs")}
+        return run(*command, cwd=cwd, code=code, **settings)
+
+
+def installed(wheel: Path, home: Path, extra: str = "") -> Installed:
+    """Install the wheel by links to what is installed here."""
     venv.create(home, with_pip=False, symlinks=True)
     python = home / "bin/python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    for dist in closure(wheel_requirements(wheel)).values():
+    found = closure(wheel_requirements(wheel), extra)
+    for dist in found.values():
         link_into(site, dist)
-    pip = (sys.executable, "-m", "pip", "--python", python)
-    run(*pip, "install", "--no-deps", "--no-index", wheel)
-    assert "Usage: rbank-es" in run(home / "bin/rbank-es", "--help", cwd=tmp_path)
-    count = 'sparql_query {"query": "SELECT (COUNT(?l) AS ?n) WHERE { ?l lt:status lt:Lit }"}'
-    tried = run(home / "bin/rbank-es", "tools", "--call", count, cwd=tmp_path, RBANK_CACHE=str(tmp_path / "cache"))
-    assert "over lights (600 triples)" in tried and '"rows": 1' in tried
-    toured = run(home / "bin/rbank-es", "demo", "--recorded", cwd=tmp_path)
-    assert "A reasoning bank, at three points in time" in toured and "keep the sample" in toured
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel)
+    files = [Path(str(dist.locate_file(file))) for dist in found.values() for file in dist.files or []]
+    return Installed(home, sum(file.stat().st_size for file in files if file.is_file()))
+
+
+@pytest.fixture(scope="module")
+def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return installed(wheel, tmp_path_factory.mktemp("core") / "venv")
+
+
+CORE_MB = 35
+"""The most that the core may bring, pip counted, which sqlite-utils asks for."""
+
+
+@pytest.mark.slow
+def test_the_core_is_small_and_is_installed_under_one_name(core: Installed, tmp_path: Path) -> None:
+    assert core.size_bytes < CORE_MB * 10**6
     origin = "import rbank_es.projections, rbank_es.tools; print(rbank_es.__file__, rbank_es.tools.__file__)"
-    assert all(Path(file).is_relative_to(home.resolve()) for file in run(python, "-c", origin, cwd=tmp_path).split())
-    for top in ("projections", "tools", "pytest"):
+    python = core.home / "bin/python"
+    places = run(python, "-c", origin, cwd=tmp_path).split()
+    assert all(Path(file).is_relative_to(core.home.resolve()) for file in places)
+    for top in ("projections", "tools", "pytest", "rdflib", "pyoxigraph", "dspy", "regex"):
         run(python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({top!r}) is not None)", cwd=tmp_path)
+
+
+RUN, ITEM = "lights-08-6e9adf73-1", "14f054b822ec"
+WITH_CORE = [
+    "--help", "init ./a", "runs sample", "items sample", f"show sample {RUN}", "search sample tower", "health sample",
+    "log sample --tail 3", "verify sample --retrievals --decisions", "replay sample", "project sample --into p.sqlite",
+    "diff sample@100 sample", f"impact sample {ITEM}", "review sample --verdicts 2", "policy sample", "head sample",
+    "dashboard sample -o d.html", "demo --recorded", "context sample --task x", "experiment list", "schema",
+    "export sample --format items", "export sample --format prov", "learn sample --due --dry-run", "completion bash",
+    "fork sample ./f", f"overrule sample {RUN} --failure --by a --reason b --dry-run", "correct sample --dry-run",
+]  # fmt: skip
+WITH_ONTOLOGY = [
+    "ontology lights", "tools --ont lights", "context sample --task x --ont lights", "drift sample --ont lights",
+    "suite check lights", "guide ./g --ont lights --lm openai/x",
+]  # fmt: skip
+ASK = 'sparql_query {"query": "SELECT (COUNT(?l) AS ?n) WHERE { ?l lt:status lt:Lit }"}'
+
+
+@pytest.mark.slow
+def test_with_the_core_alone_every_command_runs_or_names_the_missing_extra(core: Installed, tmp_path: Path) -> None:
+    for line in WITH_CORE:
+        assert "needs an optional part" not in core.run(*line.split(), cwd=tmp_path), line
+    for line in WITH_ONTOLOGY:
+        assert "pip install 'rbank-es[ontology]'" in core.run(*line.split(), cwd=tmp_path, code=2), line
+
+
+@pytest.mark.slow
+def test_with_the_extra_for_ontologies_they_can_be_read_and_asked(wheel: Path, tmp_path: Path) -> None:
+    made = installed(wheel, tmp_path / "venv", "ontology")
+    tried = made.run("tools", "--call", ASK, cwd=tmp_path)
+    assert "over lights (600 triples)" in tried and '"rows": 1' in tried
+    assert "rbank-es[agent]" in made.run("guide", "./g", "--ont", "lights", "--lm", "openai/x", cwd=tmp_path, code=2)
+
+
+@pytest.mark.slow
+def test_with_the_extra_for_agents_a_model_can_be_named(wheel: Path, tmp_path: Path) -> None:
+    """It brings the one for ontologies; without a key, that is what is missing."""
+    made = installed(wheel, tmp_path / "venv", "agent")
+    line = "run ./b --ont lights --task x --lm openai/x --executor react"
+    assert "OPENAI_API_KEY" in made.run(*line.split(), cwd=tmp_path, code=2)
 
 
 # ---------------------------------------------------------------- the lock file

@@ -21,6 +21,7 @@ from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.source_files import SourceFile, digest_of, find_files
+from rbank_es.system.extras import require
 from rbank_es.system.files import cache_or_temporary, make_private, opened, process_folder, read_regular
 
 __all__ = ["Ontology", "load_ontology"]
@@ -56,9 +57,11 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
         BadOntology: a file is missing, empty, cut, broken, too large, or no RDF; nothing is fetched from the network.
         BadInput: `id` has other characters than lower-case letters, digits, `-`, `_` and `.`.
         CannotWrite: there is no room, neither in the cache nor for temporary files.
+        MissingExtra: what reads RDF is not installed.
     """
     places = [Path(path) for path in paths]
     files = find_files(places)
+    require("pyoxigraph")
     name = _name(places, id)
     digest = digest_of(files)
     graphs = GraphCache(cache or cache_or_temporary())

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 ROUNDS = 20
 """Steps and calls that are timed; the report has their median."""
 
-OPTIONAL = {"experiments": ("scipy", "intervals and tests of experiments")}
+OPTIONAL = {
+    "ontology": ("pyoxigraph", "ontologies and SPARQL"),
+    "experiments": ("scipy", "intervals and tests of experiments"),
+}
 """Other extras of this package: the package that each installs, and its purpose."""
 
 

@@ -24,6 +24,7 @@ from rbank_es.sparql.guard import Checked, Surroundings, check, load_second_pars
 from rbank_es.sparql.parser.tokens import is_iri_text
 from rbank_es.sparql.parser.tree import Query
 from rbank_es.sparql.results import Answer
+from rbank_es.system.extras import require
 
 
 class Source(Shown, msgspec.Struct, frozen=True, kw_only=True):
@@ -123,9 +124,11 @@ def open_source(
     Raises:
         BadInput: neither or both were given, the endpoint is no http or https URL, or `void` comes with an ontology.
         BadOntology: `void` can't be read.
+        MissingExtra: what reads RDF and SPARQL is not installed.
     """
     if (ontology is None) == (endpoint is None):
         raise BadInput("give either an ontology or an endpoint")
+    require("pyoxigraph")
     if ontology is not None:
         if void is not None:
             raise BadInput("a VoID file describes an endpoint; an ontology's own schema is read from its files")

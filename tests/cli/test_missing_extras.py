@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.errors import EXTRAS, MissingExtra, missing_extra
+from rbank_es.errors import MissingExtra
 from rbank_es.events import RunStarted
+from rbank_es.system.extras import EXTRAS, missing_extra
 from tests.cli_runner import ROOT, SAMPLE, run
 
 HIDDEN = {"PYTHONPATH": f"{ROOT / 'tests' / 'cli' / 'without_extras'}:{ROOT}"}

@@ -26,6 +26,7 @@ from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.limits import tool_limits
 from rbank_es.log import ANY
+from rbank_es.system.extras import missing_extra
 from rbank_es.system.registry import checked_result
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
@@ -252,6 +253,7 @@ def error_of(error: Exception) -> ToolError:
     """Return an error as data: its code, a message, the next step; no path of the host, no traceback."""
     if isinstance(error, ToolError):
         return error
+    error = missing_extra(error) or error
     if isinstance(error, (QueryRefused, QueryFailed)):
         return ToolError(error.code, _place_of(error) + error.message, error.hint)
     if isinstance(error, UnknownHandle):

@@ -154,7 +154,8 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _print_json_error(error: BaseException) -> None:
-    from rbank_es.errors import RBankError, missing_extra
+    from rbank_es.errors import RBankError
+    from rbank_es.system.extras import missing_extra
 
     error = missing_extra(error) or error
     if isinstance(error, RBankError) and sys.stdout is not None:
@@ -218,7 +219,8 @@ def _defect(error: BaseException) -> str:
 def _known_outcome(error: BaseException) -> tuple[int, str] | None:
     import click
 
-    from rbank_es.errors import RBankError, missing_extra
+    from rbank_es.errors import RBankError
+    from rbank_es.system.extras import missing_extra
 
     error = missing_extra(error) or error
     if isinstance(error, RBankError):

@@ -1,0 +1,33 @@
+"""The extras of this package: which packages each installs, and the error where one is missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from rbank_es.errors import MissingExtra
+
+EXTRAS = {
+    **dict.fromkeys(("rdflib", "pyoxigraph"), "ontology"),
+    **dict.fromkeys(("dspy", "deno", "regex"), "agent"),
+    "scipy": "experiments",
+}
+"""Packages that only an extra installs, with that extra."""
+
+PURPOSES = {
+    "ontology": "reading an ontology, or asking one in SPARQL,",
+    "agent": "running an agent, or calling a model,",
+    "experiments": "a report of an experiment",
+}
+"""What each extra is for, as messages say it."""
+
+
+def missing_extra(error: BaseException) -> MissingExtra | None:
+    """Return the error for an import that failed because an extra is not installed; None for any other error."""
+    name = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return MissingExtra(EXTRAS[name], PURPOSES[EXTRAS[name]]) if name in EXTRAS else None
+
+
+def require(package: str) -> None:
+    """Raise `MissingExtra` where a package of an extra is not installed. Imports nothing."""
+    if find_spec(package) is None:
+        raise MissingExtra(EXTRAS[package], PURPOSES[EXTRAS[package]])
