@@ -20,6 +20,7 @@ from rbank_es.bank.error_model import Doubt, ErrorModel, Judge, Opinion, fitted,
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state import LiveState, State
+from rbank_es.state.validity import law_of, said_by
 from rbank_es.system.progress import OnProgress
 
 JUDGMENTS = frozenset({"run_judged", "judgment_overruled"})
@@ -75,7 +76,9 @@ def doubtful_verdicts(
     `judgments` are all of the bank up to the state's position. What a person said is left out, and what is undecided:
     nothing rests on it. `progress` is called with the number of runs done and their total.
     """
-    opinions = opinions_of(judgments, state.runs)
+    # By rule 2 the verdict of a judge, or of people, that counts is the one that was given last.
+    ordered = judgments if law_of(state.policies) == 1 else sorted(judgments, key=said_by)
+    opinions = opinions_of(ordered, state.runs)
     errors = fitted(opinions)
     standing = [(run, each) for (run, purpose), each in state.verdicts.items() if purpose == "learning"]
     found = []

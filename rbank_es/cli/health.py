@@ -10,7 +10,7 @@ from rbank_es.bank.failed_runs import failed_runs
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
-from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_json, echo_table, format_time
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_heading, echo_json, echo_table, format_time
 from rbank_es.state.proportion import percent, points
 
 if TYPE_CHECKING:
@@ -45,16 +45,20 @@ def health(bank: str, every: int | None, points: int | None, as_json: bool) -> N
     with opened, Progress("looking back") as progress:
         with view_at(opened, point) as view:
             position, now, failed = view.position, health_of(view), failed_runs(view)
+            due = [row["id"] for row in view.rows("due") if row["kind"] == "cause"]
         positions = series_positions(position, every=every, points=points)
         course = list(health_series(opened, positions, progress))
         times = {at: opened.time_at(at) for at in (position, *positions)}
     if as_json:
         series = [{"position": at, "at": times[at] or None} | report.as_dict() for at, report in course]
         facts = {"bank": opened.name, "position": position, "at": times[position] or None}
-        echo_json(facts | now.as_dict() | {"failed_runs": failed} | ({"series": series} if positions else {}))
+        facts |= now.as_dict() | {"failed_runs": failed, "due": due}
+        echo_json(facts | ({"series": series} if positions else {}))
         return
     _print(now)
     print_failed_runs(failed)
+    if due:
+        echo(f"no correction has looked at {count(len(due), 'verdict or act')} yet: rbank-es verify says what is due")
     if positions:
         _print_course(course, times)
 

@@ -25,7 +25,8 @@ from rbank_es.bank.error_model import (
     opinions_of,
 )
 from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, stake_of, within
-from rbank_es.events import JudgmentOverruled, RunJudged
+from rbank_es.events import JudgmentOverruled, PolicyChoice, RunJudged
+from rbank_es.policies import Append
 from rbank_es.state import fold
 from tests.cli.misled import HEIGHT, SORTED, WARNING, judged, learned, misled_bank, ran
 from tests.effort import examples
@@ -236,6 +237,21 @@ def test_a_verdict_that_its_judge_took_back_is_no_opinion() -> None:
     opinions = opinions_of(judgments)
     assert set(opinions["a"]) == {("human-1", "human")}
     assert (("lm-1", "lm"), "success") not in fitted(opinions).records
+
+
+@pytest.mark.parametrize(("version", "wrong"), [(1, 0), (2, 1)])
+def test_of_what_people_said_the_verdict_that_stands_checks_the_judge(version: int, wrong: int) -> None:
+    """By rule 2 of the law what was said last, by rule 1 what came last into the log."""
+    law = PolicyChoice(kind="correction", name="law", version=version)
+    early = replace(judged("a", "success", "human"), occurred_at="2026-01-31T12:00:00.000000Z")
+    with Bank.create("memory:", policies=(Append().choice, law)) as bank:
+        bank.append([*ran("a"), *ran("b"), judged("a", "success"), judged("b", "success")])
+        learned(bank, HEIGHT, ("b", "success"))
+        bank.append(judged("a", "failure", "human"))
+        bank.append(early)
+        [doubtful] = bank.doubtful_verdicts()
+        record = doubtful.doubt.record
+        assert (doubtful.run, record.checked, record.wrong) == ("b", 1, wrong)
 
 
 def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:

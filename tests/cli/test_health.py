@@ -10,7 +10,7 @@ import pytest
 from rbank_es import Bank, limits
 from rbank_es.bank.health_report import health_of, series_positions
 from rbank_es.errors import LimitExceeded
-from rbank_es.events import PolicyChoice
+from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, PolicyChoice
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state import top_tenth
@@ -188,3 +188,16 @@ def test_a_rule_of_attribution_that_is_unknown_counts_either_way_and_is_named(pl
 def health_with(bank: Bank) -> object:
     with bank.as_of() as view:
         return health_of(view).uses
+
+
+def test_what_no_correction_has_looked_at_is_named(place: Path) -> None:
+    """A verdict, or a decision by hand, that came by append, until somebody corrects."""
+    with Bank.open(place / "misled") as bank:
+        item = Item.make("By hand", "Somebody wrote this down.", "seed")
+        [drawn] = bank.append(MemoriesExtracted(kind="seed", heads=(item.head,), candidates=(item.text,))).events
+        added = Decision(candidate=0, action="add", item=item.id)
+        [by_hand] = bank.append(MemoriesConsolidated(extraction=drawn.id, policy="hand-1", decisions=(added,))).events
+    assert "no correction has looked at 1 verdict or act yet" in run("health", "./misled", cwd=place).out
+    assert run("health", "./misled", "--json", cwd=place).json["due"] == [by_hand.id]
+    run("correct", "./misled", cwd=place)
+    assert run("health", "./misled", "--json", cwd=place).json["due"] == []
