@@ -68,7 +68,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Item
-from rbank_es.events.run_events import RunBounds, Trial
+from rbank_es.events.run_events import RunBounds, TaskChoice, Trial
 from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
@@ -205,6 +205,7 @@ def tell_first_run(teller: Teller) -> None:
             family="berths",
             suite="02" * 32,
             trial=Trial(experiment="e-1", condition="k2", order=1, repetition=3),
+            chosen=TaskChoice(order="curriculum", level=2, why="mastered", won=2, decided=3, rise_won=2, rise_last=3),
             ontology="harbour",
             endpoint="https://example.org/sparql",
             executor="rlm",
@@ -425,7 +426,7 @@ def tell_memory(teller: Teller) -> None:
             content_similarity=0.25,
             reason="same-class",
         ),
-        Decision(candidate=2, action="add", item=ITEMS[2].id),
+        Decision(candidate=2, action="add", item=ITEMS[2].id, pending=True),
     )
     proposed = ConsolidationProposed(
         extraction=extracted[1],
@@ -510,6 +511,10 @@ def tell_the_rest(teller: Teller) -> None:
             config_digest="01" * 32,
             suite="02" * 32,
             tasks=("t1", "t2"),
+            definition="03" * 32,
+            environment="04" * 32,
+            common="05" * 32,
+            earlier=1,
             config='{"k":2}',
         ),
         ExperimentFinished(
