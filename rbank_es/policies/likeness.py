@@ -23,7 +23,17 @@ from itertools import chain, islice
 from msgspec import Struct
 
 from rbank_es.events.items import Item
-from rbank_es.policies.statement_reader import SILENT, UNSPACED, Fact, Sentence, Statement, kept, read_statement, stem
+from rbank_es.policies.statement_reader import (
+    SILENT,
+    UNSPACED,
+    Fact,
+    Sentence,
+    Statement,
+    kept,
+    parse_statement,
+    read_statement,
+    stem,
+)
 from rbank_es.policies.words import WORD_SETS_KEPT
 
 _NEGATIONS = "not no never none nothing neither nor without avoid except unless"
@@ -63,10 +73,13 @@ def content_of(item: Item) -> str:
     return item.content or item.title
 
 
-@kept(WORD_SETS_KEPT)
-def token_set(text: str) -> frozenset[str]:
-    """Return the distinct tokens of a text: equal for texts that state the same."""
-    return frozenset({fact.stem for sentence in read_statement(text).sentences for fact in sentence})
+def parse_tokens(text: str) -> frozenset[str]:
+    """Return the distinct tokens of a text, as `token_set`, and keep nothing of it: for texts that are read once."""
+    return frozenset({fact.stem for sentence in parse_statement(text).sentences for fact in sentence})
+
+
+token_set = kept(WORD_SETS_KEPT)(parse_tokens)
+"""Returns the distinct tokens of a text: equal for texts that state the same."""
 
 
 # ---------------------------------------------------------------- the same

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from rbank_es.events.items import Item
 from rbank_es.policies.bit_slices import Documents, documents_of, each_in, in_several
-from rbank_es.policies.likeness import content_of, token_set
+from rbank_es.policies.likeness import content_of, parse_tokens, token_set
 from rbank_es.policies.words import WORD_SETS_KEPT, distinct_words, words_of
 
 _FEW = 16
@@ -29,9 +29,6 @@ _SHARED = 3
 
 _SAMPLE = 4_000
 """Items from which the frequency of words is estimated: more of them rank rare words no better."""
-
-_SCANS = 3
-"""Scans of all items before they are indexed: a scan takes a tenth of the time, and most extractions need no more."""
 
 _GROWTH = 8
 """Words are ranked again when there are so many times as many items: all rankings together cost 1.15 times the last."""
@@ -49,12 +46,15 @@ class ItemWords(NamedTuple):
 
     `text` is what is read. `distinct` returns its words and keeps them for a while, `each` returns them, perhaps with
     repetitions, and keeps nothing. `part` returns a part that an ASCII text in lower case has wherever it has the word.
+    `scans` are made of all items before they are indexed: as many as take a third of its time, because most extractions
+    need no more.
     """
 
     text: Callable[[Item], str]
     distinct: Callable[[str], frozenset[str]]
     each: Callable[[str], Collection[str]]
     part: Callable[[str], str]
+    scans: int
 
 
 def _part_of_token(token: str) -> str:
@@ -65,10 +65,10 @@ def _part_of_token(token: str) -> str:
     return token[:-1] if token.isalpha() else token
 
 
-WORDS = ItemWords(lambda item: item.content, distinct_words, words_of, str)
+WORDS = ItemWords(lambda item: item.content, distinct_words, words_of, str, scans=3)
 """The words of contents, by which the first versions of policies compare."""
 
-TOKENS = ItemWords(content_of, token_set, token_set, _part_of_token)
+TOKENS = ItemWords(content_of, token_set, parse_tokens, _part_of_token, scans=9)
 """The tokens of statements."""
 
 
@@ -160,7 +160,7 @@ class RareWords:
     def _sharing(self, peers: Sequence[WordedItem], words: frozenset[str]) -> Iterable[int]:
         missing = len(peers) - self._done
         found: list[int] = []
-        if missing <= _FEW or self._scanned >= _SCANS * missing:
+        if missing <= _FEW or self._scanned >= self._reading.scans * missing:
             self.index(peers)
         else:
             self._scanned += missing

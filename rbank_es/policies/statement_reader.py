@@ -147,9 +147,8 @@ def kept(texts: int) -> Callable[[Callable[[str], Value]], Callable[[str], Value
     return decorate
 
 
-@kept(WORD_SETS_KEPT)
-def read_statement(text: str) -> Statement:
-    """Return what a text states."""
+def parse_statement(text: str) -> Statement:
+    """Return what a text states, and keep nothing of it: for texts that are read once."""
     if not text.isascii():
         text = _plain(text)
     sentences: list[Sentence] = []
@@ -168,6 +167,10 @@ def read_statement(text: str) -> Statement:
                     current = list(part)
         sentences.append(tuple(current))
     return Statement(tuple(filter(None, sentences)), text.isupper())
+
+
+read_statement = kept(WORD_SETS_KEPT)(parse_statement)
+"""Returns what a text states, and keeps it for a while: extractions are compared with the same items again."""
 
 
 def _plain(text: str) -> str:
