@@ -34,6 +34,7 @@ from rbank_es.events.short_repr import Shown
 from rbank_es.log import Erasing, Erasure, Head, Verification
 from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
+from rbank_es.system.shown_locator import shown_locator
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
@@ -251,13 +252,16 @@ class Bank(BankActs, BankBranches):
     ) -> Erasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
-        Words are found in any form, as `rbank_es.log.sought_words` reads them. A text that is also the whole of a text
-        of another run stays there, and so does a tag that other items have. Ids, numbers, times and lengths stay; heads
-        noted before still verify. Read models are rebuilt, then all files are searched again: see `residue`.
+        Words are found in the forms that `rbank_es.log.sought_words` has; `not_sought` names the others. A text that is
+        also the whole of a text of another run stays there, and so does a tag that other items have. Ids, numbers,
+        times and lengths stay; heads noted before still verify. Read models are rebuilt, then all files are searched
+        again: see `residue`.
         Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist.
         """
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:
             raise BadInput("name exactly one thing to erase: event, item, run or text")
         what = Erasing(words=(text,)) if text else erasing_of(self.log, event, item, run)
-        return self.log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=self.project)
+        erased = self.log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=self.project)
+        relatives = tuple(msgspec.structs.replace(each, place=shown_locator(each.place)) for each in erased.relatives)
+        return msgspec.structs.replace(erased, relatives=relatives)

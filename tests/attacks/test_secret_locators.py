@@ -176,7 +176,8 @@ def test_a_locator_in_a_wrong_place_of_a_command_line_is_shown_without_its_secre
 
 ENGINE = '''
 from pathlib import Path
-from rbank_es.log import LOG_ENGINES, LogWrapper
+import msgspec
+from rbank_es.log import LOG_ENGINES, LogWrapper, Relative
 from rbank_es.log.file.file_log import ENGINE as FILES
 from rbank_es.system.files import BankCache
 
@@ -200,6 +201,10 @@ class Log(LogWrapper):
     def derived_directory(self):
         return BankCache(self.bank_id, Path(self.locator)).folder()
 
+    def erase(self, what, **more):
+        there = Relative("b" * 32, self.locator, 1)
+        return msgspec.structs.replace(self._log.erase(what, **more), relatives=(there,))
+
     def fork(self, upto, into=None, **more):
         return Log(self._log.fork(upto, into and folder(into), **more), into or "vault:")
 
@@ -216,7 +221,7 @@ class Engine:
         return Log(FILES.open(folder(locator), **more), locator)
 
 def add():
-    LOG_ENGINES.add("vault", "vault_engine:Engine()") if False else LOG_ENGINES.add("vault", "vault_engine:ENGINE")
+    LOG_ENGINES.add("vault", "vault_engine:ENGINE")
 
 ENGINE = Engine()
 '''
@@ -233,8 +238,11 @@ def test_the_locators_of_another_engine_are_shown_recorded_and_cached_without_th
         ["absorb", "./own", place],
         ["fork", place, other],
         ["log", "./own", "--json"],
+        ["erase", place, "--text", "words.txt", "--dry-run"],
+        ["erase", place, "--text", "words.txt", "--dry-run", "--json"],
     ]
-    (tmp_path / "events.jsonl").write_text('{"type":"run_started","run":"r1","task":"t"}\n')
+    (tmp_path / "words.txt").write_text("words of a task")
+    (tmp_path / "events.jsonl").write_text('{"type":"run_started","run":"r1","task":"words of a task"}\n')
     ask = [line for line in lines(place) if line[0] not in ("init", "serve", "erase")]
     program = f"import os; os.environ['RBANK_CACHE'] = {str(cache)!r}\n"
     program += f"made = [command(*line) for line in {made!r}]\n"
