@@ -20,7 +20,8 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.models.replies import ModelReply, ReplyReading, ReplySection, Span
+from rbank_es.models.replies import RETRACTION, ModelReply, ReplyReading
+from rbank_es.models.reply_syntax import ReplySection, Span
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
 
@@ -175,18 +176,20 @@ def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAns
     scopes = [each.span for each in sections] if read.sections else [Span(0, len(read.text))]
     found = [each for scope in scopes for each in _lists(read, scope, entries)]
     why = one_line(next((each.value for each in read.sections if each.name == reason), "") or _named(read, reason))
-    lists = [each for number, each in enumerate(found) if each not in found[:number]]
+    several = any(each[:2] != found[0][:2] for each in found)
     cut = any(scope.start <= at < scope.end for scope in scopes for at, _ in read.open) or read.unclosed
-    if not lists and why and read.whole and any(_is_left_empty(each) for each in sections):
+    if not found and why and read.whole and any(_is_left_empty(each) for each in sections):
         return ParsedAnswer(entries=[], reason=why)
-    if len(lists) != 1 or read.exhausted:
-        half = read.unclosed or (cut and not lists)
-        problem = "it was cut off before its end" if half or read.reply.cut else ""
-        return ParsedAnswer(reason=why, cut=cut, problem="it gives several lists: give one" if lists else problem)
-    [(listed, closed)] = lists
+    if not found or several or read.exhausted:
+        half = read.unclosed or (cut and not found) or read.reply.cut
+        problem = "it gives several lists: give one" if several else "it was cut off before its end" if half else ""
+        return ParsedAnswer(reason=why, cut=cut, problem=problem)
+    listed, closed, end = found[-1]
     # What was begun behind a whole list may have been meant to replace it.
     if closed and cut:
         return ParsedAnswer(reason=why, cut=True, problem="it was cut off before its end")
+    if listed and RETRACTION.search(read.outside(end)):
+        return ParsedAnswer(reason=why, problem="it takes its list back")
     return ParsedAnswer(entries=listed, reason=why, cut=not closed)
 
 
@@ -200,8 +203,8 @@ def _named(read: ReplyReading, name: str) -> str:
     return next((each for each in found if isinstance(each, str)), "")
 
 
-def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[Any], bool]]:
-    """Yield the lists of entries in a span, each with whether it was closed; objects in a row are one list."""
+def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[Any], bool, int]]:
+    """Yield the lists of entries in a span, each with whether it was closed, and its end; objects in a row are one."""
     row: list[Any] = []
     row_ends = scope.start
     inside = [each for each in read.values if scope.start <= each.span.start < scope.end]
@@ -213,16 +216,17 @@ def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[An
             continue
         if isinstance(parsed, dict) and _is_entry(parsed) and not isinstance(parsed.get(name), list):
             if row and not _BETWEEN.fullmatch(read.text[row_ends : value.span.start]):
-                yield row, _closes(read, scope)
+                yield row, _closes(read, scope), row_ends
                 row = []
-            row, row_ends = [*row, parsed], value.span.end
+            row.append(parsed)
+            row_ends = value.span.end
             continue
         listed = _as_list(parsed, name)
         alone = read.is_all_of(value.span, scope)
         if listed is not None and (alone or _are_entries(listed) or isinstance(parsed, dict) and name in parsed):
-            yield listed, True
+            yield listed, True, value.span.end
     if row:
-        yield row, _closes(read, scope)
+        yield row, _closes(read, scope), row_ends
 
 
 _BETWEEN = re.compile(r"[\s,;]*(?:```\w*[\s,;]*){0,2}(?:[-*]|\d{1,2}[.)])?\s*")

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.models.replies import TWICE, ModelReply, ReplyReading, ReplySection, Span, Standing
+from rbank_es.models.replies import RETRACTION, ModelReply, ReplyReading, Standing
+from rbank_es.models.reply_syntax import TWICE, ReplySection, Span
 
 NO_REASON = "the model gave no reason"
 
@@ -69,11 +70,12 @@ _PLACEHOLDER = re.compile(r"\A(?:<.*>|\{.*\}|\[.*\]|\.{2,}|…|_+|-+)\Z", re.DOT
 _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,30})?|\.\d{1,30})\s{0,9}(%|/\s{0,9}(?:100|10|1)(?!\d))?(?![\w.]*\w)")
 
 _TAKES_BACK = re.compile(
-    r"\b(?:wait|on reflection|on second thoughts?|correction|scratch that|let me (?:re|double)|i take (?:that|it) back|"
-    r"i was wrong|hmm+|oops|strike that|i (?:change|revise|correct) my|changed my mind|looking again|upon review|"
-    r"no, |actually|however|in fact|reconsider\w*|revis\w+)",
+    r"\b(?:wait\b|on reflection|let me (?:re|double)|looking again|upon review|no, |actually|however|in fact|"
+    r"reconsider\w*|revis\w+|but\b|although|except)",
     re.IGNORECASE,
 )
+"""Words behind which another verdict may follow."""
+
 _SAID = re.compile(
     r"\b(?:verdict|judge?ment)\b[^.\n]{0,40}?\b(?P<named>success\w*|succeed\w*|fail\w*|unsuccessful|undecided)\b|"
     r"\b(?:answer|result|run|agent|it|this|that)(?:'s| is| was| has| did)?\s+(?P<not>not\s+|n't\s+)?(?:an?\s+|been\s+|"
@@ -139,7 +141,10 @@ def _own(read: ReplyReading) -> Iterator[_Said]:
         # A line of a value or of a section is a part of it.
         if not any(span.start <= said.span.start < span.end for span in taken):
             found.append((said, read.standing(said.span, line=True)))
-    yield from (said for said, standing in found if standing == "own")
+    own = [said for said, standing in found if standing == "own"]
+    yield from own
+    begins = min((said.span.start for said in own), default=0)
+    yield from (said for said, standing in found if own and standing == "unsaid" and said.span.start > begins)
     # An object that was never closed hides a verdict: nobody may say which.
     for half in read.half:
         if _BROKEN.search(read.text, half.start, min(half.end, half.start + limits.LM_REPAIRED_CHARS)):
@@ -293,6 +298,8 @@ def _taken_back(read: ReplyReading, verdict: VerdictValue, said: _Said) -> bool:
         _judged(reason[mark.end() :].split("\n", 1)[0]) for reason in reasons for mark in _VERDICT_LINE.finditer(reason)
     ]
     if any(other not in (None, verdict) for other in lines):
+        return True
+    if any(RETRACTION.search(part) for part in (prose, *reasons)):
         return True
     for part in (prose, *reasons):
         for mark in _TAKES_BACK.finditer(part):

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.loop.guide_run import read_guide
-from rbank_es.models.replies import ModelReply, without_thinking
+from rbank_es.models.replies import ModelReply
+from rbank_es.models.reply_syntax import without_thinking
 from tests.effort import examples
 from tests.extraction.judged_runs import entry
 from tests.replies.templates import CONCLUSIONS, SHORT, SPOKEN, THINKING, conclusions, decoys, verdicts

@@ -1,0 +1,265 @@
+"""The parts of a model's reply by their form alone: thinking, sections, JSON values, fenced programs, quotations."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from rbank_es import limits
+
+
+class Span(NamedTuple):
+    """A range of characters, the end excluded."""
+
+    start: int
+    end: int
+
+
+class ReplySection(NamedTuple):
+    """The text below a header `[[ ## name ## ]]`. `closed`: another header follows."""
+
+    name: str
+    value: str
+    span: Span
+    closed: bool
+
+
+class ReplyValue(NamedTuple):
+    """A JSON object or list in a reply; `parsed` is None where the brackets close but can't be parsed."""
+
+    parsed: Any
+    text: str
+    span: Span
+
+
+TWICE = object()
+"""The value of a name that an object has twice, with different values: it says nothing."""
+
+COMPLETED = "completed"
+"""The section that ends an answer, by dspy's adapter."""
+# ---------------------------------------------------------------- thinking
+
+_THOUGHT = (
+    r"(?:\w+:)?(?:think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad|scratch_pad|"
+    r"monologue|inner_monologue|internal_monologue|deliberation|rationale|plan|draft|commentary|chain_of_thought|cot)"
+)
+_BEGINS = (
+    rf"<{_THOUGHT}(?:\s[^<>]{{0,200}})?>", rf"\[{_THOUGHT}\]", r"◁think▷", r"<\|begin_of_thought\|>",
+    r"<\|START_THINKING\|>", r"<unused94>(?:thought)?",
+    r"<\|?channel\|?>\s*(?:analysis|commentary|thought)[^\n<]{0,80}(?:<\|message\|>)?",
+)  # fmt: skip
+_ENDS = (
+    rf"</{_THOUGHT}\s*>", rf"\[/{_THOUGHT}\]", r"◁/think▷", r"<\|end_of_thought\|>", r"<\|END_THINKING\|>",
+    r"<unused95>", r"<\|channel\|>\s*final[^\n<]{0,80}(?:<\|message\|>)?", r"<channel\|>",
+)  # fmt: skip
+_THINKING = re.compile(f"(?P<begin>{'|'.join(_BEGINS)})|(?P<end>{'|'.join(_ENDS)})", re.IGNORECASE)
+_CONTROL = re.compile(r"<\|(?:start|end|return|im_start|im_end|message|channel|begin_of_solution|end_of_solution)\|>")
+
+
+class OwnWords(NamedTuple):
+    """A reply without its thinking. `unclosed`: thinking began and never ended."""
+
+    text: str
+    unclosed: bool = False
+
+
+def without_thinking(text: str) -> OwnWords:
+    """Return a reply without what it thinks aloud, in the tags of any model.
+
+    Thinking that began before the reply, in the prompt, ends at a closing tag without an opening one: all before it is
+    thinking. A reply that is one JSON value has no thinking, whatever its texts hold.
+    """
+    bare = text.strip()
+    if bare[:1] in "{[" and parsed_json(bare) is not None:
+        return OwnWords(bare)
+    kept, depth, at = list[str](), 0, 0
+    for mark in _THINKING.finditer(text):
+        if mark["begin"]:
+            kept += [text[at : mark.start()]] if not depth else []
+            # A channel begins where the last one ends; its name is no second bracket.
+            depth = 1 if "channel" in mark[0].casefold() else depth + 1
+        elif depth:
+            depth -= 1
+        else:
+            kept.clear()
+        at = mark.end()
+    kept += [text[at:]] if not depth else []
+    return OwnWords(_CONTROL.sub("\n", "\n".join(kept)).strip(), unclosed=depth > 0)
+
+
+# ---------------------------------------------------------------- JSON
+
+_OPENING = re.compile(r"""\{(?=\s{0,99}["'}\w])|\[(?=\s{0,99}[\[\]{"'\w-])""")
+BEGUN = re.compile(r"""\{\s{0,99}["'](\w*)["']?(?:\s{0,99}:\s{0,99}(\[))?""")
+_CLOSES = {"{": "}", "[": "]", "(": ")"}
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict[str, Any]()
+    for name, value in pairs:
+        made[name] = TWICE if name in made and made[name] != value else value
+    return made
+
+
+# Not strict, because models write line breaks inside strings.
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
+
+
+def parsed_json(text: str) -> Any:
+    """Return the JSON value that a whole text is; None for any other text."""
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def decoded_at(text: str, start: int) -> tuple[Any, int] | None:
+    """Return the JSON value at a position, and its end; None if there is none."""
+    try:
+        found: tuple[Any, int] = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def closing(text: str, start: int, most: int = limits.LM_REPAIRED_CHARS) -> int | None:
+    """Return the end of the brackets that open at a position; None if they don't close within `most` characters.
+
+    Brackets within strings don't count. A string that isn't closed closes nothing.
+    """
+    wanted, at, end = list[str](), start, min(len(text), start + most)
+    while at < end:
+        char = text[at]
+        if char == '"' or (char == "'" and text[max(0, at - 99) : at].rstrip()[-1:] in ("[", "{", ",", ":", "(", "=")):
+            at = _string_end(text, at, end)
+        elif char in _CLOSES:
+            wanted.append(_CLOSES[char])
+        elif char in "]})":
+            if not wanted or wanted.pop() != char:
+                return None
+            if not wanted:
+                return at + 1
+        at += 1
+    return None
+
+
+def _string_end(text: str, start: int, end: int) -> int:
+    at = start + 1
+    while at < end and text[at] != text[start]:
+        at += 2 if text[at] == "\\" else 1
+    return at
+
+
+def values_in(text: str) -> tuple[list[ReplyValue], list[Span], bool]:
+    """Return the outermost JSON values of a text, the spans from brackets that never close, and whether some were left.
+
+    Python's notation is read too. At most `REPLY_BRACKETS` brackets that begin no value are looked at.
+    """
+    found, open_ = list[ReplyValue](), list[Span]()
+    at, failed = 0, 0
+    while failed < limits.REPLY_BRACKETS and (mark := _OPENING.search(text, at)) is not None:
+        start = mark.start()
+        strict = decoded_at(text, start)
+        if strict is not None:
+            parsed, at = strict
+            found.append(ReplyValue(parsed, text[start:at], Span(start, at)))
+            continue
+        failed += 1
+        at = start + 1
+        end = closing(text, start)
+        if end is None:
+            open_.append(Span(start, len(text)))
+        elif ":" in text[start:end]:
+            found.append(ReplyValue(_literal(text[start:end]), text[start:end], Span(start, end)))
+            at = end
+    return found, open_, failed >= limits.REPLY_BRACKETS
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+
+
+# ---------------------------------------------------------------- layout
+
+HEADER = re.compile(r"^[ \t]*\[\[[ \t]*##[ \t]*(\w+)[ \t]*##[ \t]*\]\]", re.MULTILINE)
+FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$", re.MULTILINE)
+_DATA = frozenset({"", "json", "jsonc", "json5", "jsonl", "text", "txt", "plaintext", "markdown", "md", "output"})
+BLOCK = re.compile(r"^[ \t]*(?:>|&gt;).*$", re.MULTILINE)
+# A fence is no quotation mark.
+QUOTES = re.compile(
+    r"[\"“„«]|(?<!`)`(?!`)|(?<!\w)'|<(blockquote|quote|q|example|code|pre|s|del|strike)>|~~(?!~)|<!--", re.IGNORECASE
+)
+_CLOSING_QUOTES = {
+    '"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "`": ("`",), "'": ("'",), "~~": ("~~",), "<!--": ("-->",),
+}  # fmt: skip
+
+
+def quotation_at(text: str, mark: re.Match[str]) -> Span | None:
+    """Return the span from a quotation mark to its closing one; None where none follows in its paragraph."""
+    closes = (f"</{mark[1]}>",) if mark[1] else _CLOSING_QUOTES[mark[0]]
+    most = mark.end() + limits.REPLY_QUOTATION_CHARS
+    paragraph = text.find("\n\n", mark.end(), most)
+    most = paragraph if paragraph >= 0 and not mark[0].startswith("<") else most
+    ends = [(at, len(each)) for each in closes if (at := text.find(each, mark.end(), most)) >= 0]
+    end, size = min(ends, default=(-1, 0))
+    return Span(mark.start(), end + size) if end >= 0 else None
+
+
+def canonical_value(value: Any) -> str:
+    """Return a JSON value as text that doesn't depend on the order of names."""
+    return json.dumps(value, sort_keys=True, default=repr)
+
+
+def flat(text: str) -> str:
+    """Return a text without spaces, so that a repetition is found in another layout."""
+    return "".join(text.split())
+
+
+def sections_of(text: str) -> Iterator[ReplySection]:
+    """Yield the sections of a text, in order."""
+    marks = list(HEADER.finditer(text))
+    for mark, following in zip_longest(marks, marks[1:]):
+        end = following.start() if following is not None else len(text)
+        value = text[mark.end() : end].strip()
+        yield ReplySection(mark[1].casefold(), value, Span(mark.start(), end), following is not None)
+
+
+def first_paragraph(text: str, span: Span) -> Span:
+    """Return the span of a section as far as its first blank line behind words."""
+    begins = HEADER.match(text, span.start)
+    start = begins.end() if begins is not None else span.start
+    start += len(text[start : span.end]) - len(text[start : span.end].lstrip())
+    end = text.find("\n\n", start, span.end)
+    return Span(span.start, end if end >= 0 else span.end)
+
+
+def programs_in(text: str) -> list[Span]:
+    """Return the spans of fenced blocks in a language of programs, to the end if they aren't closed."""
+    found, opened = list[Span](), None
+    for mark in FENCE.finditer(text):
+        if opened is None:
+            opened = mark
+        elif mark[1].startswith(opened[1]) and not mark[2]:
+            found += [Span(opened.start(), mark.end())] if opened[2].casefold() not in _DATA else []
+            opened = None
+    if opened is not None and opened[2].casefold() not in _DATA:
+        found.append(Span(opened.start(), len(text)))
+    return found
+
+
+def merged(spans: list[Span]) -> list[Span]:
+    """Return spans in order, those that touch as one."""
+    made = list[Span]()
+    for span in sorted(spans):
+        if made and span.start <= made[-1].end:
+            made[-1] = Span(made[-1].start, max(made[-1].end, span.end))
+        else:
+            made.append(span)
+    return made
