@@ -426,7 +426,7 @@ JUDGE_MEMORY_CHARS = 3_000
 JUDGE_REPLY_CHARS = 50_000
 # In a model's reply: brackets that begin no JSON value, of which each may cost the rest of the text; characters of a
 # quotation, and those before a part that tell whose it is.
-REPLY_BRACKETS = 200
+REPLY_BRACKETS = 100
 REPLY_QUOTATION_CHARS = 2_000
 REPLY_LEAD_CHARS = 300
 JUDGE_TRIES = 3
