@@ -112,7 +112,8 @@ class _Comparison:
         """Return what is new."""
         units = [unit for each in self._parsed.units if (unit := self._new_of(each)) is not None]
         known = len(self._parsed.units) - len(units)
-        return News(units, tuple(self._changes), tuple(self._notes), known)
+        left_out = sum(len(change.differing) for change in self._changes)
+        return News(units, tuple(self._changes), tuple(self._notes), known, left_out)
 
     def _new_of(self, unit: ImportUnit) -> ImportUnit | None:
         """Return what is new of a record; None where nothing is."""

@@ -82,7 +82,7 @@ def _notes(runs: list[_Run]) -> Iterator[str]:
             "memory_items will count as another run"
         )
     for run in [run for run in runs if run.stray][: limits.RECORDS_NAMED]:
-        yield f"{run.record.name}: {len(run.stray)} texts of memory_items are no items and left out: {run.stray_begins}"
+        yield f"{run.record.name}: text of memory_items that is no item, left out {len(run.stray)}×: {run.stray_begins}"
 
 
 def _listed(names: list[str]) -> str:

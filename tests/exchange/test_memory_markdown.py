@@ -62,7 +62,7 @@ def test_text_that_is_no_item_is_counted_with_its_words(text: str) -> None:
     record = {"task_id": 1, "query": "?", "memory_items": [text]}
     parsed = parse("m.jsonl", json.dumps(record).encode())
     assert parsed.left_out == 1
-    assert any("no items and left out" in note for note in parsed.notes)
+    assert any("no item, left out 1×" in note for note in parsed.notes)
 
 
 LINES = st.sampled_from(
