@@ -249,7 +249,12 @@ def test_origins_change_nothing_but_the_label(ours: list[Op], theirs: list[Op]) 
     plain.bank.absorb(other.bank)
     with Bank.create("memory:") as labelled:
         log = list(plain.bank.events(after=2, resolve=True))
-        fresh = [replace(event, seq=0, at="", more=0, dur=0, crc="", origin="f" * 32) for event in log]
+        fresh = [
+            replace(
+                event, seq=0, at="", occurred_at=event.occurred_at or event.at, more=0, dur=0, crc="", origin="f" * 32
+            )
+            for event in log
+        ]
         labelled.append([event for event in fresh if type(event) is not PolicySet or event.policies])
         mine, theirs_ = plain.bank.state(), labelled.state()
         assert {id: entry.state for id, entry in mine.items.items()} == {
