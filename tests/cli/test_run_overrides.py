@@ -25,7 +25,7 @@ REWORDED = "title = \"A tower's height is not the light's!\""
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory with one task, and scripts whose two lessons of it nearly repeat each other."""
+    """A directory with one task, and scripts whose two lessons of it state the same."""
     furnished(tmp_path)
     task = {"id": TASKS[0].id, "question": TASKS[0].question, "gold_sparql": HEIGHT, "ontology": "lights"}
     (tmp_path / "one.json").write_text(json.dumps([task]))
@@ -55,11 +55,11 @@ def test_without_dedup_a_near_duplicate_is_added_in_that_loop_alone(place: Path)
     looped(place, "--extract", "--no-dedup", script="reworded")
     with Bank.open(place / "bank") as bank:
         assert overrides(bank) == [{}, {"consolidation": "append"}]
-        assert decided(bank) == [("dedup-1", ["add"]), ("append-1", ["add"])]
+        assert decided(bank) == [("dedup-2", ["add"]), ("append-2", ["add"])]
     (place / "third.toml").write_text(SCRIPT.replace(EXTRACTED, REWORDED.replace("!", "?")))
     looped(place, "--extract", script="third")
     with Bank.open(place / "bank") as bank:
-        assert overrides(bank)[2] == {} and decided(bank)[2] == ("dedup-1", ["skip"])
+        assert overrides(bank)[2] == {} and decided(bank)[2] == ("dedup-2", ["skip"])
         assert len(of_type(bank, PolicySet)) == 1 and bank.verify(decisions=True).canonical.canonical
 
 

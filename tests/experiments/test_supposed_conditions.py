@@ -30,7 +30,7 @@ name = "append"
 policies.consolidation.name = "append"
 [[condition]]
 name = "dedup"
-policies.consolidation = { name = "dedup", title_min = 0.0, content_min = [0, 1] }
+policies.consolidation = { name = "dedup", version = 1, title_min = 0.0, content_min = [0, 1] }
 [[condition]]
 name = "bounded"
 policies.consolidation.name = "append"
