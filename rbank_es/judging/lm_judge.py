@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, BadPolicy, JudgeFailed, LmFailed
+from rbank_es.errors import BadInput, BadPolicy, LmFailed
 from rbank_es.events.items import Item
 from rbank_es.judging.verdict import Finding, Verdict, bounded
 from rbank_es.judging.verdict_reply import LmReply, read_reply
@@ -148,12 +148,10 @@ def judge_by_lm(
 
     `strictness` chooses what the model is told about doubtful cases; the judge's version names it unless plain.
 
-    After a reply that can't be read, the model is asked again with the reason, and after a lost connection without,
-    `JUDGE_TRIES` times in all. Every call is recorded, and there are no others.
+    After a reply that gives no one verdict, the model is asked again with the reason, and after a lost connection
+    without, `JUDGE_TRIES` times in all; then the run is undecided. Every call is recorded, and there are no others.
 
-    Raises:
-        JudgeFailed: no reply could be read, so there is no verdict.
-        LmFailed: the model gave no reply.
+    Raises `LmFailed` if the model gave no reply: there is no verdict then.
     """
     known, seen = precedents or Precedents(), evidence or Evidence()
     # Markers are removed from every text, because an agent's answer must not begin a field of the prompt.
@@ -219,7 +217,7 @@ def _reply(lms: Lms, asked: dict[str, str], leaning: str) -> LmReply:
         if isinstance(found, LmReply):
             return found
         problem = found
-    raise JudgeFailed(JUDGE, f"{limits.JUDGE_TRIES} replies could not be read; of the last one: {problem}")
+    return LmReply("undecided", f"{limits.JUDGE_TRIES} replies gave no one verdict; of the last one: {problem}")
 
 
 def _once(lms: Lms, asked: dict[str, str], leaning: str, problem: str) -> LmReply | str:

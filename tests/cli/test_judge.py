@@ -275,7 +275,7 @@ def test_many_runs_are_judged_by_one_command(place: Path) -> None:
 def test_runs_without_a_verdict_are_named_the_others_judged_and_the_exit_is_1(place: Path) -> None:
     (place / "half.toml").write_text(
         '[[task]]\nid = "seen"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }\n'
-        '[[task]]\nid = "r"\n' + '[[task.judge]]\ntext = "hm"\n' * 3
+        '[[task]]\nid = "r"\n' + '[[task.judge]]\nerror = "timeout"\n' * 3
     )
     arguments = ("--judge", "lm", "--judge-lm", "script:half.toml", "--json")
     done = run("judge", "run", "./bank", "r", "seen", *arguments, cwd=place, code=1)

@@ -98,9 +98,10 @@ def test_a_reply_that_can_not_be_read_is_asked_for_again_with_what_was_wrong(ban
         "# Success\nmaybe",
     ],
 )
-def test_replies_that_can_not_be_read_give_no_verdict_and_are_bounded(bank: Bank, reply: str) -> None:
-    with models(bank, Replies(reply)) as lms, pytest.raises(JudgeFailed, match="3 replies could not be read"):
-        judge_by_lm(RUN, lms)
+def test_replies_without_one_verdict_leave_the_run_undecided_and_are_bounded(bank: Bank, reply: str) -> None:
+    with models(bank, Replies(reply)) as lms:
+        found = judge_by_lm(RUN, lms)
+    assert found.verdict == "undecided" and found.reason.startswith("3 replies gave no one verdict")
     assert len(calls(bank)) == limits.JUDGE_TRIES == 3
 
 
@@ -230,8 +231,8 @@ def test_what_a_run_says_can_not_begin_another_field_of_the_question(bank: Bank)
 def test_a_verdict_that_is_brackets_all_the_way_is_none_and_takes_no_time(bank: Bank, unit: str) -> None:
     """It ended the loop with a RecursionError, or held it up for hours."""
     reply = f"[[ ## success ## ]]\n{unit * 30_000}\n[[ ## reason ## ]]\nx"
-    with models(bank, Replies(reply)) as lms, pytest.raises(JudgeFailed, match="3 replies could not be read"):
-        judge_by_lm(RUN, lms)
+    with models(bank, Replies(reply)) as lms:
+        assert judge_by_lm(RUN, lms).verdict == "undecided"
     assert len(calls(bank)) == limits.JUDGE_TRIES
 
 

@@ -188,10 +188,10 @@ def test_each_executor_runs_in_the_same_loop(tmp_path: Path, executor: str) -> N
 
 
 def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
-    """Its words can't be read, three times: no verdict, no extraction; the loop goes on, and says so."""
+    """Its model gives no reply: no verdict, no extraction; the loop goes on, and says so."""
     broken = SCRIPT.replace(
         'fields = { success = false, reason = "That is the height of the building." }',
-        'text = "hm"\n[[task.judge]]\ntext = "hm"\n[[task.judge]]\ntext = "hm"',
+        'error = "timeout"\n[[task.judge]]\nerror = "timeout"\n[[task.judge]]\nerror = "timeout"',
     ).replace('expects = ["Use lt:focalHeight for heights"]', "")
     with quick(tmp_path / "bank") as bank:
         first, second = looped(bank, scripted(tmp_path, broken))

@@ -252,9 +252,9 @@ def test_a_task_is_undone_where_no_rollout_says_anything_of_the_agent(tmp_path: 
 
 
 def test_a_judge_that_fails_in_a_rollout_is_not_asked_again_at_once(tmp_path: Path) -> None:
-    """Three replies that can't be read are all there are, and it is said once; the next loop asks it again."""
-    babbling = "\n".join(['[[task.judge]]\nrollout = 1\ntext = "hm"'] * 3)
-    settings = scripted(tmp_path, SCRIPT.replace(VERDICT, babbling), rollouts=3)
+    """A call without a reply is said once; the next loop asks it again."""
+    silent = "\n".join(['[[task.judge]]\nrollout = 1\nerror = "timeout"'] * 3)
+    settings = scripted(tmp_path, SCRIPT.replace(VERDICT, silent), rollouts=3)
     with quick(tmp_path / "bank") as bank:
         [result] = looped(bank, settings, [TASK])
         asked = [event for event in of_type(bank, LmCalled) if event.role == "judge" and event.run == result.runs[1]]

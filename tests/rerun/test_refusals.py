@@ -61,14 +61,14 @@ def test_an_imported_run(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_exported_and_imported(one: Bank, tmp_path: Path) -> None:
-    """Its settings came along, but none of its model's requests: that is said, and not what else is missing."""
+    """It came along with its bank, which has its model's requests: that is said, and not what else is missing."""
     [(name, pieces)] = export_files(one, None, "trajectories")
     (tmp_path / name).write_bytes(b"".join(pieces))
     with Bank.create(tmp_path / "bank") as bank:
         import_paths(bank, [tmp_path / name])
         [started] = bank.events(types={"run_started"})
         assert isinstance(started, RunStarted) and started.settings is not None
-        assert "it was imported" in refusal(bank)
+        assert f"it ran in bank {one.id}" in refusal(bank)
 
 
 @pytest.mark.parametrize("what", ["run", "text", "aftermath"])
