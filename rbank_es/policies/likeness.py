@@ -1,10 +1,10 @@
 """Likeness of two items: whether they state the same, are near, or neither. One rule for consolidation, rejections,
 support and links.
 
-    the same   nothing but what `statement_reader` drops is different, and the order of sentences: the contents have the
-               same facts, each sentence of one stands unbroken in the other, and each word that one title has more
-               stands in the content and negates nothing. Without content, titles are contents. A text without facts
-               states the same as its own characters only.
+    the same   nothing but what `statement_reader` drops is different, and the order of sentences unless it is a fact:
+               the contents have the same facts, each sentence of one stands unbroken in the other, and each word that
+               one title has more stands in the content and negates nothing. Without content, titles are contents. A
+               text without facts states the same as its own characters only.
     near       the contents share 3/5 of the distinct facts of the shorter, or 2/5 under titles of the same facts. The
                words of a title count only where the content has no two facts.
     cleared    what is near to rejected words says what a corrected item says in their place
@@ -58,7 +58,7 @@ _SHOWN_TOKENS = 400
 """Tokens of a text that are compared to show a difference to people: difflib takes cubic time at worst."""
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_JOINED = re.compile(r"[_:.](?=[^\W\d])")
+_JOINED = re.compile(r"[_:./#?&=-]+(?=[^\W\d])")
 
 
 class Exchange(Struct, frozen=True):
@@ -110,6 +110,8 @@ def is_same_text(new: str, old: str) -> bool:
         return False
     # In a text of capitals, the case of names can't be told.
     first, second = (_compared(each, cased=not (one.capitals or two.capitals)) for each in (one, two))
+    if one.ordered or two.ordered:
+        return [*chain.from_iterable(first)] == [*chain.from_iterable(second)]
     if Counter(first) == Counter(second):
         return True
     return _stands_unbroken(first, second) or _stands_unbroken(second, first)
@@ -176,7 +178,7 @@ def _facts_of_sentence(sentence: Sentence) -> Iterator[str]:
         letter = ""
         # Names by their parts, because words may be joined to a name: tower_height.
         if _JOINED.search(fact.stem):
-            yield from (stem(part) for part in _JOINED.split(fact.stem) if part not in SILENT)
+            yield from (stem(part) for part in _JOINED.split(fact.stem) if part and part not in SILENT)
         else:
             yield fact.stem
 

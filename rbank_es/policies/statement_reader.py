@@ -2,8 +2,10 @@
 
 Dropped are case, markup, punctuation, quotation marks, accents of Latin, Greek and Cyrillic letters, invisible
 characters, endings of number and tense, and a closed list of silent words. Look-alike letters become Latin ones. All
-else is a fact: every other word, numbers with their signs, symbols, and signs that calculate, compare, negate or form
-a path. A sentence is a row of tokens, because order within it is a fact ("A before B").
+else is a fact: every other word with the vowel signs of its script, numbers with their signs, symbols, addresses,
+options of commands, and signs that calculate, compare, negate or form a path. A sentence is a row of tokens, because
+order within it is a fact ("A before B"). The order of sentences is one where the text says so: its list is numbered,
+it has two headings, or a sentence begins with what refers to the one before ("Then", "Therefore").
 
 Pure: no model, locale or language detection. The time is linear in the length of the text, whatever it holds.
 """
@@ -22,11 +24,17 @@ Value = TypeVar("Value")
 
 _SILENT = """
 a an the this that these those it its they them their you your which who whom whose there
-is are was were be been being am do does did of in on at to
+is are was were be been being do does did of in on at to
 and then so also please thus therefore hence very really simply too indeed
 """
 SILENT = frozenset(_SILENT.split())
 """The only words that carry no fact. Whatever could be exchanged for another word stays: by, for, has, or, just."""
+
+_REFERRING = re.compile(r"(?:then|therefore|thus|hence|so)\b", re.IGNORECASE)
+"""Silent words that, at its beginning, make a sentence follow from the one before."""
+
+_ACRONYMS = re.compile(r"\b(?:IT|US|WHO)\b")
+"""What in capitals is a name, and otherwise another word."""
 
 _AFTER_A_NAME = """
 is are was were be been being am do does did of in on at to and then so from or than before after over into by for
@@ -70,8 +78,10 @@ _INVISIBLE = re.compile(
     "\U000e0100-\U000e01ef]"
 )
 _ACCENTS = re.compile(r"(?<=[A-Za-z\u0370-\u052f])[\u0300-\u036f]+")
-_QUOTES = str.maketrans("’‘ʼ´“”«»‐‑‒–—−", "''''\"\"\"\"------")
-_SUPERSCRIPTS = {ord(char): f"^{digit}" for digit, char in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
+_PLAIN_SIGNS = str.maketrans("’‘ʼ´“”«»‐‑‒–−", "''''\"\"\"\"-----")
+_LONGER_SIGNS = {ord("—"): " - ", ord("≤"): "<=", ord("≥"): ">=", ord("≠"): "!="}
+_SUPERSCRIPTS = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", "⁺")
 """10² isn't 102, as compatibility composition makes it."""
 
 _CYRILLIC = str.maketrans("АВСԀЕҺНІЈКМОРԚЅТУХԜавсԁеһіјкмнорԛѕтухѵԝ", "ABCDEHHIJKMOPQSTYXWabcdehijkmhopqstyxvw")
@@ -82,22 +92,37 @@ _GREEK_LETTER, _LATIN_LETTER = re.compile("[\u0370-\u03ff]"), re.compile("[A-Za-
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 """Letters of scripts that write no spaces between words, as a range of a regular expression."""
 
-_LETTERS = rf"[^\W_{UNSPACED}]"
+_VOWEL_SIGNS = (
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8"
+    "\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0900-\u0963\u0971-\u0dff\u0f71-\u0f84"
+)
+"""Marks that tell one word from another: of Hebrew, Arabic, Syriac and Thaana, of the scripts of India, of Tibetan."""
+
+_LETTER = rf"[^\W_{UNSPACED}]"
+_LETTERS = rf"{_LETTER}+(?:[{_VOWEL_SIGNS}]+{_LETTER}*)*"
+_SYMBOLS = "¢-©¬®°±×÷‰‱⁄\u20a0-\u20cf\u2190-\u2bff\U0001f000-\U0001ffff"
 _LONG_FORMS = re.compile(
-    r"\b(can)(?:'t|not)\b|\b(wo)n't\b|n't\b|\b(do|does|did|is|are)nt\b|'(?:s|re|ve|ll|d|m)\b", re.IGNORECASE
+    r"\b(can)(?:'t|not)\b|\b(wo)n't\b|n't\b|\b(do|does|did|is|are)nt\b|'(?:s|re|ve|ll|d)\b|(?<=\bI)'m\b", re.IGNORECASE
 )
 _EMPHASIS = re.compile(r"(?<!\w)\*{1,3}(?=\w)|(?<=[\w.!?,:;)])\*{2,3}(?!\w)|[`\"]")
+_OPENING = "`\"'([*_"
 _BULLET = re.compile(r"[-*+#>•]+")
 _ORDINAL = re.compile(r"\d{1,2}[.)]")
 # Without what stands before, which takes ten times as long to look at.
 _ENTRY = re.compile(r"\d[.)](?:\s|$)")
 _TOKEN = re.compile(
     rf"(?P<stop>[.!?;]$|[。！？])|(?P<number>(?<![\w.-])-?(?:\d+(?:[.,:]\d+)*|\.\d+))"
-    rf"|(?P<one>[{UNSPACED}])|(?P<name>{_LETTERS}+(?:[_:.]{_LETTERS}+)+)|(?P<word>{_LETTERS}+)"
-    rf"|(?P<sign>[<>=]=?|!=|&&|\|\||[!^](?=[\w(?])|[*?](?=$|[),/|.])|\+|(?<=[\w)])[*/|](?=[\w^(!])"
-    rf"|[%$€£°±#@~×÷≤≥≠]|[\u2190-\u2bff\U0001f000-\U0001ffff])"
+    # Behind a dash without a space: an option of a command, or what is negative.
+    rf"|(?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*|-[A-Z](?!\w)|-[a-z]\w*))"
+    rf"|(?P<one>[{UNSPACED}])|(?P<name>{_LETTERS}(?:[_:.]{_LETTERS})+)|(?P<word>{_LETTERS})"
+    rf"|(?P<sign>[<>=]=?|!=|&&|\|\||[!^](?=[\w(?-])|[*?](?=$|[),/|.])|\+|(?<=[\w)])[*/|](?=[\w^(!])"
+    rf"|(?<=[\d′])′|[%$£#@~{_SYMBOLS}])"
 )
-_ACRONYM = re.compile("[^a-z]+s?")
+# A scheme has at most 16 characters: else a long row of words and dashes is looked through for each of them.
+_ADDRESS = re.compile(
+    r"<?(?<!\w)([a-z][a-z0-9+.-]{1,15}://[^\s/<>()\[\]{}|'\"`]*)([^\s<>()\[\]{}|'\"`]*[\w/#=&%+-])?>?", re.IGNORECASE
+)
+_CAPITALS = re.compile("[^a-z]+s?")
 _BITS_OR_BYTES = re.compile("[kmgtp]i?b(?:ps)?", re.IGNORECASE)
 
 
@@ -112,10 +137,12 @@ Sentence = tuple[Fact, ...]
 
 
 class Statement(NamedTuple):
-    """The sentences of a text. `capitals`: all of its letters are capitals, so the case of names can't be told."""
+    """The sentences of a text. `capitals`: all of its letters are capitals, so the case of names can't be told.
+    `ordered`: their order is a fact."""
 
     sentences: tuple[Sentence, ...]
     capitals: bool
+    ordered: bool
 
     def tokens(self) -> Iterator[Fact]:
         """Yield all tokens in order."""
@@ -151,22 +178,28 @@ def parse_statement(text: str) -> Statement:
     """Return what a text states, and keep nothing of it: for texts that are read once."""
     if not text.isascii():
         text = _plain(text)
+    if capitals := text.isupper():
+        text = _ACRONYMS.sub(lambda match: match[0].lower(), text)
     sentences: list[Sentence] = []
     lines = [line.split() for line in text.splitlines()]
+    ordered = sum(map(_is_heading, lines)) > 1
     listed = _ENTRY.search(text) is not None and _is_list(lines)
     for line in lines:
         current: list[Fact] = []
         for place, written in enumerate(line):
             chunk = _kept_chunk(written) if len(written) <= _CHUNK_CHARS else _split(written)
             if chunk.odd and _is_silent(line, place, chunk, listed=listed):
+                ordered = ordered or chunk.ordinal
                 continue
+            if not (current or ordered) and sentences:
+                ordered = _REFERRING.match(written.lstrip(_OPENING)) is not None
             current += chunk.parts[0]
             if len(chunk.parts) > 1:
                 for part in chunk.parts[1:]:
                     sentences.append(tuple(current))
                     current = list(part)
         sentences.append(tuple(current))
-    return Statement(tuple(filter(None, sentences)), text.isupper())
+    return Statement(tuple(filter(None, sentences)), capitals, ordered)
 
 
 read_statement = kept(WORD_SETS_KEPT)(parse_statement)
@@ -175,12 +208,16 @@ read_statement = kept(WORD_SETS_KEPT)(parse_statement)
 
 def _plain(text: str) -> str:
     """Return a text that isn't ASCII without accents, invisible characters and look-alike letters."""
-    text = unicodedata.normalize("NFKD", _MARKS.sub(r"\1", text.translate(_SUPERSCRIPTS)))
+    text = unicodedata.normalize("NFKD", _MARKS.sub(r"\1", _SUPERSCRIPTS.sub(_raised, text)))
     text = _ACCENTS.sub("", _INVISIBLE.sub("", text))
-    text = unicodedata.normalize("NFKC", text).translate(_QUOTES).translate(_CYRILLIC)
+    text = unicodedata.normalize("NFKC", text).translate(_PLAIN_SIGNS).translate(_LONGER_SIGNS).translate(_CYRILLIC)
     greek = len(_GREEK_LETTER.findall(text))
     # A Greek text has its own small letters, which don't look as its capitals do.
     return text.translate(_GREEK) if greek and greek < len(_LATIN_LETTER.findall(text)) else text
+
+
+def _raised(match: re.Match[str]) -> str:
+    return f"^{match[0].translate(_RAISED)}"
 
 
 # ---------------------------------------------------------------- silent chunks
@@ -196,8 +233,12 @@ def _is_silent(line: list[str], place: int, chunk: _Chunk, *, listed: bool) -> b
     return not place and not (len(line) > 1 and line[1][:1].isdigit())
 
 
+def _is_heading(line: list[str]) -> bool:
+    return bool(line) and (set(line[0]) == {"#"} or line[-1].rstrip("*_`").endswith(":"))
+
+
 def _begins_entry(line: list[str], place: int) -> bool:
-    after = line[place + 1].lstrip("`\"'([*_") if place + 1 < len(line) else ""
+    after = line[place + 1].lstrip(_OPENING) if place + 1 < len(line) else ""
     before = line[place - 1] if place else "."
     return before[-1] in ".!?:;" and after[:1].isupper()
 
@@ -228,6 +269,8 @@ def _split(written: str) -> _Chunk:
     if _BULLET.fullmatch(written):
         return _Chunk(tuple(_tokens(written)), odd=True)
     text = _LONG_FORMS.sub(_long_form, _EMPHASIS.sub(" ", written))
+    if "://" in text:
+        text = _ADDRESS.sub(r" \g<0> ", text)
     parts: list[Sentence] = [()]
     for piece in text.split():
         first, *more = _tokens(piece)
@@ -240,16 +283,24 @@ _kept_chunk = lru_cache(65_536)(_split)
 
 
 def _long_form(match: re.Match[str]) -> str:
+    if match[0].lower() == "'m":
+        return " am"
     whole = "can" if match[1] else "will" if match[2] else match[3] or ""
     return f"{whole} not" if whole or match[0].lower() == "n't" else ""
 
 
 def _tokens(piece: str) -> list[Sentence]:
     """Return the tokens of a piece without spaces, by sentences."""
+    if (address := _ADDRESS.fullmatch(piece)) is not None:
+        written = address[1].lower() + (address[2] or "")
+        return [(Fact(written.lower(), written),)]
     parts: list[list[Fact]] = [[]]
     for match in _TOKEN.finditer(piece):
         kind, written = match.lastgroup, match[0]
-        if kind == "stop":
+        if kind == "stop" and written == "?" and parts[-1] and ":" in parts[-1][-1].spelled:
+            # A path of no or one step.
+            parts[-1].append(Fact(written))
+        elif kind == "stop":
             parts.append([])
         elif kind == "number":
             parts[-1].append(Fact(_number(written)))
@@ -269,8 +320,12 @@ def _token(kind: str | None, written: str) -> Fact | None:
     if kind == "name":
         # In identifiers, an ending of number is a fact.
         return Fact(lower, written) if ":" in written or _has_inner_capital(written) else Fact(lower)
+    if kind == "option":
+        return Fact(lower, written)
     if kind != "word":
         return Fact(lower)
+    if _ACRONYMS.fullmatch(written):
+        return Fact(lower, written)
     if _BITS_OR_BYTES.fullmatch(written):
         return Fact(lower, "bytes" if "B" in written else "bits")
     if _has_inner_capital(written):
@@ -280,7 +335,7 @@ def _token(kind: str | None, written: str) -> Fact | None:
 
 
 def _has_inner_capital(written: str) -> bool:
-    return written[1:] != written[1:].lower() and not _ACRONYM.fullmatch(written)
+    return written[1:] != written[1:].lower() and not _CAPITALS.fullmatch(written)
 
 
 def stem(word: str) -> str:

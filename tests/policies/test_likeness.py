@@ -78,6 +78,15 @@ CORRECTED = [
     ("A before B", "B before A"), ("ex:isLit", "ex:islit"), ("> 5 rows", "< 5 rows"), ("A and B", "A or B"),
     ("tower_height", "tower_heights"), ("port: 5. Use it", "port: 6. Use it"), ("15. Oktober", "16. Oktober"),
     ("> 5 rows", "5 rows"), ("hasPart*", "hasPart+"), ("the 5 %", "the 5"), ("can", "can't"), ("даёт", "дают"),
+    ("10⁻³ of it", "10³ of it"), ("if ¬open", "if open"), ("costs ₹5", "costs 5"), ("is 5′ wide", "is 5″ wide"),
+    ("every दिन is", "every दीन is"), ("بَر", "بِر"), ("follow ex:p? to it", "follow ex:p to it"), ("is -x", "is x"),
+    ("sort by -height", "sort by height"), ("run -v", "run -V"), ("run -v", "run --v"), ("the WHO rule", "the rule"),
+    ("IT terms", "its terms"), ("at 5 am", "at 5"), ("see http://a.org/x", "see https://a.org/x"),
+    ("see http://a.org/X/is", "see http://a.org/x/is"), ("see http://a.org/in/x", "see http://a.org/x"),
+    ("Open it. Then close the door.", "Close the door. Then open it."), ("A. Therefore B.", "B. Therefore A."),
+    ("1. Open it.\n2. Close the door.", "1. Close the door.\n2. Open it."),
+    ("Do:\n- stop\nNever:\n- run", "Do:\n- run\nNever:\n- stop"),
+    ("# Do\nstop\n# Avoid\nrun", "# Do\nrun\n# Avoid\nstop"),
 ]  # fmt: skip
 
 
@@ -92,6 +101,9 @@ REWRITTEN = [
     ("1,000 rows", "1000 rows"), ("10kg", "10 kg"), ("Straße", "STRASSE"), ("a very large table", "the large table"),
     ("İstanbul", "istanbul"), ("it's 5 degrees", "It is 5 degree"), ("ΟΔΟΣ", "οδος"), ("- [x] done", "x done"),
     ("- Open it\n- Close it", "Close it. Open it."), ("queries", "query"), ("applied", "apply"), (".5", "0.5"),
+    ("x ≤ 5", "x <= 5"), ("WHO IT MAY BE", "who it may be"), ("I'm sure", "I am sure"), ("10¹² m", "10^12 m"),
+    ("See <http://A.org/x>. Stop.", "Stop. See http://a.org/x"), ("rows—then columns", "rows, then columns"),
+    ("Open it. Then close it.", "1. Open it\n2. Close it"), ("पंक्तियाँ हटाएँ।", "पंक्तियाँ हटाएँ"),
 ]  # fmt: skip
 
 
