@@ -20,7 +20,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.models.replies import RETRACTION, ModelReply, ReplyReading
+from rbank_es.models.replies import DISOWNED, RETRACTION, ModelReply, ReplyReading
 from rbank_es.models.reply_syntax import ReplySection, Span
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
@@ -188,14 +188,15 @@ def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAns
     # What was begun behind a whole list may have been meant to replace it.
     if closed and cut:
         return ParsedAnswer(reason=why, cut=True, problem="it was cut off before its end")
-    if listed and RETRACTION.search(read.outside(end)):
+    behind = read.outside(end)
+    if listed and (RETRACTION.search(behind) or DISOWNED.search(behind)):
         return ParsedAnswer(reason=why, problem="it takes its list back")
     return ParsedAnswer(entries=listed, reason=why, cut=not closed)
 
 
 def _is_left_empty(section: ReplySection) -> bool:
-    """Return whether a model wrote nothing below a header: with a reason beside it, that is an empty list."""
-    return section.closed and not section.value
+    """Return whether a model wrote nothing below a header, or a word for it: with a reason, an empty list."""
+    return section.closed and section.value.strip("`\"'.").casefold() in ("", "none", "null", "empty", "n/a")
 
 
 def _named(read: ReplyReading, name: str) -> str:
@@ -223,10 +224,18 @@ def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[An
             continue
         listed = _as_list(parsed, name)
         alone = read.is_all_of(value.span, scope)
-        if listed is not None and (alone or _are_entries(listed) or isinstance(parsed, dict) and name in parsed):
+        if listed is not None and (
+            alone or _are_entries(listed) or isinstance(parsed, dict) and name in parsed or _is_empty(read, value.span)
+        ):
             yield listed, True, value.span.end
     if row:
         yield row, _closes(read, scope), row_ends
+
+
+def _is_empty(read: ReplyReading, span: Span) -> bool:
+    """Return whether a part is an empty list that has its line to itself, whatever words follow."""
+    line = read.text[read.text.rfind("\n", 0, span.start) + 1 :].split("\n", 1)[0]
+    return line.strip() == "[]"
 
 
 _BETWEEN = re.compile(r"[\s,;]*(?:```\w*[\s,;]*){0,2}(?:[-*]|\d{1,2}[.)])?\s*")
@@ -280,6 +289,8 @@ def _as_list(value: Any, name: str) -> list[Any] | None:
         return value
     if not isinstance(value, dict):
         return None
+    if len(value) == 1 and isinstance(inner := next(iter(value.values())), dict):
+        return _as_list(inner, name)
     named = value.get(name)
     lists = [part for part in value.values() if isinstance(part, list)]
     return named if isinstance(named, list) else lists[0] if len(lists) == 1 and _are_entries(lists[0]) else None

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.models.replies import RETRACTION, ModelReply, ReplyReading, Standing
-from rbank_es.models.reply_syntax import TWICE, ReplySection, Span
+from rbank_es.models.replies import DISOWNED, RETRACTION, ModelReply, ReplyReading, Standing
+from rbank_es.models.reply_syntax import COMPLETED, TWICE, ReplySection, Span, first_paragraph
 
 NO_REASON = "the model gave no reason"
 
@@ -34,6 +34,14 @@ _STRONG: dict[str, VerdictValue] = {
     **dict.fromkeys(["undecided", "inconclusive"], "undecided"),
 }
 _VERDICT = frozenset({"verdict", "success", "judgment", "judgement", "resolved", "final_verdict"})
+_BESIDE = _VERDICT | {
+    *("passed", "correct", "is_correct", "is_success", "succeeded", "solved"),
+    *("outcome", "label", "decision", "conclusion", "final_decision", "result"),
+}
+"""Names of further fields that contradict a verdict where they hold another one."""
+_INVERTED = frozenset({"failure", "failed", "is_failure", "incorrect"})
+_ENVELOPE = frozenset({"data", "error", "errors", "message", "messages", "msg", "code", "status", "detail"})
+"""Names beside a lone `success` with which a service answers, not a judge."""
 _OTHER_LABELS = frozenset({"conclusion", "decision", "assessment", "evaluation", "result", "ruling", "final answer"})
 _REASON = frozenset({"reason", "reasoning", "explanation", "why", "rationale", "justification"})
 _CONFIDENCE = frozenset({"confidence", "certainty"})
@@ -41,7 +49,7 @@ _WRAPPERS = frozenset({"result", "output", "response", "judgment", "judgement", 
 
 _LABEL = "|".join(sorted(_VERDICT - {"final_verdict"} | _REASON | _CONFIDENCE | _OTHER_LABELS, key=len, reverse=True))
 _LINE = re.compile(
-    r"^[ \t*_#\-|•]*(?:\d{1,2}[.)][ \t*_]*)?"
+    r"^[ \t*_#\-|•\u2600-\u27bf\ufe0f\U0001f300-\U0001faff]*(?:\d{1,2}[.)][ \t*_]*)?"
     r"(?P<kind>(?:my |the |final |overall |draft |initial |first |tentative |preliminary )*)"
     rf"(?P<name>{_LABEL})(?:[ \t]+is\b|[ \t]*[*_]{{0,3}}[ \t]*(?P<by>[:=|：]|->|→|—|–|-(?=[ \t]))|[ \t*_]*$)[ \t*_:|]*",
     re.IGNORECASE | re.MULTILINE,
@@ -49,15 +57,38 @@ _LINE = re.compile(
 _VERDICT_LINE = re.compile(
     r"^[ \t*_#]*(?:final |my |the )*verdict[ \t*_]*(?::|=|is\b)[ \t*_]*", re.IGNORECASE | re.MULTILINE
 )
-_LONE = re.compile(r"^(?![ \t]*[-*•][ \t]).*$", re.MULTILINE)
-_NOT_FINAL = re.compile(r"draft|initial|first|tentative|preliminary", re.IGNORECASE)
-_SENTENCE = re.compile(
-    r"(?:^|(?<=[.!?])[ \t]+)[ \t*_]*(?:so|therefore|thus|hence|overall|in conclusion)?,?[ \t]*(?:my|the)[ \t]+"
-    r"(?:final[ \t]+|overall[ \t]+)?(?:verdict|judge?ment)[ \t]+is[: \t*_`'\"]+"
-    r"(?P<word>\w+)[*_`'\"]*(?=[ \t]*(?:[.;]|$))",
+_OTHER_LINE = re.compile(
+    rf"^[ \t*_\-•]*({'|'.join(sorted((_BESIDE | _INVERTED) - _VERDICT))})[ \t*_]*[:=][ \t*_`]*(\w+)[*_`. \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_TAG = re.compile(r"<(verdict|success|judge?ment)>\s*([^<>]{1,80}?)\s*</\1>", re.IGNORECASE)
+_LONE = re.compile(r"^(?![ \t]*(?:[-*•][ \t]|\|)).*$", re.MULTILINE)
+_NOT_FINAL = re.compile(r"draft|initial|first|tentative|preliminary", re.IGNORECASE)
+_RUN = r"(?:this|it|the|the agent'?s)(?:[ \t]+(?:final[ \t]+)?(?:answer|run|result|submission|query|response))?"
+_ENDS = r"[*_`'\"]*(?=[ \t]*(?:[.;!]|$|,?[ \t]*(?:because|since|with)\b))"
+_SENTENCE = re.compile(
+    r"(?:\b(?:my|the)[ \t]+(?:final[ \t]+|overall[ \t]+)?(?P<named>verdict|judge?ment)[ \t]+is\b|"
+    r"(?<=[.!?])[ \t]+[*_]*(?:final[ \t]+|overall[ \t]+)?verdict[*_]*[ \t]*[:=]|"
+    r"\bI(?:'d|[ \t]+would|[ \t]+therefore|[ \t]+must)?[ \t]+"
+    r"(?:judge|rate|deem|consider|classify|say(?:[ \t]+that)?|conclude[ \t]+that)"
+    rf"[ \t]+{_RUN}(?:[ \t]+(?:is|as|to[ \t]+be))?\b|^(?:so|therefore|thus|hence|overall|{_RUN}[ \t]+is)\b,?)"
+    rf"[: \t*_`'\"]+(?:an?[ \t]+[*_`]*)?(?P<word>\w+){_ENDS}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TAG = re.compile(
+    r"<(?P<other>final|answer)>\s*(?P<only>\w{1,20})\s*</(?P=other)>|"
+    r"<(?P<tag>verdict|success|judge?ment)>\s*(?P<word>[^<>]{1,80}?)\s*</(?P=tag)>|"
+    r"\\boxed\{(?:\\text\{)?(?P<boxed>\w{1,20})\}{1,2}",
+    re.IGNORECASE,
+)
+_OPENS = re.compile(r"[\s✅✓✔❌✗✘\ufe0f*_`]*(?P<word>[A-Za-z]+)[*_`]*(?:[.:,;—–]|[ \t]-(?=[ \t]))[*_]*[ \t]+\S")
+"""A verdict that begins the sentence of a reply's first line."""
+_CONDITION = re.compile(
+    r"\b(?:if|unless|would|could|might|means?|requires?|not really|actually|almost|but|however|except|or)\b|\?",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"(?:n['’]t|\bnot|\bno)\s+(?:an?\s+)?\w+")
+_UNDONE = re.compile(r"\b(?:if|unless|were it|would|not really|actually|except)\b", re.IGNORECASE)
+"""Words that make a verdict in the same sentence none."""
 _BROKEN = re.compile(r"""["']?\b(?:verdict|success|judge?ment)\b["']?\s*[:=]""", re.IGNORECASE)
 # Without # and [, because a heading "# Success" is the name of a field.
 _MARKUP = " \t\r\n*_`'\".!>:,;()“”|✅✓✔❌✗✘\ufe0f"
@@ -71,7 +102,8 @@ _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,30})?|\.\d{1,30})\s{0,9}(%|/\s{0,9}(?:1
 
 _TAKES_BACK = re.compile(
     r"\b(?:wait\b|on reflection|let me (?:re|double)|looking again|upon review|no, |actually|however|in fact|"
-    r"reconsider\w*|revis\w+|but\b|although|except)",
+    r"reconsider\w*|revis\w+|but\b|although|except|on (?:closer|further) \w+|that(?:'s| is) (?:not right|wrong|"
+    r"incorrect))",
     re.IGNORECASE,
 )
 """Words behind which another verdict may follow."""
@@ -157,8 +189,10 @@ def _own(read: ReplyReading) -> Iterator[_Said]:
 def _of_sections(read: ReplyReading) -> Iterator[_Said]:
     for at, section in enumerate(read.sections):
         if section.name in _VERDICT and not _is_echo(section.value):
-            # With its reason, because two words alone may stand in any request.
-            end = read.sections[at + 1].span.end if at + 1 < len(read.sections) else section.span.end
+            # With its reason, because two words alone may stand in any request; behind that, others may follow.
+            after = read.sections[at + 1] if at + 1 < len(read.sections) else None
+            beside = after is not None and after.name != COMPLETED
+            end = first_paragraph(read.text, after.span).end if after is not None and beside else section.span.end
             yield _Said(_judged(section.value), Span(section.span.start, end), _beside(read.sections, at))
 
 
@@ -179,9 +213,20 @@ def _of_objects(read: ReplyReading) -> Iterator[_Said]:
             continue
         fields = [(str(name).strip().casefold(), each) for name, each in given.items()]
         said = [each for name, each in fields if name in _VERDICT and not _is_echo(each)]
+        names = {name for name, _ in fields}
+        if "success" in names and not _ENVELOPE.isdisjoint(names) and names.isdisjoint({"verdict", *_REASON}):
+            continue
         if said:
-            words = {_word(each) for each in said}
+            words = {_word(each) for each in said} | set(_contradicting(fields))
             yield _Said(words.pop() if len(words) == 1 else None, value.span, fields)
+
+
+def _contradicting(fields: list[tuple[str, Any]]) -> Iterator[VerdictValue]:
+    """Yield the verdicts in fields that were not asked for."""
+    for name, value in fields:
+        word = _word(value) if name in _BESIDE | _INVERTED else None
+        if word is not None and word != "undecided":
+            yield word if name in _BESIDE else "failure" if word == "success" else "success"
 
 
 def _unwrapped(parsed: Any) -> dict[Any, Any] | None:
@@ -200,8 +245,10 @@ def _unwrapped(parsed: Any) -> dict[Any, Any] | None:
 
 def _of_tags(read: ReplyReading) -> Iterator[_Said]:
     for mark in _TAG.finditer(read.text):
-        if not _is_echo(mark[2]):
-            yield _Said(_judged(mark[2]), Span(*mark.span()), [])
+        word = mark["word"] or mark["boxed"] or mark["only"]
+        # A box may hold the answer to the task instead.
+        if not _is_echo(word) and (mark["word"] or _word(word)):
+            yield _Said(_judged(word), Span(*mark.span()), [])
 
 
 def _of_lines(read: ReplyReading) -> Iterator[_Said]:
@@ -209,15 +256,17 @@ def _of_lines(read: ReplyReading) -> Iterator[_Said]:
     fields: list[tuple[str, Any]] = []
     said: list[tuple[re.Match[str], str, Span]] = []
     # A word alone on its line is a value, not a label.
-    marks = [mark for mark in marks if mark["name"].casefold() not in _WORDS or mark["by"]]
+    marks = [mark for mark in marks if mark["name"].casefold() not in _WORDS or mark["by"] not in (None, "|")]
     for mark, following in zip_longest(marks, marks[1:]):
         end = following.start() if following is not None else len(read.text)
         name, value = mark["name"].casefold(), read.text[mark.end() : end].strip()
         fields.append((name, value if name in _REASON else value.split("\n", 1)[0]))
         if name not in _REASON | _CONFIDENCE:
             said.append((mark, value.split("\n", 1)[0], Span(mark.start(), mark.end() + len(value.split("\n", 1)[0]))))
+    beside = set(_contradicting([(mark[1].casefold(), mark[2]) for mark in _OTHER_LINE.finditer(read.text)]))
     for mark, value, span in said:
         verdict = _judged(value)
+        verdict = None if verdict is not None and beside - {verdict} else verdict
         # Only these names are a verdict's alone; "Success: all rows" begins a sentence.
         certain = mark["name"].casefold() in ("verdict", "judgment", "judgement")
         if _NOT_FINAL.search(mark["kind"]):
@@ -232,7 +281,9 @@ def _of_lines(read: ReplyReading) -> Iterator[_Said]:
             continue
         yield _Said(verdict, span, fields)
     for mark in _SENTENCE.finditer(read.text):
-        yield _Said(_word(mark["word"]), Span(*mark.span()), fields)
+        verdict = _word(mark["word"])
+        if verdict is not None or mark["named"]:
+            yield _Said(verdict, Span(mark.end() - len(mark[0].lstrip()), mark.end()), fields)
 
 
 def _of_words(read: ReplyReading) -> Iterator[_Said]:
@@ -243,6 +294,11 @@ def _of_words(read: ReplyReading) -> Iterator[_Said]:
         if word and (_word(word) if first else _STRONG.get(word)) is not None:
             beside = [("reason", read.text[mark.end() :].strip(_MARKUP))] if first else []
             yield _Said(_word(word), Span(*mark.span()), beside)
+        # A table's or a list's line begins no sentence.
+        opens = _OPENS.match(mark[0]) if first else None
+        verdict = _STRONG.get(opens["word"].casefold()) if opens is not None else None
+        if verdict is not None and not _CONDITION.search(mark[0]) and _strong(mark[0]) == {verdict}:
+            yield _Said(verdict, Span(*mark.span()), [("reason", read.text[mark.start() :].strip())])
         first = first and not word
 
 
@@ -268,10 +324,21 @@ def _judged(text: str) -> VerdictValue | None:
     whole = _word(text)
     if whole is not None:
         return whole
-    head = re.match(r"[\s*_`'\"“]*([\w ]{1,30}?)[*_`'\"”]*\s*(?:[.,;:(—–]|-\s)", text.split("\n", 1)[0])
+    head = re.match(
+        r"[\s*_`'\"“]*([\w ]{1,30}?)[*_`'\"”]*\s*(?:[.,;:(—–]|-\s|\b(?:because|since|with)\b)", text.split("\n", 1)[0]
+    )
     found = _word(head[1]) if head is not None else None
-    others = {_STRONG[word] for word in re.findall(r"\w+", text.casefold()) if word in _STRONG}
-    return found if found is not None and others <= {found} and "\n" not in text.strip() else None
+    if found is None or head is None or not _strong(text) <= {found} or "\n" in text.strip():
+        return None
+    clause = re.split(r"[.!](?:\s|$)", text[head.end(1) :], maxsplit=1)[0]
+    undone = _UNDONE.search(clause) or (found == "success" and re.search(r"\b(?:wrong|incorrect)\b", clause))
+    return None if undone else found
+
+
+def _strong(text: str) -> set[VerdictValue]:
+    """Return the verdicts that a text names, but for those that it denies."""
+    said = _DENIED.sub("", text.casefold())
+    return {_STRONG[word] for word in re.findall(r"\w+", said) if word in _STRONG}
 
 
 def _is_echo(value: object) -> bool:
@@ -299,7 +366,7 @@ def _taken_back(read: ReplyReading, verdict: VerdictValue, said: _Said) -> bool:
     ]
     if any(other not in (None, verdict) for other in lines):
         return True
-    if any(RETRACTION.search(part) for part in (prose, *reasons)):
+    if any(RETRACTION.search(part) for part in (prose, *reasons)) or DISOWNED.search(prose):
         return True
     for part in (prose, *reasons):
         for mark in _TAKES_BACK.finditer(part):
@@ -315,6 +382,9 @@ def _statements(text: str, *, certain: bool = False) -> Iterator[VerdictValue | 
         found = (_STRONG if named else _WORDS).get((named or word).casefold())
         if found is None and word is not None:
             found = "success" if word.casefold().startswith("succe") else "failure"
+        # What would be is not what is.
+        if re.search(r"\b(?:would|could|might)\b", mark[0] + text[max(0, mark.start() - 40) : mark.start()]):
+            continue
         if mark["not"] and found is not None:
             found = {"success": "failure", "failure": "success"}.get(found)  # type: ignore[assignment]
         if not certain or named or mark["strong"]:

@@ -21,6 +21,7 @@ from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.models.replies import ReplyReading
+from rbank_es.models.reply_syntax import parsed_json
 from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ sparql empty."""
 _RUN_FIELDS = ("run", "outcome", "scripted", "lm_calls", "tokens_in", "tokens_out", "cost_usd")
 
 _FENCES = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.MULTILINE)
+_NO_GUIDE = re.compile(r"\A(?:none|null|n/a|undefined|<!doctype\b.*|<html\b.*)\Z", re.IGNORECASE | re.DOTALL)
+_FORM = re.compile(r"\W*|[<({\[][^<>(){}\[\]]*[>)}\]]\.?")
 _SUMMARIES = re.compile(r"^##[ \t]+Summary[^\n]*\n(.*?)(?=^##[ \t]|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 
 RUN_AGAIN = "The same command runs it again"
@@ -130,7 +133,8 @@ class ReadGuide(NamedTuple):
 def read_guide(answer: str) -> ReadGuide:
     """Return the one guide that an answer gives in its own words, without thinking and without a fence around it.
 
-    A guide that was cut off, that has two different summaries, or that only repeats the form, is none.
+    A JSON value, a page of HTML or a word for nothing is no guide; neither is one that was cut off, that has
+    two different summaries, or that only repeats the form.
     """
     if not answer.strip():
         return ReadGuide(problem="the agent submitted no text")
@@ -138,12 +142,14 @@ def read_guide(answer: str) -> ReadGuide:
     text = unfenced(read.text).strip()
     if not text:
         return ReadGuide(problem="the answer holds thinking and no guide")
+    if parsed_json(text) is not None or _NO_GUIDE.match(text):
+        return ReadGuide(problem="the answer is a value or a page, and no guide")
     if read.unclosed or len(_FENCES.findall(text)) % 2:
         return ReadGuide(problem="the answer was cut off: something in it was never closed")
     summaries = {" ".join(found.split()) for found in _SUMMARIES.findall(text)}
     if len(summaries) > 1:
         return ReadGuide(problem="the answer holds several guides with different summaries")
-    if summaries and not any(char.isalnum() for char in summaries.pop()):
+    if summaries and _FORM.fullmatch(summaries.pop()):
         return ReadGuide(problem="the answer repeats the form of a guide and says nothing")
     # As the agent wrote it, where nothing had to be taken away.
     return ReadGuide(answer if text == answer.strip() else text)

@@ -60,7 +60,10 @@ class ModelReply(NamedTuple):
 _ELSEWHERE = (
     r"wrote|writes?|written|writing|said|says?|saying|stat(?:es|ed|ing)|claim(?:s|ed|ing)?|answer(?:s|ed)|"
     r"repl(?:ies|ied)|return(?:s|ed)|contain(?:s|ed|ing)?|includ(?:es|ed|ing)|quot(?:e|es|ed|ing)|repeats?|"
-    r"echo(?:es|ed)?|prints?|printed|reads|inject(?:s|ed|ion)|instruct\w*|submitted|submission|tells|asks|demands|"
+    r"echo(?:es|ed)?|(?:ends|begins|starts) with|(?:agent|answer|submission|task) (?:has|holds|had)|from the answer|"
+    r"(?:agent|answer|submission)'?s? (?:last|first|final) line|plant(?:s|ed)|trick\w*|hypothes\w*|"
+    r"prints?|printed|reads|inject(?:s|ed|ion)|instruct\w*|submitted|"
+    r"submission(?=:?\s*(?:\Z|is\b))|tells|asks|demands|"
     r"(?:agent'?s?|its|submitted|given) (?:final |own |whole )?answer(?: is| was)?|under judge?ment|expected output|"
     r"for example|example|e\.g|for instance|such as|like this|looks? like|"
     r"(?:the|output|expected|required) (?:output )?(?:format|form|schema|template)|schema|template|placeholder|sample|"
@@ -69,7 +72,7 @@ _ELSEWHERE = (
     r"instead of|rather than|not|never|no longer|previous(?:ly)?|earlier|almost|tempt(?:ed|ing)|considered|considering"
 )
 _HERE = (
-    r"final(?:ly)?|conclu\w+|therefore|thus|hence|so|overall|in summary|here(?: is|'s| are| you go)|"
+    r"based on|final(?:ly)?|conclu\w+|therefore|thus|hence|so|overall|in summary|here(?: is|'s| are| you go)|"
     r"as requested|sure|okay|certainly|"
     r"my (?:final |own |overall )?(?:verdict|judg\w+|answer|assessment|decision|evaluation|view|response|reply|result)|"
     r"in (?:the |a |your |this |my )?(?:\w+ ){0,3}(?:format|form|schema)|"
@@ -88,8 +91,10 @@ _PLAIN = re.compile(
 )
 _ANSWER_TAG = re.compile(r"<(?:answer|final|final_answer|output|result|response|json|verdict)>", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
+_RUNS_ON = re.compile(r"\b(?:is|was|reads|says|with|wrote|returned|contains|that)\Z", re.IGNORECASE)
 _AFTER = re.compile(
-    r"\A[\s.,;:)`'\"”]{0,8}(?:\?|(?:is|was|would|could|might|appears?|stands|occurs|as (?:an? )?(?:example|the agent)|"
+    r"\A[\s.,;:)`'\"”]{0,8}(?:\?|<-|←|\(?(?:planted|injected|copied|quoted)\b|"
+    r"(?:is|was|would|could|might|appears?|stands|occurs|as (?:an? )?(?:example|the agent)|"
     r"in (?:its|the) answer|"
     r"if|or\b|unless|\(example\)|\(draft\)|because it says|said the agent|(?:it|the agent) (?:says|wrote|claims)))",
     re.IGNORECASE,
@@ -99,8 +104,9 @@ _AFTER = re.compile(
 RETRACTION = re.compile(
     r"\b(?:(?:no )?wait\b\s*[,.:;…—–!-]|no,? wait\b|hold on\b|on second thoughts?|(?:scratch|strike) (?:that|this)|"
     r"(?:disregard|ignore|forget) (?:the above|that|this|it|my (?:first|earlier|previous|last))|"
-    r"i take (?:that|it) back|i was wrong|i (?:made|have made) a mistake|my mistake|"
-    r"(?:need|have|want|must) to (?:correct|revise|retract)|"
+    r"i take (?:that|it) back|i retract\b|changed from \w+ to \w+|actually,? no\b|"
+    r"i was wrong|i (?:made|have made) a mistake|my mistake|"
+    r"i (?:need|have|want|must) to (?:correct|revise|retract)|"
     r"i (?:change|revise|correct|retract|withdraw) (?:my|this|that)|changed my mind|"
     r"oops|hmm+\b|sorry\b|edit\s*:|correction\s*:|"
     r"that was (?:only |just )?(?:a|my) (?:first )?(?:draft|guess|mistake|test)|"
@@ -109,6 +115,15 @@ RETRACTION = re.compile(
     re.IGNORECASE,
 )
 """Words that take back what was said before, whatever follows."""
+
+DISOWNED = re.compile(
+    r"\b(?:that|this|it|which|the above)(?: \w+){0,2}? (?:i (?:ignore|disregard)|"
+    r"(?:is|was|were|comes|came|stems)(?: only| just)? (?:what the|an? (?:injection|quot\w+|copy|echo)|inject\w+|"
+    r"plant\w+|quoted|copied|from the|in the (?:agent|answer|submission)|"
+    r"part of the (?:agent|answer|submission|task)))",
+    re.IGNORECASE,
+)
+"""Words that say of what was said before that it is somebody else's."""
 
 
 class ReplyReading:
@@ -196,18 +211,23 @@ class ReplyReading:
     def _lead(self, start: int) -> tuple[str, bool]:
         """Return the words that introduce a part, and whether they are on its line.
 
-        Else they are the line before, if that ends with a colon.
+        Else they are the line before, if that ends with a colon or in the middle of a sentence.
         """
         before = self.text[max(0, start - limits.REPLY_LEAD_CHARS) : start]
         last = bisect_right(self._value_ends, start) - 1
-        if last >= 0 and self._value_ends[last] > start - len(before):
+        behind = last >= 0 and self._value_ends[last] > start - len(before)
+        if behind:
             before = self.text[self._value_ends[last] : start]
         # An opening fence is no word.
         lines = FENCE.sub("", before).split("\n")
         own = lines.pop()
         earlier = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        if not own.strip(" \t*_-#>|`'\"(") and earlier.rstrip("*_ ").endswith((":", "：")):
-            return earlier, False
+        if not own.strip(" \t*_-#>|`'\"("):
+            # A sentence that goes on in the next line introduces it; a labelled line doesn't.
+            runs_on = not behind and ":" not in earlier and earlier[-1:].isalpha() and lines[-1:] != [""]
+            runs_on |= _RUNS_ON.search(earlier) is not None
+            if runs_on or earlier.rstrip("*_ ").endswith((":", "：")):
+                return earlier, False
         return re.split(r"(?<!e\.g\.)(?<!i\.e\.)(?<=[.!])\s", own)[-1], True
 
     @cached_property

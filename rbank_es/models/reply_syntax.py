@@ -45,7 +45,7 @@ COMPLETED = "completed"
 
 _THOUGHT = (
     r"(?:\w+:)?(?:think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad|scratch_pad|"
-    r"monologue|inner_monologue|internal_monologue|deliberation|rationale|plan|draft|commentary|chain_of_thought|cot)"
+    r"monologue|inner_monologue|reflect|internal_monologue|deliberation|rationale|plan|draft|commentary|chain_of_thought|cot)"
 )
 _BEGINS = (
     rf"<{_THOUGHT}(?:\s[^<>]{{0,200}})?>", rf"\[{_THOUGHT}\]", r"◁think▷", r"<\|begin_of_thought\|>",
@@ -57,7 +57,9 @@ _ENDS = (
     r"<unused95>", r"<\|channel\|>\s*final[^\n<]{0,80}(?:<\|message\|>)?", r"<channel\|>",
 )  # fmt: skip
 _THINKING = re.compile(f"(?P<begin>{'|'.join(_BEGINS)})|(?P<end>{'|'.join(_ENDS)})", re.IGNORECASE)
-_CONTROL = re.compile(r"<\|(?:start|end|return|im_start|im_end|message|channel|begin_of_solution|end_of_solution)\|>")
+_CONTROL = re.compile(
+    r"<\|(?:start|end|return|im_start|im_end|message|channel|begin_of_solution|end_of_solution|endoftext|eot_id)\|>"
+)
 
 
 class OwnWords(NamedTuple):
@@ -93,7 +95,7 @@ def without_thinking(text: str) -> OwnWords:
 
 # ---------------------------------------------------------------- JSON
 
-_OPENING = re.compile(r"""\{(?=\s{0,99}["'}\w])|\[(?=\s{0,99}[\[\]{"'\w-])""")
+_OPENING = re.compile(r"""\{(?=\s{0,99}(?:["'}\w]|//|/\*))|\[(?=\s{0,99}[\[\]{"'\w-])""")
 BEGUN = re.compile(r"""\{\s{0,99}["'](\w*)["']?(?:\s{0,99}:\s{0,99}(\[))?""")
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 
@@ -179,7 +181,30 @@ def values_in(text: str) -> tuple[list[ReplyValue], list[Span], bool]:
     return found, open_, failed >= limits.REPLY_BRACKETS
 
 
+_LENIENT = re.compile(
+    r"""(?P<kept>"(?:\\.|[^"\\])*")|'(?P<single>(?:\\.|[^'\\])*)'|(?P<left>//[^\n]*|/\*.*?\*/|,(?=\s*[}\]]))|"""
+    r"(?P<constant>\b(?:True|False|None)\b)|(?P<name>[A-Za-z_]\w*)(?=\s{0,99}:)",
+    re.DOTALL,
+)
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+
+
+def _strict(mark: re.Match[str]) -> str:
+    """Return a piece of a lenient notation as JSON."""
+    if mark["single"] is not None:
+        return '"' + re.sub(r"\\'|(?<!\\)\"", lambda each: "'" if each[0] == "\\'" else '\\"', mark["single"]) + '"'
+    if mark["left"] is not None:
+        return ""
+    return _CONSTANTS.get(mark["constant"] or "") or mark["kept"] or f'"{mark["name"]}"'
+
+
 def _literal(text: str) -> Any:
+    """Return a value with comments, single quotes, bare names or a comma too many; or one in Python's notation."""
+    # First as JSON, because Python takes the last of two values of one name in silence. Twice, because a comma may
+    # stand before a comment.
+    lenient = parsed_json(_LENIENT.sub(_strict, _LENIENT.sub(_strict, text)))
+    if lenient is not None:
+        return lenient
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -190,7 +215,24 @@ def _literal(text: str) -> Any:
 
 HEADER = re.compile(r"^[ \t]*\[\[[ \t]*##[ \t]*(\w+)[ \t]*##[ \t]*\]\]", re.MULTILINE)
 FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$", re.MULTILINE)
-_DATA = frozenset({"", "json", "jsonc", "json5", "jsonl", "text", "txt", "plaintext", "markdown", "md", "output"})
+_DATA = frozenset(
+    {
+        "",
+        "json",
+        "jsonc",
+        "json5",
+        "jsonl",
+        "text",
+        "txt",
+        "plaintext",
+        "markdown",
+        "md",
+        "output",
+        "yaml",
+        "yml",
+        "xml",
+    }
+)
 BLOCK = re.compile(r"^[ \t]*(?:>|&gt;).*$", re.MULTILINE)
 # A fence is no quotation mark.
 QUOTES = re.compile(

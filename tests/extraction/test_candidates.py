@@ -25,6 +25,7 @@ def entries_of(text: str) -> list[Any] | None:
 
 
 ONE = [entry()]
+NO_COMMA = json.dumps(ONE).replace('", "content"', '" "content"')
 UNQUOTED = json.dumps(ONE).replace('"title"', "title").replace('"content"', "content")
 
 
@@ -73,7 +74,7 @@ def test_a_long_list_is_found_with_prose_right_behind_it() -> None:
 def test_a_list_is_repaired_without_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
     """The repair is dspy's, which would fetch a price list unless told that it has one."""
     monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
-    assert entries_of(answer(UNQUOTED)) == ONE
+    assert entries_of(answer(NO_COMMA)) == ONE
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
 
 
@@ -81,7 +82,7 @@ def test_a_list_that_needs_a_repair_names_the_missing_extra(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "dspy", None)
     assert entries_of(answer(ONE)) == ONE
     with pytest.raises(MissingExtra, match=r"pip install 'rbank-es\[agent\]'"):
-        entries_of(answer(UNQUOTED))
+        entries_of(answer(NO_COMMA))
 
 
 def test_line_breaks_inside_texts_are_forgiven() -> None:
