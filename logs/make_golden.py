@@ -289,6 +289,7 @@ def _retrieval(run: str) -> Iterator[Event]:
         ontology="harbour",
         role="planner",
         without_task="other-boats",
+        level=2,
         unasked=True,
         policy="bm25-1",
         call="c1",

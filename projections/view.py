@@ -46,6 +46,16 @@ SELECT item FROM drawn UNION
 SELECT value FROM drawn JOIN main.decisions d ON d.text = drawn.text AND d.from_seq <= :seq
     AND (d.to_seq IS NULL OR d.to_seq > :seq), json_each(d.targets)
 """
+# A run that is unknown, or without a level, counts as the lowest; so does support that was drawn from no run. A run for
+# which an extraction was set aside later is none that it was drawn from.
+_ABOVE = """
+SELECT p.item FROM main.item_support p
+JOIN main.candidates c ON c.text = p.text
+LEFT JOIN main.relying r ON r.extraction = c.extraction AND r.from_seq = c.from_seq
+LEFT JOIN main.run_starts s ON s.run = r.run AND s.from_seq <= :seq
+WHERE p.from_seq <= :seq AND (p.to_seq IS NULL OR p.to_seq > :seq)
+GROUP BY p.item HAVING min(coalesce(s.level, 0)) > :level
+"""
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND verdict = 'success' AND to_seq IS NULL"
 _CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
 _MEMORY_CHANGES = """
@@ -56,10 +66,13 @@ UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'retrieval' AND from
 UNION SELECT to_seq FROM main.policy_choices WHERE kind = 'retrieval' AND to_seq > :after AND to_seq <= :seq
 UNION SELECT from_seq FROM main.word_vectors WHERE from_seq > :after AND from_seq <= :seq
 """
-# What a policy that weighs outcomes goes by beside: support, uses, verdicts, and which uses count.
+# What a policy that weighs outcomes goes by beside: support, uses, verdicts, and which uses count. Of levels it is
+# support too, and the start of a run that was recorded after what was drawn from it.
 _OUTCOME_CHANGES = """
 SELECT from_seq FROM main.item_support WHERE from_seq > :after AND from_seq <= :seq
 UNION SELECT to_seq FROM main.item_support WHERE to_seq > :after AND to_seq <= :seq
+UNION SELECT s.from_seq FROM main.run_starts s JOIN main.relying r ON r.run = s.run AND r.from_seq < s.from_seq
+    WHERE s.from_seq > :after AND s.from_seq <= :seq
 UNION SELECT from_seq FROM main.exposures WHERE from_seq > :after AND from_seq <= :seq
 UNION SELECT from_seq FROM main.verdicts WHERE purpose = 'learning' AND from_seq > :after AND from_seq <= :seq
 UNION SELECT to_seq FROM main.verdicts WHERE purpose = 'learning' AND to_seq > :after AND to_seq <= :seq
@@ -107,7 +120,7 @@ class View(ViewRows):
 
     def memory_changes(self, after: int) -> list[int]:
         """Return the positions after `after`, in order, at which what a search goes by changed: items, vectors, policy;
-        with a policy that weighs outcomes also support, uses and verdicts.
+        with a policy that weighs outcomes or levels also support, uses and verdicts.
 
         Between two of them every search that leaves no task out finds the same, with the same scores.
         """
@@ -159,22 +172,23 @@ class View(ViewRows):
         role: str | None = None,
         domain: str | None = None,
         without_task: str | None = None,
+        level: int | None = None,
         policy: RetrievalPolicy | None = None,
     ) -> list[FoundItem]:
         """Return the active items that fit the words of `query`, best first, at most `k` (default: the policy's).
 
         `policy` is the one in force at this position, unless given. `domain` is the one that the query is about, as of
         a run on that ontology: the policy says whether its items are preferred. `without_task` is the id of a task:
-        items drawn from a run of it are left out.
+        items drawn from a run of it are left out. `level` is that of the task: the policy says whether items of higher
+        levels are left out.
 
         Any text is a query; FTS syntax in it is searched as plain words. Filters narrow the hits and leave scores as
         they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
-        Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if this release doesn't know the policy
-        in force.
+        Raises `BadSearch` for a `k`, a polarity or a level that can't be, `BadPolicy` if this release doesn't know the
+        policy in force.
         """
-        result = self.retrieve(
-            query, k, polarity=polarity, role=role, domain=domain, without_task=without_task, policy=policy
-        )
+        about: dict[str, Any] = {"polarity": polarity, "role": role, "domain": domain}
+        result = self.retrieve(query, k, **about, without_task=without_task, level=level, policy=policy)
         return list(result.items)
 
     def retrieve(
@@ -186,6 +200,7 @@ class View(ViewRows):
         role: str | None = None,
         domain: str | None = None,
         without_task: str | None = None,
+        level: int | None = None,
         unasked: bool = False,
         policy: RetrievalPolicy | None = None,
     ) -> SearchResult:
@@ -197,7 +212,11 @@ class View(ViewRows):
 
         ranking = policy or self.retrieval_policy()
         wanted = ranking.k if k is None else k
+        if level is not None and not 0 <= level <= limits.COUNT_MOST:
+            raise BadSearch(f"{level:,} is no level of a question: give that of its task, such as 1 for the easiest")
         without = frozenset[str]() if without_task is None else self.items_of_task(without_task)
+        if (bound := ranking.level_bound(level)) is not None:
+            without |= self.items_above(bound)
         filters = Filters(polarity=polarity, role=role, ontology=domain, without=without, unasked=unasked)
         found, choice = self._chosen(query, wanted, filters, ranking)
         event = MemoriesRetrieved(
@@ -206,6 +225,7 @@ class View(ViewRows):
             role=role,
             ontology=domain,
             without_task=without_task,
+            level=level,
             unasked=unasked,
             policy=ranking.label,
             hits=choice.hits,
@@ -226,6 +246,7 @@ class View(ViewRows):
             role=event.role,
             domain=event.ontology,
             without_task=event.without_task,
+            level=event.level,
             unasked=event.unasked,
             policy=policy,
         )
@@ -261,6 +282,11 @@ class View(ViewRows):
         with self._reading() as connection:
             found = connection.execute(_OF_TASK, {"task": task, "seq": self.position})
             return frozenset(item for (item,) in found)
+
+    def items_above(self, level: int) -> frozenset[str]:
+        """Return the ids of the items whose standing support was drawn from runs of tasks above a level alone."""
+        with self._reading() as connection:
+            return frozenset(item for (item,) in connection.execute(_ABOVE, {"level": level, "seq": self.position}))
 
     def known_vectors(self, model: str) -> KnownVectors:
         """Return which texts have a vector of a model here."""

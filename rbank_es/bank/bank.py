@@ -173,15 +173,17 @@ class Bank(BankActs, BankBranches):
         polarity: str | None = None,
         role: str | None = None,
         domain: str | None = None,
+        level: int | None = None,
         point: str | int | None = None,
     ) -> list[FoundItem]:
         """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
 
         The query is plain words without any syntax. `k` is the policy's unless given; `domain` is
-        the one that the query is about, whose items the policy may prefer. Raises `BadSearch`.
+        the one that the query is about, whose items the policy may prefer; `level` is that of its task, above which the
+        policy may leave items out. Raises `BadSearch`.
         """
         with self._view(point) as view:
-            return view.search(query, k, polarity=polarity, role=role, domain=domain)
+            return view.search(query, k, polarity=polarity, role=role, domain=domain, level=level)
 
     def get(
         self, ids: str | Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None

@@ -54,7 +54,7 @@ from rbank_es.policies.admission import origin_of
 from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import State, counted_uses, fold, items_of_task
+from rbank_es.state import State, counted_uses, fold, items_above, items_of_task
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -241,6 +241,7 @@ class _Comparison:
         """Return the ids that a recorded retrieval would find; None where they can't be known."""
         other, recorded = self._is_other("retrieval"), self._policy(self.history.recorded.state)
         by_words = type(recorded) in _BY_WORDS and not recorded.weighs_outcomes
+        by_words = by_words and recorded.level_bound(event.level) is None
         if not self._differing and not other and by_words:
             return tuple(hit.id for hit in event.hits)
         # By a policy that wasn't in force: its settings aren't recorded.
@@ -265,14 +266,20 @@ class _Comparison:
         return tuple(hit.id for hit in policy.choose(words, k, filters, self.index).hits)
 
     def _filters(self, event: MemoriesRetrieved) -> Filters:
-        task = event.without_task
         return Filters(
             polarity=event.polarity,
             role=event.role,
             ontology=event.ontology,
-            without=frozenset[str]() if task is None else items_of_task(self.history.supposed, task),
+            without=self._left_out(event.without_task, event.level),
             unasked=event.unasked,
         )
+
+    def _left_out(self, task: str | None, level: int | None) -> frozenset[str]:
+        """Return the items that a search in the supposed bank leaves out, for a task and for the level of one."""
+        state = self.history.supposed
+        bound = self._policy(state).level_bound(level)
+        own = frozenset[str]() if task is None else items_of_task(state, task)
+        return own if bound is None else own | items_above(state, bound)
 
     def _outcomes(self, item: str) -> tuple[int, int]:
         """Return wins and losses of an item in the supposed bank."""
@@ -326,8 +333,10 @@ class _Comparison:
         found: list[str] = []
         if some is not None:
             filters = self._filters(some)
+        elif started is not None:
+            filters = Filters(ontology=started.ontology, without=self._left_out(None, started.level))
         else:
-            filters = Filters(ontology=started.ontology if started is not None else None)
+            filters = Filters()
         before, after = self._policy(self.history.recorded.state), self._policy(self.history.supposed)
         polarities: tuple[Polarity, ...] = ("success", "failure")
         for polarity in polarities:

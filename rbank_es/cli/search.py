@@ -35,6 +35,12 @@ from rbank_es.state.proportion import percent
     metavar="ID",
     help="The domain of the question, as of a run on that ontology: the bank's policy may rank its items first.",
 )
+@click.option(
+    "--level",
+    metavar="N",
+    type=int,
+    help="The level of the question, as of its task: the bank's policy may leave out what was learned above it.",
+)
 @click.option("--all", "show_all", is_flag=True, help="Show the items too that the bank's policy withholds.")
 @click.option("--explain", is_flag=True, help="Show for each item which words it shares with the query.")
 def search(
@@ -44,6 +50,7 @@ def search(
     polarity: str | None,
     role: str | None,
     domain: str | None,
+    level: int | None,
     show_all: bool,
     explain: bool,
     as_json: bool,
@@ -57,7 +64,7 @@ def search(
     with bank_to_read(bank) as (name, view, _):
         if not view.retrieval_policy().words(query):
             raise BadSearch(f"the query {safe_line(query)!r} has no words to search for: give at least one word")
-        result = view.retrieve(query, k, polarity=polarity, role=role, domain=domain)
+        result = view.retrieve(query, k, polarity=polarity, role=role, domain=domain, level=level)
         if as_json:
             facts = {"policy": result.event.policy, "hits": result.items, "withheld": result.withheld}
             floor = {"floor": result.event.floor, "fallback": result.event.fallback}
@@ -67,11 +74,13 @@ def search(
             (_print_explained if explain else print_hits)(shown)
         if result.event.fallback is not None:
             warn(_fallback_note(result.event.fallback))
+        if level is not None and view.retrieval_policy().level_bound(level) is None:
+            warn(f"the bank's policy gives items of every level: policy {name} --set retrieval.levels=up_to")
         slip = _unknown_name(view, "domain", domain) or _unknown_name(view, "role", role)
         if slip is not None:
             warn(slip)
         if not result.items and (slip is None or view.retrieval_policy().domains != "filter"):
-            warn(_why_nothing(view, result, polarity, role))
+            warn(_why_nothing(view, result))
         elif result.withheld and not show_all and not as_json:
             echo(styled(f"{count(len(result.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
 
@@ -84,13 +93,17 @@ def _unknown_name(view: View, fact: Literal["domain", "role"], name: str | None)
     return f"no item has the {fact} {safe_line(name)}; {nearest_hint(name, known)}"
 
 
-def _why_nothing(view: View, result: SearchResult, polarity: str | None, role: str | None) -> str:
+def _why_nothing(view: View, result: SearchResult) -> str:
     """Return why a search found nothing: weak matches, filters, or other words."""
+    polarity, role = result.event.polarity, result.event.role
+    bound = view.retrieval_policy().level_bound(result.event.level)
+    above = frozenset[str]() if bound is None else view.items_above(bound)
     if result.withheld:
         return f"nothing is given: the best match {_shortfall(result)}; --all shows what is withheld"
     # No search but a judge's finds the items that serve the judge.
     active = [row for row in view.items("active") if row["src"] not in JUDGE_SOURCES]
-    passing = [row for row in active if polarity in (None, row["polarity"]) and role in (None, row["role"])]
+    fitting = [row for row in active if polarity in (None, row["polarity"]) and role in (None, row["role"])]
+    passing = [row for row in fitting if row["id"] not in above]
     if active and not passing:
         return f"none of {count(len(active), 'active item')} passes the filters"
     if not active:

@@ -117,6 +117,7 @@ def build_context(
     task_slice: bool = False,
     memory_graph: bool = False,
     without_task: str | None = None,
+    level: int | None = None,
 ) -> Context:
     """Return the context of one run.
 
@@ -138,6 +139,7 @@ def build_context(
         task_slice: whether L0 and L1 begin with the terms that the task names.
         memory_graph: whether the agent may query the bank's own provenance, of which the base instructions tell it.
         without_task: id of a task: items drawn from runs of it are not chosen for L2.
+        level: level of the task, above which the bank's policy may leave items out of L2.
 
     Raises `BadInput` for an unknown layer, preset or mode or a budget below 0, `BadContextFile`, `BadPoint`,
     `BadPolicy`.
@@ -158,6 +160,7 @@ def build_context(
         task_slice=task_slice,
         memory_graph=memory_graph,
         without_task=without_task,
+        level=level,
     )
     # In the mode `tools`, the agent fetches its procedures itself.
     on = ["base", *(name for name in LAYERS if name in layers and not (name == "L2" and mode == "tools"))]

@@ -94,6 +94,7 @@ class ContextRequest(NamedTuple):
     task_slice: bool
     memory_graph: bool
     without_task: str | None = None
+    level: int | None = None
 
     @property
     def slice_of(self) -> str | None:

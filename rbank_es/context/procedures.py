@@ -41,6 +41,7 @@ def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
         run=request.run,
         domain=request.domain or (request.subject.id or None if request.subject is not None else None),
         without_task=request.without_task,
+        level=request.level,
         budget_chars=budget_chars,
     )
 
@@ -53,17 +54,18 @@ def procedures(
     run: str | None = None,
     domain: str | None = None,
     without_task: str | None = None,
+    level: int | None = None,
     successes: int | None = None,
     failures: int | None = None,
     budget_chars: int = limits.CONTEXT_L2_CHARS,
 ) -> LayerText:
     """Return the items that fit a task best, by the retrieval policy in force at a point: so many of each polarity.
 
-    `successes` and `failures` are the policy's numbers unless given. `domain` is that of
-    the task, whose items the policy may prefer; items drawn from runs of the task with the id
-    `without_task` are left out. Nothing is written: appended before the memory changes,
-    the returned searches are exact for `verify(retrievals=True)`. Raises `BadInput` for a number below 0 or above
-    `SEARCH_HITS` or a budget below 0, `BadPoint`, `BadPolicy`.
+    `successes` and `failures` are the policy's numbers unless given. `domain` is that of the task, whose items the
+    policy may prefer; `level` is the task's, above which it may leave items out. Items drawn from runs of the task with
+    the id `without_task` are left out. Nothing is written: appended before the memory changes, the returned searches
+    are exact for `verify(retrievals=True)`. Raises `BadInput` for a number below 0 or above `SEARCH_HITS` or a budget
+    below 0, `BadPoint`, `BadPolicy`.
     """
     items: list[Item] = []
     retrievals: list[MemoriesRetrieved] = []
@@ -80,7 +82,14 @@ def procedures(
         for polarity, k in wanted.items():
             if k:
                 found = view.retrieve(
-                    task, k, polarity=polarity, domain=domain, without_task=without_task, unasked=True, policy=policy
+                    task,
+                    k,
+                    polarity=polarity,
+                    domain=domain,
+                    without_task=without_task,
+                    level=level,
+                    unasked=True,
+                    policy=policy,
                 )
                 items += [_item(hit) for hit in found.items]
                 retrievals.append(replace(found.event, run=run))

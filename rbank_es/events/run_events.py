@@ -210,6 +210,9 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     without_task: Annotated[
         Name | None, Meta(description="Id of a task: items that rest on a run of it were left out.")
     ] = None
+    level: Annotated[
+        Count | None, Meta(description="Level of the question's task. The policy says whether it leaves items out.")
+    ] = None
     unasked: Annotated[
         bool, Meta(description="Nobody asked for this polarity: strategies and guardrails were looked for in turn.")
     ] = False

@@ -60,6 +60,7 @@ def estimated_context(task: Task, settings: LoopSettings, source: Source, bank: 
         task_slice=settings.task_slice,
         memory_graph=settings.memory_graph,
         without_task=task.id if settings.leave_one_out else None,
+        level=task.level,
     )
 
 

@@ -160,6 +160,7 @@ class LoopResources:
             payloads=chosen.payloads,
             mode=chosen.mode,
             without_task=without,
+            level=task.level,
             domain=chosen.domain,
             # Without L2 a run in the mode `auto` is one without memory: the control of experiments.
             related=chosen.mode != "auto" or "L2" in chosen.layers,

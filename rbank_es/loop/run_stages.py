@@ -131,6 +131,7 @@ def _context(resources: LoopResources, task: Task, position: int) -> Context:
         task_slice=chosen.task_slice,
         memory_graph=chosen.memory_graph,
         without_task=task.id if chosen.leave_one_out else None,
+        level=task.level,
     )
 
 

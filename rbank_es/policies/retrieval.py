@@ -219,6 +219,14 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
             "Default: 1, the rule that was measured.",
         ),
     ] = 1.0
+    levels: Annotated[
+        Literal["any", "up_to"],
+        Meta(
+            description="Where the question has a level, as its task in a curriculum: up_to leaves out the items whose "
+            "support was drawn from runs of tasks of higher levels alone; items without a level pass. any gives items "
+            "of every level. Default: any, because no experiment has compared the two."
+        ),
+    ] = "any"
     floor: Annotated[
         float,
         Meta(
@@ -233,6 +241,13 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
     def weighs_outcomes(self) -> bool:
         """Whether `item_outcomes` moves a hit; False where words, vectors and settings alone decide."""
         return True
+
+    def level_bound(self, level: int | None) -> int | None:
+        """Return the level above which items are left out for a question of a level; None where none are.
+
+        The caller of `choose` looks them up, and gives their ids as `Filters.without`.
+        """
+        return level if self.levels == "up_to" else None
 
     def words(self, query: str) -> tuple[str, ...]:
         """Return the words of a query that are searched for; a query without any finds nothing."""
@@ -343,7 +358,8 @@ def retrieval_policy(choice: PolicyChoice | None) -> RetrievalPolicy:
 def weighs_outcomes(choice: PolicyChoice) -> bool:
     """Return whether hits by a policy may change with support, uses and verdicts; True for an unknown policy."""
     try:
-        return retrieval_policy(choice).weighs_outcomes
+        policy = retrieval_policy(choice)
+        return policy.weighs_outcomes or policy.levels != "any"
     except BadPolicy:
         # The safe answer: hits are then looked up again wherever outcomes changed.
         return True

@@ -173,6 +173,7 @@ def _context_at(bank: Bank, use: MemoryUse, position: int) -> GivenMemory:
         ontology_id=started.ontology,
         domain=choices.domain,
         without_task=started.task_id if choices.leave_one_out else None,
+        level=started.level,
     )
     texts = {layer.layer: layer.text for layer in context.layers}
     return GivenMemory(

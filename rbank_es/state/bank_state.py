@@ -319,6 +319,26 @@ def items_of_task(state: State, task: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def items_above(state: State, level: int) -> frozenset[str]:
+    """Return the ids of the items whose standing support was drawn from runs of tasks above a level alone.
+
+    So the level of an item is the lowest of those runs. Support that was drawn from no run, or from one without a
+    level, says nothing of levels: what rests on some is for every level.
+    """
+    above = {run for run, facts in state.runs.items() if facts.level is not None and facts.level > level}
+
+    def stands(pair: Pair) -> bool:
+        return not state.pairs[pair].undone and state.extractions[pair[0]].stands
+
+    def is_above(pair: Pair) -> bool:
+        drawn = state.extractions[pair[0]]
+        runs = {*drawn.runs, *(run for run, _ in drawn.relied)}
+        return bool(runs) and runs <= above
+
+    support = {id: [pair for pair in record.landed if stands(pair)] for id, record in state.records.items()}
+    return frozenset(id for id, pairs in support.items() if pairs and all(map(is_above, pairs)))
+
+
 Number = TypeVar("Number", int, float)
 
 

@@ -168,6 +168,7 @@ def test_csv_has_the_values_of_the_json(capsysbinary: Printed) -> None:
         (["items", "--tag", "nosuch"], "none of the 46 items has --tag nosuch"),
         (["search", "xyzzy"], "active items has a word of the query"),
         (["search", "tower", "--role", "nosuch"], "active items passes the filters"),
+        (["search", "tower", "--level", "1"], "gives items of every level: policy sample --set retrieval.levels=up_to"),
         (["log", "--type", "note_logged", "--since", "590"], "no event of type note_logged from position 591 to 609"),
     ],
 )

@@ -125,6 +125,31 @@ def test_with_leave_one_out_a_run_gets_nothing_that_its_own_task_taught(tmp_path
             assert "this very task" in str(box.call("mem_get", {"ids": guardrail}))
 
 
+@pytest.mark.slow
+def test_a_run_is_given_what_fits_the_level_of_its_task_where_the_policy_says_so(tmp_path: Path) -> None:
+    """In its context and by its tools; recorded in every search, so that it is found again and run again the same."""
+    tasks = tuple(msgspec.structs.replace(task, level=level) for task, level in zip(TASKS, (3, 1), strict=True))
+    unled = "".join(line for line in SCRIPT.splitlines(keepends=True) if not line.startswith("expects"))
+    settings = scripted(tmp_path, unled, mode="both")
+    with quick(tmp_path / "bank") as bank:
+        bank.set_policies({"retrieval": {"levels": "up_to"}})
+        harder, easier = looped(bank, settings, tasks, interpreters=quick_code)
+        [guardrail] = harder.added
+        looped(bank, settings, tasks, again=True, interpreters=quick_code)
+        given = {run.run: run.level for run in of_type(bank, RunStarted)}
+        assert easier.added and all(
+            guardrail not in context.items for context in of_type(bank, ContextBuilt) if given[context.run] == 1
+        )
+        assert any(guardrail in context.items for context in of_type(bank, ContextBuilt) if given[context.run] == 3)
+        assert all(event.level == given[str(event.run)] for event in of_type(bank, MemoriesRetrieved))
+        assert bank.verify(retrievals=True).retrievals.checked == len(of_type(bank, MemoriesRetrieved))
+        assert all(each.identical for each in reruns(bank, tasks=tasks))
+        with LoopResources(bank, settings, source()) as resources:
+            for task in tasks:
+                hits = resources.tools(f"by hand {task.id}", task).call("mem_search", {"q": "focal height light"})
+                assert (guardrail in {hit["id"] for hit in hits["hits"]}) is (task.level == 3)
+
+
 def test_the_memory_graph_and_leave_one_out_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the memory graph shows every item"):
         scripted(tmp_path, leave_one_out=True, memory_graph=True)

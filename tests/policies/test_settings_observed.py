@@ -21,7 +21,7 @@ from rbank_es.events.memory_events import ConsolidationProposed
 from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
 from rbank_es.exchange import import_paths
 from rbank_es.extraction.candidates import consolidate
-from tests.cli.misled import judged, ran
+from tests.cli.misled import judged, learned, ran
 from tests.cli_runner import run
 from tests.loop.loops import HEIGHT, TASKS, TOWER
 from tests.loop.test_closed_loop import of_type
@@ -86,6 +86,16 @@ def proven(place: Path, tables: Tables) -> Any:
         for number in range(9):
             bank.append([*ran(f"r{number}", last), judged(f"r{number}", "success")])
     return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
+
+
+def levelled(place: Path, tables: Tables) -> Any:
+    """The hits of a search at the lowest level, after a run of a higher one taught one of the items."""
+    made(place, tables, *LAMPS[:3])
+    with Bank.open(place / "bank") as bank:
+        bank.append([RunStarted(run="r", level=3), judged("r", "success")])
+        learned(bank, Item.make("Lamps at sea", "Lamps at sea drift.", "success"), ("r", "success"))
+    hits = run("search", "./bank", "which lamps?", "--level", "1", "--json", cwd=place).json["hits"]
+    return [hit["id"] for hit in hits]
 
 
 def supported(place: Path, tables: Tables) -> Any:
@@ -253,6 +263,7 @@ RETRIEVAL = {
     "k_failure": Scenario(0, given_unasked),
     "domains": Scenario("none", given_unasked),
     "strength": Scenario(0, given_unasked),
+    "levels": Scenario("up_to", levelled),
     "floor": Scenario(0.3, searched),
     "weights": Scenario([3, 1, 1, 1], searched),
 }

@@ -127,6 +127,12 @@ def test_filters_find_the_few_that_fit_among_many_better_ones(holding: Open) -> 
     assert [hit.score for hit in view.search("taxa", 2, polarity="failure")] == [hit.score for hit in alone]
 
 
+@pytest.mark.parametrize("level", [-1, 2**53])
+def test_a_level_that_cannot_be_is_refused(holding: Open, level: int) -> None:
+    with pytest.raises(BadSearch, match="is no level of a question"):
+        holding([item("taxa", id="t")]).search("taxa", level=level)
+
+
 def test_an_ended_item_is_not_found_and_does_not_count(holding: Open) -> None:
     """Scores are those of a bank that never had it: it is in no document frequency and no average."""
     kept = [item("taxa of life", id="a"), item("labels of taxa", "taxa", id="b"), item("other", id="c")]

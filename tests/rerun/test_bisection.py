@@ -23,6 +23,7 @@ from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies import default_policies
 from rbank_es.rerun.bisection import Bisection, RunBisection, bisect_runs
 from rbank_es.rerun.change_search import GUESSES
+from tests.cli import misled
 from tests.cli_runner import SAMPLE
 from tests.effort import examples, one_in
 
@@ -48,15 +49,15 @@ def run_of(bank: Bank, beginning: str) -> str:
         return whole_id(view, "run", beginning)
 
 
-def searched(bank: Bank, run: str, query: str = "boat tide") -> MemoriesRetrieved:
+def searched(bank: Bank, run: str, query: str = "boat tide", level: int | None = None) -> MemoriesRetrieved:
     """A search of a run, with what the bank gives now."""
     with bank.live() as view:
-        return replace(view.retrieve(query, 2).event, run=run, mode="tool")
+        return replace(view.retrieve(query, 2, level=level).event, run=run, mode="tool")
 
 
 def ran(bank: Bank, run: str, query: str = "boat tide", *, verdict: VerdictValue | None = None, **facts: Any) -> None:
     """Record a run that searched as loops by hand do, and perhaps its verdict."""
-    bank.append([RunStarted(run=run, **{"task": query, **facts}), searched(bank, run, query)])
+    bank.append([RunStarted(run=run, **{"task": query, **facts}), searched(bank, run, query, facts.get("level"))])
     if verdict is not None:
         judged(bank, run, verdict)
 
@@ -187,6 +188,22 @@ def test_a_policy_can_be_the_event(bank: Bank) -> None:
     ran(bank, "bad")
     [change] = bisect_runs(bank, ["bad"], ["good"]).changes
     assert (change.position, change.type, len(change.lost)) == (changed, "policy_set", 1)
+
+
+def test_a_lower_level_of_what_an_item_rests_on_can_be_the_event(bank: Bank) -> None:
+    """The item was active all along, and only support from a run of an easier task made it fit the question."""
+    bank.set_policies({"retrieval": {"name": "bm25", "version": 1, "levels": "up_to"}})
+    lesson = Item.make("boats follow the tide", "About boats.", "success")
+    for run, level in (("hard", 4), ("easy", 1)):
+        bank.append(RunStarted(run=run, level=level))
+        judged(bank, run, "success")
+        if run == "easy":
+            ran(bank, "good", level=2)
+        misled.learned(bank, lesson, (run, "success"))
+    fits = bank.position
+    ran(bank, "bad", level=2)
+    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    assert (change.position, change.gained) == (fits, (lesson.id,))
 
 
 def test_a_policy_that_was_dropped_can_be_the_event(bank: Bank) -> None:

@@ -100,9 +100,9 @@ def _searched(
     unasked: bool = False,
 ) -> tuple[tuple[FoundItem, ...], MemoriesRetrieved]:
     """Return the hits of one search, and the event that records it. Raises `BadSearch` for a bad filter."""
-    about = facts | {"domain": facts.get("domain") or session.policy.domain or session.domain}
-    without = session.policy.without_task
-    found = view.retrieve(words, k, **about, without_task=without, unasked=unasked, policy=policy)
+    about: dict[str, Any] = facts | {"domain": facts.get("domain") or session.policy.domain or session.domain}
+    task: dict[str, Any] = {"without_task": session.policy.without_task, "level": session.policy.level}
+    found = view.retrieve(words, k, **about, **task, unasked=unasked, policy=policy)
     return found.items, replace(found.event, run=session.run, mode="tool", call=session.call)
 
 

@@ -33,14 +33,16 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
     `payloads`: `handles` is the design; `naive` returns full payloads without caps, as the control condition of
     experiments on prompt leakage. `mode`: with `auto`, memory reaches the agent by its context alone, so that tools
     that read the bank are not offered. `propose`: whether queries that worked are proposed as items. `without_task`:
-    id of a task; items that were drawn from runs of it are withheld. `domain`: that of the task, if it isn't the
-    ontology's. `related`: whether looking at a resource also brings items about it.
+    id of a task; items that were drawn from runs of it are withheld. `level`: that of the task, above which the bank's
+    policy may leave items out of a search. `domain`: that of the task, if it isn't the ontology's. `related`: whether
+    looking at a resource also brings items about it.
     """
 
     payloads: Literal["handles", "naive"] = "handles"
     mode: Literal["auto", "tools", "both"] = "auto"
     propose: bool = True
     without_task: str | None = None
+    level: int | None = None
     domain: str | None = None
     related: bool = True
 
