@@ -40,7 +40,7 @@ from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks, suite_digest  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
 from rbank_es.ontology.loader import load_ontology  # noqa: E402
-from rbank_es.policies import Bm25V2, default_policies  # noqa: E402
+from rbank_es.policies import Bm25V2, Dedup, default_policies  # noqa: E402
 from rbank_es.sandbox.sandbox_pool import SandboxPool  # noqa: E402
 from rbank_es.sparql.source import Source, open_source  # noqa: E402
 
@@ -243,9 +243,10 @@ def make(place: Path, **parts: Any) -> Path:
 
 
 def _policies() -> list[PolicyChoice]:
-    """Return the policies of a new bank, with a lower floor: its script names lessons that the default withholds."""
-    retrieval = Bm25V2(coverage=0.25).choice
-    return [retrieval if choice.kind == "retrieval" else choice for choice in default_policies()]
+    """Return the policies of a new bank, but for two: its script names lessons that the default floor withholds, and
+    its story shows what dedup-1 takes for near duplicates."""
+    chosen = {choice.kind: choice for choice in (Bm25V2(coverage=0.25).choice, Dedup().choice)}
+    return [chosen.get(choice.kind, choice) for choice in default_policies()]
 
 
 def main() -> None:

@@ -135,12 +135,12 @@ def test_a_run_is_given_what_fits_the_level_of_its_task_where_the_policy_says_so
         bank.set_policies({"retrieval": {"levels": "up_to"}})
         harder, easier = looped(bank, settings, tasks, interpreters=quick_code)
         [guardrail] = harder.added
-        looped(bank, settings, tasks, again=True, interpreters=quick_code)
+        hard = msgspec.structs.replace(TASKS[1], level=3)
+        looped(bank, settings, [hard], again=True, interpreters=quick_code)
         given = {run.run: run.level for run in of_type(bank, RunStarted)}
-        assert easier.added and all(
-            guardrail not in context.items for context in of_type(bank, ContextBuilt) if given[context.run] == 1
-        )
-        assert any(guardrail in context.items for context in of_type(bank, ContextBuilt) if given[context.run] == 3)
+        contexts = of_type(bank, ContextBuilt)
+        assert easier.added and all(guardrail not in each.items for each in contexts if given[each.run] == 1)
+        assert any(guardrail in each.items for each in contexts if given[each.run] == 3)
         assert all(event.level == given[str(event.run)] for event in of_type(bank, MemoriesRetrieved))
         assert bank.verify(retrievals=True).retrievals.checked == len(of_type(bank, MemoriesRetrieved))
         assert all(each.identical for each in reruns(bank, tasks=tasks))
