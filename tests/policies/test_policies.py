@@ -432,7 +432,7 @@ def test_toml_and_json_say_the_same() -> None:
         (
             "[retrieval]\nlimit = 3",
             "bm25-2 has no setting 'limit'; there are: b, coverage, domains, floor, k, k1, k_failure, "
-            "k_success, parts, pool, share_of_best, stop_weight, stop_words, strangers, strength, support, "
+            "k_success, levels, parts, pool, share_of_best, stop_weight, stop_words, strangers, strength, support, "
             "unknown_names, weights",
         ),
         ("[forgetting]\ndays = 3", "no setting 'days'; there are: none"),
