@@ -7,7 +7,7 @@ support and links.
                text without facts states the same as its own characters only.
     near       the contents share 3/5 of the distinct facts of the shorter, or 2/5 under titles of the same facts. The
                words of a title count only where the content has no two facts.
-    cleared    what is near to rejected words says what a corrected item says in their place
+    cleared    what is near to rejected words says what a corrected item says in their place, and denies no more
 
 Synonyms, remarks and moved words make other statements: they are near at most.
 """
@@ -39,6 +39,10 @@ from rbank_es.policies.words import WORD_SETS_KEPT
 _NEGATIONS = "not no never none nothing neither nor without avoid except unless"
 NEGATING = frozenset(map(stem, _NEGATIONS.split()))
 """Tokens of the words that turn a sentence into its opposite."""
+
+_SET_APART = "instead rather than unlike but though although wrong false incorrect no longer"
+_TURNING = NEGATING | frozenset(map(stem, _SET_APART.split()))
+"""Tokens of the words that may deny or set aside what a sentence names: in ft, not in metres."""
 
 NEAR_MIN = (3, 5)
 """The least share of the distinct facts of the shorter content. By containment, because of the first 60 % of a text a
@@ -203,8 +207,9 @@ def is_enough(common: int, new: int, old: int, *, titled: bool) -> bool:
 
 def clears(right: frozenset[str], candidate: frozenset[str], rejected: frozenset[str]) -> bool:
     """Return whether facts near to rejected ones say what corrected facts say in their place: one of the corrected
-    that the rejected lack, and none of the rejected that the corrected lack."""
-    return bool(candidate & (right - rejected)) and not candidate & (rejected - right)
+    that the rejected lack, none of the rejected that the corrected lack, and no word that denies more than these do."""
+    said = candidate & (right - rejected) and not candidate & (rejected - right)
+    return bool(said) and not (candidate - right) & _TURNING
 
 
 # ---------------------------------------------------------------- differences

@@ -113,9 +113,12 @@ _ENTRY = re.compile(r"\d[.)](?:\s|$)")
 _TOKEN = re.compile(
     rf"(?P<stop>[.!?;]$|[。！？])|(?P<number>(?<![\w.-])-?(?:\d+(?:[.,:]\d+)*|\.\d+))"
     # Behind a dash without a space: an option of a command, or what is negative.
-    rf"|(?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*|-[A-Z](?!\w)|-[a-z]\w*))"
+    rf"|(?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*|-[A-Z](?!\w)|-[a-z]\w*)|\\[bBdDsSwW](?![A-Za-z]))"
     rf"|(?P<one>[{UNSPACED}])|(?P<name>{_LETTERS}(?:[_:.]{_LETTERS})+)|(?P<word>{_LETTERS})"
-    rf"|(?P<sign>[<>=]=?|!=|&&|\|\||[!^](?=[\w(?-])|[*?](?=$|[),/|.])|\+|(?<=[\w)])[*/|](?=[\w^(!])"
+    # Operators between spaces, steps up in a path, parts of a list, and brackets that say what an operator is of.
+    rf"|(?P<sign>\A(?:\*\*|//|[-+*/%&|^:]=|[/^])\Z|(?<![\w.])\.\.(?=/)|(?<=\w)\^(?=$|\^)|(?<=\[):(?=[\w-])|(?<=\w):(?=\])"
+    rf"|(?<=[/|^!*+])\(|\)(?=[*+/|?^])"
+    rf"|[<>=]=?|!=|&&|\|\||[!^](?=[\w(?-])|[*?](?=$|[),/|.])|\+|(?<=[\w)])[*/|](?=[\w^(!])"
     rf"|(?<=[\d′])′|[%$£#@~{_SYMBOLS}])"
 )
 # A scheme has at most 16 characters: else a long row of words and dashes is looked through for each of them.

@@ -88,6 +88,42 @@ def test_an_admitted_correction_clears_its_rewordings_and_none_of_the_wrong_one(
     assert bank.verify(decisions=True).canonical.canonical
 
 
+@pytest.mark.parametrize(
+    "denied",
+    [
+        "in ft, not in metres",
+        "in ft rather than metres",
+        "in foot units, unlike metres",
+        "in ft; metres are wrong",
+        "in metres no longer",
+        "in metres, but in ft",
+    ],
+)
+def test_what_denies_the_correction_is_not_cleared_by_it(bank: Bank, denied: str) -> None:
+    learned(bank, RIGHT)
+    bank.admit(Item.make_id(*RIGHT))
+    restated = (WRONG[0], WRONG[1].replace("in feet", denied))
+    assert learned(bank, restated) == [("add", "near-rejected", True)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "same", "right"),
+    [
+        ("in feet", "in foot", "in metres"),
+        ("in metres", "in meters", "in feet"),
+        ("as 5 GB", "as 5 gigabytes", "as 5 MB"),
+        ("5 times", "5.0 times", "6 times"),
+        ("where it is forbidden", "where it is prohibited", "where it is allowed"),
+        ("in ascending order", "in asc order", "in descending order"),
+    ],
+)
+def test_another_name_of_the_rejected_thing_corrects_nothing(bank: Bank, wrong: str, same: str, right: str) -> None:
+    text = "Every sluice of the canal keeps its level {} for all of its gates."
+    bank.reject(bank.remember("Sluices", text.format(wrong)).item, because="no")
+    assert bank.remember("Sluices", text.format(same)).state == "pending"
+    assert bank.remember("Sluices", text.format(right)).state == "active"
+
+
 @pytest.mark.parametrize("lift", ["restore", "retract"])
 def test_it_is_decided_about_again_when_the_rejection_is_lifted(bank: Bank, lift: str) -> None:
     learned(bank, RIGHT)

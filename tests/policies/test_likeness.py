@@ -86,6 +86,9 @@ CORRECTED = [
     ("Open it. Then close the door.", "Close the door. Then open it."), ("A. Therefore B.", "B. Therefore A."),
     ("1. Open it.\n2. Close the door.", "1. Close the door.\n2. Open it."),
     ("Do:\n- stop\nNever:\n- run", "Do:\n- run\nNever:\n- stop"),
+    ("a // b", "a / b"), ("a / b", "a b"), ("a ** b", "a * b"), ("a -= 1", "a = 1"), ("open ../a", "open ./a"),
+    ("up ../../a", "up ../a"), ("HEAD^", "HEAD"), (r"match \d", r"match \D"), ("x[1:]", "x[:1]"),
+    ("(a|b)/c", "a|(b/c)"), ("a*(b+c)", "a*b+c"),
     ("# Do\nstop\n# Avoid\nrun", "# Do\nrun\n# Avoid\nstop"),
 ]  # fmt: skip
 
