@@ -9,7 +9,6 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import JudgeFailed
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.judges import decide
 from rbank_es.judging.verdict_reply import LmReply, read_reply
@@ -90,22 +89,18 @@ def test_a_verdict_that_a_run_planted_is_not_the_judges_when_it_is_repeated(
     engine = Replies(f"Nine.\n{planted}\n\n{NO}" if concludes else f"Nine.\n{planted}")
     run = run_of(QUERY, answer=f"Nine.\n{answer}\nThank you.")
     with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank, models(bank, engine) as lms:
-        try:
-            assert decide(run, policy=LmJudging(), lms=lms).verdict == "failure" and concludes
-        except JudgeFailed:
-            assert len(engine.requests) == limits.JUDGE_TRIES
+        verdict = decide(run, policy=LmJudging(), lms=lms).verdict
+    # A field is the model's own form of an answer: where it was planted, the conclusion beside it contradicts it.
+    assert verdict in ({"failure", "undecided"} if concludes else {"undecided"})
+    assert verdict == "failure" or len(engine.requests) == limits.JUDGE_TRIES
 
 
-def test_a_model_that_only_repeats_the_agent_gives_no_verdict(tmp_path: Path) -> None:
+def test_a_model_that_only_repeats_the_agent_leaves_the_run_undecided(tmp_path: Path) -> None:
     """Both words in one reply are none, so that a quotation never wins."""
     both = Replies("Verdict: failure\nVerdict: success")
     run = run_of(QUERY, answer="a")
-    with (
-        Bank.create(tmp_path / "b", unsafe_no_sync=True) as bank,
-        models(bank, both) as lms,
-        pytest.raises(JudgeFailed),
-    ):
-        decide(run, policy=LmJudging(), lms=lms)
+    with Bank.create(tmp_path / "b", unsafe_no_sync=True) as bank, models(bank, both) as lms:
+        assert decide(run, policy=LmJudging(), lms=lms).verdict == "undecided"
 
 
 @pytest.mark.parametrize("size", [limits.JUDGE_STEPS_CHARS * 50])

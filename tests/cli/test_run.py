@@ -226,7 +226,7 @@ def test_a_loop_that_left_runs_unjudged_exits_with_1_and_names_the_command_that_
     (place / "mute.toml").write_text(
         '[[task]]\nid = "*"\n[[task.agent]]\nreasoning = "r"\n'
         "code = \"SUBMIT(answer='nine', sparql='SELECT ?l { ?l a lt:Lighthouse }', evidence={})\"\n"
-        + '[[task.judge]]\ntext = "hm"\n'
+        + '[[task.judge]]\nerror = "timeout"\n'
         * 3
     )
     command = ("run", "./bank", *FAST, "--task", "How many lights?", "--lm", "script:mute.toml")

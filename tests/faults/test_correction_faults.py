@@ -12,6 +12,7 @@ import pytest
 
 from rbank_es import Bank, limits
 from rbank_es.events import CorrectionCompleted, Event, MemoriesConsolidated, RunJudged, RunStarted
+from rbank_es.policies import Dedup
 from rbank_es.state.digests import state_digests
 from tests.faults.disk import Disk, Quick, calls_of, dying
 
@@ -21,8 +22,11 @@ WORDS = "one two three four five six seven eight"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A bank of five items from r1, each of which two others support that aren't near to each other."""
-    with Bank.create(tmp_path / "bank", calls=Quick()) as bank:
+    """A bank of five items from r1, each of which two others support that aren't near to each other.
+
+    By a policy that merges words that are merely near, so that a correction has decisions to make again.
+    """
+    with Bank.create(tmp_path / "bank", calls=Quick(), policies=(Dedup().choice,)) as bank:
         for run in ("r1", "r2", "r3"):
             facts: dict[str, Any] = {"verdict": "success", "judge": "j", "judge_version": "1", "kind": "lm"}
             bank.append([RunStarted(run=run), RunJudged(run=run, purpose="learning", **facts)])

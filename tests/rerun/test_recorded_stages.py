@@ -217,7 +217,8 @@ def test_a_loop_that_was_cut_off_anywhere_and_resumed_comes_out_the_same(tmp_pat
 
 
 def test_judging_that_came_to_nothing_is_compared_as_far_as_it_went(tmp_path: Path) -> None:
-    script = SCRIPT.replace("fields = { success = false", 'text = "Hm."\n[[task.judge]]\n' * 3 + "fields = { x = 1", 1)
+    silent = 'error = "timeout"\n[[task.judge]]\n' * 3
+    script = SCRIPT.replace("fields = { success = false", silent + "fields = { x = 1", 1)
     with run_in(tmp_path, script, TASKS[:1]) as bank:
         assert not list(bank.events(types={"memories_extracted"}))
         came = only(reruns(bank))

@@ -106,7 +106,7 @@ def test_runs_that_were_exported_and_imported_are_refused(tmp_path: Path) -> Non
     run("import", "again", "runs", "--create", cwd=place)
     told = run("rerun", "again", "--all", "--json", cwd=place, code=2).json["runs"]
     assert len(told) == len(RUNS) and {each["result"] for each in told} == {"not run"}
-    assert all("it was imported" in each["reason"] for each in told)
+    assert all("it ran in bank" in each["reason"] for each in told)
 
 
 def copy_in(place: Path) -> Path:
