@@ -11,7 +11,8 @@ The rule, for every importer:
                       lines of a journal are two runs, in every copy of that journal.
 
 Content is compared as parsed values: spacing, order of keys, line ends, escapes, a byte order mark, 1 or 1.0, and JSON
-Lines or a JSON array make no difference. Neither does the name or the place of the file.
+Lines or a JSON array make no difference, nor do line ends within a text, or whether a name is a number or a text (7,
+"7"), because table tools rewrite both. Neither does the name or the place of the file.
 
 Ids of events follow from the identity of their record and from their part of it (`part_id`). So what is known is found
 by its ids; what a later version adds has ids that are not known; and the same record gets the same ids in every bank.
@@ -112,13 +113,19 @@ class Numbers:
             self._contents.pop(met, None)
 
 
-def name_in_source(fields: Mapping[str, Any]) -> tuple[str, Any] | None:
+def name_in_source(fields: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the key and the value by which a source names its run; None where it doesn't."""
     for key in RUN_NAMES:
         value = fields.get(key)
         if value not in (None, "") and isinstance(value, str | int) and not isinstance(value, bool):
-            return key, value
+            return key, str(value)
     return None
+
+
+def as_name(value: Any) -> Any:
+    """Return a number as the text by which another tool may name the same; anything else as it is."""
+    plain = _plain(value)
+    return str(plain) if isinstance(plain, int) and not isinstance(plain, bool) else plain
 
 
 def mark_of(fields: Mapping[str, Any]) -> Mark | None:
@@ -142,7 +149,7 @@ def _converted(value: Any, to: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """Return JSON that doesn't depend on spacing, on the order of keys, or on how a whole number is written."""
+    """Return JSON that doesn't depend on spacing, the order of keys, line ends, or how a whole number is written."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -151,6 +158,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n")
     # Other tools write 1.0 as 1.
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE else value
 

@@ -33,6 +33,7 @@ from rbank_es.exchange.identity import (
     MARK,
     Mark,
     Numbers,
+    as_name,
     canonical,
     identity,
     mark_of,
@@ -131,7 +132,7 @@ def run_identity(fields: dict[str, Any], numbers: Numbers) -> RunIdentity:
 
     Raises `msgspec.ValidationError` if its `memory_items` are neither texts nor items.
     """
-    task = [fields.get("task_id"), fields.get("query")]
+    task = [as_name(fields.get("task_id")), fields.get("query")]
     steps = [fields.get(key) or [] for key in ("think_list", "action_list")]
     named = name_in_source(fields)
     by_words = named is None and not any(steps)
@@ -144,7 +145,7 @@ def run_identity(fields: dict[str, Any], numbers: Numbers) -> RunIdentity:
         key = [*task, *parsed_memories(fields.get("memory_items"))] if by_words else [*task, *steps]
         number = numbers.next(*key)
     digest = identity(FORM, *key, number=number)
-    run = name_of(str(fields.get("task_id", "run")), digest)
+    run = name_of(str(as_name(fields.get("task_id", "run"))), digest)
     return RunIdentity(digest, run, part_id(digest, "start"), number > 1, by_words)
 
 

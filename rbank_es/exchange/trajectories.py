@@ -116,7 +116,7 @@ def run_identity(data: dict[str, Any], first: str) -> tuple[bytes, str | None]:
     its name in its source, if it has one."""
     named = name_in_source(data)
     if named is not None:
-        return identity(FORM, data.get("task"), *named), str(named[1])
+        return identity(FORM, data.get("task"), *named), named[1]
     return identity(FORM, [first]), None
 
 

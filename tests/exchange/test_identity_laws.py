@@ -289,6 +289,26 @@ def test_what_changed_within_a_run_is_reported_and_is_no_second_run(
     assert shelf.take(jsonl([RECORD])).appended == 0  # an older copy undoes nothing
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task_id": "21"},
+        {"task_id": 21.0},
+        {"query": "Who mentions\r\nsmall ear cups?"},
+        {"think_list": ["look\r\ntwice"]},
+        {"run_id": "7"},
+        {"run_id": "7", "task_id": "21", "think_list": ["look\r\ntwice"]},
+    ],
+)
+def test_numbers_as_texts_and_line_ends_in_texts_make_no_second_run(shelf: Shelf, change: dict[str, Any]) -> None:
+    lines = {"query": "Who mentions\nsmall ear cups?", "think_list": ["look\ntwice"]}
+    first = RECORD | lines | ({"run_id": 7} if "run_id" in change else {})
+    shelf.take(jsonl([first]))
+    shelf.take(jsonl([first | change]))
+    state = shelf.bank.state()
+    assert (len(state.runs), [entry.support for entry in state.items.values()]) == (1, [1])
+
+
 def test_a_changed_verdict_ends_what_was_drawn_under_the_other(shelf: Shelf) -> None:
     shelf.take(jsonl([RECORD]))
     shelf.take(jsonl([RECORD | {"status": "fail", "memory_items": _markdown(["Read the legend"])}]))
