@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from rbank_es.models.model_call import (
     response_of,
     wait_s,
 )
+from rbank_es.models.reply_syntax import parsed_json
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -263,6 +265,10 @@ class RecordingEngine:
             message = f"the answer is of no form that can be kept ({type(error).__name__}: {error})"
             return self._failed(paid, failed("bad_response", message))
         event = msgspec.structs.replace(paid, response=text)
+        # A recorded answer was the model's word when it was recorded.
+        if left is None and (fault := _fault(answer.response, answer_text(data), self._role)):
+            # Without the response, because a rerun repeats a failure that has none.
+            return self._failed(paid, failed(NO_WORD, fault), wait_s(blank.attempt or 1, None))
         # Recorded whole, but no success: dspy would pass on an empty text, and the caller could not tell.
         if not answer_text(data).strip() and not response.tool_calls:
             # An answer that its bound left empty would be left empty again.
@@ -277,6 +283,33 @@ class RecordingEngine:
         shown = failed(failure.code, words)
         shown.__cause__ = failure.__cause__
         return _Outcome(msgspec.structs.replace(blank, error_code=failure.code, error=words), shown, wait)
+
+
+_FAULTS = re.compile(r"error|abort|cancel|content_filter", re.IGNORECASE)
+_PAGE = re.compile(
+    r"\s*(?:<!doctype html|<html)\b(?=.*(?:\b[45]\d\d\b|gateway|unavailable|nginx|cloudflare))",
+    re.IGNORECASE | re.DOTALL,
+)
+_OF_ERRORS = frozenset({"error", "message", "type", "code", "status", "detail", "request_id", "param"})
+
+
+def _fault(response: Response, text: str, role: Role) -> str:
+    """Return why an answer is not the model's word although it has one's form; empty if it is.
+
+    A provider that breaks off at a fault or by its filter says so in the reason of the end. A gateway puts its own page
+    or error where the model's words would be; a sub-call may have asked for such a text.
+    """
+    unmapped = (response.provider_data or {}).get("_lm15_unmapped") or []
+    ends = [str(each.get("type")) for each in unmapped if "finish_reason" in str(each.get("path"))]
+    begins = f": {text[: limits.GIVEN_CHARS]!r}"
+    if found := next((end for end in (str(response.finish_reason), *ends) if _FAULTS.search(end)), ""):
+        return f"the provider broke the answer off ({found[: limits.GIVEN_CHARS]}){begins}"
+    if role == "sub":
+        return ""
+    value = parsed_json(text.strip()) if text.lstrip().startswith("{") else None
+    if isinstance(value, dict) and value.get("error") and value.keys() <= _OF_ERRORS:
+        return f"the answer is an error in the place of the model's words{begins}"
+    return f"the answer is a gateway's page in the place of the model's words{begins}" if _PAGE.match(text) else ""
 
 
 def _raising(failure: LmFailed) -> Try:

@@ -93,11 +93,28 @@ def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int
 PAGE = says.says(b"<html>502 Bad Gateway</html>", "text/html")
 
 
+def ended(reason: bytes) -> says.Behaviour:
+    return says.says(says.completion("success").replace(b'"stop"', reason), says.JSON)
+
+
+NO_WORDS: dict[str, Reply] = {
+    "page": PAGE,
+    "page as words": "<html><head><title>502 Bad Gateway</title></head></html>",
+    "error as words": '{"error": {"message": "Rate limit reached", "code": 429}}',
+    "broken off": ended(b'"error"'),
+    "aborted": ended(b'"abort"'),
+    "filtered": ended(b'"content_filter"'),
+}
+
+
 @pytest.mark.parametrize("at", [0, 1, 2], ids=ROLES)
-def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task_due(tmp_path: Path, at: int) -> None:
+@pytest.mark.parametrize("name", NO_WORDS)
+def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task_due(
+    tmp_path: Path, name: str, at: int
+) -> None:
     """A gateway's page for an answer: no verdict, no lesson; the same loop goes on where it fell silent."""
     with (
-        openai_server([*WELL[:at], *[PAGE] * 3, *WELL[at:]]) as server,
+        openai_server([*WELL[:at], *[NO_WORDS[name]] * 3, *WELL[at:]]) as server,
         Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
     ):
         [first] = looped(bank, settings(server.url), TASKS[:1])
