@@ -92,14 +92,12 @@ _GREEK_LETTER, _LATIN_LETTER = re.compile("[\u0370-\u03ff]"), re.compile("[A-Za-
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 """Letters of scripts that write no spaces between words, as a range of a regular expression."""
 
-_VOWEL_SIGNS = (
-    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8"
-    "\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0900-\u0963\u0971-\u0dff\u0f71-\u0f84"
-)
-"""Marks that tell one word from another: of Hebrew, Arabic, Syriac and Thaana, of the scripts of India, of Tibetan."""
+_VOWEL_SIGNS = "".join(char for char in map(chr, range(0x591, 0x1000)) if unicodedata.category(char)[0] == "M")
+"""Marks that tell one word from another: of Hebrew, Arabic, of the scripts of India, of Tibetan, and others."""
 
 _LETTER = rf"[^\W_{UNSPACED}]"
-_LETTERS = rf"{_LETTER}+(?:[{_VOWEL_SIGNS}]+{_LETTER}*)*"
+# A mark is no letter, and letters follow each row of marks but the last: else a long word is divided in every way.
+_LETTERS = rf"{_LETTER}+(?:[{_VOWEL_SIGNS}]+{_LETTER}+)*[{_VOWEL_SIGNS}]*"
 _SYMBOLS = "¢-©¬®°±×÷‰‱⁄\u20a0-\u20cf\u2190-\u2bff\U0001f000-\U0001ffff"
 _LONG_FORMS = re.compile(
     r"\b(can)(?:'t|not)\b|\b(wo)n't\b|n't\b|\b(do|does|did|is|are)nt\b|'(?:s|re|ve|ll|d)\b|(?<=\bI)'m\b", re.IGNORECASE

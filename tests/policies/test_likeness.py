@@ -217,6 +217,15 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "long compositions": lambda n: "\ufdfa" * (n // 18),
     "invisible": lambda n: "a\u200b" * (n // 2),
     "emoji": lambda n: "🙂" * n,
+    "letters of India": lambda n: "\u0915" * n,
+    "vowel signs": lambda n: "\u0915" + "\u0940" * n,
+    "syllables": lambda n: "\u0915\u0940" * (n // 2),
+    "addresses": lambda n: "ab://" * (n // 5),
+    "address of signs": lambda n: "ab://" + "*" * n,
+    "options": lambda n: "-a" * (n // 2),
+    "steps up": lambda n: "../" * (n // 3),
+    "raised": lambda n: "⁻¹" * (n // 2),
+    "primes": lambda n: "1" + "′" * n,
 }
 
 
