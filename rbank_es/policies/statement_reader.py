@@ -272,12 +272,13 @@ def _split(written: str) -> _Chunk:
     text = _LONG_FORMS.sub(_long_form, _EMPHASIS.sub(" ", written))
     if "://" in text:
         text = _ADDRESS.sub(r" \g<0> ", text)
-    parts: list[Sentence] = [()]
+    parts: list[list[Fact]] = [[]]
     for piece in text.split():
         first, *more = _tokens(piece)
-        parts[-1:] = [(*parts[-1], *first), *more]
+        parts[-1] += first
+        parts += map(list, more)
     ordinal = _ORDINAL.fullmatch(written) is not None
-    return _Chunk(tuple(parts), odd=ordinal or written in ("a", "A"), ordinal=ordinal)
+    return _Chunk(tuple(map(tuple, parts)), odd=ordinal or written in ("a", "A"), ordinal=ordinal)
 
 
 _kept_chunk = lru_cache(65_536)(_split)

@@ -225,6 +225,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "options": lambda n: "-a" * (n // 2),
     "steps up": lambda n: "../" * (n // 3),
     "raised": lambda n: "⁻¹" * (n // 2),
+    "emphases": lambda n: "**aa" * (n // 4),
     "primes": lambda n: "1" + "′" * n,
 }
 
