@@ -80,7 +80,7 @@ _TAG = re.compile(
     r"\\boxed\{(?:\\text\{)?(?P<boxed>\w{1,20})\}{1,2}",
     re.IGNORECASE,
 )
-_OPENS = re.compile(r"[\s✅✓✔❌✗✘\ufe0f*_`]*(?P<word>[A-Za-z]+)[*_`]*(?:[.:,;—–]|[ \t]-(?=[ \t]))[*_]*[ \t]+\S")
+_OPENS = re.compile(r"[\s✅✓✔❌✗✘\ufe0f*_`]*(?P<word>[A-Za-z]+)[*_`]*(?:[.:,;!—–]|[ \t]-(?=[ \t]))[*_]*[ \t]+\S")
 """A verdict that begins the sentence of a reply's first line."""
 _CONDITION = re.compile(
     r"\b(?:if|unless|would|could|might|means?|requires?|not really|actually|almost|but|however|except|or)\b|\?",
