@@ -168,7 +168,8 @@ def _tables(view: View) -> Iterator[tuple[PeopleTable, Sequence[Row]]]:
         PeopleTable("uses", ("item", "run", "way", "seq"), ("item", "run", "way"), _OF_ITEM | _OF_RUN),
         view.rows("item_exposures"),
     )
-    standing = [dict(zip(_VERDICTS, row[:-2], strict=True)) for row in view.spans("verdicts", _VERDICTS) if not row[-1]]
+    spans = view.spans("verdicts", _VERDICTS)
+    standing = [dict[str, Any](zip(_VERDICTS, row[:-2], strict=True)) for row in spans if not row[-1]]
     yield PeopleTable("verdicts", _VERDICTS, ("run", "purpose"), _OF_RUN), standing
     yield from (_whole(view, name) for name in _WHOLE if name not in ("items", "runs"))
 

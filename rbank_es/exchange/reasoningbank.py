@@ -159,7 +159,7 @@ class _Run:
         except BadInput as error:
             raise record.bad(path, str(error)) from None
         self._task = text_field(path, record, "query")
-        self._kind = self._kind_of()
+        self._kind: Kind = self._kind_of()
         self._steps = list(zip_longest(self._texts("think_list"), self._texts("action_list")))
         try:
             self._memories, self.stray = parsed_memories(record.fields.get("memory_items"))

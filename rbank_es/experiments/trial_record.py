@@ -25,7 +25,7 @@ from rbank_es.events import (
     RunStarted,
     type_of,
 )
-from rbank_es.events.run_events import Trial
+from rbank_es.events.run_events import Trial, VerdictValue
 from rbank_es.experiments.run_rows import RunRow
 from rbank_es.experiments.trial_log import ACTS, TrialLog
 from rbank_es.loop.curriculum import Curriculum, TaskOutcome, departures
@@ -126,7 +126,7 @@ def _departure(rows: Sequence[RunRow], terms: TrialTerms) -> str:
     if terms.curriculum is None:
         return "" if tuple(order) == terms.tasks else "its tasks were run in another order than that of the trial"
     rule, tasks = terms.curriculum
-    verdicts = {row.task: row.verdict for row in rows if row.selected}
+    verdicts: dict[str, VerdictValue | None] = {row.task: row.verdict for row in rows if row.selected}
     outcomes = [TaskOutcome(task, verdicts.get(task)) for task in order]
     first = next(departures(tasks, outcomes, rule), None)
     return "" if first is None else f"it went on with {first[1].task}, where its curriculum had {first[0].id}"

@@ -148,7 +148,7 @@ def read_reply(reply: ModelReply | str) -> LmReply | str:
     own = list(_own(read))
     if not own:
         return "none of the words success, failure and undecided was found as your verdict"
-    verdicts = {each.verdict for each in own}
+    verdicts: set[VerdictValue | None] = {each.verdict for each in own}
     if None in verdicts:
         return _UNCLEAR
     verdict = verdicts.pop()
@@ -217,7 +217,7 @@ def _of_objects(read: ReplyReading) -> Iterator[_Said]:
         if "success" in names and not _ENVELOPE.isdisjoint(names) and names.isdisjoint({"verdict", *_REASON}):
             continue
         if said:
-            words = {_word(each) for each in said} | set(_contradicting(fields))
+            words: set[VerdictValue | None] = {*map(_word, said), *_contradicting(fields)}
             yield _Said(words.pop() if len(words) == 1 else None, value.span, fields)
 
 
@@ -379,7 +379,7 @@ def _statements(text: str, *, certain: bool = False) -> Iterator[VerdictValue | 
     """Yield the verdicts that sentences name; the `certain` ones name the verdict itself."""
     for mark in _SAID.finditer(text):
         named, word = mark["named"], mark["word"] or mark["strong"]
-        found = (_STRONG if named else _WORDS).get((named or word).casefold())
+        found: VerdictValue | None = (_STRONG if named else _WORDS).get((named or word).casefold())
         if found is None and word is not None:
             found = "success" if word.casefold().startswith("succe") else "failure"
         # What would be is not what is.

@@ -132,7 +132,8 @@ class CurriculumPlace:
             self._enter((above or there)[0], "used_up" if above else "left_over")
 
     def _enter(self, level: float, why: Reason) -> None:
-        self._level, self._entered, self._decided = level, (why, *self._last()), []
+        entered: tuple[Reason, int, int] = (why, *self._last())
+        self._level, self._entered, self._decided = level, entered, []
 
     def _last(self) -> tuple[int, int]:
         """Return how many of the last tasks at this level succeeded, and how many those are."""

@@ -299,7 +299,7 @@ def _fault(response: Response, text: str, role: Role) -> str:
     A provider that breaks off at a fault or by its filter says so in the reason of the end. A gateway puts its own page
     or error where the model's words would be; a sub-call may have asked for such a text.
     """
-    unmapped = (response.provider_data or {}).get("_lm15_unmapped") or []
+    unmapped: Any = (response.provider_data or {}).get("_lm15_unmapped") or []
     ends = [str(each.get("type")) for each in unmapped if "finish_reason" in str(each.get("path"))]
     begins = f": {text[: limits.GIVEN_CHARS]!r}"
     if found := next((end for end in (str(response.finish_reason), *ends) if _FAULTS.search(end)), ""):
