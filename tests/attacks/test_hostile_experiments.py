@@ -164,7 +164,7 @@ def test_no_link_is_followed_to_suppose_other_policies(tmp_path: Path) -> None:
 def test_other_code_another_suite_and_another_trial_in_a_place_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="results of different code"):
         read_experiment(written(tmp_path / "code", environment_commit="d" * 40))
-    with pytest.raises(BadInput, match=r"of the suite"):
+    with pytest.raises(BadInput, match="recorded another definition or environment"):
         folder = written(tmp_path / "suite", suite=suite_of(4))
         other = written(tmp_path / "other", suite=suite_of(5))
         shutil.rmtree(folder / "banks" / "with" / "o0-r0")

@@ -93,7 +93,7 @@ def print_list(listed: RowList, bank: str, *, sort: str | None, limit: int | Non
     elif shown:
         columns = listed.columns(shown)
         cells = [[cell(row) for cell in columns.values()] for row in shown]
-        echo_table(list(columns), cells, flexible=listed.flexible)
+        echo_table(list(columns), cells, flexible=[name for name in listed.flexible if name in columns])
         if len(shown) < matching:
             echo(f"\n{len(shown):,} of {matching:,} {listed.noun}; without --limit, all are shown")
     if not matching:
