@@ -207,7 +207,8 @@ def test_no_command_shows_a_steering_character_of_any_text(
     tmp_path_factory: pytest.TempPathFactory, capsysbinary: pytest.CaptureFixture[bytes], text: str
 ) -> None:
     place = tmp_path_factory.mktemp("bank") / "b"
-    hostile_bank(place, text or "x").log.close()
+    # Without U+0000, which no name can have.
+    hostile_bank(place, text.replace("\0", "") or "x").log.close()
     for name, printed in shown_by(str(place), capsysbinary, page=place.parent / "page.html").items():
         assert not steering(printed.replace("\r\n", "\n")), name
 
