@@ -162,14 +162,19 @@ def build_context(
         without_task=without_task,
         level=level,
     )
+    packed = _packed(request, layers, sizes)
+    retrievals = tuple(event for one in packed for event in one.retrievals)
+    return Context(mode=mode, layers=tuple(one.packed for one in packed), retrievals=retrievals)
+
+
+def _packed(request: ContextRequest, layers: Collection[str], sizes: Mapping[str, int]) -> list[LayerText]:
+    """Return the base instructions and the layers that are on, each within its size."""
     # In the mode `tools`, the agent fetches its procedures itself.
-    on = ["base", *(name for name in LAYERS if name in layers and not (name == "L2" and mode == "tools"))]
-    packed = [
+    on = ["base", *(name for name in LAYERS if name in layers and not (name == "L2" and request.mode == "tools"))]
+    return [
         LAYER_TABLE[name].pack(request, sizes[name]) or LayerText(Packed(layer=name, budget_chars=sizes[name]))
         for name in on
     ]
-    retrievals = tuple(event for one in packed for event in one.retrievals)
-    return Context(mode=mode, layers=tuple(one.packed for one in packed), retrievals=retrievals)
 
 
 def _subject(ontology: Source | Ontology | Schema | None, given_id: str | None) -> Subject | None:
