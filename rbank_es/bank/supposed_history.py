@@ -310,6 +310,9 @@ class SupposedHistory:
                 continue
             if by_policy and policy is not None and not self._is_wordless(pair, decision):
                 decisions.append(self._decided(pair, policy))
+                # What the same policy decided alike without a model needs none now.
+                alike = policy == recorded and effect(decisions[-1]) == effect(decision)
+                self.unproposed += not alike and self._is_unproposed(pair, policy)
             else:
                 decisions.append(decision)
                 adrift |= {pair} if self._is_kept_otherwise(pair, decision, policy) else set()
@@ -356,8 +359,12 @@ class SupposedHistory:
         item, proposal = state.candidates[pair].item, state.proposals.get(pair)
         if not state.extractions[extraction].stands:
             return Decision(candidate=index, action="discard", item=item.id, reason=UNSUPPORTED)
-        self.unproposed += isinstance(policy, Merge | MergeV2) and proposal is None
         return policy.decide(index, item, self._known, proposal, written=is_written(state.extractions[extraction]))
+
+    def _is_unproposed(self, pair: Pair, policy: ConsolidationPolicy) -> bool:
+        state = self.supposed
+        asks = isinstance(policy, Merge | MergeV2) and state.extractions[pair[0]].stands
+        return asks and state.proposals.get(pair) is None
 
     def _forget(self, event: MemoriesForgotten) -> None:
         """Keep what was forgotten by hand; what a policy forgot is forgotten again behind decisions, if it is."""

@@ -41,8 +41,10 @@ SAID_LATER = ("contrasts", "interactions", "metrics", "rubrics", "title", "quest
 
 def fork_point(base: Bank) -> int:
     """Return the position of the common bank up to which trials are forked: before the first of them began."""
+    # Before the events are read, because another trial may begin while they are.
+    position = base.position
     first = next(base.events(types={BEGINNING}), None)
-    return base.position if first is None else first.seq - 1
+    return position if first is None else first.seq - 1
 
 
 def begin(folder: Path, base: Bank, bank: Bank, started: ExperimentStarted, experiment: Experiment) -> None:

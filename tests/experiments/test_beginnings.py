@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -228,3 +228,20 @@ def test_a_beginning_is_recorded_once_however_often_it_was_cut_off(tmp_path: Pat
             assert [event.id for event in base.events(types={"experiment_started"})] == [first.id]
             assert [event.id for event in bank.events(types={"experiment_started"})] == [first.id]
         assert fork_point(base) == point < base.position
+
+
+def test_a_trial_that_begins_meanwhile_is_no_part_of_a_fork(tmp_path: Path) -> None:
+    """Trials begin side by side: one may record its beginning while another looks for the point to fork at."""
+    [started, *_] = trial_events(FIRST, pair(), suite_of(), lambda *_: True, {})
+    with Bank.create(tmp_path / "base") as base:
+        point = base.position
+
+        class Busy:
+            position = property(lambda _: base.position)
+
+            def events(self, **which: Any) -> Iterator[Any]:
+                found = list(base.events(**which))
+                base.append(started)
+                return iter(found)
+
+        assert fork_point(cast(Bank, Busy())) == point < base.position

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import HealthCheck, assume, event, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import supposition_of
 from rbank_es.events import CorrectionCompleted, DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.policies import Append, AppendV2, Bounded, DedupV2, Never
+from rbank_es.policies import Append, AppendV2, Bounded, DedupV2, Merge, Never
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, fold, usage
 from tests.cli.misled import HEIGHT, TWIN, WARNING, judged, learned, misled_bank, ran
@@ -101,6 +101,14 @@ def test_nothing_differs_where_nothing_is_supposed(ops: list[Op], tidy: bool, qu
 
 @pytest.mark.slow
 @lawful
+@example(  # a model was not asked when the policy that asks one decided, so it isn't needed now
+    [
+        ("policy", Merge(title_min=0.7, content_min=(1, 2)), Never(), False),
+        *[("learn", S, list(RUNS), [LESSON], False, [])] * 2,
+    ],
+    False,
+    ["a"],
+)
 @given(lives(st.one_of(TAUGHT, uses, acts, undos)), st.booleans(), QUERIES)
 def test_nothing_differs_under_the_policies_in_force(ops: list[Op], tidy: bool, queries: list[str]) -> None:
     bank = lived(ops, tidy).bank
