@@ -59,7 +59,7 @@ _NEARBY_EVENTS = 256
 def bank_answer(asked: PageQuestion) -> dict[str, Any]:
     """Return the bank's name, counts and policies at the position, and the marks of its whole log."""
     bank, view, at = asked.bank, asked.view, asked.position
-    with bank.as_of() as newest:
+    with bank.as_of(asked.head) as newest:
         marks = time_marks(bank, newest)
     runs = view.pick("runs", ("verdict", "scripted", "simulated"))
     verdicts = Counter(verdict for verdict, _, _ in runs)

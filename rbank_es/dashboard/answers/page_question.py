@@ -22,12 +22,19 @@ NONE = "none"
 
 class PageQuestion:
     """One question: `view` is of the position, `given` are its parameters as text, `argument` names the bank in
-    commands."""
+    commands, `head` is the position behind which nothing is told (None: the newest)."""
 
     def __init__(
-        self, bank: Bank, view: View, given: Mapping[str, str], *, prompts: bool = True, argument: str = ""
+        self,
+        bank: Bank,
+        view: View,
+        given: Mapping[str, str],
+        *,
+        prompts: bool = True,
+        argument: str = "",
+        head: int | None = None,
     ) -> None:
-        self.bank, self.view, self.prompts = bank, view, prompts
+        self.bank, self.view, self.prompts, self.head = bank, view, prompts, head
         self.argument = argument or bank.name
         self._given = given
 
@@ -40,6 +47,7 @@ class PageQuestion:
         *,
         prompts: bool = True,
         argument: str = "",
+        head: int | None = None,
         statement_s: float | None = None,
     ) -> Iterator[PageQuestion]:
         """Open the view of the point `at`, and close it after the answer. Raises `BadPoint`, `ProjectionError`."""
@@ -47,7 +55,7 @@ class PageQuestion:
         bank.live().close()
         with bank.as_of(given.get("at") or None) as view:
             view.statement_s = statement_s
-            yield cls(bank, view, given, prompts=prompts, argument=argument)
+            yield cls(bank, view, given, prompts=prompts, argument=argument, head=head)
 
     @property
     def position(self) -> int:
