@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from heapq import merge
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rbank_es.bank.bank import Bank
-from rbank_es.events import Event, JudgmentOverruled, PolicySet, RunJudged
-from rbank_es.state import fold
+from rbank_es.events import Event, JudgmentOverruled, RunJudged
+from rbank_es.events.run_events import Purpose
+from rbank_es.state import LiveState
+from rbank_es.state.memory import rank_of
 
 JUDGMENT_TYPES = frozenset({"run_judged", "judgment_overruled"})
 
@@ -36,26 +40,28 @@ class RankedJudgment(NamedTuple):
         return own | {"rank": self.rank, "authority": AUTHORITIES[self.rank], "stands": self.stands}
 
 
-def judgments_of(bank: Bank, run: str, position: int) -> list[RankedJudgment]:
-    """Return all judgments of a run up to a position, in order."""
-    judged = list(bank.events(point=position, run=run, types=JUDGMENT_TYPES))
-    policies = list(bank.events(point=position, types={"policy_set"})) if judged else []
-    standing = fold(_in_order([*judged, *policies])).verdicts
-    made = []
-    for event in judged:
-        assert isinstance(event, RunJudged | JudgmentOverruled)
-        # The same fold of this one judgment alone, so that no second rule says what counts.
-        alone = fold([*_before(policies, event), event]).verdicts.get((run, event.purpose))
-        holds = standing.get((run, event.purpose))
-        made.append(
-            RankedJudgment(event, None if alone is None else alone.rank, holds is not None and holds.seq == event.seq)
-        )
-    return made
+def judgments_of(bank: Bank, run: str, position: int | None = None) -> list[RankedJudgment]:
+    """Return all judgments of a run up to a position (default: the head), in order."""
+    upto = bank.position if position is None else position
+    judged = bank.log.read(upto=upto, run=run, types=JUDGMENT_TYPES)
+    return ranked(merge(judged, bank.log.read(upto=upto, types={"policy_set"}), key=attrgetter("seq")))
 
 
-def _in_order(events: list[Event]) -> list[Event]:
-    return sorted(events, key=lambda event: event.seq)
+def ranked(events: Iterable[Event]) -> list[RankedJudgment]:
+    """Return the judgments among events in order, each by the policies that were set before it.
+
+    The fold says which of them stand, so no second rule does.
+    """
+    live, ranks = LiveState(), list[tuple[RunJudged | JudgmentOverruled, int | None]]()
+    for event in events:
+        if isinstance(event, RunJudged | JudgmentOverruled):
+            ranks.append((event, rank_of(event, live.state.policies)))
+        live.advance((event,))
+    standing = {(run, purpose, verdict.seq) for (run, purpose), verdict in live.state.verdicts.items()}
+    return [RankedJudgment(each, rank, (each.run, each.purpose, each.seq) in standing) for each, rank in ranks]
 
 
-def _before(policies: list[Event], event: Event) -> list[Event]:
-    return [each for each in policies if isinstance(each, PolicySet) and each.seq < event.seq]
+def standing_judgment(bank: Bank, run: str, purpose: Purpose = "learning") -> RankedJudgment | None:
+    """Return the judgment of a run that stands for a purpose, None if there is none."""
+    judged = judgments_of(bank, run)
+    return next((each for each in judged if each.stands and each.event.purpose == purpose), None)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from rbank_es.bank.bank import Bank
-from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, given_items
+from rbank_es.events import MemoriesExtracted
 from rbank_es.events.event import titled
+from rbank_es.log.run_reader import RunEvents
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -38,28 +38,29 @@ class LearnedItem(Struct, frozen=True, kw_only=True):
     landed: tuple[str, ...]
 
 
-def given_to(view: View, timeline: Iterable[Event]) -> list[GivenItem]:
-    """Return the items that a run was given, each once, in order; `timeline` are its events."""
-    found: dict[str, GivenItem] = {}
-    for event in timeline:
-        for id in given_items(event):
-            if id not in found:
-                row = view.item(id) or {}
-                title, state = row.get("title") or "", row.get("state")
-                how = "in its context" if isinstance(event, ContextBuilt) else "read by a tool"
-                found[id] = GivenItem(item=id, title=title, state=state, how=how, seq=event.seq)
-    return list(found.values())
+_WAYS = {"injected": "in its context", "read": "read by a tool"}
 
 
-def learned_from(bank: Bank, view: View, run: str) -> list[LearnedItem]:
-    """Return the candidates that were drawn from a run, alone or with others, in order of extraction."""
+def given_to(view: View, run: RunEvents) -> list[GivenItem]:
+    """Return the items that a run was given, each once, in order."""
+    rows = ((gift, view.item(gift.item) or {}) for gift in run.given)
+    return [
+        GivenItem(
+            item=gift.item, title=row.get("title") or "", state=row.get("state"), how=_WAYS[gift.way], seq=gift.seq
+        )
+        for gift, row in rows
+    ]
+
+
+def drawn_at(view: View, run: str) -> set[int]:
+    """Return the positions of the extractions that were drawn from a run, alone or with others."""
     edges = view.rows("lineage_edges", source_kind="run", source=run, relation="drawn_from")
-    made: list[LearnedItem] = []
-    for seq in sorted({edge["seq"] for edge in edges}):
-        for event in bank.events(after=seq - 1, point=seq):
-            if isinstance(event, MemoriesExtracted):
-                made += _candidates(view, event)
-    return made
+    return {edge["seq"] for edge in edges}
+
+
+def learned_from(view: View, run: RunEvents) -> list[LearnedItem]:
+    """Return the candidates that were drawn from a run, alone or with others, in order of extraction."""
+    return [candidate for event in run.extractions for candidate in _candidates(view, event)]
 
 
 def _candidates(view: View, event: MemoriesExtracted) -> Iterator[LearnedItem]:

@@ -44,8 +44,8 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
+from rbank_es.events.run_totals import known_sum
 from rbank_es.limits import experiment_limits
-from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Role, Trial

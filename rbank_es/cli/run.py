@@ -65,9 +65,9 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.cli.shared.task_order import curriculum_of, order_options
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
+from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
-from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult

@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.bank.failed_runs import UNKNOWN
 from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
-from rbank_es.bank.run_lessons import LearnedItem, given_to, learned_from
+from rbank_es.bank.run_lessons import LearnedItem, drawn_at, given_to, learned_from
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.event_sentences import summary
@@ -36,11 +36,12 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.cli.shared.stored_bank import show_stored, stored_bank
 from rbank_es.errors import BadInput
-from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, type_of
+from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.event import text_of
 from rbank_es.events.run_events import judge_label
 from rbank_es.events.visible_text import without_hidden
+from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.state.proportion import Share, percent, points
 
 if TYPE_CHECKING:
@@ -287,17 +288,17 @@ def _banks_of(events: Iterable[Event]) -> dict[int, list[Cell]]:
 
 def run_facts(then: Moment, name: str) -> dict[str, Any]:
     """Return a run's row, what it was given and taught, its judgments, its leakage, its red flags, and its events."""
-    timeline = list(then.bank.events(point=then.position, run=name))
+    run = read_run(then.bank.log, name, then.position, extractions=drawn_at(then.view, name))
     leakage = then.view.rows("leakage_by_run", run=name)
     return {
         "run": then.view.run(name),
         "judgments": judgments_of(then.bank, name, then.position),
-        "given": given_to(then.view, timeline),
-        "learned": learned_from(then.bank, then.view, name),
+        "given": given_to(then.view, run),
+        "learned": learned_from(then.view, run),
         "leakage": leakage[0] if leakage else None,
         "leakage_by_tool": then.view.rows("leakage_by_run_and_tool", run=name),
         "red_flags": then.view.rows("red_flags", run=name),
-        "timeline": timeline,
+        "timeline": run.own,
     }
 
 
@@ -331,8 +332,8 @@ def _print_ending(row: dict[str, Any], timeline: Iterable[Event]) -> None:
     """Print what ended a run that did not end by itself, before all else that is known of it."""
     how = {"failed": "it ended in an error", "forced_at_limit": "it was stopped at a limit"}.get(row["outcome"])
     if how is not None:
-        bounds = [event.bound for event in timeline if isinstance(event, RunFinished)]
-        why = row["error_code"] or bounds[-1] or ""
+        end = RunEvents(row["run"], tuple(timeline)).end
+        why = row["error_code"] or (end.bound if end is not None else None) or ""
         echo(styled(": ".join(filter(None, (how, safe_line(why)))), "red"))
         if row["error"] or row["outcome"] == "failed":
             echo(safe_block(row["error"] or UNKNOWN))

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from rbank_es.events import ArtifactMaterialised
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.events.run_totals import known_sum
 from rbank_es.experiments.run_rows import NO_RATINGS
-from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

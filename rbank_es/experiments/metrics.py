@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
+from rbank_es.events.run_totals import known_sum
 from rbank_es.experiments.run_rows import Quality, RunRow
 from rbank_es.experiments.statistics import mean_of, pass_at_k
-from rbank_es.state import known_sum
 from rbank_es.state.proportion import Share
 
 Better = Literal["higher", "lower", ""]

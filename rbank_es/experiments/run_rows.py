@@ -7,21 +7,23 @@ other numbers of an experiment are computed from rows.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
 
+from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events import RunJudged, RunStarted
-from rbank_es.events.run_events import Trial, VerdictValue
+from rbank_es.events.run_events import Purpose, Trial, VerdictValue
+from rbank_es.events.run_totals import known_sum
 from rbank_es.experiments.contamination import Contamination, contamination_of
 from rbank_es.experiments.quality_gates import Gate, broken_gates
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.judging.result_comparison import Kind
-from rbank_es.loop.rollouts import Rollout, Spread, spread_of
+from rbank_es.loop.rollouts import Rollout, Spread, rollout_of, spread_of
 from rbank_es.policies import selection_policy
-from rbank_es.state import BIRTHS, RunState, State, known_sum
+from rbank_es.state import BIRTHS, State
 
 if TYPE_CHECKING:
     from rbank_es.experiments.suite import Suite
@@ -155,7 +157,7 @@ class _Known:
     def __init__(self, log: TrialLog, tasks: Mapping[str, Task], ratings: Mapping[str, float]) -> None:
         self._log, self._state, self._ratings = log, log.state, ratings
         self.begun = [each for each in log.started.values() if each.task_id in tasks]
-        self.ended = [each for each in self.begun if log.state.runs[each.run].outcome is not None]
+        self.ended = [each for each in self.begun if log.runs[each.run].end is not None]
         each_once = dict.fromkeys(str(each.task_id) for each in self.begun)
         self._positions = {task: at for at, task in enumerate(each_once, 1)}
         self._born = _born(log.state)
@@ -163,9 +165,10 @@ class _Known:
 
     def row(self, started: RunStarted, task: Task, source: Source | None) -> RunRow:
         """Return the row of one run."""
-        run, total, events = started.run, self._state.runs[started.run], self._log.runs[started.run]
-        trial = started.trial or Trial(experiment="", condition="")
-        verdict, scored = self._verdict(run, "learning"), self._verdict(run, "scoring")
+        run, events = started.run, self._log.runs[started.run]
+        end, totals, trial = events.end, events.totals, started.trial or Trial(experiment="", condition="")
+        assert end is not None, "the run has not ended"
+        verdict, scored = _verdict(self._state, run, "learning"), _verdict(self._state, run, "scoring")
         group = self._groups[task.id]
         scores = [one.scored for one in group.rollouts if one.scored is not None]
         anti_patterns, grounded = _checked(self._log, started, source) if not started.simulated else (None, None)
@@ -184,46 +187,43 @@ class _Known:
             rollouts=len(group.rollouts),
             rollouts_right=scores.count("success") if len(scores) == len(group.rollouts) else None,
             diversity=group.spread.diversity,
-            outcome=str(total.outcome),
-            converged=total.outcome == "submitted",
+            outcome=end.outcome,
+            converged=end.outcome == "submitted",
             verdict=verdict,
             scored=scored,
-            quality=self._quality(run, total.outcome),
-            rubric=self._ratings.get(events.ended.id) if events.ended is not None else None,
+            quality=self._quality(run, end.outcome),
+            rubric=self._ratings.get(end.id),
             judged_rightly=None if {verdict, scored} & {None, "undecided"} else verdict == scored,
             anti_patterns=anti_patterns,
             grounded_share=grounded,
-            iterations=total.iterations,
-            lm_calls=total.lm_calls,
-            subcalls=events.subcalls,
+            iterations=events.iterations,
+            lm_calls=totals.lm_calls,
+            subcalls=sum(call.role == "sub" for call in events.lm_calls),
             tool_calls=len(events.calls),
-            tokens_in=total.tokens_in,
-            tokens_out=total.tokens_out,
-            cost_usd=total.cost_usd,
-            seconds=total.duration_s,
+            tokens_in=totals.tokens_in,
+            tokens_out=totals.tokens_out,
+            cost_usd=totals.cost_usd,
+            seconds=end.duration_s,
             context_chars=max((each.chars for each in events.contexts), default=None),
-            prompt_chars_max=max(events.prompts, default=None),
-            max_single_return=events.longest_return,
-            large_returns=events.large_returns,
-            stdout_chars=sum(events.stdout) if events.stdout else None,
-            variables_chars=max(events.variables, default=None),
+            prompt_chars_max=_most(step.prompt_chars for step in events.steps),
+            max_single_return=_most(call.chars for call in events.calls) if events.calls else 0,
+            large_returns=sum((call.chars or 0) > limits.FLAG_RETURN_CHARS for call in events.calls),
+            stdout_chars=known_sum(step.stdout_chars for step in events.steps),
+            variables_chars=_most(step.variables_chars for step in events.steps),
             memory_items_injected=max((len(each.items) for each in events.contexts), default=None),
-            items_injected=tuple(events.given),
+            items_injected=tuple(gift.item for gift in events.given),
             items_added=tuple(self._born.get(run, ())),
             items_in_bank=self._log.in_bank[run],
-            contamination=contamination_of(self._state, task, tuple(events.shown), started.seq),
-            gates_broken=broken_gates(started, events.contexts[-1] if events.contexts else None, self._scoring(run)),
+            contamination=contamination_of(self._state, task, events.shown, started.seq),
+            gates_broken=broken_gates(started, events.context, self._scoring(run)),
             simulated=started.simulated,
             scripted=started.scripted,
         )
 
-    def _verdict(self, run: str, purpose: str) -> VerdictValue | None:
-        standing = self._state.verdicts.get((run, purpose))
-        return standing.verdict if standing is not None else None
-
     def _scoring(self, run: str) -> RunJudged | None:
         standing = self._state.verdicts.get((run, "scoring"))
-        return self._log.judged.get(standing.seq) if standing is not None else None
+        judged = (each for each in self._log.runs[run].judgments if standing is not None and each.seq == standing.seq)
+        return next((each for each in judged if isinstance(each, RunJudged)), None)
 
     def _quality(self, run: str, outcome: str | None) -> Quality | None:
         judged = self._scoring(run)
@@ -236,6 +236,16 @@ class _Known:
             # The only difference with which a result passes is more columns.
             return "superset" if kinds else "exact"
         return "superset" if kinds and kinds <= MORE else "subset" if kinds and kinds <= LESS else "wrong"
+
+
+def _verdict(state: State, run: str, purpose: Purpose) -> VerdictValue | None:
+    standing = state.verdicts.get((run, purpose))
+    return standing.verdict if standing is not None else None
+
+
+def _most(sizes: Iterable[int | None]) -> int | None:
+    """Return the largest of the sizes that are known, None where none is."""
+    return max((size for size in sizes if size is not None), default=None)
 
 
 def _born(state: State) -> dict[str, dict[str, None]]:
@@ -257,31 +267,22 @@ class _Group(Struct, frozen=True):
 
 def _groups(log: TrialLog) -> dict[str, _Group]:
     """Return the rollouts of each task, by its id; a single run is a group of one."""
-    latest: dict[str, list[RunState]] = {}
-    for run in (log.state.runs[each] for each in log.started):
-        if run.outcome is None or run.task_id is None:
+    latest: dict[str, list[RunStarted]] = {}
+    for started in log.started.values():
+        if log.runs[started.run].end is None or started.task_id is None:
             continue
-        known = latest.get(run.task_id)
-        same = known is not None and run.rollout_group and known[0].rollout_group == run.rollout_group
-        latest[run.task_id] = [*known, run] if same and known is not None else [run]
+        known = latest.get(started.task_id)
+        same = known is not None and started.rollout_group and known[0].rollout_group == started.rollout_group
+        latest[started.task_id] = [*known, started] if same and known is not None else [started]
     policy = selection_policy(log.state.policies.get("selection"))
     # By index, because a rollout that was run again replaces its first try.
-    groups = ({run.rollout_index or 0: _rollout(log, run) for run in runs}.values() for runs in latest.values())
+    groups = ({one.rollout_index or 0: _rollout(log, one.run) for one in group}.values() for group in latest.values())
     return {task: _Group(tuple(group), spread_of([*group], policy)) for task, group in zip(latest, groups, strict=True)}
 
 
-def _rollout(log: TrialLog, run: RunState) -> Rollout:
-    ended, verdicts = log.runs[run.run].ended, log.state.verdicts
-    learning, scoring = verdicts.get((run.run, "learning")), verdicts.get((run.run, "scoring"))
-    return Rollout(
-        index=run.rollout_index or 0,
-        run=run.run,
-        outcome=run.outcome or "",
-        verdict=learning.verdict if learning is not None else None,
-        scored=scoring.verdict if scoring is not None else None,
-        iterations=run.iterations,
-        answer=log.bank.text(ended.answer) or "" if ended is not None else "",
-        sparql=log.bank.text(ended.sparql) or "" if ended is not None else "",
+def _rollout(log: TrialLog, run: str) -> Rollout:
+    return rollout_of(
+        log.bank, log.runs[run], _verdict(log.state, run, "learning"), _verdict(log.state, run, "scoring")
     )
 
 
@@ -294,7 +295,7 @@ def _checked(log: TrialLog, started: RunStarted, source: Source | None) -> tuple
         return None, None
     events = log.runs[started.run]
     try:
-        checked = check(outcome_from(log.bank, started, events.calls, events.ended), source)
+        checked = check(outcome_from(log.bank, events), source)
     except JudgeFailed:
         # Unknown rather than 0: a run that could not be checked must not lower a mean.
         return None, None

@@ -20,6 +20,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
+from rbank_es.events.run_totals import known_sum
 from rbank_es.experiments.beginnings import begin, fork_point
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
@@ -33,7 +34,6 @@ from rbank_es.loop.curriculum import CurriculumPlace, TaskOutcome
 from rbank_es.loop.history import INTERRUPTED, History
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.run_stages import PASSING
-from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings

@@ -12,6 +12,7 @@ from rbank_es import limits
 from rbank_es.errors import NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import Outcome
+from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
 from rbank_es.tools.runtime.tool_family import tools_named_as
@@ -117,28 +118,22 @@ def outcome_of(bank: Bank, run: str) -> RunOutcome:
 
     Raises `NotInBank` if no such run started or finished.
     """
-    events = list(bank.events(types={"run_started", "tool_called", "step_taken", "run_finished"}, run=run))
-    started = next((event for event in events if isinstance(event, RunStarted)), None)
-    finished = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
-    if started is None and finished is None:
+    events = read_run(bank.log, run, types={"run_started", "tool_called", "step_taken", "run_finished"})
+    if events.started is None and events.end is None:
         raise NotInBank(run, bank.position)
-    calls = [event for event in events if isinstance(event, ToolCalled)]
-    steps = [event for event in events if isinstance(event, StepTaken)]
-    made = outcome_from(bank, started, calls, finished)
-    return msgspec.structs.replace(made, run=run, ending=_ending(bank, steps))
+    return msgspec.structs.replace(outcome_from(bank, events), ending=_ending(bank, events.steps))
 
 
-def outcome_from(
-    bank: Bank, started: RunStarted | None, calls: Sequence[ToolCalled], finished: RunFinished | None
-) -> RunOutcome:
+def outcome_from(bank: Bank, events: RunEvents) -> RunOutcome:
     """Return the outcome of a run from these events, without its last steps (`ending`), which no check reads."""
+    started, end, calls = events.started, events.end, events.calls
     answered = {call.tool for call in calls if call.error_code is None}
     return RunOutcome(
-        run=started.run if started else "",
+        run=events.run,
         ontology=started.ontology if started else None,
         task=(bank.text(started.task) or "") if started else "",
-        **_end(bank, finished),
-        queries=_queries(bank, calls, imported=_imported(started, finished)),
+        **_end(bank, end),
+        queries=_queries(bank, calls, imported=_imported(started, end)),
         looked=tuple(sorted(answered & tools_named_as("looks"))),
     )
 

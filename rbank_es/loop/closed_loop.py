@@ -18,6 +18,7 @@ import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
 from rbank_es.events.run_events import TaskChoice, VerdictValue
+from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.curriculum import Curriculum, CurriculumPlace, TaskOutcome
@@ -38,7 +39,6 @@ from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, exe
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.policies import BestOf, selection_policy
-from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

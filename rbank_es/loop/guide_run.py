@@ -15,6 +15,7 @@ from rbank_es import limits
 from rbank_es.context.guide_summary import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised
+from rbank_es.events.run_totals import known_sum
 from rbank_es.extraction.candidates import unfenced
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
@@ -22,7 +23,6 @@ from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.models.replies import ReplyReading
 from rbank_es.models.reply_syntax import parsed_json
-from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

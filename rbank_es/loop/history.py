@@ -26,11 +26,11 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.run_events import Purpose
+from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.tasks import Task
 from rbank_es.policies.admission import PROPOSED_BY
-from rbank_es.state import known_sum
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

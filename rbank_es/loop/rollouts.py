@@ -22,6 +22,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
+from rbank_es.log.run_reader import RunEvents
 from rbank_es.policies import BestOf
 from rbank_es.system.error_messages import message_of
 
@@ -43,6 +44,22 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     iterations: int = 0
     answer: str = ""
     sparql: str = ""
+
+
+def rollout_of(bank: Bank, run: RunEvents, verdict: VerdictValue | None, scored: VerdictValue | None) -> Rollout:
+    """Return a run that has ended as a rollout, given the verdicts that stand."""
+    started, end = run.started, run.end
+    assert started is not None and end is not None, "the run has not ended"
+    return Rollout(
+        index=started.rollout_index or 0,
+        run=run.run,
+        outcome=end.outcome,
+        verdict=verdict,
+        scored=scored,
+        iterations=end.iterations or 0,
+        answer=bank.text(end.answer) or "",
+        sparql=bank.text(end.sparql) or "",
+    )
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@ computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from rbank_es.events import Decision, Event, PolicyChoice
 from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.events.run_totals import known_sum
 from rbank_es.events.short_repr import Shown
 from rbank_es.state.proportion import Share
 
@@ -337,15 +338,6 @@ def items_above(state: State, level: int) -> frozenset[str]:
 
     support = {id: [pair for pair in record.landed if stands(pair)] for id, record in state.records.items()}
     return frozenset(id for id, pairs in support.items() if pairs and all(map(is_above, pairs)))
-
-
-Number = TypeVar("Number", int, float)
-
-
-def known_sum(values: Iterable[Number | None]) -> Number | None:
-    """Return the sum of the values that are known; None, not 0, where none is."""
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known else None
 
 
 def counted_uses(state: State) -> Mapping[str, Mapping[str, int]]:

@@ -12,10 +12,11 @@ from rbank_es.dashboard.answers.event_answer import beginning, shortened, shown_
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import TEXTS, run_row
 from rbank_es.errors import NotInBank
-from rbank_es.events import ContextBuilt, Hit, JudgmentOverruled, MemoriesRetrieved, given_items
+from rbank_es.events import ContextBuilt, JudgmentOverruled
 from rbank_es.events.event import Text
 from rbank_es.events.run_events import judge_label
 from rbank_es.limits import page_limits
+from rbank_es.log.run_reader import Gift, RunEvents, read_run
 
 GIVING = ("memories_retrieved", "context_built", "memories_read")
 
@@ -32,12 +33,13 @@ def run_facts(asked: PageQuestion, id: str) -> dict[str, Any]:
     if row is None:
         raise NotInBank(id, asked.position, kind="run")
     leakage = asked.view.rows("leakage_by_run", run=id)
+    run = read_run(asked.bank.log, id, asked.position, types=GIVING, resolve={"context_built"})
     return {
         "run": _whole(asked, row),
         "verdicts": list(_verdicts(asked, id)),
-        "given": _given(asked, id),
+        "given": _given(asked, run),
         "learnt": _learnt(asked, id),
-        "layers": _layers(asked, id),
+        "layers": _layers(asked, run.context),
         "leakage": leakage[0] if leakage else None,
         "flags": asked.view.rows("red_flags", run=id),
     }
@@ -100,24 +102,17 @@ def _words(asked: PageQuestion, text: Text) -> str | None:
     return cut(asked.bank.text(text), page_limits.RUN_TEXT_CHARS)
 
 
-def _given(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
+def _given(asked: PageQuestion, run: RunEvents) -> list[dict[str, Any]]:
     """Return the items that a run was given in full, in order, each with its hit and what became of it since."""
-    hits: dict[str, Hit] = {}
-    given: dict[str, dict[str, Any]] = {}
-    for event in asked.bank.events(point=asked.position, run=id, types=GIVING):
-        if isinstance(event, MemoriesRetrieved):
-            hits |= {hit.id: hit for hit in event.hits}
-        way = "injected" if isinstance(event, ContextBuilt) else "read"
-        for item in given_items(event):
-            given.setdefault(item, _gift(asked, item, event.seq, way, hits.get(item)))
-    return list(given.values())
+    return [_gift(asked, gift) for gift in run.given]
 
 
-def _gift(asked: PageQuestion, item: str, seq: int, way: str, hit: Hit | None) -> dict[str, Any]:
-    row = asked.view.item(item) or {}
-    then = next((each["state"] for each in reversed(asked.view.item_history(item)) if each["from"] <= seq), None)
+def _gift(asked: PageQuestion, gift: Gift) -> dict[str, Any]:
+    row, history, hit = asked.view.item(gift.item) or {}, asked.view.item_history(gift.item), gift.hit
+    then = next((each["state"] for each in reversed(history) if each["from"] <= gift.seq), None)
     return {
-        **{"id": item, "title": row.get("title"), "polarity": row.get("polarity"), "way": way, "seq": seq},
+        **{"id": gift.item, "title": row.get("title"), "polarity": row.get("polarity")},
+        **{"way": gift.way, "seq": gift.seq},
         **{"rank": hit and hit.rank, "score": hit and shortened(hit.score)},
         **{"state_then": then, "state": row.get("state")},
     }
@@ -134,14 +129,11 @@ def _learnt(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
     ]
 
 
-def _layers(asked: PageQuestion, id: str) -> list[dict[str, Any]]:
+def _layers(asked: PageQuestion, latest: ContextBuilt | None) -> list[dict[str, Any]]:
     """Return the layers of a run's latest context, each with its budget and its text as it was sent."""
-    latest: ContextBuilt | None = None
-    for event in asked.bank.events(point=asked.position, run=id, types={"context_built"}, resolve=True):
-        latest = event if isinstance(event, ContextBuilt) else latest
+    made = list[dict[str, Any]]()
     if latest is None:
-        return []
-    made = []
+        return made
     for number, layer in enumerate(latest.layers):
         text = latest.texts[number] if number < len(latest.texts) else None
         shown = beginning(text, f"texts.{number}", page_limits.EVENT_TEXT_CHARS, hidden=not asked.prompts)

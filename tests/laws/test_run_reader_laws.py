@@ -1,0 +1,85 @@
+"""A run is one thing, whichever way its events were read: the reader, the fold and the whole log agree on it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import reduce
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es import Bank
+from rbank_es.bank.run_judgments import judgments_of, ranked
+from rbank_es.events import Event, MemoriesExtracted
+from rbank_es.log.run_reader import RunEvents, read_run, runs_named
+from rbank_es.state import fold
+from tests.effort import examples
+from tests.strategies import histories, stamped
+
+RUN = ("started", "started", "context", "retrieved", "read", "read", "lm", "step", "finished")
+logs = histories(chapters=(*RUN, "judged", "judged", "set", "learned"), min_size=5, max_size=30).map(stamped)
+law = settings(max_examples=examples(60), deadline=None)
+
+
+def runs_of(log: list[Event]) -> dict[str, RunEvents]:
+    """The runs of a log that is read once."""
+    events = defaultdict[str, list[Event]](list)
+    for event in log:
+        for run in runs_named(event):
+            events[run].append(event)
+    return {run: RunEvents(run, tuple(own)) for run, own in events.items()}
+
+
+@law
+@given(logs)
+def test_a_run_is_to_the_reader_what_it_is_to_the_fold(log: list[Event]) -> None:
+    """Its first start, its latest end, its totals, the items that it was given first where and how."""
+    state, runs = fold(log), runs_of(log)
+    for run, known in state.runs.items():
+        found = runs[run]
+        assert found.started is not None and found.started.seq == known.started_seq
+        assert (None if found.end is None else found.end.seq) == known.finished_seq
+        assert {name: getattr(known, name) for name in found.totals.__struct_fields__} == {
+            name: getattr(found.totals, name) for name in found.totals.__struct_fields__
+        }
+        assert found.iterations == known.iterations
+    for run, found in runs.items():
+        uses = {item: uses[run] for item, uses in state.uses.items() if run in uses}
+        assert {gift.item: gift.seq for gift in found.given} == uses
+        assert all(getattr(state, gift.way)[gift.item][run] == gift.seq for gift in found.given)
+        assert {gift.item for gift in found.given} <= set(found.shown)
+
+
+@law
+@given(logs, st.integers(0, 60))
+def test_a_run_read_by_the_index_is_the_run_of_the_whole_log_up_to_there(log: list[Event], upto: int) -> None:
+    with Bank.create("memory:") as bank:
+        bank.append(log)
+        stored = list(bank.log.read())
+        upto = min(upto, len(stored))
+        whole = runs_of(stored[:upto])
+        for run, wanted in runs_of(stored).items():
+            drawn = [event.seq for event in wanted.extractions if event.seq <= upto]
+            found = read_run(bank.log, run, upto, extractions=drawn)
+            assert found.events == whole.get(run, RunEvents(run)).events
+            assert reduce(RunEvents.and_then, found.events, RunEvents(run)).events == found.events
+            assert read_run(bank.log, run, upto).events == found.own
+            assert found.extractions == tuple(each for each in found.events if isinstance(each, MemoriesExtracted))
+
+
+@law
+@given(logs)
+def test_the_judgment_that_stands_is_that_of_the_fold(log: list[Event]) -> None:
+    """For the judgments of all runs together, of each run from its bank, and at each position."""
+    verdicts = fold(log).verdicts
+    judged = ranked(log)
+    assert {(each.event.run, each.event.purpose): each.event.seq for each in judged if each.stands} == {
+        key: verdict.seq for key, verdict in verdicts.items()
+    }
+    assert all(each.rank == verdicts[each.event.run, each.event.purpose].rank for each in judged if each.stands)
+    with Bank.create("memory:") as bank:
+        bank.append(log)
+        stored = list(bank.log.read())
+        for upto in range(len(stored) + 1):
+            alone = [each for run in runs_of(stored) for each in judgments_of(bank, run, upto)]
+            assert sorted(alone, key=lambda each: each.event.seq) == ranked(stored[:upto])
