@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
-from operator import add
 from typing import TypeVar
 
 from msgspec import Struct
@@ -14,9 +12,12 @@ Number = TypeVar("Number", int, float)
 
 def known_sum(values: Iterable[Number | None]) -> Number | None:
     """Return the sum of the values that are known; None, not 0, where none is."""
-    known = [value for value in values if value is not None]
-    # One by one, because `sum` rounds floats otherwise since Python 3.12, and a recorded digest holds sums.
-    return reduce(add, known) if known else None
+    total: Number | None = None
+    for value in values:
+        if value is not None:
+            # One by one, because `sum` rounds floats otherwise since Python 3.12, and a recorded digest holds sums.
+            total = value if total is None else total + value
+    return total
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
