@@ -275,7 +275,7 @@ class _Work:
     def _outcome(self, bank: Bank) -> TrialOutcome:
         history, started = History(bank).catch_up(), next(bank.events(types={"experiment_started"}))
         # Not the run that wrote the guide: the common bank had it before the trial began.
-        runs = [ran for ran in history.runs.values() if ran.started_seq > started.seq]
+        runs = [ran for ran in history.runs.values() if ran.started.seq > started.seq]
         scored = [ran.scored.verdict for ran in runs if ran.scored is not None]
         judged = [ran.judged.verdict for ran in runs if ran.judged is not None]
         return TrialOutcome(

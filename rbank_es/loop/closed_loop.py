@@ -30,7 +30,6 @@ from rbank_es.loop.history import (
     flaw_of,
     group_id,
     is_of_proposals,
-    rollout_of,
     task_key,
 )
 from rbank_es.loop.resources import LoopResources, check_source
@@ -239,7 +238,7 @@ class ClosedLoop:
         """Return the tasks that have runs, in the order in which they were begun."""
         runs = [(task, self._all(self._work(task))) for task in tasks]
         return [
-            task for task, own in sorted((each for each in runs if each[1]), key=lambda each: each[1][0].started_seq)
+            task for task, own in sorted((each for each in runs if each[1]), key=lambda each: each[1][0].started.seq)
         ]
 
     def verdict_on(self, task: Task) -> VerdictValue | None:
@@ -291,7 +290,7 @@ class ClosedLoop:
         return [present[index] for index in sorted(index for index in present if index is not None)]
 
     def _all(self, work: _Work) -> list[RunProgress]:
-        return [ran for ran in self.history.catch_up().runs_of(work.task, work.key) if ran.started_seq > self._since]
+        return [ran for ran in self.history.catch_up().runs_of(work.task, work.key) if ran.started.seq > self._since]
 
     def _group(self, work: _Work) -> str:
         """Return the id of the latest group of rollouts, else a new one."""
@@ -379,7 +378,7 @@ class ClosedLoop:
         runs = [ran for ran in self._runs(work) if ran.is_usable and ran.judged is not None]
         if self.resources.settings.extract and runs and all(map(is_of_proposals, self._extractions(runs))):
             kept = self.history.with_proposals_kept(ran.run for ran in runs)
-            self._post_run.learn(work.task, [rollout_of(self.resources.bank, ran) for ran in runs], kept)
+            self._post_run.learn(work.task, [ran.rollout(self.resources.bank) for ran in runs], kept)
 
     # ---------------------------------------------------------------- the result
 
@@ -419,7 +418,7 @@ class ClosedLoop:
 
     def _best(self, runs: Mapping[str, RunProgress]) -> tuple[Rollout, list[Rollout]]:
         """Return the selected one of some runs, and those that say something about the agent."""
-        rollouts = [rollout_of(self.resources.bank, ran) for ran in runs.values()]
+        rollouts = [ran.rollout(self.resources.bank) for ran in runs.values()]
         telling = [one for one in rollouts if runs[one.run].is_usable]
         # Failures from outside the agent count only if there is nothing else.
         return self._selection.best(telling or rollouts), telling

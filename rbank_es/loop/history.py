@@ -11,24 +11,28 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, get_args
+from heapq import merge
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from rbank_es.bank.run_judgments import ranked
 from rbank_es.events import (
     Event,
     JudgmentOverruled,
     MemoriesConsolidated,
     MemoriesExtracted,
+    PolicySet,
     RunFinished,
     RunJudged,
     RunStarted,
     type_of,
 )
-from rbank_es.events.run_events import Purpose
-from rbank_es.events.run_totals import known_sum
+from rbank_es.events.run_totals import RunTotals
 from rbank_es.judging.run_outcome import is_agents_own
-from rbank_es.loop.rollouts import Rollout
+from rbank_es.log.run_reader import RunEvents, read_run, runs_named
+from rbank_es.loop.rollouts import Rollout, rollout_of
 from rbank_es.loop.tasks import Task
 from rbank_es.policies.admission import PROPOSED_BY
 
@@ -52,7 +56,7 @@ _KEY = re.compile(rf"(?=(-[0-9a-f]{{{KEY_CHARS}}}-))")
 _TYPES = frozenset(
     type_of(cls)
     for cls in (
-        RunStarted, RunFinished, RunJudged, JudgmentOverruled, MemoriesExtracted, MemoriesConsolidated,
+        PolicySet, RunStarted, RunFinished, RunJudged, JudgmentOverruled, MemoriesExtracted, MemoriesConsolidated,
     )
 )  # fmt: skip
 
@@ -72,38 +76,73 @@ def group_id(task: Task, key: str, number: int) -> str:
 
 
 class RunProgress(msgspec.Struct, kw_only=True):
-    """The progress of one run: the events of its stages, None for stages that are missing."""
+    """The progress of one run: the events of its stages so far, and the judgments that stand."""
 
     run: str
-    started_seq: int
-    config_digest: str | None = None
-    group: str | None = None
-    index: int | None = None
-    finished: RunFinished | None = None
+    taken: list[Event] = []
     judged: RunJudged | JudgmentOverruled | None = None
     scored: RunJudged | JudgmentOverruled | None = None
-    """The judgments that stand, for learning and for scoring."""
-    extractions: list[str] = []
-    """Ids of the extractions from the run, alone or with others, in order."""
+
+    @property
+    def events(self) -> RunEvents:
+        """The events of its stages; texts stay in the log."""
+        return RunEvents(self.run, tuple(self.taken), _TYPES)
+
+    @property
+    def started(self) -> RunStarted:
+        """Its start: a run that never began has no progress."""
+        started = self.events.started
+        assert started is not None
+        return started
+
+    @property
+    def group(self) -> str | None:
+        """The id of the group of rollouts that it is one of."""
+        return self.started.rollout_group
+
+    @property
+    def index(self) -> int | None:
+        """Its place among the rollouts of its task."""
+        return self.started.rollout_index
+
+    @property
+    def finished(self) -> RunFinished | None:
+        """Its end."""
+        return self.events.end
+
+    @property
+    def extractions(self) -> list[str]:
+        """The ids of the extractions from it, alone or with others, in order.
+
+        Left out are those that no model answered, and those where nothing was drawn because of a verdict that another
+        replaced since, so that a resumed loop learns from the run.
+        """
+        judged = self.judged.seq if self.judged is not None else 0
+        return [each.id for each in self.events.extractions if not _is_void(each, judged)]
 
     @property
     def is_usable(self) -> bool:
         """Whether the run has ended and says something about the agent."""
-        return self.finished is not None and is_agents_own(self.finished.outcome, self.finished.error_code)
+        end = self.finished
+        return end is not None and is_agents_own(end.outcome, end.error_code)
 
     @property
     def interrupted(self) -> bool:
         """Whether the run was ended from outside, so that it says nothing about the agent."""
-        return self.finished is not None and self.finished.error_code == INTERRUPTED
+        end = self.finished
+        return end is not None and end.error_code == INTERRUPTED
+
+    def rollout(self, bank: Bank) -> Rollout:
+        """Return the run, which has ended, as a rollout, to compare it with others of its task."""
+        verdict, scored = (None if each is None else each.verdict for each in (self.judged, self.scored))
+        return rollout_of(bank, self.events, verdict, scored)
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls, tokens and dollars of runs together, as the bank counts them; None is unknown, never 0."""
-
-    lm_calls: int | None
-    tokens_in: int | None
-    tokens_out: int | None
-    cost_usd: float | None
+def _is_void(drawn: MemoriesExtracted, judged: int) -> bool:
+    """Return whether an extraction has nothing to say, under a verdict that stands since a position."""
+    reason = _reason(drawn)
+    lifted = not drawn.heads and reason.startswith(("unsure:", "undecided:")) and drawn.seq < judged
+    return lifted or reason.startswith(LM_FAILED)
 
 
 class ExtractionProgress(msgspec.Struct, kw_only=True):
@@ -118,11 +157,13 @@ class History:
 
     def __init__(self, bank: Bank) -> None:
         self.runs: dict[str, RunProgress] = {}
+        """Those that began, in that order."""
         self._by_prefix: dict[str, list[RunProgress]] = {}
         self.extractions: dict[str, ExtractionProgress] = {}
         self.position = 0
         self._bank = bank
-        self._judgments: dict[int, RunJudged | JudgmentOverruled] = {}
+        self._named: dict[str, RunProgress] = {}
+        self._policies = list[PolicySet]()
 
     def catch_up(self) -> History:
         """Read the events appended since the last call, and return this object."""
@@ -131,40 +172,22 @@ class History:
             self._take(event)
             judged |= {event.run} if isinstance(event, RunJudged | JudgmentOverruled) else set()
         self.position = upto
-        if judged:
-            self._settle(judged & self.runs.keys())
+        for run in judged:
+            self._settle(self._named[run])
         return self
 
-    def _settle(self, runs: Iterable[str]) -> None:
-        """Take over which judgments of runs stand now, by the fold's rule: not always the latest."""
-        with self._bank.latest.at(self.position) as basis:
-            standing = {
-                (run, purpose): basis.state.verdicts.get((run, purpose))
-                for run in runs
-                for purpose in get_args(Purpose)
-            }
-        for (run, purpose), verdict in standing.items():
-            # Another thread may have advanced the state: its judgment is read by the next call.
-            event = self._judgments.get(verdict.seq) if verdict is not None else None
-            ran = self.runs[run]
-            if event is not None and purpose == "scoring":
-                ran.scored = event
-            elif event is not None:
-                ran.judged = event
-                # Left out, so that a resumed loop learns from a run whose later verdict is good enough.
-                ran.extractions = [id for id in ran.extractions if not self._is_lifted(id, event.seq)]
+    def _settle(self, ran: RunProgress) -> None:
+        """Take over which judgments of a run stand now: not always the latest."""
+        for each in ranked(merge(ran.events.judgments, self._policies, key=attrgetter("seq"))):
+            if each.stands and each.event.purpose == "scoring":
+                ran.scored = each.event
+            elif each.stands:
+                ran.judged = each.event
 
-    def _is_lifted(self, extraction: str, judged: int) -> bool:
-        """Return whether nothing was learned because of a verdict that one at the position `judged` replaced."""
-        drawn = self.extractions[extraction].event
-        barred = not drawn.heads and _reason(drawn).startswith(("unsure:", "undecided:"))
-        return barred and drawn.seq < judged
-
-    def spent(self, runs: Iterable[str]) -> Spent:
-        """Return the totals of runs: the bank's own, of all calls that name them, whenever they were recorded."""
-        with self._bank.latest.at(self._bank.position) as basis:
-            states = [basis.state.runs[run] for run in runs]
-        return Spent(**{name: known_sum(getattr(each, name) for each in states) for name in Spent.__struct_fields__})
+    def spent(self, runs: Iterable[str]) -> RunTotals:
+        """Return the totals of runs: of all calls that name them, whenever they were recorded."""
+        wanted = {"lm_called", "run_finished"}
+        return RunTotals.of(read_run(self._bank.log, run, types=wanted).totals for run in runs)
 
     def runs_of(self, task: Task, key: str) -> list[RunProgress]:
         """Return the runs of a task under its key, in the order in which they began."""
@@ -178,51 +201,23 @@ class History:
         )
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, RunStarted):
-            self._started(event)
-        elif isinstance(event, RunJudged | JudgmentOverruled):
-            self._judgments[event.seq] = event
+        for run in runs_named(event):
+            ran = self._named.setdefault(run, RunProgress(run=run))
+            ran.taken.append(event)
+            if isinstance(event, RunStarted) and run not in self.runs:
+                self._begun(ran)
+        if isinstance(event, PolicySet):
+            self._policies.append(event)
         elif isinstance(event, MemoriesExtracted):
             self.extractions[event.id] = ExtractionProgress(event=event)
-            for run in event.runs:
-                # Left out, so that a resumed loop asks the model again.
-                if run in self.runs and not _reason(event).startswith(LM_FAILED):
-                    self.runs[run].extractions.append(event.id)
-        elif isinstance(event, MemoriesConsolidated):
-            if event.extraction in self.extractions:
-                self.extractions[event.extraction].decided = event
-        elif isinstance(event, RunFinished) and event.run in self.runs:
-            self.runs[event.run].finished = event
+        elif isinstance(event, MemoriesConsolidated) and event.extraction in self.extractions:
+            self.extractions[event.extraction].decided = event
 
-    def _started(self, event: RunStarted) -> None:
-        if event.run in self.runs:
-            return
-        self.runs[event.run] = ran = RunProgress(
-            run=event.run,
-            started_seq=event.seq,
-            config_digest=event.config_digest,
-            group=event.rollout_group,
-            index=event.rollout_index,
-        )
+    def _begun(self, ran: RunProgress) -> None:
+        self.runs[ran.run] = ran
         # A task's own id may look like a key as well, so a run is found by each prefix that ends with one.
-        for key in _KEY.finditer(event.run):
-            self._by_prefix.setdefault(event.run[: key.end(1)], []).append(ran)
-
-
-def rollout_of(bank: Bank, ran: RunProgress) -> Rollout:
-    """Return a run that has ended as a rollout, to compare it with others of its task."""
-    end = ran.finished
-    assert end is not None, "the run has not ended"
-    return Rollout(
-        index=ran.index or 0,
-        run=ran.run,
-        outcome=end.outcome,
-        verdict=ran.judged.verdict if ran.judged is not None else None,
-        scored=ran.scored.verdict if ran.scored is not None else None,
-        iterations=end.iterations or 0,
-        answer=bank.text(end.answer) or "",
-        sparql=bank.text(end.sparql) or "",
-    )
+        for key in _KEY.finditer(ran.run):
+            self._by_prefix.setdefault(ran.run[: key.end(1)], []).append(ran)
 
 
 def is_of_proposals(extracted: ExtractionProgress) -> bool:

@@ -31,7 +31,7 @@ from rbank_es.events import (
 from rbank_es.events.codec import texts_of
 from rbank_es.judging.gold_judge import JUDGE as GOLD
 from rbank_es.judging.verdict import NOBODY
-from rbank_es.loop.history import History, rollout_of
+from rbank_es.loop.history import History
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.run_stages import PostRun
 from rbank_es.loop.settings import LoopSettings
@@ -310,5 +310,5 @@ def rollouts_of(bank: Bank, history: History, runs: Iterable[str]) -> list[Rollo
     by_index: dict[int, Rollout] = {}
     for ran in (history.runs[run] for run in runs if run in history.runs):
         if ran.is_usable and ran.judged is not None:
-            by_index[ran.index or 0] = rollout_of(bank, ran)
+            by_index[ran.index or 0] = ran.rollout(bank)
     return [by_index[index] for index in sorted(by_index)]
