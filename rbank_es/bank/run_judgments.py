@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from heapq import merge
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rbank_es.bank.bank import Bank
 from rbank_es.events import Event, JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Purpose
+from rbank_es.log.run_reader import read_run
 from rbank_es.state import LiveState
 from rbank_es.state.memory import rank_of
 
@@ -40,11 +42,18 @@ class RankedJudgment(NamedTuple):
         return own | {"rank": self.rank, "authority": AUTHORITIES[self.rank], "stands": self.stands}
 
 
-def judgments_of(bank: Bank, run: str, position: int | None = None) -> list[RankedJudgment]:
-    """Return all judgments of a run up to a position (default: the head), in order."""
+def judgments_of(
+    bank: Bank, run: str, position: int | None = None, *, then: RunJudged | None = None
+) -> list[RankedJudgment]:
+    """Return all judgments of a run up to a position (default: the head), in order, as the last one `then` if given.
+
+    `then` is one that isn't recorded yet: whether it would stand is known without recording it.
+    """
     upto = bank.position if position is None else position
-    judged = bank.log.read(upto=upto, run=run, types=JUDGMENT_TYPES)
-    return ranked(merge(judged, bank.log.read(upto=upto, types={"policy_set"}), key=attrgetter("seq")))
+    judged = read_run(bank.log, run, upto, types=JUDGMENT_TYPES).judgments
+    policies = bank.log.read(upto=upto, types={"policy_set"})
+    known = merge(judged, policies, key=attrgetter("seq"))
+    return ranked(known if then is None else chain(known, (then,)))
 
 
 def ranked(events: Iterable[Event]) -> list[RankedJudgment]:
@@ -57,11 +66,10 @@ def ranked(events: Iterable[Event]) -> list[RankedJudgment]:
         if isinstance(event, RunJudged | JudgmentOverruled):
             ranks.append((event, rank_of(event, live.state.policies)))
         live.advance((event,))
-    standing = {(run, purpose, verdict.seq) for (run, purpose), verdict in live.state.verdicts.items()}
-    return [RankedJudgment(each, rank, (each.run, each.purpose, each.seq) in standing) for each, rank in ranks]
+    stands = {(run, purpose, verdict.seq) for (run, purpose), verdict in live.state.verdicts.items()}
+    return [RankedJudgment(each, rank, (each.run, each.purpose, each.seq) in stands) for each, rank in ranks]
 
 
-def standing_judgment(bank: Bank, run: str, purpose: Purpose = "learning") -> RankedJudgment | None:
-    """Return the judgment of a run that stands for a purpose, None if there is none."""
-    judged = judgments_of(bank, run)
+def standing(judged: Iterable[RankedJudgment], purpose: Purpose = "learning") -> RankedJudgment | None:
+    """Return the one of a run's judgments that stands for a purpose, None if none does."""
     return next((each for each in judged if each.stands and each.event.purpose == purpose), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +11,7 @@ import click
 from msgspec.structs import replace
 
 from rbank_es.bank import Bank
+from rbank_es.bank.run_judgments import RankedJudgment, judgments_of, standing
 from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange, RegisteredName, begun_run, judges, open_at, open_whole
 from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
@@ -215,13 +216,13 @@ class Judged(NamedTuple):
     run: str
     verdict: Verdict
     position: int | None
-    before: StandingVerdict | None
+    before: RankedJudgment | None
     stands: bool
     repeated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs: `before` is the verdict that stood, or None, `stands` whether the new one does."""
-        before = self.before and {"verdict": self.before.verdict, "judge": _judge_of(self.before)}
+        before = self.before and {"verdict": self.before.event.verdict, "judge": _judge_of(self.before)}
         facts = {"run": self.run, "position": self.position, "before": before, "stands": self.stands}
         return self.verdict.as_dict() | facts | {"repeated": self.repeated, "findings": self.verdict.findings}
 
@@ -232,14 +233,15 @@ class Judged(NamedTuple):
             return "the same judge said the same before: nothing was recorded"
         if self.before is None:
             return "" if self.stands else "recorded, and doesn't count: the policy is not supervised"
-        stood = f"{self.before.verdict} by {_judge_of(self.before)}"
+        stood = f"{self.before.event.verdict} by {_judge_of(self.before)}"
         if not self.stands:
             return f"{stood} stands: it has more authority, so this is recorded and changes nothing"
-        return f"{stood} stood before" if self.before.verdict != self.verdict.verdict else ""
+        return f"{stood} stood before" if self.before.event.verdict != self.verdict.verdict else ""
 
 
-def _judge_of(standing: StandingVerdict) -> str:
-    return f"{judge_label(standing.judge, standing.judge_version)}{', a person' if standing.kind == 'human' else ''}"
+def _judge_of(judged: RankedJudgment) -> str:
+    by = judge_label(judged.event.judge, judged.event.judge_version)
+    return f"{by}{', a person' if judged.event.kind == 'human' else ''}"
 
 
 @command(
@@ -359,37 +361,32 @@ class _Judging:
         return self._recorded(run, made)
 
     def _recorded(self, run: str, made: Verdict) -> Judged:
-        from rbank_es.state.memory import rank_of
-
         event = made.event(run)
-        with self._bank.latest.at(self._bank.position) as basis:
-            before, rank = basis.state.verdicts.get((run, self._purpose)), rank_of(event, basis.state.policies)
-        outweighs = rank is not None and (before is None or rank >= before.rank)
-        known = self._said_before(event)
-        holds = before is not None and before.seq == known
+        *judged, new = judgments_of(self._bank, run, then=event)
+        before = standing(judgments_of(self._bank, run), self._purpose)
+        known = self._said_before(judged, event)
+        holds = before is not None and before.event.seq == known
         # What was said before is recorded again only if that changes which verdict stands.
-        if known is not None and (holds or not outweighs):
+        if known is not None and (holds or not new.stands):
             return Judged(run, made, known, before, holds, repeated=True)
         if self._record is not self._bank:
-            return Judged(run, made, None, before, outweighs)
+            return Judged(run, made, None, before, new.stands)
         position = self._bank.append(event).last
-        now = self._standing(run)
-        return Judged(run, made, position, before, stands=now is not None and now.seq == position)
+        now = standing(judgments_of(self._bank, run), self._purpose)
+        return Judged(run, made, position, before, stands=now is not None and now.event.seq == position)
 
-    def _said_before(self, event: RunJudged) -> int | None:
+    def _said_before(self, judged: Iterable[RankedJudgment], event: RunJudged) -> int | None:
         """Return the position of the latest judgment by the same judge, if it says the same on the same evidence."""
         from rbank_es.log.groups import same_content
 
         whose = (event.judge, event.judge_version, event.purpose)
-        judged = self._bank.events(types={"run_judged"}, run=event.run, resolve=True)
-        own = [each for each in judged if isinstance(each, RunJudged)]
+        own = [each.event for each in judged if isinstance(each.event, RunJudged)]
         own = [each for each in own if (each.judge, each.judge_version, each.purpose) == whose]
+        if not own:
+            return None
+        last = self._bank.event_at(own[-1].seq, resolve=True)
         # The calls are others each time; they say how the judge came to it, not what it said.
-        return own[-1].seq if own and same_content(replace(own[-1], calls=event.calls), event) else None
-
-    def _standing(self, run: str) -> StandingVerdict | None:
-        with self._bank.latest.at(self._bank.position) as basis:
-            return basis.state.verdicts.get((run, self._purpose))
+        return last.seq if same_content(replace(last, calls=event.calls), event) else None
 
 
 def _right_answers(given: Mapping[str, Any]) -> Callable[[str], Gold | None]:

@@ -29,6 +29,7 @@ from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import TrialPlace, base_place
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.limits import experiment_limits
+from rbank_es.log.run_reader import read_run
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
 from rbank_es.loop.curriculum import CurriculumPlace, TaskOutcome
 from rbank_es.loop.history import INTERRUPTED, History
@@ -314,10 +315,10 @@ def _require_settled(bank: Bank, history: History, result: TaskResult) -> None:
         if end is not None and not history.runs[run].is_usable:
             raise LoopStopped(run, end.error_code or "unexpected", bank.text(end.error) or "it did not say why")
         last: dict[str, LmCalled] = {}
-        for event in bank.events(types={"lm_called"}, run=run):
-            if isinstance(event, LmCalled) and event.role in ("judge", "extractor"):
+        for call in read_run(bank.log, run, types={"lm_called"}).lm_calls:
+            if call.role in ("judge", "extractor"):
                 # Only the last call of a role, because a failure before it was followed by another try.
-                last[event.role] = event
+                last[call.role] = call
         for call in last.values():
             if call.error_code in WAITED_FOR:
                 raise LoopStopped(run, call.error_code, bank.text(call.error) or f"the {call.role} gave no answer")

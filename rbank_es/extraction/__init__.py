@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         PastStep,
         format_trajectory,
         past_run,
-        recorded_steps_of,
     )
     from rbank_es.extraction.prompts import ContrastiveExtractor, FailureExtractor, PatternExtractor, SuccessExtractor
     from rbank_es.extraction.proposals import from_proposals, proposals_of
@@ -50,7 +49,6 @@ __all__ = [
     "past_run",
     "proposals_of",
     "title_similarity",
-    "recorded_steps_of",
 ]
 
 __getattr__, __dir__ = exports(
@@ -58,7 +56,7 @@ __getattr__, __dir__ = exports(
     {
         ".candidates": ("Consolidated", "Extraction", "consolidate"),
         ".extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
-        ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run", "recorded_steps_of"),
+        ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run"),
         ".prompts": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
         ".proposals": ("from_proposals", "proposals_of"),
         "..policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),

@@ -9,8 +9,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import Reliance, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.events import Reliance, StepTaken, ToolCalled
 from rbank_es.events.run_events import Outcome, VerdictValue, verdict_value
+from rbank_es.log.run_reader import read_run
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -160,30 +161,19 @@ def _text(value: object) -> str:
 def past_run(bank: Bank, run: str) -> PastRun:
     """Return a run from its events. An unfinished run counts as failed; erased texts are empty.
 
-    Raises `NotInBank` if no such run started.
+    The steps of a run of which none were recorded are its calls of tools. Raises `NotInBank` if no such run started.
     """
-    events = list(bank.events(types={"run_started", "run_finished"}, run=run))
-    started = next((event for event in events if isinstance(event, RunStarted)), None)
-    finished = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
+    events = read_run(bank.log, run, types={"run_started", "step_taken", "tool_called", "run_finished"})
+    started, finished = events.started, events.end
     if started is None:
         raise NotInBank(run, bank.position)
     end: dict[str, Any] = {"outcome": "failed", "error": "the run did not finish"}
     if finished is not None:
         texts = {name: bank.text(getattr(finished, name)) or "" for name in ("answer", "sparql", "error")}
         end = {"outcome": finished.outcome, **texts}
-    task = bank.text(started.task) or ""
-    return PastRun(task=task, run=run, domain=started.ontology, steps=recorded_steps_of(bank, run), **end)
-
-
-def recorded_steps_of(bank: Bank, run: str) -> tuple[PastStep, ...]:
-    """Return the steps of a run from its events; its tool calls if no steps were recorded.
-
-    Erased texts are empty. An unknown run has no steps.
-    """
-    events = list(bank.events(types={"step_taken", "tool_called"}, run=run))
-    steps = tuple(_recorded(bank, event) for event in events if isinstance(event, StepTaken))
-    calls = (event for event in events if isinstance(event, ToolCalled))
-    return steps or tuple(_called(bank, event, index) for index, event in enumerate(calls, 1))
+    steps = tuple(_recorded(bank, step) for step in events.steps)
+    called = steps or tuple(_called(bank, call, index) for index, call in enumerate(events.calls, 1))
+    return PastRun(task=bank.text(started.task) or "", run=run, domain=started.ontology, steps=called, **end)
 
 
 def _recorded(bank: Bank, event: StepTaken) -> PastStep:

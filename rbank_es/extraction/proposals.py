@@ -22,6 +22,7 @@ from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.extraction.candidates import Extraction, clean_tags, one_line, read_answer, says_something
 from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
+from rbank_es.log.run_reader import read_run
 from rbank_es.models.model_call import answered, load_dspy
 from rbank_es.models.replies import ModelReply
 from rbank_es.policies import ConsolidationPolicy, Merge, MergeV2, SuccessFailure, governing
@@ -39,12 +40,11 @@ def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
     Queries that a tool proposed count only if the answer rests on them: they were submitted with it, or their handle is
     named as evidence. An agent that explores makes many others that find something, but not the answer.
     """
-    proposed = bank.events(types={"memory_proposed"}, run=run, resolve=True)
-    proposals = [event for event in proposed if isinstance(event, MemoryProposed)]
+    proposals = read_run(bank.log, run, types={"memory_proposed"}, resolve=True).proposals
     # Read the calls, of which a run may have hundreds, only if a tool proposed a query.
     automatic = tools_named_as("proposers")
     if not any(event.by in automatic for event in proposals):
-        return tuple(proposals)
+        return proposals
     grounds = _grounds(bank, run)
     return tuple(event for event in proposals if event.by not in automatic or event.call in grounds)
 
@@ -63,10 +63,9 @@ def by_author(proposals: Iterable[MemoryProposed]) -> list[list[MemoryProposed]]
 
 def _grounds(bank: Bank, run: str) -> set[str | None]:
     """Return the ids of the calls on which the answer of a run rests; none for an unfinished run."""
-    events = list(bank.events(types={"tool_called", "run_finished"}, run=run))
-    end = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
-    calls = (event for event in events if isinstance(event, ToolCalled))
-    return {call.call for call in calls if end is not None and _rests_on(bank, end, call)}
+    events = read_run(bank.log, run, types={"tool_called", "run_finished"})
+    end = events.end
+    return {call.call for call in events.calls if end is not None and _rests_on(bank, end, call)}
 
 
 def _rests_on(bank: Bank, end: RunFinished, call: ToolCalled) -> bool:

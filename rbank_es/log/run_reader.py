@@ -69,10 +69,6 @@ class RunEvents(Struct, frozen=True):
     events: tuple[Event, ...] = ()
     types: frozenset[str] | None = None
 
-    def and_then(self, event: Event) -> RunEvents:
-        """Return the run with one more event."""
-        return RunEvents(self.run, (*self.events, event), self.types)
-
     def of(self, *kinds: type[Kind]) -> tuple[Kind, ...]:
         """Return the events of some types, in order."""
         self._require(*kinds)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es.bank.lessons_to_draw import COMPARED, LessonKind, LessonToDraw, lessons_to_draw
+from rbank_es.bank.run_judgments import judgments_of, standing
 from rbank_es.errors import BadInput
 from rbank_es.events import Decision, MemoriesExtracted
 from rbank_es.extraction.candidates import Extraction, consolidate
@@ -15,7 +16,7 @@ from rbank_es.extraction.extractors import contrastive_extract, extract, extract
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.judging.judges import policy_for
 from rbank_es.loop.history import flaw_of
-from rbank_es.loop.run_stages import judgment_for_learning, standing_judgment
+from rbank_es.loop.run_stages import judgment_for_learning
 from rbank_es.loop.settings import extraction_policy
 from rbank_es.policies.admission import PROPOSED_BY
 
@@ -113,7 +114,7 @@ def _drawn(bank: Bank, lesson: LessonToDraw, lms: Lms, source: Source | None) ->
 
 def check_decided(bank: Bank, run: str) -> None:
     """Raise `BadInput` for a run without a verdict for learning, and for one that is undecided."""
-    standing = standing_judgment(bank, run)
-    if standing is None or standing.verdict == "undecided":
-        was = "was not judged" if standing is None else "is undecided"
+    found = standing(judgments_of(bank, run))
+    if found is None or found.event.verdict == "undecided":
+        was = "was not judged" if found is None else "is undecided"
         raise BadInput(f"the run {run} {was}, so nothing is learned from it; judge or overrule it first")

@@ -14,6 +14,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.registrations import is_registered, registration
+from rbank_es.bank.run_judgments import judgments_of, standing
 from rbank_es.errors import (
     JudgeFailed,
     LmFailed,
@@ -36,6 +37,7 @@ from rbank_es.judging.judge_protocol import JudgingPolicy
 from rbank_es.judging.judges import decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import is_agents_own, outcome_of
 from rbank_es.judging.verdict import Verdict
+from rbank_es.log.run_reader import read_run
 from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
@@ -222,14 +224,10 @@ def _code_of(error: Exception) -> str:
 
 def close_run(bank: Bank, run: str, code: str, message: str) -> None:
     """Record that a run failed, unless it has ended; its iterations are the recorded steps. Raises as `Bank.append`."""
-    steps = 0
-    for event in bank.events(types={"step_taken", "run_finished"}, run=run):
-        if isinstance(event, RunFinished):
-            return
-        steps += 1
-    bank.append(
-        RunFinished(run=run, outcome="failed", iterations=steps, error_code=code, error=message[: limits.ERROR_CHARS])
-    )
+    known = read_run(bank.log, run, types={"step_taken", "run_finished"})
+    if known.end is None:
+        steps, error = known.iterations, message[: limits.ERROR_CHARS]
+        bank.append(RunFinished(run=run, outcome="failed", iterations=steps, error_code=code, error=error))
 
 
 class PostRun:
@@ -331,9 +329,10 @@ class PostRun:
 
 def judgment_for_learning(bank: Bank, run: str, source: Source | None, policy: JudgingPolicy) -> Judgment | None:
     """Return the standing verdict on a run, and re-check whether it may be learned from; None without a verdict."""
-    judged = standing_judgment(bank, run)
-    if judged is None:
+    found = standing(judgments_of(bank, run))
+    if found is None:
         return None
+    judged = found.event
     terms = check(outcome_of(bank, run), source, grounding=policy.grounding).terms
     return Judgment(
         verdict=judged.verdict,
@@ -342,14 +341,6 @@ def judgment_for_learning(bank: Bank, run: str, source: Source | None, policy: J
         unsure=_unsure(judged, policy),
         event=judged.id,
     )
-
-
-def standing_judgment(bank: Bank, run: str) -> RunJudged | JudgmentOverruled | None:
-    """Return the judgment of a run that stands for learning, None if there is none."""
-    with bank.latest.at(bank.position) as basis:
-        verdict = basis.state.verdicts.get((run, "learning"))
-    found = bank.log.read(after=verdict.seq - 1, upto=verdict.seq) if verdict is not None else ()
-    return next((event for event in found if isinstance(event, RunJudged | JudgmentOverruled)), None)
 
 
 def _unsure(judged: RunJudged | JudgmentOverruled, policy: JudgingPolicy) -> str:

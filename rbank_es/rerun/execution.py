@@ -18,6 +18,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
 from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunStarted, ToolCalled, WordsEmbedded
 from rbank_es.events.vector_text import text_digest
+from rbank_es.log.run_reader import read_run
 from rbank_es.loop.history import History, task_key
 from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.run_stages import NewRun, begin_runs, execute
@@ -34,7 +35,6 @@ from rbank_es.rerun.recorded_run import (
     recorded_run,
     repeat_stage,
     rollouts_of,
-    run_itself,
 )
 from rbank_es.tools.runtime.run_meter import RunMeter
 
@@ -120,7 +120,7 @@ def rerun(
         parts = [
             _Part(
                 recording.events,
-                first_difference(recording.events, tuple(run_itself(scratch, run, recording.position))),
+                first_difference(recording.events, read_run(scratch.log, run, resolve=True).execution),
             )
         ]
         # After a difference nothing more is compared: all that follows may differ because of it.

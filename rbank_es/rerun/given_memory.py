@@ -14,6 +14,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import NotInBank
 from rbank_es.events import ContextBuilt, Erased, MemoriesRetrieved, RunStarted
+from rbank_es.log.run_reader import read_run
 
 MEMORY_LAYERS = ("L2", "L3")
 """The layers of a context that are made of the bank: procedures, and the guide."""
@@ -108,16 +109,11 @@ class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
 
 def memory_use(bank: Bank, run: str, upto: int) -> MemoryUse:
     """Return how a run used memory, as recorded up to a position. Raises `NotInBank`."""
-    events = list(bank.events(point=upto, run=run, types=_TYPES, resolve=True))
-    started = next((each for each in events if isinstance(each, RunStarted)), None)
+    events = read_run(bank.log, run, upto, types=_TYPES, resolve=True)
+    started = events.started
     if started is None:
         raise NotInBank(run, upto, kind="run")
-    return MemoryUse(
-        started=started,
-        context=next((each for each in events if isinstance(each, ContextBuilt)), None),
-        searches=tuple(each for each in events if isinstance(each, MemoriesRetrieved)),
-        choices=_choices(started),
-    )
+    return MemoryUse(started=started, context=events.context, searches=events.searches, choices=_choices(started))
 
 
 def _choices(started: RunStarted) -> ContextChoices | None:

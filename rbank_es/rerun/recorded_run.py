@@ -31,6 +31,7 @@ from rbank_es.events import (
 from rbank_es.events.codec import texts_of
 from rbank_es.judging.gold_judge import JUDGE as GOLD
 from rbank_es.judging.verdict import NOBODY
+from rbank_es.log.run_reader import read_run
 from rbank_es.loop.history import History
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.run_stages import PostRun
@@ -88,24 +89,23 @@ def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
 def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> RecordedRun:
     """Return a run as recorded up to a point. Raises `NotInBank`, and `CannotRerun` if its events are not enough."""
     upto = bank.resolve(point)
-    first = next(bank.events(point=upto, types={"run_started"}, run=run), None)
-    if first is None:
+    events = read_run(bank.log, run, upto, resolve=True).execution
+    if not events:
         raise NotInBank(run, upto)
-    events = tuple(run_itself(bank, run, first.seq - 1, upto))
     started, ended = _checked(run, events)
     settings = _settings(started)
     stages = tuple(stages_of(bank, started, settings, ended.seq, upto))
     for stage in stages:
         _refuse_erased(run, stage.events)
     return RecordedRun(
-        position=first.seq - 1,
+        position=started.seq - 1,
         started=started,
         ended=ended,
         events=events,
         stages=stages,
         settings=settings,
         ontology_digest=registered_digest(bank, started.ontology, started.seq),
-        erased_since=any(True for _ in bank.log.read(after=first.seq, upto=upto, types={"content_erased"})),
+        erased_since=any(True for _ in bank.log.read(after=started.seq, upto=upto, types={"content_erased"})),
     )
 
 
@@ -113,14 +113,6 @@ def _starts(bank: Bank, upto: int) -> Iterator[RunStarted]:
     for event in bank.log.read(upto=upto, types={"run_started"}):
         if isinstance(event, RunStarted):
             yield event
-
-
-def run_itself(bank: Bank, run: str, after: int, upto: int | None = None) -> Iterator[Event]:
-    """Yield the events of a run from its beginning after a position to its end, texts resolved."""
-    for event in bank.events(point=upto, after=after, run=run, resolve=True):
-        yield event
-        if isinstance(event, RunFinished):
-            return
 
 
 def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinished]:

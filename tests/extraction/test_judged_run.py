@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.extraction import Judgment, PastStep, format_trajectory, past_run, recorded_steps_of
+from rbank_es.extraction import Judgment, PastStep, format_trajectory, past_run
 from rbank_es.extraction.judged_run import clip
 
 
@@ -124,27 +124,28 @@ def test_the_steps_of_a_run_are_those_of_its_events(bank: Bank) -> None:
     long = "x" * 5_000
     bank.append(
         [
+            RunStarted(run="r", task="why"),
             StepTaken(run="r", index=1, reasoning="a", code="b", output=long),
             StepTaken(run="other", index=1, code="c"),
             StepTaken(run="r", index=2, code="d", previews=("code",)),
         ]
     )
-    assert recorded_steps_of(bank, "r") == (
+    assert past_run(bank, "r").steps == (
         PastStep(index=1, reasoning="a", code="b", output=long),
         PastStep(index=2, code="d…"),
     )
-    assert recorded_steps_of(bank, "unknown") == ()
 
 
 def test_a_run_without_steps_is_told_by_its_calls_of_tools(bank: Bank) -> None:
     """With what they gave, or their error."""
     bank.append(
         [
+            RunStarted(run="r", task="why"),
             ToolCalled(run="r", tool="g_stats", arguments="{}", result="9 triples"),
             ToolCalled(run="r", tool="g_query", arguments='{"query": "x"}', error_code="syntax", error="no"),
         ]
     )
-    assert recorded_steps_of(bank, "r") == (
+    assert past_run(bank, "r").steps == (
         PastStep(index=1, code="g_stats({})", output="9 triples"),
         PastStep(index=2, code='g_query({"query": "x"})', output="no"),
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import reduce
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.bank.run_judgments import judgments_of, ranked
-from rbank_es.events import Event, MemoriesExtracted
+from rbank_es.bank.run_judgments import judgments_of, ranked, standing
+from rbank_es.events import Event, MemoriesExtracted, RunJudged
 from rbank_es.log.run_reader import RunEvents, read_run, runs_named
 from rbank_es.state import fold
 from tests.effort import examples
@@ -62,7 +61,6 @@ def test_a_run_read_by_the_index_is_the_run_of_the_whole_log_up_to_there(log: li
             drawn = [event.seq for event in wanted.extractions if event.seq <= upto]
             found = read_run(bank.log, run, upto, extractions=drawn)
             assert found.events == whole.get(run, RunEvents(run)).events
-            assert reduce(RunEvents.and_then, found.events, RunEvents(run)).events == found.events
             assert read_run(bank.log, run, upto).events == found.own
             assert found.extractions == tuple(each for each in found.events if isinstance(each, MemoriesExtracted))
 
@@ -83,3 +81,20 @@ def test_the_judgment_that_stands_is_that_of_the_fold(log: list[Event]) -> None:
         for upto in range(len(stored) + 1):
             alone = [each for run in runs_of(stored) for each in judgments_of(bank, run, upto)]
             assert sorted(alone, key=lambda each: each.event.seq) == ranked(stored[:upto])
+
+
+@law
+@given(logs, histories(chapters=("judged",), min_size=1, max_size=1))
+def test_whether_a_judgment_would_stand_is_known_before_it_is_recorded(log: list[Event], more: list[Event]) -> None:
+    new = next((event for event in more if isinstance(event, RunJudged)), None)
+    if new is None or new.occurred_at is not None:
+        return
+    with Bank.create("memory:") as bank:
+        bank.append(log)
+        *before, supposed = judgments_of(bank, new.run, then=new)
+        assert [each.event for each in before] == [each.event for each in judgments_of(bank, new.run)]
+        bank.append(new)
+        recorded = judgments_of(bank, new.run)
+        assert (supposed.rank, supposed.stands) == (recorded[-1].rank, recorded[-1].stands)
+        stands = standing(recorded, new.purpose)
+        assert supposed.stands == (stands is not None and stands.event.seq == bank.position)

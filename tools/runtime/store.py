@@ -19,6 +19,7 @@ from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import Ref, ToolCalled
 from rbank_es.events.codec import encodable
 from rbank_es.limits import tool_limits
+from rbank_es.log.run_reader import read_run
 
 Handle = str | Mapping[str, Any] | Ref
 """A name of a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""
@@ -153,9 +154,9 @@ class Store:
     def _by_alias(self, alias: str) -> ToolCalled | None:
         if self._bank is None or not self._run:
             return None
-        calls = self._bank.events(types={"tool_called"}, run=self._run)
+        calls = read_run(self._bank.log, self._run, types={"tool_called"}).calls
         # Aliases count up within a run, so the last call with this one made the payload.
-        named = [call for call in calls if isinstance(call, ToolCalled) and call.alias == alias]
+        named = [call for call in calls if call.alias == alias]
         return named[-1] if named else None
 
     def _read(self, key: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es.bank import Bank
+from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
 from rbank_es.cli.shared.output import (
@@ -27,8 +28,8 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
-from rbank_es.events import MemoriesRetrieved, RunJudged
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.log.run_reader import read_run
 from rbank_es.system.files import temporary
 
 if TYPE_CHECKING:
@@ -160,12 +161,8 @@ def _ontology() -> Ontology:
 
 
 def _demo_task(bank: Bank, task: Task, result: TaskResult) -> DemoTask:
-    found = [
-        hit.id
-        for event in bank.events(types={"memories_retrieved"}, run=result.run)
-        if isinstance(event, MemoriesRetrieved)
-        for hit in event.hits
-    ]
+    searches = read_run(bank.log, result.run, types={"memories_retrieved"}).searches
+    found = [hit.id for search in searches for hit in search.hits]
     return DemoTask(
         task=task.id,
         question=task.question,
@@ -210,8 +207,7 @@ def _demo_result(bank: Bank, done: list[DemoTask], seconds: float) -> DemoResult
 
 def _verdict_at(bank: Bank, run: str) -> int:
     """Return the position of a run's last verdict; items from the run come after it."""
-    events = bank.events(types={"run_judged"}, run=run)
-    return max(event.seq for event in events if isinstance(event, RunJudged))
+    return read_run(bank.log, run, types=JUDGMENT_TYPES).judgments[-1].seq
 
 
 def _demo_point(bank: Bank, position: int, question: str) -> DemoPoint:
