@@ -134,7 +134,8 @@ class RunProgress(msgspec.Struct, kw_only=True):
 
     def rollout(self, bank: Bank) -> Rollout:
         """Return the run, which has ended, as a rollout, to compare it with others of its task."""
-        verdict, scored = (None if each is None else each.verdict for each in (self.judged, self.scored))
+        verdict = self.judged.verdict if self.judged is not None else None
+        scored = self.scored.verdict if self.scored is not None else None
         return rollout_of(bank, self.events, verdict, scored)
 
 
