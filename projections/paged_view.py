@@ -27,10 +27,11 @@ SQLite computes a grouped subquery for all runs before it takes one of them. Whe
 the condition here.
 """
 
-Test = Literal["is", "contains", "has", "among", "from", "before", "after", "upto"]
+Test = Literal["is", "not", "contains", "has", "among", "from", "before", "after", "upto"]
 
 _TESTS: Mapping[str, str] = {
     "is": "{column} IS {value}",
+    "not": "{column} IS NOT {value}",
     # An erased or missing list has no entries; `json_each` would refuse it.
     "has": "{value} IN (SELECT value FROM json_each(CASE WHEN json_valid({column}) THEN {column} ELSE '[]' END))",
     "among": "{column} IN (SELECT value FROM json_each({value}))",
@@ -44,8 +45,8 @@ _TESTS: Mapping[str, str] = {
 class RowCondition(Struct, frozen=True):
     """A condition on rows: some test of `value` holds in one of these columns.
 
-    is: equal, None for none. contains: the texts hold each of the values, in whatever case. has: a JSON list holds it.
-    among: it is one of the values. from, before, after, upto: >=, <, >, <=.
+    is, not: equal or not, None for none. contains: the texts hold each of the values, in whatever case. has: a JSON
+    list holds it. among: it is one of the values. from, before, after, upto: >=, <, >, <=.
     """
 
     columns: tuple[str, ...]

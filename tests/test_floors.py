@@ -28,6 +28,7 @@ FLOORS = {
     "rbank_es.policies": (2, "policies"),
     "rbank_es.sparql": (2, "sparql"),
     "rbank_es.projections": (3, "projections"),
+    "rbank_es.answers": (4, "bank"),
     "rbank_es.bank": (4, "bank"),
     "rbank_es.exchange": (5, "exchange"),
     "rbank_es.testing": (5, "testing"),

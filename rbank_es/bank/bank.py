@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
+from rbank_es.answers.shared.questions import Questions
 from rbank_es.bank.acts import BankActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
@@ -39,6 +40,7 @@ from rbank_es.system.shown_locator import shown_locator
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
+    from rbank_es.answers.shared.moment import Moment
     from rbank_es.bank.canonical_check import CanonicalCheck
     from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
     from rbank_es.bank.retrieval_check import RetrievalCheck
@@ -71,12 +73,24 @@ class Verified(msgspec.Struct, frozen=True):
     slips: SlipCheck | None = None
 
 
-class Bank(BankActs, BankBranches):
+class Bank(BankActs, BankBranches, Questions):
     """One bank, for use as a context manager. Threads may share it; processes open the same place each.
 
     A forked child may go on with it. Where other threads of the parent search meanwhile, spawn the child instead: it
     would wait for ever for the locks that SQLite itself holds in those threads.
     """
+
+    # ---------------------------------------------------------------- questions
+
+    def at(self, point: str | int | None = None) -> Moment:
+        """Return the bank as of a point, to ask questions of; by default the head as it is now. Raises `BadPoint`."""
+        from rbank_es.answers.shared.moment import Moment
+
+        return Moment(self, self.resolve(point))
+
+    def ask(self, name: str, /, **given: Any) -> Any:
+        """Return the answer to a question by its name, about the head. Raises `BadInput`, and as the question."""
+        return self.at().ask(name, **given)
 
     # ---------------------------------------------------------------- policies, time travel, what if
 

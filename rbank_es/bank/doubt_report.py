@@ -15,14 +15,14 @@ from rbank_es.state.proportion import percent
 from rbank_es.system.command_lines import command_on
 
 if TYPE_CHECKING:
-    from rbank_es.bank.bank import Bank
+    from rbank_es.bank.open_bank import OpenBank
     from rbank_es.projections.view import View
 
 RUN_TEXTS = ("task", "answer", "sparql", "error")
 """The texts of a run that a person reads to check a verdict, beside the judge's reason."""
 
 
-def doubt_facts(argument: str, bank: Bank, view: View, each: DoubtfulVerdict) -> dict[str, Any]:
+def doubt_facts(argument: str, bank: OpenBank, view: View, each: DoubtfulVerdict) -> dict[str, Any]:
     """Return a doubtful verdict with its texts, the minutes to check it and the commands that settle it.
 
     `argument` is the bank as the commands name it. Fractions have 4 decimals.

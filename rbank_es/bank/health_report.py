@@ -12,11 +12,12 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
+from rbank_es.limits import answer_limits
 from rbank_es.state.proportion import Share, rounded
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
-    from rbank_es.bank.bank import Bank
+    from rbank_es.bank.open_bank import OpenBank
 
 
 class HealthRows(Protocol):
@@ -140,19 +141,19 @@ def _drift(last: Share, before: Share) -> float | None:
 def series_positions(head: int, *, every: int | None = None, points: int | None = None) -> tuple[int, ...]:
     """Return the positions of a series up to `head`, which is the last: every so many events, or so many points.
 
-    Raises `LimitExceeded` for more than `limits.HEALTH_POINTS`.
+    Raises `LimitExceeded` for more than `answer_limits.HEALTH_POINTS`.
     """
     wanted = -(-head // every) if every is not None else points or 0
-    if wanted > limits.HEALTH_POINTS:
+    if wanted > answer_limits.HEALTH_POINTS:
         advice = "ask for fewer points, or for a larger step between them"
-        raise LimitExceeded("points of a series", wanted, limits.HEALTH_POINTS, advice)
+        raise LimitExceeded("points of a series", wanted, answer_limits.HEALTH_POINTS, advice)
     if every is not None:
         return (*range(every, head, every), *((head,) if head else ()))
     return tuple(sorted({head * number // wanted for number in range(1, wanted + 1)} - {0})) if wanted else ()
 
 
 def health_series(
-    bank: Bank, positions: Sequence[int], progress: OnProgress | None = None
+    bank: OpenBank, positions: Sequence[int], progress: OnProgress | None = None
 ) -> Iterator[tuple[int, HealthReport]]:
     """Yield each position with the health there; `progress` is called with the points done and their number."""
     for number, position in enumerate(positions):

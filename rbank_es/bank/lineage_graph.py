@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from rbank_es import limits
+from rbank_es.limits import answer_limits
 from rbank_es.projections.item_spans import TIMED
 from rbank_es.projections.lineage import ENDINGS, LineageEdge, LineageNode
 
@@ -31,9 +31,9 @@ ORDER = ("item", "run", "artifact", "judgment", "call", "extraction", "candidate
 class TreeBounds(Struct, frozen=True, kw_only=True):
     """The size of a tree: levels below its root, branches of a node, and nodes in all."""
 
-    depth: int = limits.LINEAGE_TREE_DEPTH
-    width: int = limits.LINEAGE_TREE_WIDTH
-    nodes: int = limits.LINEAGE_NODES
+    depth: int = answer_limits.LINEAGE_TREE_DEPTH
+    width: int = answer_limits.LINEAGE_TREE_WIDTH
+    nodes: int = answer_limits.LINEAGE_NODES
 
 
 class Branch(Struct, frozen=True, kw_only=True):

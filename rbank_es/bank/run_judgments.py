@@ -8,7 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from rbank_es.bank.bank import Bank
+from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events import Event, JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Purpose
 from rbank_es.log.run_reader import read_run
@@ -43,7 +43,7 @@ class RankedJudgment(NamedTuple):
 
 
 def judgments_of(
-    bank: Bank, run: str, position: int | None = None, *, then: RunJudged | None = None
+    bank: OpenBank, run: str, position: int | None = None, *, then: RunJudged | None = None
 ) -> list[RankedJudgment]:
     """Return all judgments of a run up to a position (default: the head), in order, as the last one `then` if given.
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.lineage_tree import counted, node_facts, node_line, tree_facts, tree_lines
-from rbank_es.cli.shared.named_things import Moment, find_thing, position_of
+from rbank_es.cli.shared.named_things import ShownMoment, find_thing, position_of
 from rbank_es.cli.shared.output import count, echo, echo_json, styled
 from rbank_es.errors import BadInput
 from rbank_es.events import type_of
+from rbank_es.limits import answer_limits
 from rbank_es.projections.lineage import LineageNode
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ NODES = {
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("thing", metavar="ITEM|RUN|SEQ")
 @click.option(
-    "--depth", metavar="N", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST),
-    help=f"Levels of the tree; default: {limits.LINEAGE_TREE_DEPTH}.",
+    "--depth", metavar="N", type=click.IntRange(1, answer_limits.LINEAGE_TREE_DEPTH_MOST),
+    help=f"Levels of the tree; default: {answer_limits.LINEAGE_TREE_DEPTH}.",
 )  # fmt: skip
 @click.option(
     "--width", metavar="N", type=click.IntRange(1),
-    help=f"Branches that are shown of each node; default: {limits.LINEAGE_TREE_WIDTH}.",
+    help=f"Branches that are shown of each node; default: {answer_limits.LINEAGE_TREE_WIDTH}.",
 )  # fmt: skip
 @click.option(
     "--limit", metavar="N", type=click.IntRange(0),
-    help=f"Nodes that --json lists, the nearest first; default: {limits.LINEAGE_NODES}.",
+    help=f"Nodes that --json lists, the nearest first; default: {answer_limits.LINEAGE_NODES}.",
 )  # fmt: skip
 def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: int | None, as_json: bool) -> None:
     """Show everything downstream of an item, a run or an event, as of a point in time.
@@ -77,17 +77,19 @@ def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: i
         raise BadInput("--limit is of the list: add --json, or bound the tree with --depth and --width")
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
-        then = Moment(opened, view, view.position)
+        then = ShownMoment(opened, view, view.position)
         kind, name = find_thing(then, thing)
         graph = LineageGraph.of(view)
         walk = graph.effects(_node(then, graph, kind, name))
         if as_json:
             echo_json(
                 {"bank": opened.name, "position": then.position}
-                | _facts(then, walk, limits.LINEAGE_NODES if limit is None else limit)
+                | _facts(then, walk, answer_limits.LINEAGE_NODES if limit is None else limit)
             )
             return
-        bounds = TreeBounds(depth=depth or limits.LINEAGE_TREE_DEPTH, width=width or limits.LINEAGE_TREE_WIDTH)
+        bounds = TreeBounds(
+            depth=depth or answer_limits.LINEAGE_TREE_DEPTH, width=width or answer_limits.LINEAGE_TREE_WIDTH
+        )
         tree = tree_facts(then, walk.tree(bounds))
         echo(styled(node_line(tree), "bold"))
         echo(_summary(walk))
@@ -95,7 +97,7 @@ def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: i
             echo(line)
 
 
-def _node(then: Moment, graph: LineageGraph, kind: str, name: str) -> LineageNode:
+def _node(then: ShownMoment, graph: LineageGraph, kind: str, name: str) -> LineageNode:
     """Return the node of a thing. Raises `BadInput` for an event from which no lineage leads."""
     if kind != "event":
         return LineageNode(kind, name)
@@ -121,7 +123,7 @@ def _summary(walk: Walk) -> str:
     return f"downstream: {counted(counts)}; the farthest is {count(walk.depth, 'step')} away"
 
 
-def _facts(then: Moment, walk: Walk, limit: int) -> dict[str, Any]:
+def _facts(then: ShownMoment, walk: Walk, limit: int) -> dict[str, Any]:
     nodes = [_listed(walk, node) for node in islice(walk.nodes, limit)]
     return {
         "thing": {"kind": walk.start.kind, "id": walk.start.name, **node_facts(then, walk.start)},

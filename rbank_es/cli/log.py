@@ -12,7 +12,7 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint, open_at, run_id, split_names
+from rbank_es.cli.shared.arguments import open_at, run_id, split_names
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     echo,
@@ -31,6 +31,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import event_types, unknown_types
+from rbank_es.system.nearest_name import hint
 
 Entry = TypeVar("Entry")
 # Columns below which times lose their year, and below which runs are left out; the summary keeps at least the last.
@@ -51,7 +52,7 @@ def _types(context: click.Context, parameter: click.Parameter, value: str | None
 def check_type(name: str) -> None:
     """Raise `BadEvent`, with the nearest name, unless there is an event type of that name."""
     if unknown_types([name]):
-        raise BadEvent(f"unknown event type {name!r}; {nearest_hint(name, event_types())}")
+        raise BadEvent(f"unknown event type {name!r}{hint(name, event_types())}")
 
 
 @command(

@@ -12,10 +12,11 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint, open_whole, read_text_file
+from rbank_es.cli.shared.arguments import open_whole, read_text_file
 from rbank_es.cli.shared.correction_report import act_options, report
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.system.nearest_name import hint
 from rbank_es.system.toml_input import parse_toml
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _checked(where: str, row: Any) -> Mapping[str, str]:
         raise BadInput(f"{where}: not an object with the fields {', '.join(FIELDS)}")
     for name, value in row.items():
         if name not in FIELDS:
-            raise BadInput(f"{where}: no field is called {name!r}; {nearest_hint(str(name), FIELDS)}")
+            raise BadInput(f"{where}: no field is called {name!r}{hint(str(name), FIELDS)}")
         if value is not None and not isinstance(value, str):
             raise BadInput(f"{where}: {name} is not a text")
     missing = [name for name in ("run", "verdict") if not (row.get(name) or "").strip()]
@@ -174,4 +175,4 @@ def _verdict(where: str, given: str) -> VerdictValue:
     for each in known:
         if given.lower() == each:
             return each
-    raise BadInput(f"{where}: {given!r} is no verdict; {nearest_hint(given, known)}")
+    raise BadInput(f"{where}: {given!r} is no verdict{hint(given, known)}")

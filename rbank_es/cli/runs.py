@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import click
 
+from rbank_es.answers.runs import RunRow
 from rbank_es.bank.failed_runs import failure_reason
+from rbank_es.cli.shared.answers import Columns, ListOptions, OptionFilter, list_options, opened_reader, print_list
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, format_cost, format_time
-from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, Rows, list_options, print_list
-from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.events.run_events import Outcome
-from rbank_es.projections.paged_view import RowCondition
-
-FIELDS = (
-    "run", "task", "task_id", "level", "family", "suite", "ontology", "endpoint", "executor", "model", "mode",
-    "scripted", "simulated", "started_at", "finished_at", "imported_at", "outcome", "verdict", "score", "judge",
-    "iterations", "lm_calls", "tool_calls", "tokens_in", "tokens_out", "cost_usd", "duration_s", "items_injected",
-    "error_code", "error", "rollout_group", "rollout_index", "started_seq", "finished_seq",
-)  # fmt: skip
-"""The fields of a run in JSON and CSV, in order."""
 
 NOT_JUDGED, RUNNING = "none", "running"
 
@@ -57,7 +48,15 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--since", callback=_moment, metavar="TIME", help="That began at this time (UTC) or later.")
 @click.option("--until", callback=_moment, metavar="TIME", help="That began before this time (UTC).")
 @list_options
-def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | None, **given: Any) -> None:
+def runs(
+    bank: str,
+    as_json: bool,
+    as_csv: bool,
+    where: tuple[str, ...],
+    sort: str | None,
+    limit: int | None,
+    **given: Any,
+) -> None:
     """List the runs of a bank, the one that began last first.
 
     Times are those at which things happened: of imported runs, as their recording has them. JSON and CSV have more
@@ -65,74 +64,44 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
     """
     from rbank_es.bank.ids import whole_id
 
-    with bank_to_read(bank) as (name, view, _):
-        filters = _filters(given)
-        if (item := given["item"]) is not None:
-            id = whole_id(view, "item", item)
-            users = tuple({row["run"] for row in view.rows("item_exposures", item=id)})
-            filters.append(RowFilter("--item", id, RowCondition(("run",), "among", users)))
-        listed = RowList(
-            "runs",
-            view,
-            filters,
-            _made,
-            FIELDS,
-            frozenset({"outcome"}),
-            _columns,
-            ["task", "error", "run"],
-            "-started_at",
-        )
-        print_list(listed, name, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
+    options = ListOptions(where, sort, limit, as_csv, as_json)
+    with opened_reader(bank) as reader:
+        item = None if given["item"] is None else whole_id(reader.view, "item", given["item"])
+        flexible = ("task", "error", "run")
+        print_list(reader, "runs", options, _columns, filters=_filters(given), flexible=flexible, item=item)
 
 
-def _made(rows: Rows) -> Rows:
-    return [{name: _field(row, name) for name in FIELDS} for row in rows]
-
-
-def _field(row: Row, name: str) -> Any:
-    if name in ("scripted", "simulated"):
-        return bool(row[name])
-    return row[name] or RUNNING if name == "outcome" else row[name]
-
-
-def _filters(given: dict[str, Any]) -> list[RowFilter]:
-    outcome, verdict, since, until = (given[name] for name in ("outcome", "given", "since", "until"))
+def _filters(given: dict[str, Any]) -> list[OptionFilter]:
+    outcome = "none" if given["outcome"] == RUNNING else given["outcome"]
     return [
-        *RowFilter.containing("--task", ["task"], given["task"]),
-        *RowFilter.equal("--domain", "ontology", given["domain"]),
-        *RowFilter.equal("--executor", "executor", given["executor"]),
-        *RowFilter.containing("--model", ["model"], given["model"]),
-        *_valued("--outcome", "outcome", outcome, none=RUNNING),
-        *_valued("--verdict", "verdict", verdict, none=NOT_JUDGED),
-        *RowFilter.bounded("--since", format_time(since), "started_at", "from", since),
-        *RowFilter.bounded("--until", format_time(until), "started_at", "before", until),
+        *OptionFilter.of("--task", given["task"], "task~{}"),
+        *OptionFilter.of("--domain", given["domain"], "ontology={}"),
+        *OptionFilter.of("--executor", given["executor"], "executor={}"),
+        *OptionFilter.of("--model", given["model"], "model~{}"),
+        *OptionFilter.of("--outcome", outcome, "outcome={}"),
+        *OptionFilter.of("--verdict", given["given"], "verdict={}"),
+        *OptionFilter.of("--since", given["since"], "started_at>={}"),
+        *OptionFilter.of("--until", given["until"], "started_at<{}"),
     ]
 
 
-def _valued(option: str, column: str, value: str | None, *, none: str) -> list[RowFilter]:
-    """Return the filter for a value; `none` is the word for rows without one."""
-    if value == none:
-        return [RowFilter(option, none, RowCondition((column,), "is", None))]
-    return RowFilter.equal(option, column, value)
+def _error(row: RunRow) -> Cell:
+    return failure_reason(row.error_code, row.error) if row.outcome == "failed" else None
 
 
-def _error(row: Row) -> Cell:
-    return failure_reason(row["error_code"], row["error"]) if row["outcome"] == "failed" else None
-
-
-def _columns(rows: Rows) -> dict[str, Callable[[Row], Cell]]:
+def _columns(rows: Sequence[RunRow]) -> Columns:
     """Return the columns of the table: errors, times of import and costs only where a run has one."""
-    columns: dict[str, Callable[[Row], Cell]] = {
-        "run": lambda row: row["run"],
-        "began (UTC)": lambda row: format_time(row["started_at"])[:16],
+    columns: dict[str, Callable[[RunRow], Cell]] = {
+        "run": lambda row: row.run,
+        "began (UTC)": lambda row: format_time(row.started_at)[:16],
     }
-    if any(row["imported_at"] for row in rows):
-        columns["imported on"] = lambda row: format_time(row["imported_at"])[:10]
+    if any(row.imported_at for row in rows):
+        columns["imported on"] = lambda row: format_time(row.imported_at)[:10]
     return columns | {
-        "outcome": lambda row: row["outcome"].replace("_", " "),
-        "verdict": lambda row: row["verdict"] or "not judged",
-        **({"error": _error} if any(row["outcome"] == "failed" for row in rows) else {}),
-        "steps": lambda row: row["iterations"],
-        **({"cost": lambda row: format_cost(row["cost_usd"])} if any(row["cost_usd"] for row in rows) else {}),
-        "task": lambda row: row["task"],
+        "outcome": lambda row: (row.outcome or RUNNING).replace("_", " "),
+        "verdict": lambda row: row.verdict or "not judged",
+        **({"error": _error} if any(row.outcome == "failed" for row in rows) else {}),
+        "steps": lambda row: row.iterations,
+        **({"cost": lambda row: format_cost(row.cost_usd)} if any(row.cost_usd for row in rows) else {}),
+        "task": lambda row: row.task,
     }

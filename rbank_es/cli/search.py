@@ -8,7 +8,6 @@ from typing import Literal
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint
 from rbank_es.cli.shared.output import Cell, count, echo, echo_json, echo_table, safe_line, styled, warn
 from rbank_es.cli.shared.stored_bank import bank_to_read
 from rbank_es.errors import BadSearch
@@ -17,6 +16,7 @@ from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.projections.search_result import FoundItem, SearchResult
 from rbank_es.projections.view import View
 from rbank_es.state.proportion import percent
+from rbank_es.system.nearest_name import hint
 
 
 @command(
@@ -90,7 +90,7 @@ def _unknown_name(view: View, fact: Literal["domain", "role"], name: str | None)
     known = view.known(fact) if name is not None else []
     if name is None or not known or name in known:
         return None
-    return f"no item has the {fact} {safe_line(name)}; {nearest_hint(name, known)}"
+    return f"no item has the {fact} {safe_line(name)}{hint(name, known)}"
 
 
 def _why_nothing(view: View, result: SearchResult) -> str:

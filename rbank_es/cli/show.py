@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rbank_es import limits
 from rbank_es.bank.failed_runs import UNKNOWN
 from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
@@ -18,7 +17,7 @@ from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.item_support import Ground, ItemSupport, support_of
 from rbank_es.cli.shared.lineage_tree import node_line, tree_facts, tree_lines
-from rbank_es.cli.shared.named_things import Moment, find_thing, position_of
+from rbank_es.cli.shared.named_things import ShownMoment, find_thing, position_of
 from rbank_es.cli.shared.near_items import near_of, print_near
 from rbank_es.cli.shared.output import (
     Cell,
@@ -41,6 +40,7 @@ from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.event import text_of
 from rbank_es.events.run_events import judge_label
 from rbank_es.events.visible_text import without_hidden
+from rbank_es.limits import answer_limits
 from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.state.proportion import Share, percent, points
 
@@ -73,8 +73,8 @@ _BANK_CHARS = 12
 @click.argument("thing")
 @click.option("--tree", is_flag=True, help="Of an item or a run, what it comes from and what it led to, as trees.")
 @click.option(
-    "--depth", metavar="N", type=click.IntRange(1, limits.LINEAGE_TREE_DEPTH_MOST),
-    help=f"Levels of the trees; default: {limits.LINEAGE_TREE_DEPTH}.",
+    "--depth", metavar="N", type=click.IntRange(1, answer_limits.LINEAGE_TREE_DEPTH_MOST),
+    help=f"Levels of the trees; default: {answer_limits.LINEAGE_TREE_DEPTH}.",
 )  # fmt: skip
 def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
@@ -98,10 +98,10 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
         raise BadInput("--depth is of the trees: add --tree, or leave it out")
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
-        then = Moment(opened, view, view.position)
+        then = ShownMoment(opened, view, view.position)
         kind, name = find_thing(then, thing)
         if tree:
-            _show_trees(then, kind, name, depth or limits.LINEAGE_TREE_DEPTH, as_json=as_json)
+            _show_trees(then, kind, name, depth or answer_limits.LINEAGE_TREE_DEPTH, as_json=as_json)
             return
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
         if as_json:
@@ -114,7 +114,7 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
             {"item": _print_item, "run": _print_run, "event": _print_event}[kind](facts)
 
 
-def _show_trees(then: Moment, kind: str, name: str, depth: int, *, as_json: bool) -> None:
+def _show_trees(then: ShownMoment, kind: str, name: str, depth: int, *, as_json: bool) -> None:
     from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
     from rbank_es.projections.lineage import LineageNode
 
@@ -135,7 +135,7 @@ def _show_trees(then: Moment, kind: str, name: str, depth: int, *, as_json: bool
 # ---------------------------------------------------------------- an item
 
 
-def item_facts(then: Moment, name: str) -> dict[str, Any]:
+def item_facts(then: ShownMoment, name: str) -> dict[str, Any]:
     """Return an item's row, its uses, what it stands on, and the events that concern it, oldest first."""
     row = then.view.item(name)
     assert row is not None
@@ -286,7 +286,7 @@ def _banks_of(events: Iterable[Event]) -> dict[int, list[Cell]]:
 # ---------------------------------------------------------------- a run
 
 
-def run_facts(then: Moment, name: str) -> dict[str, Any]:
+def run_facts(then: ShownMoment, name: str) -> dict[str, Any]:
     """Return a run's row, what it was given and taught, its judgments, its leakage, its red flags, and its events."""
     run = read_run(then.bank.log, name, then.position, extractions=drawn_at(then.view, name))
     leakage = then.view.rows("leakage_by_run", run=name)
@@ -363,7 +363,7 @@ def _print_leakage(facts: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- an event
 
 
-def _event_facts(then: Moment, name: str) -> dict[str, Any]:
+def _event_facts(then: ShownMoment, name: str) -> dict[str, Any]:
     seq = position_of(then, name)
     assert seq is not None
     event = then.bank.event_at(seq, resolve=True)

@@ -15,7 +15,6 @@ from rbank_es.cli.shared.agent_options import bound_option, memory_graph_option
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import (
     ONTOLOGY_HELP,
-    nearest_hint,
     parse_bounds,
     read_ontology,
     refuse_mixtures,
@@ -36,6 +35,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
+from rbank_es.system.nearest_name import hint
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def parse_call(text: str) -> PlannedCall:
 def _refuse_unknown(calls: Sequence[PlannedCall], box: Toolbox) -> None:
     for call in calls:
         if call.tool not in box.functions:
-            raise BadInput(f"no tool has the name {call.tool!r}; {nearest_hint(call.tool, box.functions)}")
+            raise BadInput(f"no tool has the name {call.tool!r}{hint(call.tool, box.functions)}")
 
 
 @contextmanager

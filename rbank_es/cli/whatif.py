@@ -11,12 +11,13 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint, open_at, outside, read_policy_tables, writable
+from rbank_es.cli.shared.arguments import open_at, outside, read_policy_tables, writable
 from rbank_es.cli.shared.output import Progress, echo, echo_json
 from rbank_es.cli.shared.supposition_report import print_what_if, print_what_ifs
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.system.nearest_name import hint
 
 if TYPE_CHECKING:
     from rbank_es.bank.supposed_differences import WhatIf
@@ -112,7 +113,7 @@ def _verdicts(given: Sequence[str]) -> dict[str, str]:
         if not run:
             raise BadInput(f"{text!r} is no verdict on a run: write RUN=failure")
         if verdict not in known:
-            raise BadInput(f"{verdict!r} is no verdict; {nearest_hint(verdict, known)}")
+            raise BadInput(f"{verdict!r} is no verdict{hint(verdict, known)}")
         if found.setdefault(run, verdict) != verdict:
             raise BadInput(f"two verdicts on run {run!r}: {found[run]} and {verdict}; give one")
     return found

@@ -15,6 +15,7 @@ from msgspec import Struct
 from rbank_es.errors import BadInput
 from rbank_es.limits import page_limits
 
+WHERE = "where"
 METHODS = ("GET", "HEAD")
 END = b"\r\n\r\n"
 
@@ -40,17 +41,21 @@ class PageRequest(Struct, frozen=True):
     query: str
     headers: Mapping[str, str]
 
-    def parameters(self) -> dict[str, str]:
-        """Return the decoded parameters of the query. Raises `Refused`."""
+    def parameters(self) -> dict[str, str | tuple[str, ...]]:
+        """Return the decoded parameters of the query; `where`, which may be given several times, as a list.
+
+        Raises `Refused`.
+        """
         most = page_limits.REQUEST_PARAMETERS
         try:
             pairs = parse_qsl(self.query, keep_blank_values=True, errors="strict", max_num_fields=most)
         except ValueError:  # also of bytes that are no UTF-8
             raise Refused(400, "the parameters of the address can't be read") from None
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        where = tuple(value for name, value in pairs if name == WHERE)
+        found: dict[str, str | tuple[str, ...]] = {name: value for name, value in pairs if name != WHERE}
+        if len(found) + len(where) < len(pairs):
             raise Refused(400, "a parameter of the address is given twice")
-        return found
+        return found | ({WHERE: where} if where else {})
 
 
 def parse_request(head: bytes) -> PageRequest:

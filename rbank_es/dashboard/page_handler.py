@@ -15,7 +15,9 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping
+from typing import Any
 
+from rbank_es.answers import QUESTIONS, BankAnswer, Bounds, Moment
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.app_script import app_page, page_policy
@@ -54,7 +56,14 @@ class PageHandler:
 
     def __init__(self, bank: Bank, port: int, *, prompts: bool = True, argument: str = "") -> None:
         """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name."""
-        self.bank, self.port, self._prompts = bank, port, prompts
+        self.bank, self.port = bank, port
+        self._bounds = Bounds(
+            rows_most=page_limits.LIST_ROWS_MOST,
+            chars=page_limits.LIST_TEXT_CHARS,
+            statement_s=page_limits.STATEMENT_S,
+            prompts=prompts,
+            command=argument,
+        )
         self._argument = argument or bank.name
         self._token = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets: set[str] = set()
@@ -115,32 +124,44 @@ class PageHandler:
         if not (is_here and any(map(self._is_token, _COOKIES.findall(request.headers.get("cookie", ""))))):
             raise Refused(401, "open the address that rbank-es serve printed: it has the token")
 
-    def _route(self, path: str, parameters: Mapping[str, str]) -> PageResponse:
+    def _route(self, path: str, parameters: Mapping[str, Any]) -> PageResponse:
         if not path:
             html, policy = served_page(self.bank)
             return PageResponse(body=html.encode(), media="text/html", policy=policy)
         name = path.removeprefix(API)
-        if name == path or name not in (*ANSWERS, LIVE):
+        if name == path or name not in (*ANSWERS, *QUESTIONS.names(), LIVE):
             raise Refused(404, "there is no such page")
         if name == LIVE:
             return PageResponse(media="text/event-stream", live_after=_position(parameters.get("after")))
+        if name not in ANSWERS:
+            return json_response(self._asked(name, **parameters))
         found = answer(
             self.bank,
             name,
-            parameters,
-            prompts=self._prompts,
+            {each: str(value) for each, value in parameters.items()},
+            prompts=self._bounds.prompts,
             argument=self._argument,
             statement_s=page_limits.STATEMENT_S,
         )
         return json_response(found)
+
+    def _asked(self, name: str, *, at: Any = None, **parameters: Any) -> BankAnswer:
+        """Return the answer to a question as of the point `at`."""
+        moment = Moment(self.bank, self.bank.resolve(at or None), self._bounds)
+        # Without what is empty, because a form of a page sends what nobody filled in.
+        given = {each: value for each, value in parameters.items() if value != ""}
+        found: BankAnswer = moment.ask(name, **given)
+        return found
 
 
 _TOLD = (BadInput, LimitExceeded, BadSearch, BadPolicy)
 """Errors of a question itself, whose messages name nothing but what it asked."""
 
 
-def _position(given: str | None) -> int:
-    if given is None or not (given.isascii() and given.isdecimal() and len(given) <= page_limits.POSITION_DIGITS):
+def _position(given: Any) -> int:
+    if not (
+        isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) <= page_limits.POSITION_DIGITS
+    ):
         raise Refused(400, "after is a position, from 0 on")
     return int(given)
 

@@ -2,7 +2,7 @@
 
 It is a copy that nothing reads back. The read models serve searches as of any position; this file has one row for each
 thing as it is now. It has primary and foreign keys, full-text search over items and runs, views with plain names, and
-the table `columns`, which gives unit and meaning of every column (`column_glossary.py`).
+the table `columns`, which gives unit and meaning of every column (`answers/shared/glossary.py`).
 
 A foreign key always leads to a row. So rows about a run or an item that the bank doesn't know are left out, and
 `bank.rows_left_out` counts them.
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import __version__
+from rbank_es.answers.shared.glossary import column_type, describe_columns
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.exchange.column_glossary import column_type, describe_columns
 from rbank_es.projections.builder import connect, refused, replacing
 from rbank_es.projections.view import View
 from rbank_es.system.files import replaceable

@@ -58,8 +58,8 @@ from rbank_es.loop.curriculum import Curriculum
 from rbank_es.loop.settings import ExtractFrom, LoopSettings, Perturbation
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import changed, default_policies
-from rbank_es.policies.policy import hint
 from rbank_es.system.given_file import without_mark
+from rbank_es.system.nearest_name import hint
 from rbank_es.system.toml_input import parse_toml
 from rbank_es.system.validation_messages import reason_of
 

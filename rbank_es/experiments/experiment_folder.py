@@ -27,7 +27,7 @@ from rbank_es.experiments.guide_worth import GuideWorth, guide_worths
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.ratings import KnownRatings, known_ratings
-from rbank_es.experiments.run_rows import RunRow, rows_of
+from rbank_es.experiments.run_rows import TrialRun, rows_of
 from rbank_es.experiments.suite import Suite, load_suite
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import (
@@ -108,7 +108,7 @@ class ExperimentData(msgspec.Struct, frozen=True, kw_only=True):
     unplanned: tuple[str, ...]
     ratings: KnownRatings
     guides: tuple[GuideWorth, ...]
-    rows: tuple[RunRow, ...]
+    rows: tuple[TrialRun, ...]
 
 
 def read_experiment(folder: Path, source: Source | None = None, progress: OnProgress | None = None) -> ExperimentData:
@@ -263,7 +263,7 @@ class _Found:
     def __init__(self, ratings: Mapping[str, float]) -> None:
         self._ratings = ratings
         self.trials: list[TrialRead] = []
-        self.rows: list[RunRow] = []
+        self.rows: list[TrialRun] = []
         self._code: dict[tuple[str, str], str] = {}
         self._origins: dict[str, str] = {}
         self.recorded: Experiment | None = None
@@ -302,7 +302,7 @@ class _Found:
                 )
             )
 
-    def _compare(self, log: TrialLog, trial: Trial, rows: Sequence[RunRow], where: str) -> None:
+    def _compare(self, log: TrialLog, trial: Trial, rows: Sequence[TrialRun], where: str) -> None:
         own = (trial.experiment, trial.condition, trial.order, trial.repetition)
         other = next((r for r in rows if (r.experiment, r.condition, r.order, r.repetition) != own), None)
         if other is not None:

@@ -29,7 +29,7 @@ from rbank_es.experiments.learning_curve import (
 )
 from rbank_es.experiments.metrics import METRICS, Over, measured
 from rbank_es.experiments.quality_gates import Gate
-from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.run_rows import TrialRun
 from rbank_es.experiments.statistics import Estimate, interval, mean_of, share_interval
 from rbank_es.experiments.trial_units import TrialKey, Unit, by_unit, unit_of
 
@@ -198,7 +198,7 @@ def results_of(data: ExperimentData) -> Results:
     )
 
 
-def sorted_rows(data: ExperimentData) -> list[RunRow]:
+def sorted_rows(data: ExperimentData) -> list[TrialRun]:
     """Return the rows by condition as the definition has them, order, repetition and position."""
     rank = {condition.name: at for at, condition in enumerate(data.experiment.condition)}
     by_place = attrgetter("order", "repetition", "position", "rollout", "run")
@@ -224,7 +224,7 @@ def _guide(worth: GuideWorth, experiment: Experiment, measures: _Measures) -> Gu
     return GuideResult(worth=worth, break_even=tuple(paid))
 
 
-def marks_of(rows: Iterable[RunRow]) -> dict[str, int]:
+def marks_of(rows: Iterable[TrialRun]) -> dict[str, int]:
     """Return how many runs no model ran in, by their mark."""
     found = Counter(next((NO_MODEL[name] for name in NO_MODEL if getattr(row, name)), "") for row in rows)
     return {mark: found[mark] for mark in NO_MODEL.values() if found[mark]}
@@ -238,16 +238,16 @@ class _Measures(NamedTuple):
 
     planned: frozenset[TrialKey]
     unit: Unit
-    rows: list[RunRow]
+    rows: list[TrialRun]
     values: dict[str, dict[str, dict[TrialKey, float | None]]]
     """By metric and condition."""
 
     @classmethod
-    def of(cls, experiment: Experiment, trials: Iterable[TrialRead], rows: Sequence[RunRow]) -> _Measures:
+    def of(cls, experiment: Experiment, trials: Iterable[TrialRead], rows: Sequence[TrialRun]) -> _Measures:
         finished = {
             (each.condition, (each.order, each.repetition)): each for each in trials if each.state == "finished"
         }
-        by_trial: defaultdict[tuple[str, TrialKey], list[RunRow]] = defaultdict(list)
+        by_trial: defaultdict[tuple[str, TrialKey], list[TrialRun]] = defaultdict(list)
         for row in rows:
             by_trial[row.condition, (row.order, row.repetition)].append(row)
         planned = [(o, r) for o in range(experiment.orders) for r in range(experiment.repetitions)]
@@ -272,7 +272,7 @@ class _Measures(NamedTuple):
             over=METRICS[name].over, units=units, estimate=_estimating(METRICS[name].unit)([*units.values()])
         )
 
-    def curves(self, value: Callable[[RunRow], float | None]) -> dict[str, dict[int, list[float | None]]]:
+    def curves(self, value: Callable[[TrialRun], float | None]) -> dict[str, dict[int, list[float | None]]]:
         """Return the values of runs by position of each unit, by condition."""
         return unit_curves(self.rows, value)
 
@@ -285,12 +285,12 @@ def _estimating(unit: str) -> Callable[[Sequence[float]], Estimate | None]:
     return share_interval if unit in BOUNDED else interval
 
 
-def _success(row: RunRow) -> float | None:
+def _success(row: TrialRun) -> float | None:
     return None if row.scored is None else float(row.success)
 
 
 def _condition(
-    condition: Condition, data: ExperimentData, rows: Sequence[RunRow], measures: _Measures
+    condition: Condition, data: ExperimentData, rows: Sequence[TrialRun], measures: _Measures
 ) -> ConditionResult:
     own = [row for row in rows if row.condition == condition.name]
     trials = [each for each in data.trials if each.condition == condition.name]
@@ -364,7 +364,7 @@ def contrasts_of(experiment: Experiment) -> list[Contrast]:
 # ---------------------------------------------------------------- tasks and runs left out
 
 
-def _tasks(data: ExperimentData, rows: Sequence[RunRow]) -> Iterable[TaskTally]:
+def _tasks(data: ExperimentData, rows: Sequence[TrialRun]) -> Iterable[TaskTally]:
     right: defaultdict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.counted:
@@ -376,7 +376,7 @@ def _tasks(data: ExperimentData, rows: Sequence[RunRow]) -> Iterable[TaskTally]:
         yield TaskTally(task=task.id, level=task.level, family=task.family, right=counts)
 
 
-def _left_out(data: ExperimentData, rows: Sequence[RunRow]) -> Iterable[LeftOut]:
+def _left_out(data: ExperimentData, rows: Sequence[TrialRun]) -> Iterable[LeftOut]:
     places = {(each.condition, each.order, each.repetition): each.place for each in data.trials}
     for row in rows:
         if row.gates_broken:

@@ -21,7 +21,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from rbank_es.events.run_totals import known_sum
-from rbank_es.experiments.run_rows import Quality, RunRow
+from rbank_es.experiments.run_rows import Quality, TrialRun
 from rbank_es.experiments.statistics import mean_of, pass_at_k
 from rbank_es.state.proportion import Share
 
@@ -47,15 +47,15 @@ class TrialRows(NamedTuple):
     that break no gate. `top_tenth` are the uses of the most used tenth of the items in its bank as it ended, of all.
     """
 
-    selected: Sequence[RunRow]
-    tasks: Sequence[Sequence[RunRow]]
-    judged: Sequence[RunRow]
+    selected: Sequence[TrialRun]
+    tasks: Sequence[Sequence[TrialRun]]
+    judged: Sequence[TrialRun]
     top_tenth: Share | None = None
 
     @classmethod
-    def of(cls, rows: Iterable[RunRow], top_tenth: Share | None = None) -> TrialRows:
+    def of(cls, rows: Iterable[TrialRun], top_tenth: Share | None = None) -> TrialRows:
         """Sort the rows of one trial."""
-        by_task: defaultdict[str, list[RunRow]] = defaultdict(list)
+        by_task: defaultdict[str, list[TrialRun]] = defaultdict(list)
         for row in rows:
             by_task[row.task].append(row)
         counting = [own for own in by_task.values() if any(row.counted for row in own)]
@@ -89,7 +89,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return mean_of(known) if known else None
 
 
-def _share_of(having: Callable[[RunRow], bool | None]) -> Measure:
+def _share_of(having: Callable[[TrialRun], bool | None]) -> Measure:
     return lambda trial: _mean(having(row) for row in trial.selected)
 
 
@@ -101,34 +101,34 @@ def _quality_of(quality: Quality) -> Measure:
     return _share_of(lambda row: None if row.quality is None else row.quality == quality)
 
 
-def _sums(of: Callable[[RunRow], float | None], trial: TrialRows) -> list[float]:
+def _sums(of: Callable[[TrialRun], float | None], trial: TrialRows) -> list[float]:
     """Return a cost of each task, of all its runs; those of tasks of which it is known."""
     totals = (known_sum(of(row) for row in own) for own in trial.tasks)
     return [float(total) for total in totals if total is not None]
 
 
-def _cost_of(of: Callable[[RunRow], float | None]) -> Measure:
+def _cost_of(of: Callable[[TrialRun], float | None]) -> Measure:
     return lambda trial: _mean(_sums(of, trial))
 
 
-def _median_cost_of(of: Callable[[RunRow], float | None]) -> Measure:
+def _median_cost_of(of: Callable[[TrialRun], float | None]) -> Measure:
     return lambda trial: float(median(known)) if (known := _sums(of, trial)) else None
 
 
-def _succeeded(row: RunRow) -> bool | None:
+def _succeeded(row: TrialRun) -> bool | None:
     return None if row.scored is None else row.scored == "success"
 
 
-def _judged(having: Callable[[RunRow], bool | None]) -> Measure:
+def _judged(having: Callable[[TrialRun], bool | None]) -> Measure:
     return lambda trial: _mean(having(row) for row in trial.judged)
 
 
-def _false_success(row: RunRow) -> bool | None:
+def _false_success(row: TrialRun) -> bool | None:
     """Return whether the judge passed what was wrong; None for a run that was right, or not decided about."""
     return row.verdict == "success" if row.judged_rightly is not None and row.scored == "failure" else None
 
 
-def _false_failure(row: RunRow) -> bool | None:
+def _false_failure(row: TrialRun) -> bool | None:
     return row.verdict == "failure" if row.judged_rightly is not None and row.scored == "success" else None
 
 
@@ -222,7 +222,7 @@ METRICS: Mapping[str, Metric] = {
 """Metrics by name, in the order in which reports show them."""
 
 
-def measured(rows: Iterable[RunRow], top_tenth: Share | None = None) -> dict[str, float | None]:
+def measured(rows: Iterable[TrialRun], top_tenth: Share | None = None) -> dict[str, float | None]:
     """Return all metrics of the rows of one trial, none if no task counts; see `TrialRows` for `top_tenth`."""
     trial = TrialRows.of(rows, top_tenth)
     return {name: metric.measure(trial) if trial.selected else None for name, metric in METRICS.items()}

@@ -21,7 +21,7 @@ from rbank_es.exchange.csv_text import csv_of
 from rbank_es.experiments.experiment_folder import ExperimentData
 from rbank_es.experiments.experiment_results import Results, results_of, sorted_rows
 from rbank_es.experiments.report_page import page_of
-from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.run_rows import TrialRun
 from rbank_es.experiments.summary import summary_of
 from rbank_es.experiments.trial_place import made_directory
 from rbank_es.system.files import write_replacing
@@ -38,7 +38,7 @@ def report_files(data: ExperimentData) -> dict[str, bytes]:
     results, rows = results_of(data), sorted_rows(data)
     return {
         ROWS: b"".join(msgspec.json.encode(row) + b"\n" for row in rows),
-        SHEET: csv_of(RunRow.__struct_fields__, [_cells(row) for row in rows]).encode(),
+        SHEET: csv_of(TrialRun.__struct_fields__, [_cells(row) for row in rows]).encode(),
         CONDITIONS: conditions_json(results),
         SUMMARY: summary_of(results).encode(),
         PAGE: page_of(results, rows).encode(),
@@ -50,7 +50,7 @@ def conditions_json(results: Results) -> bytes:
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
 
-def _cells(row: RunRow) -> dict[str, Any]:
+def _cells(row: TrialRun) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(row, builtin_types=())
     found = [f"{each.item} {each.kind} {each.run}".rstrip() for each in row.contamination]
     return {name: [*value] if isinstance(value, tuple) else value for name, value in facts.items()} | {

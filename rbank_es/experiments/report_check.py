@@ -26,7 +26,7 @@ from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, r
 from rbank_es.experiments.plan import trials
 from rbank_es.experiments.ratings import ratings_place
 from rbank_es.experiments.report import CONDITIONS, ROWS, report_files
-from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.run_rows import TrialRun
 from rbank_es.experiments.trial_place import (
     BANKS,
     DEFINITION,
@@ -343,7 +343,7 @@ def score_differences(folder: Path, data: ExperimentData, source: Source) -> Ite
     that the agents asked, and no model. Simulated runs are left out, because only their solver knows.
     """
     tasks = {task.id: task for task in data.suite.tasks}
-    rows: dict[tuple[str, int, int], list[RunRow]] = {}
+    rows: dict[tuple[str, int, int], list[TrialRun]] = {}
     for row in data.rows:
         if row.scored is not None and not row.simulated:
             rows.setdefault((row.condition, row.order, row.repetition), []).append(row)

@@ -12,7 +12,7 @@ from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.report_chart import curve_chart, interval_chart
-from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.run_rows import TrialRun
 from rbank_es.experiments.summary import (
     NO_MODEL_WORDS,
     POINTS,
@@ -37,7 +37,7 @@ AREAS = (
 """The tables of metrics: their ids, their headings, and the areas of the metrics in each."""
 
 
-def page_of(results: Results, rows: Sequence[RunRow]) -> str:
+def page_of(results: Results, rows: Sequence[TrialRun]) -> str:
     """Return the page as text; the same results and rows give the same page, byte for byte."""
     body = join(
         _header(results), element("main", *_sections(results, rows), id="main", tabindex="-1"), _footer(results)
@@ -73,7 +73,7 @@ def _header(results: Results) -> Html:
     )
 
 
-def _sections(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
+def _sections(results: Results, rows: Sequence[TrialRun]) -> Iterator[Html]:
     made = [
         ("findings", "Findings", _findings(results)),
         ("curves", "Learning curves", _curves(results)),
@@ -294,7 +294,7 @@ def _right(condition: str) -> Callable[[Any], str]:
     return cell
 
 
-def _runs(results: Results, rows: Sequence[RunRow]) -> Iterator[Html]:
+def _runs(results: Results, rows: Sequence[TrialRun]) -> Iterator[Html]:
     yield element(
         "p", "By task; open one to see its runs. A run leads to the page of its bank: why it failed, what it was told, "
         "and the bank at any moment. A command shows it in a terminal: start it in the folder of this report. "

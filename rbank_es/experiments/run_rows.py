@@ -45,7 +45,7 @@ ANTI_PATTERNS = frozenset(
 NO_RATINGS: Mapping[str, float] = {}
 
 
-class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run of a trial. None is unknown, never 0.
 
     position        of its task among those of the trial, from 1
@@ -129,7 +129,7 @@ class RunRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def rows_of(
     log: TrialLog, suite: Suite, source: Source | None = None, ratings: Mapping[str, float] = NO_RATINGS
-) -> list[RunRow]:
+) -> list[TrialRun]:
     """Return the rows of a trial, in the order in which its runs began.
 
     Runs of tasks that are not in the suite (a guide is written in such a run) have none. With a source, queries are
@@ -163,7 +163,7 @@ class _Known:
         self._born = _born(log.state)
         self._groups = _groups(log)
 
-    def row(self, started: RunStarted, task: Task, source: Source | None) -> RunRow:
+    def row(self, started: RunStarted, task: Task, source: Source | None) -> TrialRun:
         """Return the row of one run."""
         run, events = started.run, self._log.runs[started.run]
         end, totals, trial = events.end, events.totals, started.trial or Trial(experiment="", condition="")
@@ -172,7 +172,7 @@ class _Known:
         group = self._groups[task.id]
         scores = [one.scored for one in group.rollouts if one.scored is not None]
         anti_patterns, grounded = _checked(self._log, started, source) if not started.simulated else (None, None)
-        return RunRow(
+        return TrialRun(
             experiment=trial.experiment,
             condition=trial.condition,
             order=trial.order,

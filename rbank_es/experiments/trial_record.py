@@ -26,7 +26,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.run_events import Trial, VerdictValue
-from rbank_es.experiments.run_rows import RunRow
+from rbank_es.experiments.run_rows import TrialRun
 from rbank_es.experiments.trial_log import ACTS, TrialLog
 from rbank_es.loop.curriculum import Curriculum, TaskOutcome, departures
 from rbank_es.loop.tasks import Task
@@ -70,7 +70,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     earlier: int = 0
 
 
-def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: str) -> TrialRecord:
+def record_of(log: TrialLog, rows: Sequence[TrialRun], terms: TrialTerms, where: str) -> TrialRecord:
     """Return the outcome of a trial, given its rows; `where` names its place in messages.
 
     Raises `BadInput` for the bank of another trial, suite or code, and for one that declared other terms.
@@ -105,7 +105,7 @@ def record_of(log: TrialLog, rows: Sequence[RunRow], terms: TrialTerms, where: s
 
 
 def _ended(
-    rows: Sequence[RunRow], finished: ExperimentFinished, terms: TrialTerms, missing: tuple[str, ...], acts: list[str]
+    rows: Sequence[TrialRun], finished: ExperimentFinished, terms: TrialTerms, missing: tuple[str, ...], acts: list[str]
 ) -> TrialRecord:
     altered = results_digest(rows) != finished.result_digest
     # Acts first, because they explain why results changed.
@@ -120,7 +120,7 @@ def _ended(
     return TrialRecord(state="altered", why=departure) if departure else TrialRecord(state="finished")
 
 
-def _departure(rows: Sequence[RunRow], terms: TrialTerms) -> str:
+def _departure(rows: Sequence[TrialRun], terms: TrialTerms) -> str:
     """Return in words where the order of tasks is not that of the trial; empty if it is."""
     order = dict.fromkeys(row.task for row in rows)
     if terms.curriculum is None:
@@ -181,7 +181,7 @@ def _words(trial: Trial) -> str:
 # ---------------------------------------------------------------- results
 
 
-def results_digest(rows: Iterable[RunRow]) -> str:
+def results_digest(rows: Iterable[TrialRun]) -> str:
     """Return the SHA-256, in hex, of the rows of a trial, without what depends on a clock, a source or a rating.
 
     `experiment_finished` records it. So an interrupted trial has the digest of one that was not; a verdict that came
@@ -195,6 +195,6 @@ def results_digest(rows: Iterable[RunRow]) -> str:
 _OF_THE_MOMENT = frozenset({"seconds", "anti_patterns", "grounded_share", "rubric"})
 
 
-def _kept(row: RunRow) -> dict[str, Any]:
+def _kept(row: TrialRun) -> dict[str, Any]:
     facts = ((name, getattr(row, name)) for name in row.__struct_fields__)
     return {name: value for name, value in facts if value is not None and name not in _OF_THE_MOMENT}

@@ -4,7 +4,7 @@ A limit is a promise to everybody who shares the machine: no input, however larg
 write or print more than is named here. A comment covers all limits below it, up to the next comment.
 
 Here are those that several packages share. What one alone has stands beside this file: `tool_limits.py` (an agent's
-tools), `page_limits.py` (the page and its server), `sandbox_limits.py`, `experiment_limits.py`.
+tools), `page_limits.py` (the page and its server), `answer_limits.py`, `sandbox_limits.py`, `experiment_limits.py`.
 """
 
 KIB = 1024
@@ -54,6 +54,8 @@ REF_PREVIEW_CHARS = 80
 # Characters of a text, and values of a collection, that the repr of a value shows: a line of a terminal holds a few.
 REPR_CHARS = 60
 REPR_VALUES = 3
+# Rows of a list in a notebook: a screen.
+REPR_ROWS = 20
 # Seconds for which a writer waits for another before `LogBusy`; and after which a follower looks without being told.
 LOCK_WAIT_S = 60.0
 POLL_S = 0.25
@@ -108,8 +110,6 @@ ITEM_TAG_CHARS = 60
 # Numbers of one vector: models give 384 to 4,096; up to here, sums of products of 16-bit integers are exact doubles.
 VECTOR_DIMENSIONS = 8_192
 # -------------------- projections and policies
-# Points of a series of health reports: each is a view of its own, and a chart shows no more.
-HEALTH_POINTS = 200
 # Uses in one window of the win rate: a few days of work, of which one verdict moves the rate by 5 points.
 WIN_RATE_USES = 20
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
@@ -181,11 +181,6 @@ REFUSALS_LISTED = 100
 SLIPS_LISTED = 1_000
 # Ids that an error or a doubtful verdict names: more would hide what follows.
 IDS_NAMED = 6
-# A tree of causes or effects: an item, a run that it misled, what this taught, and its uses; nobody reads 200 lines.
-LINEAGE_TREE_DEPTH = 6
-LINEAGE_TREE_DEPTH_MOST = 50
-LINEAGE_TREE_WIDTH = 10
-LINEAGE_NODES = 200
 # Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.
 IDS_COMPARED = 10_000
 # -------------------- ontology

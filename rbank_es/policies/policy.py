@@ -17,6 +17,7 @@ import msgspec
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
+from rbank_es.system.nearest_name import hint
 from rbank_es.system.registry import Registry
 from rbank_es.system.toml_input import parse_toml
 from rbank_es.system.validation_messages import reason_of
@@ -195,15 +196,6 @@ def released() -> dict[str, dict[str, list[int]]]:
         name, _, version = label.rpartition("-")
         kinds.setdefault(kind, {}).setdefault(name, []).append(int(version))
     return kinds
-
-
-def hint(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown word: the nearest known one, else all of them."""
-    from difflib import get_close_matches  # only those who mistype pay for it
-
-    there = list(known)
-    near = get_close_matches(word, there, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(there)) or 'none'}"
 
 
 Tables = Mapping[str, Any]

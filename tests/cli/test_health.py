@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import Bank, limits
+from rbank_es import Bank
 from rbank_es.bank.health_report import health_of, series_positions
 from rbank_es.errors import LimitExceeded
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, PolicyChoice
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.limits import answer_limits
 from rbank_es.state import top_tenth
 from rbank_es.state.proportion import Share
 from tests.cli.misled import HEIGHT, WARNING, judged, learned, misled_bank, ran
@@ -113,9 +114,11 @@ def test_a_series_ends_at_the_point_and_is_bounded(place: Path) -> None:
     assert series_positions(10, every=4) == (4, 8, 10) and series_positions(10, points=3) == (3, 6, 10)
     assert series_positions(2, points=5) == (1, 2) and series_positions(0, points=5) == series_positions(9) == ()
     with pytest.raises(LimitExceeded, match="larger step"):
-        series_positions(limits.HEALTH_POINTS * 10, every=9)
+        series_positions(answer_limits.HEALTH_POINTS * 10, every=9)
     assert "give one of them" in fails("health", "./misled", "--every", "3", "--points", "2", cwd=place)
-    assert "points of a series" in fails("health", "./misled", "--points", str(limits.HEALTH_POINTS + 1), cwd=place)
+    assert "points of a series" in fails(
+        "health", "./misled", "--points", str(answer_limits.HEALTH_POINTS + 1), cwd=place
+    )
     assert "no bank" in fails("health", "./nobody", cwd=place).lower()
     assert run("health", "./misled@2", "--points", "9", "--json", cwd=place).json["size"] == 0
 

@@ -27,8 +27,8 @@ def listed(capsys: Printed, *line: str) -> list[dict[str, Any]]:
     """The rows that a list prints as JSON."""
     assert main([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    rows: list[dict[str, Any]] = document[line[0]]
-    assert document["matching"] >= len(rows)
+    rows: list[dict[str, Any]] = document["rows"] if line[0] == "runs" else document[line[0]]
+    assert (document["total"] if line[0] == "runs" else document["matching"]) >= len(rows)
     return rows
 
 
@@ -39,7 +39,7 @@ def facts_of_runs(events: list[Any]) -> dict[str, dict[str, Any]]:
     for event in events:
         kind, name = event.__struct_config__.tag, getattr(event, "run", None)
         if kind == "run_started":
-            runs.setdefault(name, {"outcome": "running", "verdict": None, "started_at": event.at, "model": event.model})
+            runs.setdefault(name, {"outcome": None, "verdict": None, "started_at": event.at, "model": event.model})
         elif kind == "run_finished":
             runs[name] |= {"outcome": event.outcome, "iterations": event.iterations}
         elif kind in ("run_judged", "judgment_overruled") and event.purpose == "learning":
@@ -181,7 +181,7 @@ def test_an_empty_bank_says_so(tmp_path: Path) -> None:
     run("init", "./b", cwd=tmp_path)
     assert "there are no runs yet" in run("runs", "./b", cwd=tmp_path).err
     assert "there are no items yet" in run("items", "./b", cwd=tmp_path).err
-    assert run("runs", "./b", "--json", cwd=tmp_path).json["runs"] == []
+    assert run("runs", "./b", "--json", cwd=tmp_path).json["rows"] == []
     assert "there are no active items" in run("search", "./b", "x", cwd=tmp_path).err
 
 

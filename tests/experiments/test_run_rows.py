@@ -25,7 +25,7 @@ from rbank_es.events.run_events import LayerUse, Trial
 from rbank_es.experiments.contamination import Contamination, contamination_of
 from rbank_es.experiments.metrics import METRICS, measured
 from rbank_es.experiments.quality_gates import broken_gates
-from rbank_es.experiments.run_rows import RunRow, rows_of
+from rbank_es.experiments.run_rows import TrialRun, rows_of
 from rbank_es.experiments.suite import Suite
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.loop.tasks import Task
@@ -37,7 +37,7 @@ TRIAL = Trial(experiment="E9", condition="append", order=1, repetition=2)
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunRow]]:
+def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[TrialRun]]:
     """A trial of two scripted tasks: the first fails and teaches a guardrail, the second is given it and succeeds."""
     require_dspy()
     place = tmp_path_factory.mktemp("trial")
@@ -46,7 +46,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunRow]]
         return place / "bank", rows_of(TrialLog.of(bank), SUITE, source())
 
 
-def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[RunRow]]) -> None:
+def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[TrialRun]]) -> None:
     first, second = trial[1]
     assert [row.position for row in (first, second)] == [1, 2] and [first.task, second.task] == ["height", "again"]
     assert (first.experiment, first.condition, first.order, first.repetition) == ("E9", "append", 1, 2)
@@ -59,13 +59,13 @@ def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[RunRow
     assert second.contamination == () and second.grounded_share == 1 and second.tool_calls == 1
 
 
-def test_rows_are_the_same_whenever_and_wherever_they_are_computed(trial: tuple[Path, list[RunRow]]) -> None:
+def test_rows_are_the_same_whenever_and_wherever_they_are_computed(trial: tuple[Path, list[TrialRun]]) -> None:
     """From the log alone: another handle, another source handle, a copy in memory."""
     with Bank.open(trial[0]) as bank, bank.copy(bank.position) as copy:
         assert rows_of(TrialLog.of(bank), SUITE, source()) == rows_of(TrialLog.of(copy), SUITE, source()) == trial[1]
 
 
-def test_a_row_says_what_the_read_models_say(trial: tuple[Path, list[RunRow]]) -> None:
+def test_a_row_says_what_the_read_models_say(trial: tuple[Path, list[TrialRun]]) -> None:
     """By SQL and by reading the log; also of a run with two ends, two contexts, and sizes that nobody recorded."""
     sizes = {"stdout_chars": 7, "variables_chars": 3, "prompt_chars": 900}
     trial_facts = {"task_id": "height", "suite": SUITE.digest, "trial": TRIAL}
@@ -108,7 +108,7 @@ SAME = {
 SAME = {name: column or name for name, column in SAME.items()}
 
 
-def test_another_suite_and_two_trials_in_one_bank_are_refused(trial: tuple[Path, list[RunRow]]) -> None:
+def test_another_suite_and_two_trials_in_one_bank_are_refused(trial: tuple[Path, list[TrialRun]]) -> None:
     other = Suite.of("others", [*TASKS, Task(id="more", question="More?", gold_sparql="ASK {}")])
     with Bank.open(trial[0]) as bank:
         with pytest.raises(BadInput, match="of the suite"):
@@ -121,7 +121,7 @@ def test_another_suite_and_two_trials_in_one_bank_are_refused(trial: tuple[Path,
                 rows_of(TrialLog.of(both), SUITE)
 
 
-def test_metrics_of_the_trial_by_hand(trial: tuple[Path, list[RunRow]]) -> None:
+def test_metrics_of_the_trial_by_hand(trial: tuple[Path, list[TrialRun]]) -> None:
     found = measured(trial[1])
     assert found.keys() == METRICS.keys()
     assert (found["success"], found["exact"], found["wrong"], found["converged"]) == (0.5, 0.5, 0.5, 1)
@@ -213,7 +213,7 @@ def test_a_whole_run_breaks_no_gate_and_each_gap_breaks_its_own() -> None:
     assert broken_gates(STARTED, None, None) == ("observability", "bounded context", "stable evaluation")
 
 
-def test_a_run_that_breaks_a_gate_is_marked_and_not_counted(trial: tuple[Path, list[RunRow]]) -> None:
+def test_a_run_that_breaks_a_gate_is_marked_and_not_counted(trial: tuple[Path, list[TrialRun]]) -> None:
     from msgspec.structs import replace
 
     first, second = trial[1]

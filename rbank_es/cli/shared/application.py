@@ -39,6 +39,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "runs": "List runs: filtered, sorted, as table, JSON or CSV.",
         "items": "List items: filtered, sorted, as table, JSON or CSV.",
         "show": "Show everything about one item, run or event.",
+        "ask": "Ask any question that a bank can be asked, by its name.",
         "impact": "Show everything downstream of an item, a run or an event.",
         "query": "Ask a bank's own provenance in SPARQL.",
         "search": "Find items, as of any point in time.",
@@ -70,7 +71,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "rerun": "Run recorded runs again, with no model, and compare them event by event.",
         "bisect": "Find the event since which runs were given something else by the bank.",
         "export": "Write a bank as items, trajectories, events or provenance.",
-        "schema": "Print the JSON Schema of the events.",
+        "schema": "Print the JSON Schema of the events, or of the answers.",
         "completion": "Print the script that completes commands in bash, zsh or fish.",
     },
 }
@@ -113,9 +114,9 @@ class Commands(click.Group):
         # A shell that completes the line wants no error for what is not typed yet.
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
-        from rbank_es.cli.shared.arguments import nearest_hint
+        from rbank_es.system.nearest_name import hint
 
-        raise click.UsageError(f"no command has the name {name!r}; {nearest_hint(name, COMMANDS.names())}", ctx)
+        raise click.UsageError(f"no command has the name {name!r}{hint(name, COMMANDS.names())}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin so, each with its line in the help, and the options; loads no command."""

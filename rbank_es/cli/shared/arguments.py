@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import isnan
 from pathlib import Path
@@ -14,12 +14,12 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
-from rbank_es.cli.shared.suggestions import nearest
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
 from rbank_es.system.files import replaceable
 from rbank_es.system.given_file import read_given, without_mark
+from rbank_es.system.nearest_name import hint
 from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
 ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
-
-
-def nearest_hint(name: str, names: Collection[str]) -> str:
-    """Return advice on an unknown name: the nearest known one, or all of them."""
-    near = nearest(name, names)
-    return f"did you mean {near!r}?" if near else f"there are: {', '.join(names)}"
 
 
 def split_names(text: str) -> list[str]:
@@ -68,7 +62,7 @@ def parse_bounds(texts: Sequence[str]) -> RunBounds:
     for text in texts:
         name, _, number = (part.strip() for part in text.partition("="))
         if name not in known:
-            raise BadInput(f"{name!r} is no bound of a run; {nearest_hint(name, known)}")
+            raise BadInput(f"{name!r} is no bound of a run{hint(name, known)}")
         if name in named:
             raise BadInput(f"--bound {name} is given twice; give it once")
         try:

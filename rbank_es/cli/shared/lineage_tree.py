@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.named_things import Moment
+from rbank_es.cli.shared.named_things import ShownMoment
 from rbank_es.cli.shared.output import count, safe_line, styled, truncate
 from rbank_es.events.event import ERASED
 
@@ -32,7 +32,7 @@ def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def node_facts(then: Moment, node: LineageNode) -> dict[str, Any]:
+def node_facts(then: ShownMoment, node: LineageNode) -> dict[str, Any]:
     """Return the facts by which somebody knows a node; none for a node that the bank only names."""
     if node.kind == "item":
         row = then.view.item(node.name)
@@ -45,7 +45,7 @@ def node_facts(then: Moment, node: LineageNode) -> dict[str, Any]:
     return _event_facts(then, node)
 
 
-def _candidate_facts(then: Moment, node: LineageNode) -> dict[str, Any]:
+def _candidate_facts(then: ShownMoment, node: LineageNode) -> dict[str, Any]:
     extraction, _, place = node.name.rpartition("#")
     for row in then.view.rows("candidate_decisions", extraction=extraction, place=int(place)):
         if node.kind == "candidate":
@@ -54,7 +54,7 @@ def _candidate_facts(then: Moment, node: LineageNode) -> dict[str, Any]:
     return {}
 
 
-def _event_facts(then: Moment, node: LineageNode) -> dict[str, Any]:
+def _event_facts(then: ShownMoment, node: LineageNode) -> dict[str, Any]:
     seq = then.bank.log.seq_of_id(node.name)
     if seq is None or seq > then.position:
         return {}
@@ -62,7 +62,7 @@ def _event_facts(then: Moment, node: LineageNode) -> dict[str, Any]:
     return {"position": seq, "summary": summary(event)}
 
 
-def tree_facts(then: Moment, branch: Branch) -> dict[str, Any]:
+def tree_facts(then: ShownMoment, branch: Branch) -> dict[str, Any]:
     """Return a tree for programs: each node with its facts, its relation to the one above, and its branches."""
     edge = branch.edge
     facts: dict[str, Any] = {"kind": branch.node.kind, "id": branch.node.name}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KINDS = ("item", "run", "event")
 
 
-class Moment(NamedTuple):
+class ShownMoment(NamedTuple):
     """A bank with its view at a position."""
 
     bank: Bank
@@ -27,7 +27,7 @@ class Moment(NamedTuple):
     position: int
 
 
-def find_thing(then: Moment, thing: str) -> tuple[str, str]:
+def find_thing(then: ShownMoment, thing: str) -> tuple[str, str]:
     """Return the kind and the name of THING, which may be `item:ID`, `run:ID`, `event:ID` or a beginning of an id.
 
     Raises `NotInBank`, `BadInput` where it is ambiguous.
@@ -44,7 +44,7 @@ def find_thing(then: Moment, thing: str) -> tuple[str, str]:
     return kinds[0], name
 
 
-def _beginning(then: Moment, kinds: Sequence[str], given: str) -> tuple[str, str]:
+def _beginning(then: ShownMoment, kinds: Sequence[str], given: str) -> tuple[str, str]:
     """Return the one thing of these kinds whose id begins as given. Raises `NotInBank`, `AmbiguousId`."""
     found = [(kind, id) for kind in kinds for id in _ids(then, kind, given)] if given else []
     if len(found) == 1:
@@ -54,7 +54,7 @@ def _beginning(then: Moment, kinds: Sequence[str], given: str) -> tuple[str, str
     raise not_in_bank(then.view, given, kinds)
 
 
-def _ids(then: Moment, kind: str, given: str) -> Iterable[str]:
+def _ids(then: ShownMoment, kind: str, given: str) -> Iterable[str]:
     if kind != "event":
         return then.view.ids(kind, given, limits.IDS_NAMED)
     return map(str, events_beginning(then.bank.log, given.lower(), then.position, limits.IDS_NAMED))
@@ -64,7 +64,7 @@ def _with_article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def _is_there(then: Moment, kind: str, name: str) -> bool:
+def _is_there(then: ShownMoment, kind: str, name: str) -> bool:
     if kind == "item":
         return then.view.item(name) is not None
     if kind == "run":
@@ -72,7 +72,7 @@ def _is_there(then: Moment, kind: str, name: str) -> bool:
     return position_of(then, name) is not None
 
 
-def position_of(then: Moment, name: str) -> int | None:
+def position_of(then: ShownMoment, name: str) -> int | None:
     """Return the position of the event with this id or at this position, None where it is not there yet."""
     seq = whole_number(name)
     if seq is None:

@@ -12,11 +12,11 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import decorated
-from rbank_es.cli.shared.arguments import nearest_hint
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
 from rbank_es.errors import BadInput
 from rbank_es.exchange.csv_text import csv_of
 from rbank_es.projections.paged_view import RowCondition, Value
+from rbank_es.system.nearest_name import hint
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -104,7 +104,7 @@ def found(listed: RowList, sort: str, limit: int | None) -> tuple[Rows, int]:
     """Return the first rows that pass all filters, in an order, and how many do. Raises `BadInput`."""
     name = sort.removeprefix("-")
     if name not in listed.fields:
-        raise BadInput(f"there is no field {name!r} to sort by; {nearest_hint(name, listed.fields)}")
+        raise BadInput(f"there is no field {name!r} to sort by{hint(name, listed.fields)}")
     if name not in listed.derived:
         page = listed.view.page(listed.noun, listed.conditions, sort=sort, limit=limit)
         return listed.made(page.rows), page.total

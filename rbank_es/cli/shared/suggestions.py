@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rbank_es.errors import BadBankName, BankNotFound, RBankError
+from rbank_es.system.nearest_name import nearest
 
 
 def suggestion_for(error: Exception, arguments: Sequence[str]) -> str | None:
@@ -75,15 +76,6 @@ def _unquoted(error: click.UsageError, arguments: Sequence[str]) -> str | None:
     words = [*takewhile(lambda given: not given.startswith("-"), rest)]
     line = [*before, " ".join(words), *rest[len(words) :]]
     return f"a text of several words needs quotes: {_line(line)}"
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that another begins, or else the most similar one; None if none is similar."""
-    from difflib import get_close_matches
-
-    known = list(names)
-    begun = [each for each in known if len(name.lstrip("-")) > 1 and each.startswith(name)]
-    return begun[0] if begun else next(iter(get_close_matches(name, known, n=1)), None)
 
 
 def _line(arguments: Sequence[str]) -> str:

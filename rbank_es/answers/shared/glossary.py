@@ -1,6 +1,6 @@
-"""Unit and meaning of every column of the database for people.
+"""Unit and meaning of every field that people and programs meet: in answers, and in the database for people.
 
-A name means the same in every table, unless a table is named before it (`runs.kind`).
+A name means the same everywhere, unless a table or a question is named before it (`runs.kind`).
 """
 
 from __future__ import annotations
@@ -186,3 +186,9 @@ def column_type(table: str, name: str) -> type:
 
 def _entry(table: str, name: str) -> tuple[str, str]:
     return COLUMNS.get(f"{table}.{name}") or COLUMNS[name]
+
+
+def meaning_of(table: str, name: str) -> str | None:
+    """Return the unit and the meaning of a field in one text; None for one that has none."""
+    found = COLUMNS.get(f"{table}.{name}") or COLUMNS.get(name)
+    return None if found is None else f"{found[0]}: {found[1]}"

@@ -1,0 +1,23 @@
+"""What a bank can be asked: one module for each question, with the types of its parameters and of its answer.
+
+Python (`Bank.runs()`, `bank.at(point).run(id)`), the command line, `--json`, CSV, the served page and exported pages
+show these answers and add no fact. A module here is found by its name, and plugins add to `QUESTIONS`.
+"""
+
+from rbank_es.answers.shared.bank_reader import BankReader, Bounds
+from rbank_es.answers.shared.moment import Moment
+from rbank_es.answers.shared.question import BankAnswer, BankQuestion, ListQuestion, Page, QuestionKind
+from rbank_es.answers.shared.question_registry import QUESTIONS, question_kind
+
+__all__ = [
+    "QUESTIONS",
+    "BankAnswer",
+    "Bounds",
+    "ListQuestion",
+    "Moment",
+    "Page",
+    "BankQuestion",
+    "QuestionKind",
+    "BankReader",
+    "question_kind",
+]

@@ -1,0 +1,122 @@
+"""The question `runs`: a list of runs with their tasks, ends, costs and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
+from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
+from rbank_es.bank.run_judgments import AUTHORITIES
+from rbank_es.events import JudgmentOverruled, RunJudged
+from rbank_es.events.run_events import Outcome, VerdictValue
+
+
+class RunRow(Struct, frozen=True, kw_only=True):
+    """A run in a list. `docs/words.md` has the unit and the meaning of each field, and what none means."""
+
+    run: str
+    task: str | None
+    task_id: str | None
+    level: int | None
+    family: str | None
+    suite: str | None
+    ontology: str | None
+    endpoint: str | None
+    executor: str | None
+    model: str | None
+    mode: str | None
+    scripted: bool
+    simulated: bool
+    started_seq: int
+    started_at: str
+    imported_at: str | None
+    finished_seq: int | None
+    finished_at: str | None
+    outcome: Outcome | None
+    error_code: str | None
+    error: str | None
+    verdict: VerdictValue | None
+    judge: str | None
+    kind: str | None
+    authority: str | None
+    sure: bool | None
+    overruled: bool | None
+    judged_seq: int | None
+    reason: str | None
+    score: VerdictValue | None
+    scored_seq: int | None
+    score_reason: str | None
+    iterations: int
+    iterations_max: int | None
+    steps: int
+    tool_calls: int
+    lm_calls: int | None
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens: int | None
+    cost_usd: float | None
+    duration_s: float | None
+    answer_chars: int | None
+    items_injected: int | None
+    red_flags: int
+    rollout_group: str | None
+    rollout_index: int | None
+    experiment: str | None
+    condition: str | None
+
+
+class RunsQuestion(ListQuestion, frozen=True, kw_only=True):
+    """Which runs, in which order."""
+
+    q: Annotated[str | None, Meta(description="Words that a run's id, task id or task must all have.")] = None
+    item: Annotated[str | None, Meta(description="Only runs that were given this item, or read it in full.")] = None
+
+
+def find_runs(reader: BankReader, question: RunsQuestion) -> Page[RunRow]:
+    """Return a page of the runs that fit, the one that began last first unless sorted otherwise."""
+    from rbank_es.projections.paged_view import RowCondition
+
+    narrowed = []
+    if words := tuple((question.q or "").split()):
+        narrowed.append(RowCondition(("run", "task_id", "task"), "contains", words))
+    if question.item is not None:
+        given = reader.view.rows("item_exposures", item=question.item)
+        narrowed.append(RowCondition(("run",), "among", tuple({row["run"] for row in given})))
+    page = reader.page("runs", RunRow, question, sort="-started_at", conditions=narrowed)
+    rows = tuple(run_row(reader, row, reader.chars(question)) for row in page.rows)
+    return Page[RunRow](bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
+
+
+def run_row(reader: BankReader, row: Mapping[str, Any], chars: int | None = None) -> RunRow:
+    """Return a row of the view `runs` with the reasons of its verdicts; texts have at most so many characters."""
+    return struct_of(
+        RunRow,
+        row,
+        chars,
+        authority=None if row["verdict"] is None else AUTHORITIES[row["rank"]],
+        reason=shortened(_reason(reader, row["run"], row["judged_seq"]), chars),
+        score_reason=shortened(_reason(reader, row["run"], row["scored_seq"]), chars),
+    )
+
+
+def _reason(reader: BankReader, run: str, seq: int | None) -> str | None:
+    """Return the reason of the judgment at a position; None without one, where it was erased, or without a log."""
+    if seq is None or not reader.has_log:
+        return None
+    # By run, because the log finds its events by an index.
+    for event in reader.bank.events(after=seq - 1, point=seq, run=run):
+        if isinstance(event, RunJudged | JudgmentOverruled):
+            return reader.bank.text(event.reason)
+    return None
+
+
+QUESTION = QuestionKind(
+    about="The runs, filtered, sorted, page by page.",
+    question=RunsQuestion,
+    answer=Page[RunRow],
+    find=find_runs,
+    rows="rows",
+)

@@ -1,0 +1,32 @@
+"""The JSON Schema of questions and answers, each field with its unit and meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rbank_es.answers.shared.glossary import meaning_of
+from rbank_es.answers.shared.question_registry import question_kind
+
+
+def answer_schema(name: str) -> dict[str, Any]:
+    """Return the version, the parameters and the answer of a question as JSON Schema. Raises `BadInput`."""
+    kind = question_kind(name)
+    (parameters, answer), definitions = msgspec.json.schema_components((kind.question, kind.answer))
+    for each in definitions.values():
+        _describe(each, name)
+    return {
+        "question": name,
+        "version": kind.version,
+        "about": kind.about,
+        "parameters": parameters,
+        "answer": answer,
+        "$defs": definitions,
+    }
+
+
+def _describe(schema: dict[str, Any], table: str) -> None:
+    for field, form in schema.get("properties", {}).items():
+        if "description" not in form and (meaning := meaning_of(table, field)) is not None:
+            form["description"] = meaning

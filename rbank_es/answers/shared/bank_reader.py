@@ -1,0 +1,147 @@
+"""The sources of an answer: the read models as of a position, and the log behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from rbank_es.answers.shared.conditions import conditions_of, sort_of, where_texts
+from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page
+from rbank_es.answers.shared.question_registry import question_kind
+from rbank_es.errors import BadInput
+from rbank_es.events.event import Text
+from rbank_es.events.items import truncate
+from rbank_es.system.registry import checked_result
+
+if TYPE_CHECKING:
+    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.projections.paged_view import RowCondition, RowPage
+    from rbank_es.projections.view import View
+
+R = TypeVar("R", bound=Struct)
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """What a face allows an answer.
+
+    rows_most    rows of a page at most;  chars  characters of each text of a row, unless asked for fewer
+    statement_s  seconds of each question to the read models
+    prompts      whether what models were sent and answered is shown
+    command      the bank as commands of this face name it, by default its name
+    """
+
+    rows_most: int | None = None
+    chars: int | None = None
+    statement_s: float | None = None
+    prompts: bool = True
+    command: str = ""
+
+
+class BankReader:
+    """The sources of an answer: `view`, the read models as of the position, and the log behind them.
+
+    A file of read models alone has no `bank`.
+    """
+
+    def __init__(self, view: View, name: str, *, bank: OpenBank | None = None, bounds: Bounds | None = None) -> None:
+        self.view, self.name, self.bounds = view, name, bounds or Bounds()
+        self._bank = bank
+        view.statement_s = self.bounds.statement_s
+
+    @property
+    def position(self) -> int:
+        """The position that the answer is as of."""
+        return self.view.position
+
+    @property
+    def bank(self) -> OpenBank:
+        """The bank with its log. Raises `BadInput` for a file of read models."""
+        if self._bank is None:
+            raise BadInput(f"{self.name} has read models and no log: name a bank to be told this")
+        return self._bank
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a log."""
+        return self._bank is not None
+
+    @property
+    def command(self) -> str:
+        """The bank as commands name it."""
+        return self.bounds.command or self.name
+
+    def ask(self, name: str, /, **given: Any) -> Any:
+        """Return the answer to a question by its name, with its parameters. Raises `BadInput`, and as the question."""
+        kind = question_kind(name)
+        if "where" in given:
+            given["where"] = where_texts(given["where"])
+        found = checked_result(kind.find(self, kind.parse(name, given)), BankAnswer, name, kind.find)
+        if isinstance(found, Page):
+            found.__dict__["go_on"] = lambda after: self.ask(name, **{**given, "after": after})
+        return found
+
+    def text(self, value: Text | None, chars: int | None = None) -> str | None:
+        """Return the words of a text, at most so many characters; None if absent or erased."""
+        return shortened(self.bank.text(value), chars)
+
+    def tasks(self, runs: Sequence[str]) -> dict[str, str | None]:
+        """Return the task of each run that began by the position."""
+        from rbank_es.projections.paged_view import RowCondition
+
+        return dict(self.view.pick("runs", ("run", "task"), [RowCondition(("run",), "among", tuple(runs))]))
+
+    def page(
+        self,
+        view: str,
+        row: type[Struct],
+        question: ListQuestion,
+        *,
+        sort: str,
+        conditions: Sequence[RowCondition] = (),
+    ) -> RowPage:
+        """Return the page of a view that a question for a list asks for; `sort` is the order unless asked otherwise.
+
+        Raises `BadInput` for a field that rows can't be filtered or sorted by, a value of another type, and a key to go
+        on behind that isn't there.
+        """
+        from rbank_es.projections.projection import paged_views
+
+        columns = paged_views()[view].columns
+        known = [name for name in row.__struct_fields__ if name in columns]
+        wanted = [*conditions, *conditions_of(question.where, row, known)]
+        limit = min(question.limit, self.bounds.rows_most or question.limit)
+        ordered = sort_of(question.sort or sort, known)
+        return self.view.page(view, wanted, sort=ordered, after=question.after, limit=limit)
+
+    def chars(self, question: ListQuestion) -> int | None:
+        """Return the characters of each text of a row: as asked, and no more than this face allows."""
+        return min(filter(None, (question.chars, self.bounds.chars)), default=None)
+
+
+def shortened(text: str | None, chars: int | None) -> str | None:
+    """Return a text, or its beginning with `…` behind it in at most so many characters; None for None."""
+    return text if text is None or chars is None else truncate(text, chars)
+
+
+def struct_of(kind: type[R], row: Mapping[str, Any], chars: int | None = None, **facts: Any) -> R:
+    """Return a row of a view as a struct: 0 and 1 as booleans, JSON lists as lists, texts at most so many characters.
+
+    `facts` are the fields that the view doesn't have, or has otherwise.
+    """
+    values = {name: facts[name] if name in facts else row[name] for name in kind.__struct_fields__}
+    for field in msgspec.structs.fields(kind):
+        value = values[field.name]
+        if isinstance(value, str):
+            if field.name not in facts and _is_list(field.type):
+                value = msgspec.json.decode(value) if value else ()
+            elif field.type in (str | None, str):
+                value = shortened(value, chars)
+            values[field.name] = value
+    return msgspec.convert(values, kind, strict=False)
+
+
+def _is_list(kind: Any) -> bool:
+    return getattr(kind, "__origin__", None) is tuple

@@ -1,0 +1,63 @@
+"""A bank as of a position, to ask questions of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from rbank_es.answers.shared.bank_reader import BankReader, Bounds
+from rbank_es.answers.shared.question import Page
+from rbank_es.answers.shared.questions import Questions
+
+if TYPE_CHECKING:
+    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.projections.view import View
+
+
+class Moment(Questions):
+    """A bank as of a position: each question is a method, and each answer is as of that position.
+
+    Used in a `with`, it keeps the read models open between two questions.
+    """
+
+    def __init__(self, bank: OpenBank, position: int, bounds: Bounds | None = None) -> None:
+        self.bank, self.position, self.bounds = bank, position, bounds or Bounds()
+        self._kept: View | None = None
+
+    def ask(self, name: str, /, **given: Any) -> Any:
+        """Return the answer to a question by its name, with its parameters. Raises `BadInput`, and as the question."""
+        with self._open() as view:
+            found = BankReader(view, self.bank.name, bank=self.bank, bounds=self.bounds).ask(name, **given)
+        if isinstance(found, Page):
+            # Asked of the moment, because the reading ends here.
+            found.__dict__["go_on"] = lambda after: self.ask(name, **{**given, "after": after})
+        return found
+
+    def __enter__(self) -> Self:
+        self._kept = self._view()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.bank.place!r}, position={self.position})"
+
+    @contextmanager
+    def _open(self) -> Iterator[View]:
+        if self._kept is not None:
+            yield self._kept
+            return
+        with self._view() as view:
+            yield view
+
+    def _view(self) -> View:
+        # First brings the read models up to the head: without that, each view of new events would be a copy in memory.
+        latest = self.bank.live()
+        if latest.position == self.position:
+            return latest
+        latest.close()
+        return self.bank.as_of(self.position)

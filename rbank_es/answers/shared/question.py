@@ -1,0 +1,146 @@
+"""The forms of questions and answers: parameters with their bounds, answers with their position, pages of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from html import escape
+from typing import Annotated, Any, Generic, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rbank_es import limits
+from rbank_es.errors import BadInput
+from rbank_es.events.short_repr import Shown, short
+from rbank_es.limits import answer_limits
+from rbank_es.system.nearest_name import hint
+from rbank_es.system.validation_messages import reason_of
+
+Row = TypeVar("Row", bound=Struct)
+
+
+class BankQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of a question; one without parameters is this class itself."""
+
+
+class ListQuestion(BankQuestion, frozen=True, kw_only=True):
+    """The parameters of every question for a list: which rows, in which order, how many, behind which one."""
+
+    where: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Conditions on fields of a row that must all hold: FIELD=VALUE, !=, <, <=, >, >=; or "
+            "FIELD~TEXT: a text has TEXT in it, in whatever case, or a list has it; the value none is for none.",
+            max_length=answer_limits.ANSWER_CONDITIONS,
+        ),
+    ] = ()
+    sort: Annotated[
+        str | None,
+        Meta(description="The field to sort by; -FIELD puts the largest first. Rows without a value are last."),
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=answer_limits.ANSWER_ROWS_MOST, description="Rows of one page at most.")] = (
+        answer_limits.ANSWER_ROWS
+    )
+    after: Annotated[str | None, Meta(description="The key of the row behind which the page begins.")] = None
+    chars: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each text of a row at most; null: whole.")
+    ] = None
+
+
+class BankAnswer(Shown, Struct, frozen=True, kw_only=True):
+    """An answer: the name of the bank, and the position that it is as of."""
+
+    bank: str
+    position: int
+
+    def json(self) -> bytes:
+        """Return the answer as JSON, as every face gives it."""
+        return msgspec.json.encode(self)
+
+
+class Page(BankAnswer, Generic[Row], frozen=True, kw_only=True, dict=True):
+    """One page of a list: `rows`, how many rows there are on all pages, and the key of the last one here, behind which
+    the next page begins; null on the last page.
+
+    Iterating goes on to the following pages, all as of the same position.
+    """
+
+    total: int
+    next: str | None
+    rows: tuple[Row, ...]
+
+    def __iter__(self) -> Iterator[Row]:
+        page: Page[Row] | None = self
+        while page is not None:
+            yield from page.rows
+            page = page.following()
+
+    def __len__(self) -> int:
+        return self.total
+
+    def following(self) -> Page[Row] | None:
+        """Return the next page; None behind the last. Raises `BadInput` for a page that was read from JSON."""
+        if self.next is None:
+            return None
+        go_on: Callable[[str], Page[Row]] | None = self.__dict__.get("go_on")
+        if go_on is None:
+            raise BadInput(f"this page was read from a file: ask the bank for the rows behind {self.next!r}")
+        return go_on(self.next)
+
+    def whole(self) -> Page[Row]:
+        """Return this page with the rows of all that follow."""
+        return self if self.next is None else msgspec.structs.replace(self, rows=tuple(self), next=None)
+
+    def _repr_html_(self) -> str:
+        names = self.rows[0].__struct_fields__ if self.rows else ()
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        shown = self.rows[: limits.REPR_ROWS]
+        body = "".join(f"<tr>{''.join(_cell(getattr(row, name)) for name in names)}</tr>" for row in shown)
+        caption = f"{len(shown):,} of {self.total:,} rows, as of position {self.position:,}"
+        return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"
+
+
+def _cell(value: Any) -> str:
+    return f"<td>{'' if value is None else escape(short(value))}</td>"
+
+
+Q = TypeVar("Q", bound=BankQuestion)
+A = TypeVar("A", bound=BankAnswer)
+
+
+class QuestionKind(Struct, Generic[Q, A], frozen=True, kw_only=True):
+    """One question that a bank can be asked.
+
+    about     one sentence for people
+    question  the type of its parameters
+    answer    the type of its answer
+    find      the function that answers it, from a `BankReader`
+    rows      the field of the answer that CSV has; None: the answer is no list
+    version   of the names and meanings of the answer's fields
+    """
+
+    about: str
+    question: type[Q]
+    answer: type[A]
+    find: Callable[[Any, Q], A]
+    rows: str | None = None
+    version: int = 1
+
+    @property
+    def row_fields(self) -> tuple[str, ...]:
+        """The fields of a row of the answer, in order; none where it is no list."""
+        kinds = {field.name: field.type for field in msgspec.structs.fields(self.answer)}
+        row = get_args(kinds[self.rows])[0] if self.rows is not None else None
+        fields: tuple[str, ...] = getattr(row, "__struct_fields__", ())
+        return fields
+
+    def parse(self, name: str, given: Mapping[str, Any]) -> Q:
+        """Return the question of some parameters, which may all be texts. Raises `BadInput` for any that can't be."""
+        known = self.question.__struct_fields__
+        for each in given:
+            if each not in known:
+                raise BadInput(f"{name} has no parameter {each[: limits.GIVEN_WORD_CHARS]!r}{hint(each, known)}")
+        try:
+            return msgspec.convert(dict(given), self.question, strict=False)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"the question {name}: {reason_of(error, self.question)}") from None

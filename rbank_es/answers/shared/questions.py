@@ -1,0 +1,48 @@
+"""The questions as methods: of a bank, about its head, and of a moment of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rbank_es.limits import answer_limits
+
+if TYPE_CHECKING:
+    from rbank_es.answers.runs import RunRow
+    from rbank_es.answers.shared.conditions import Where
+    from rbank_es.answers.shared.question import Page
+
+
+class Questions:
+    """What can be asked. Every question of `rbank_es.answers` is a method, those of plugins too."""
+
+    @abstractmethod
+    def ask(self, name: str, /, **given: Any) -> Any:
+        """Return the answer to a question by its name, with its parameters. Raises `BadInput`, and as the question."""
+
+    def runs(
+        self,
+        *,
+        where: Where = (),
+        sort: str | None = None,
+        limit: int = answer_limits.ANSWER_ROWS,
+        after: str | None = None,
+        **narrower: Any,
+    ) -> Page[RunRow]:
+        """Return the runs, the one that began last first; `narrower` are `item`, `q` and `chars` of `RunsQuestion`.
+
+        `where` is `{"verdict": "failure"}` or texts such as `"cost_usd>0.1"`; `sort` is a field, `-` before it puts the
+        largest first. Raises `BadInput`.
+        """
+        found: Page[RunRow] = self.ask("runs", where=where, sort=sort, limit=limit, after=after, **narrower)
+        return found
+
+    if not TYPE_CHECKING:  # so that a mistyped name is still an error of types
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            from rbank_es.answers.shared.question_registry import QUESTIONS
+
+            if name.startswith("_") or name not in QUESTIONS:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return lambda **given: self.ask(name, **given)

@@ -1,0 +1,166 @@
+"""Answers on the command line: as JSON, as CSV, or as a table whose columns a command declares.
+
+A list is filtered by options of the command and by `--where`; where nothing passes, it says which filter is why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import click
+import msgspec
+
+from rbank_es import limits
+from rbank_es.answers import BankAnswer, BankReader, Page, question_kind
+from rbank_es.cli.shared.application import decorated
+from rbank_es.cli.shared.arguments import open_at, view_at
+from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
+from rbank_es.cli.shared.stored_bank import stored_bank
+from rbank_es.errors import BadInput
+from rbank_es.exchange.csv_text import csv_of
+from rbank_es.limits import answer_limits
+
+A = TypeVar("A", bound=BankAnswer)
+Columns = Mapping[str, Callable[[Any], Cell]]
+"""The columns of a table by their titles, each with the function from a row to its cell."""
+
+
+class OptionFilter(NamedTuple):
+    """A condition on rows that an option set: the option, its value, the condition as `--where` has it."""
+
+    option: str
+    value: str
+    condition: str
+
+    @classmethod
+    def of(cls, option: str, value: str | None, condition: str) -> list[OptionFilter]:
+        """Return the filter of an option; none where it is not given. `{}` in the condition stands for its value."""
+        return [] if value is None else [cls(option, value, condition.format(value))]
+
+
+list_options = decorated(
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="CONDITION",
+        help="Only rows with FIELD=VALUE (also !=, <, <=, >, >=, and ~ for a text in it), by fields of the JSON.",
+    ),
+    click.option("--sort", metavar="FIELD", help="Sort by a field of the JSON; -FIELD: the largest first."),
+    click.option("--limit", metavar="N", type=click.IntRange(1), help="Only the first N."),
+    click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
+)
+"""The options that every list has, beside --json."""
+
+
+@contextmanager
+def opened_reader(text: str) -> Iterator[BankReader]:
+    """Open what an argument BANK[@POINT] names, a bank or a file of read models, to ask it.
+
+    Raises as `StoredBank.view` and `open_at`.
+    """
+    if (stored := stored_bank(text)) is not None:
+        with stored.view() as view:
+            yield BankReader(view, stored.name)
+        return
+    opened, point = open_at(text)
+    with opened, view_at(opened, opened.resolve(point)) as view:
+        yield BankReader(view, opened.name, bank=opened)
+
+
+class ListOptions(NamedTuple):
+    """The values of `list_options`, and of --json."""
+
+    where: tuple[str, ...]
+    sort: str | None
+    limit: int | None
+    as_csv: bool
+    as_json: bool
+
+
+def print_list(
+    reader: BankReader,
+    name: str,
+    options: ListOptions,
+    columns: Callable[[Sequence[Any]], Columns],
+    *,
+    filters: Sequence[OptionFilter] = (),
+    flexible: Sequence[str] = (),
+    **narrower: Any,
+) -> None:
+    """Ask for a list and print it; where it is empty, say why on standard error. Raises `BadInput`.
+
+    `columns` returns the columns of the table for the rows that are shown, `flexible` names those that shrink first.
+    """
+    given = [*filters, *(OptionFilter("--where", each, each) for each in options.where)]
+    where = tuple(each.condition for each in given)
+    found: Page[Any] = reader.ask(
+        name, where=where, sort=options.sort, limit=options.limit or answer_limits.ANSWER_ROWS_MOST, **narrower
+    )
+    if options.limit is None:
+        found = found.whole()
+    print_answer(found, name, lambda: _print_table(found, name, columns, flexible), options.as_json, options.as_csv)
+    if not found.total:
+        warn(_why_none(reader, name, given, narrower))
+
+
+def print_answer(found: BankAnswer, name: str, table: Callable[[], None], as_json: bool, as_csv: bool = False) -> None:
+    """Print an answer as JSON or CSV if asked for, else as the table. Raises `UsageError` for both."""
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other.")
+    if as_json:
+        echo_json(found)
+    elif as_csv:
+        write_bytes(answer_csv(found, name).encode())
+    else:
+        table()
+
+
+def answer_csv(found: BankAnswer, name: str) -> str:
+    """Return the rows of an answer as CSV. Raises `BadInput` for an answer that has none."""
+    kind = question_kind(name)
+    if kind.rows is None:
+        raise BadInput(f"{name} is no list, so it has no CSV: use --json")
+    rows = getattr(found, kind.rows)
+    return csv_of(kind.row_fields, [msgspec.to_builtins(row) for row in rows])
+
+
+def _print_table(
+    found: Page[Any], name: str, columns: Callable[[Sequence[Any]], Columns], flexible: Sequence[str]
+) -> None:
+    if not found.rows:
+        return
+    shown = columns(found.rows)
+    cells = [[cell(row) for cell in shown.values()] for row in found.rows]
+    echo_table(list(shown), cells, flexible=[each for each in flexible if each in shown])
+    if len(found.rows) < found.total:
+        echo(f"\n{len(found.rows):,} of {found.total:,} {name}; without --limit, all are shown")
+
+
+def _why_none(reader: BankReader, name: str, given: Sequence[OptionFilter], narrower: Mapping[str, Any]) -> str:
+    """Return why a list is empty: there is nothing, or which filter leaves nothing, with the values that there are."""
+    every: Page[Any] = reader.ask(name, limit=answer_limits.ANSWER_ROWS_MOST)
+    if not every.total:
+        return f"there are no {name} yet"
+    counts = [(each, _total(reader, name, where=(each.condition,))) for each in given]
+    counts += [
+        (OptionFilter(f"--{key}", str(value), ""), _total(reader, name, **{key: value}))
+        for key, value in narrower.items()
+        if value is not None
+    ]
+    alone = [each for each, number in counts if not number]
+    if not alone:
+        said = ", ".join(f"{each.option} {each.value}: {number:,}" for each, number in counts)
+        return f"none of the {every.total:,} {name} passes all filters at once ({said})"
+    field = alone[0].condition.partition("=")[0]
+    values = sorted({str(value) for row in every.rows if (value := getattr(row, field, None)) is not None})
+    there = (
+        f"; there are: {', '.join(values[: limits.CHOICES_NAMED])}{', …' if len(values) > limits.CHOICES_NAMED else ''}"
+    )
+    return f"none of the {every.total:,} {name} has {alone[0].option} {alone[0].value}{there if values else ''}"
+
+
+def _total(reader: BankReader, name: str, **given: Any) -> int:
+    total: int = reader.ask(name, limit=1, **given).total
+    return total

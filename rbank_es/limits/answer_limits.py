@@ -1,0 +1,14 @@
+"""The limits of questions about a bank and of their answers."""
+
+# Rows of one page of an answer, usually and at most: 10,000 runs are some 10 MB of JSON.
+ANSWER_ROWS = 50
+ANSWER_ROWS_MOST = 10_000
+# Conditions of one question: a list has 50 fields.
+ANSWER_CONDITIONS = 50
+# Points of a series of health reports: each is a view of its own, and a chart shows no more.
+HEALTH_POINTS = 200
+# A tree of causes or effects: an item, a run that it misled, what this taught, and its uses; nobody reads 200 lines.
+LINEAGE_TREE_DEPTH = 6
+LINEAGE_TREE_DEPTH_MOST = 50
+LINEAGE_TREE_WIDTH = 10
+LINEAGE_NODES = 200

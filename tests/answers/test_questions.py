@@ -1,0 +1,100 @@
+"""Questions to a bank: the same answer, and the same sentence for what can't be asked, on every face."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from rbank_es import Bank
+from rbank_es.answers import QUESTIONS, Page, question_kind
+from rbank_es.dashboard.answers import ANSWERS
+from rbank_es.dashboard.http_request import PageRequest
+from rbank_es.dashboard.page_handler import PageHandler
+from rbank_es.errors import BadInput
+from tests.cli_runner import SAMPLE, fails, run
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown parameter": ({"limt": 3}, "runs has no parameter 'limt'; did you mean 'limit'?"),
+    "unknown field to filter by": ({"where": "verdct=success"}, "can't filter by 'verdct'; did you mean 'verdict'?"),
+    "unknown field to sort by": ({"sort": "-costs"}, "can't sort by 'costs'; did you mean 'cost_usd'?"),
+    "no condition": ({"where": "failure"}, "'failure' is no condition: write FIELD=VALUE"),
+    "a word that is none": ({"where": "verdict=good"}, "verdict is one of success, failure, undecided, not 'good'"),
+    "a number that is none": ({"where": "steps>many"}, "steps is a number, not 'many'"),
+    "neither yes nor no": ({"where": "scripted=maybe"}, "scripted is yes or no, not 'maybe'"),
+    "a time that is none": ({"where": "started_at>=soon"}, "'soon' is not an ISO time"),
+    "no row": ({"limit": 0}, "Expected `int` >= 1 - at `limit`"),
+    "behind no row": ({"after": "nobody"}, "there is no run 'nobody' at position"),
+}
+
+
+@pytest.fixture
+def bank() -> Any:
+    with Bank.open(SAMPLE) as opened:
+        yield opened
+
+
+def served(bank: Bank, name: str, given: dict[str, Any]) -> tuple[int, Any]:
+    """The status and the JSON of a question that a browser asks."""
+    handler = PageHandler(bank, 8000)
+    headers = {"host": "127.0.0.1:8000"}
+    token = handler.address.partition("?")[2]
+    let_in = dict(handler.respond(PageRequest("GET", "/", token, headers)).headers)
+    headers["cookie"] = let_in["Set-Cookie"].partition(";")[0]
+    from urllib.parse import urlencode
+
+    query = urlencode(given, doseq=True)
+    response = handler.respond(PageRequest("GET", f"{let_in['Location']}api/v1/{name}", query, headers))
+    return response.status, json.loads(response.body)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cant_be_asked_is_refused_with_one_sentence_on_every_face(bank: Bank, case: str) -> None:
+    given, sentence = REFUSED[case]
+    with pytest.raises(BadInput) as refused:
+        bank.runs(**given)
+    assert sentence in str(refused.value)
+    words = [f"{name}={value}" for name, value in given.items()]
+    assert str(refused.value) in fails("ask", str(SAMPLE), "runs", *words, cwd=SAMPLE.parent)
+    if "runs" not in ANSWERS:
+        assert served(bank, "runs", given) == (400, {"error": str(refused.value)})
+
+
+def test_iterating_a_page_goes_on_to_the_next_as_of_the_same_position(bank: Bank) -> None:
+    page = bank.runs(limit=4, sort="cost_usd")
+    names = [row.run for row in page]
+    assert len(page.rows) == 4 and len(names) == page.total == len(set(names))
+    assert (
+        names == [row.run for row in bank.runs(limit=1000, sort="cost_usd").rows] == [r.run for r in page.whole().rows]
+    )
+
+
+def test_every_face_gives_the_same_json(bank: Bank) -> None:
+    page = bank.runs(limit=3, where={"verdict": "failure"}, chars=300)
+    printed = run(
+        "ask", str(SAMPLE), "runs", "limit=3", "where=verdict=failure", "chars=300", "--json", cwd=SAMPLE.parent
+    ).json
+    assert printed == json.loads(page.json())
+    if "runs" not in ANSWERS:
+        assert printed == served(bank, "runs", {"limit": 3, "where": ["verdict=failure"]})[1]
+
+
+def test_a_page_that_was_read_from_json_says_that_it_cant_go_on(bank: Bank) -> None:
+    page = msgspec.json.decode(bank.runs(limit=2).json(), type=question_kind("runs").answer)
+    assert isinstance(page, Page) and len(page.rows) == 2
+    with pytest.raises(BadInput, match="ask the bank for the rows behind"):
+        list(page)
+
+
+def test_a_bank_of_an_earlier_point_is_asked_as_it_was_then(bank: Bank) -> None:
+    then = bank.at(100)
+    assert {row.run for row in then.runs()} == {row.run for row in bank.runs(where="started_seq<=100")}
+    assert then.runs().position == 100
+
+
+@pytest.mark.parametrize("name", QUESTIONS.names())
+def test_every_question_is_a_method_of_a_bank_and_of_a_moment(bank: Bank, name: str) -> None:
+    assert callable(getattr(bank, name)) and callable(getattr(bank.at(5), name))
+    assert not hasattr(bank, "_" + name)
