@@ -80,7 +80,7 @@ class BankReader:
             given["where"] = where_texts(given["where"])
         found = checked_result(kind.find(self, kind.parse(name, given)), BankAnswer, name, kind.find)
         if isinstance(found, Page):
-            found.__dict__["go_on"] = lambda after: self.ask(name, **{**given, "after": after})
+            found.goes_on(lambda after: self.ask(name, **{**given, "after": after}))
         return found
 
     def text(self, value: Text | None, chars: int | None = None) -> str | None:

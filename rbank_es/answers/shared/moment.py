@@ -31,7 +31,7 @@ class Moment(Questions):
             found = BankReader(view, self.bank.name, bank=self.bank, bounds=self.bounds).ask(name, **given)
         if isinstance(found, Page):
             # Asked of the moment, because the reading ends here.
-            found.__dict__["go_on"] = lambda after: self.ask(name, **{**given, "after": after})
+            found.goes_on(lambda after: self.ask(name, **{**given, "after": after}))
         return found
 
     def __enter__(self) -> Self:

@@ -78,14 +78,19 @@ class Page(BankAnswer, Generic[Row], frozen=True, kw_only=True, dict=True):
     def __len__(self) -> int:
         return self.total
 
+    def goes_on(self, ask: Callable[[str], Page[Row]]) -> None:
+        """Let the page go on: `ask` returns the one behind a key."""
+        # Beside the fields, so that JSON and comparisons don't have it.
+        vars(self)["ask"] = ask
+
     def following(self) -> Page[Row] | None:
         """Return the next page; None behind the last. Raises `BadInput` for a page that was read from JSON."""
         if self.next is None:
             return None
-        go_on: Callable[[str], Page[Row]] | None = self.__dict__.get("go_on")
-        if go_on is None:
+        ask: Callable[[str], Page[Row]] | None = vars(self).get("ask")
+        if ask is None:
             raise BadInput(f"this page was read from a file: ask the bank for the rows behind {self.next!r}")
-        return go_on(self.next)
+        return ask(self.next)
 
     def whole(self) -> Page[Row]:
         """Return this page with the rows of all that follow."""
