@@ -9,16 +9,21 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.events import RunStarted
+from rbank_es.log.run_reader import RunEvents, read_run
 
 
-def events_by_run(bank: Bank, upto: int, only: str | None, types: Collection[str]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the events of each run that began, as soon as its last one was read; texts in place of handles."""
+def begun_runs(bank: Bank, upto: int, only: str | None, types: Collection[str]) -> Iterator[RunEvents]:
+    """Yield each run that began, or `only` one, as soon as its last event was read; texts in place of handles."""
+    if only is not None:
+        one = read_run(bank.log, only, upto, types=types, resolve=types)
+        yield from [one] if one.started is not None else []
+        return
     # Two passes: with the last position of each run known, only unfinished runs are held in memory.
     last: dict[str, int] = {}
     began: set[str] = set()
     for event in bank.log.read(upto=upto, types=types):
         run: str | None = getattr(event, "run", None)
-        if run is not None and only in (None, run):
+        if run is not None:
             last[run] = event.seq
             began |= {run} if isinstance(event, RunStarted) else set()
     waiting: dict[str, list[Any]] = {}
@@ -27,7 +32,7 @@ def events_by_run(bank: Bank, upto: int, only: str | None, types: Collection[str
         if run in began:
             waiting.setdefault(run, []).append(event)
             if event.seq == last[run]:
-                yield run, waiting.pop(run)
+                yield RunEvents(run, tuple(waiting.pop(run)), frozenset(types))
 
 
 def extra_of(event: Any) -> dict[str, Any]:

@@ -22,23 +22,20 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
-    ContextBuilt,
     Event,
-    LmCalled,
     RunFinished,
-    RunStarted,
     StepTaken,
     ToolCalled,
 )
 from rbank_es.events.codec import encode_body, event_types
 from rbank_es.events.items import Item, polarity_of
-from rbank_es.exchange.exported_runs import events_by_run, extra_of
+from rbank_es.exchange.exported_runs import begun_runs, extra_of
 from rbank_es.exchange.identity import MARK, Mark
 from rbank_es.exchange.importer import TIMESTAMP
 from rbank_es.exchange.reasoningbank_export import memory_lines
@@ -59,6 +56,7 @@ from rbank_es.exchange.trajectory_fields import (
     in_order,
 )
 from rbank_es.log.lines import REF
+from rbank_es.log.run_reader import RunEvents
 from rbank_es.state import State
 from rbank_es.system.utc_times import recorded_time, utc_time
 
@@ -100,8 +98,8 @@ def export_files(bank: Bank, point: Point, form: str) -> Iterator[tuple[str, Ite
     Trajectories are one file per run, all other forms one file with the bank's name. Raises as `export` does.
     """
     if form == "trajectories":
-        for run, events in events_by_run(bank, bank.resolve(point), None, _OF_RUNS):
-            yield file_name(run) + SUFFIXES[form], _trajectory(bank, run, events)
+        for run in begun_runs(bank, bank.resolve(point), None, _OF_RUNS):
+            yield file_name(run.run) + SUFFIXES[form], _trajectory(bank, run)
     else:
         yield file_name(bank.name) + SUFFIXES[form], export(bank, point, form)
 
@@ -173,43 +171,44 @@ def _one_trajectory(bank: Bank, upto: int, run: str | None) -> Iterator[bytes]:
             raise BadInput(
                 f"{bank.name} has {len(runs):,} runs, and a trajectory file holds one: name one, or a folder"
             )
-    found = [_trajectory(bank, name, events) for name, events in events_by_run(bank, upto, run, _OF_RUNS)]
+    found = [_trajectory(bank, each) for each in begun_runs(bank, upto, run, _OF_RUNS)]
     if not found:
         raise NotInBank(str(run), upto)
     return chain.from_iterable(found)
 
 
-def _trajectory(bank: Bank, run: str, events: list[Any]) -> Iterator[bytes]:
+def _trajectory(bank: Bank, run: RunEvents) -> Iterator[bytes]:
     """Yield the lines of a run, as its recorder would have written them; with a mark where they don't tell the run."""
-    lines = list(_lines(events))
+    lines = list(_lines(run))
     made = lines_without_mark([fields for _, fields in lines])
     if made is None or not made >= {event.id for event, _ in lines}:
-        _mark(bank, run, events, lines)
+        _mark(bank, run, lines)
     yield from (json.dumps(fields).encode() + b"\n" for _, fields in lines)
 
 
-def _mark(bank: Bank, run: str, events: list[Any], lines: list[tuple[Any, dict[str, Any]]]) -> None:
+def _mark(bank: Bank, run: RunEvents, lines: list[tuple[Any, dict[str, Any]]]) -> None:
     """Write the ids of its events into the lines of a run."""
-    start = lines[0][0]
-    context = next((event.id for event in events if isinstance(event, ContextBuilt)), None)
-    mark = Mark(bank=start.origin or bank.log.bank_id, run=run, started=start.id, context=context)
+    start, context = lines[0][0], None if run.context is None else run.context.id
+    mark = Mark(bank=start.origin or bank.log.bank_id, run=run.run, started=start.id, context=context)
     for event, fields in lines:
         fields["data"][MARK] = msgspec.to_builtins(mark) if event is start else event.id
 
 
-def _lines(events: list[Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _lines(run: RunEvents) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield each line of a run, after the event that it tells of."""
-    size = next((event.chars for event in events if isinstance(event, ContextBuilt)), None)
-    calls = [event for event in events if isinstance(event, LmCalled)]
-    start = next(event for event in events if isinstance(event, RunStarted))
-    yield start, _line(start, "run_start", data_of(STARTED, start) | ({} if size is None else {"context_size": size}))
-    for event in events:
+    start, context = run.started, run.context
+    assert start is not None  # `begun_runs` gives no others
+    size = {} if context is None else {"context_size": context.chars}
+    yield start, _line(start, "run_start", data_of(STARTED, start) | size)
+    # An end without a recorded call has totals of its own.
+    totals = asdict(run.totals) if run.lm_calls else {}
+    for event in run.events:
         if isinstance(event, ToolCalled):
             yield from ((event, line) for line in _called(event))
         elif isinstance(event, StepTaken):
             yield event, _line(event, "iteration", data_of(STEPPED, event))
         elif isinstance(event, RunFinished):
-            yield event, _finished(_with_totals(event, calls))
+            yield event, _finished(replace(event, **totals))
 
 
 def _line(event: Any, kind: str, data: dict[str, Any], *, timestamp: str | None = None) -> dict[str, Any]:
@@ -259,16 +258,3 @@ def _finished(event: RunFinished) -> dict[str, Any]:
     if usage or "lm_usage" in extra:
         extra["lm_usage"] = in_order("lm_usage", usage) if isinstance(usage, dict) else usage
     return _line(replace(event, extra=json.dumps(extra)), "run_complete", data)
-
-
-def _with_totals(event: RunFinished, calls: list[LmCalled]) -> RunFinished:
-    """Return the end of a run with the totals of its recorded calls, if any."""
-    if not calls:
-        return event
-
-    def total(name: str) -> Any:
-        values = [value for call in calls if (value := getattr(call, name)) is not None]
-        return sum(values) if values else None
-
-    sums = {name: total(name) for name in ("tokens_in", "tokens_out", "cost_usd")}
-    return replace(event, lm_calls=len(calls), **sums)

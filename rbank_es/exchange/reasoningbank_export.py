@@ -14,12 +14,13 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import NotInBank
-from rbank_es.events import MemoriesExtracted, RunFinished, RunStarted, StepTaken
+from rbank_es.events import MemoriesExtracted, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.exchange.exported_runs import events_by_run, extra_of
+from rbank_es.exchange.exported_runs import begun_runs, extra_of
 from rbank_es.exchange.identity import MARK, Mark, Numbers
 from rbank_es.exchange.memory_markdown import write_memories
 from rbank_es.exchange.reasoningbank import EventIds, ids_without_mark
+from rbank_es.log.run_reader import RunEvents
 from rbank_es.state import State
 
 _TYPES = ("run_started", "step_taken", "run_finished")
@@ -34,9 +35,9 @@ def memory_lines(bank: Bank, upto: int, only: str | None) -> Iterator[bytes]:
     judged = _judgments(bank, upto, state)
     numbers = Numbers()
     found = False
-    for run, events in events_by_run(bank, upto, only, _TYPES):
+    for run in begun_runs(bank, upto, only, _TYPES):
         found = True
-        line = _Line(bank, state, run, events, drawn.get(run, {}), judged.get(run))
+        line = _Line(bank, state, run, drawn.get(run.run, {}), judged.get(run.run))
         fields = line.fields()
         if not line.is_told_by(ids_without_mark(fields, numbers)):
             numbers.take_back()
@@ -64,22 +65,21 @@ class _Line(NamedTuple):
 
     bank: Bank
     state: State
-    run: str
-    events: list[Any]
+    run: RunEvents
     drawn: Drawn
     judgment: str | None
 
     def fields(self) -> dict[str, Any]:
         """Return the line's keys, without a mark."""
-        start, steps = self._start(), self._steps()
+        start, steps = self._start(), self.run.steps
         extra = extra_of(start)
         # A run that was imported from this form goes out under the keys of its own line.
-        fields: dict[str, Any] = extra if "task_id" in extra else {"task_id": self.run}
+        fields: dict[str, Any] = extra if "task_id" in extra else {"task_id": self.run.run}
         fields["query"] = start.task if isinstance(start.task, str) else ""
         if steps:
             fields["think_list"] = [_word(step.reasoning) for step in steps]
             fields["action_list"] = [_word(step.code) for step in steps]
-        verdict = self.state.verdicts.get((self.run, "learning"))
+        verdict = self.state.verdicts.get((self.run.run, "learning"))
         status = {"success": "success", "failure": "fail"}.get(verdict.verdict) if verdict else None
         if status is not None:
             fields["status"] = status
@@ -91,7 +91,7 @@ class _Line(NamedTuple):
         start, ids = self._start(), self._ids()
         return Mark(
             bank=start.origin or self.bank.log.bank_id,
-            run=self.run,
+            run=self.run.run,
             started=ids.started,
             steps=ids.steps,
             finished=ids.finished,
@@ -106,15 +106,13 @@ class _Line(NamedTuple):
         return whole and ids._replace(extractions=()) == self._ids() and self.drawn.keys() <= set(ids.extractions)
 
     def _ids(self) -> EventIds:
-        finished = next((event.id for event in self.events if isinstance(event, RunFinished)), None)
-        steps = tuple(step.id for step in self._steps())
-        return EventIds(self._start().id, steps, finished, self.judgment, ())
+        steps, end = tuple(step.id for step in self.run.steps), self.run.end
+        return EventIds(self._start().id, steps, None if end is None else end.id, self.judgment, ())
 
     def _start(self) -> RunStarted:
-        return next(event for event in self.events if isinstance(event, RunStarted))
-
-    def _steps(self) -> list[StepTaken]:
-        return [event for event in self.events if isinstance(event, StepTaken)]
+        start = self.run.started
+        assert start is not None  # `begun_runs` gives no others
+        return start
 
 
 def _word(text: Any) -> str | None:
