@@ -44,7 +44,7 @@ GOAL_S = 10
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield the times of a report, and of its check."""
-    source = open_source(ontology=load_ontology(lights().ontology, id=LIGHTS))
+    source = open_source(load_ontology(lights().ontology, id=LIGHTS))
     folder = _copied(place, _lived(place, source))
     began = time.process_time()
     data = read_experiment(folder, source)

@@ -50,7 +50,7 @@ def _made(path: Path, cache: Path, *, fresh: bool = False) -> None:
 
 
 def _queries(place: Path, suite: Suite) -> Row:
-    ontology = load_ontology(*suite.files, cache=place / "cache")
+    ontology = load_ontology(suite.files, cache=place / "cache")
     around = Surroundings(prefixes=ontology.prefixes)
     checked = [check(query, around, ROWS) for _, query in suite.tasks]
     caps = Caps(rows=ROWS, timeout_s=300)

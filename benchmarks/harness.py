@@ -104,7 +104,7 @@ def _materials(place: Path, tasks: int) -> Materials:
         (place / name).write_bytes(data)
     script = place / "script.toml"
     script.write_text(script_of(generated.suite))
-    source = open_source(ontology=load_ontology(place / ONTOLOGY_FILE, id=generated.suite.name))
+    source = open_source(load_ontology(place / ONTOLOGY_FILE, id=generated.suite.name))
     models = {"agent": LmChoice(model=f"script:{script}")}
     experiment = msgspec.structs.replace(load_experiment("E9"), models=models, orders=1)
     return gather(experiment, generated.suite, source)

@@ -42,8 +42,8 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
 
 
 def _run(bank: Bank, place: Path, suite: Suite) -> None:
-    ontology = load_ontology(*suite.files, cache=place / "cache")
-    source = open_source(ontology=ontology)
+    ontology = load_ontology(suite.files, cache=place / "cache")
+    source = open_source(ontology)
     for number, (question, query) in enumerate(suite.tasks):
         for payloads in ("handles", "naive"):
             run = f"{suite.name}/{number}/{payloads}"

@@ -90,7 +90,7 @@ def _recorded(place: Path) -> Bank:
     script.write_text(SCRIPT)
     settings = LoopSettings(lm=LmChoice(model=f"script:{script}"), judge="none", extract=False)
     bank = Bank.create(place / "bank")
-    source = open_source(ontology=load_ontology(lights().ontology))
+    source = open_source(load_ontology(lights().ontology))
     try:
         run_closed_loop([TASK], bank, settings, source, interpreters=interpreter)
     finally:

@@ -76,7 +76,7 @@ def section() -> str:
         import_paths(bank, [lights().seed])
         bank.append(RunStarted(run="run-1", task="How high is each light?"))
         ontology, policy = load_ontology(lights().ontology), ToolPolicy(mode="both")
-        with build_tools(bank, run="run-1", ontology=ontology, policy=policy) as box:
+        with build_tools(bank, run="run-1", source=ontology, policy=policy) as box:
             box.call("sparql_schema")  # so that what is shown comes from the cache, as it mostly does
             return "\n".join(_lines(box))
 

@@ -227,7 +227,7 @@ def make(place: Path, **parts: Any) -> Path:
     clock.set(BEGINNING)
     with ExitStack() as stack:
         made = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sample"
-        source = stack.enter_context(closing(open_source(ontology=load_ontology(lights().ontology, id=LIGHTS))))
+        source = stack.enter_context(closing(open_source(load_ontology(lights().ontology, id=LIGHTS))))
         if "interpreters" not in parts:
             parts["interpreters"] = stack.enter_context(SandboxPool(1))
         with Bank.create(

@@ -13,6 +13,7 @@ RBankError                       exit code of the command line
 │   ├── AmbiguousId                  several ids begin with the text given
 │   ├── CannotRerun                  a recorded run can't be executed again (run, reason)
 │   ├── BadImport                    a file is of no known form, or broken
+│   ├── BadFiles                     files of a folder or a list can't be read (failures)
 │   ├── BadSearch                    a search's filters are wrong
 │   ├── LimitExceeded                an input is larger than a limit allows
 │   ├── MissingExtra                 an optional part of this package is not installed
@@ -46,6 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rbank_es.system.bad_files import refused_files
 from rbank_es.system.shown_locator import shown_locator, without_secrets
 
 
@@ -350,6 +352,14 @@ class BadImport(BadInput):
     def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
         self.path, self.reason, self.line = path, reason, line
         super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}; nothing of it was imported")
+
+
+class BadFiles(BadInput):
+    """Files of a folder or a list can't be read: `failures` has the error of each, the message names some of them."""
+
+    def __init__(self, failures: Sequence[BadInput], files: int) -> None:
+        self.failures, self.files = tuple(failures), files
+        super().__init__(refused_files(failures, files))
 
 
 # -------------------- ontology

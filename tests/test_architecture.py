@@ -88,7 +88,7 @@ WALKS = {
         "from rbank_es.events import RunStarted\n"
         'bank = Bank.create("./b")\n'
         'bank.append(RunStarted(run="r1", task="t"))\n'
-        'tools = build_tools(bank, run="r1", ontology=load_ontology(lights().ontology))',
+        'tools = build_tools(bank, run="r1", source=load_ontology(lights().ontology))',
         'tools.call("sparql_query", {"query": "SELECT ?l ?m WHERE { ?l lt:towerHeight ?m } LIMIT 5"})',
     ),
     "A task": (

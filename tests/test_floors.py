@@ -24,7 +24,7 @@ FLOORS = {
     "rbank_es.log": (1, "log"),
     "rbank_es.state": (1, "state"),
     "rbank_es.ontology": (1, "ontology"),
-    "rbank_es.data": (1, "data"),
+    "rbank_es.data": (1, "ontology"),
     "rbank_es.policies": (2, "policies"),
     "rbank_es.sparql": (2, "sparql"),
     "rbank_es.projections": (3, "projections"),

@@ -57,7 +57,7 @@ class MemoryGraph:
         with self.bank.as_of(self.position) as view, place.open("wb") as file:
             file.writelines(_bounded(piece.encode() for piece in provenance(view)))
         # In a cache of its own: the user's keeps graphs for ever, and this one holds words of the bank.
-        return open_source(ontology=load_ontology(place, id=MEMORY, cache=self._folder / "cache"))
+        return open_source(load_ontology(place, id=MEMORY, cache=self._folder / "cache"))
 
     def close(self) -> None:
         """End the engine and remove the folder. The next use makes the graph again."""

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.agent_options import constraints_beside, context_options, warn_of_experiment
+from rbank_es.cli.shared.agent_options import context_options, warn_of_experiment
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import (
-    ONTOLOGY_HELP,
-    is_shipped,
-    open_at,
-    parse_budget,
-    read_ontology,
-    refuse_mixtures,
-)
+from rbank_es.cli.shared.arguments import open_at, parse_budget
+from rbank_es.cli.shared.ontology_options import ontology_options, open_named
 from rbank_es.cli.shared.output import (
     Cell,
     echo,
@@ -31,21 +24,10 @@ from rbank_es.cli.shared.output import (
     safe_line,
     styled,
 )
-from rbank_es.data import lights
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
-    from rbank_es.ontology.loader import Ontology
-    from rbank_es.sparql.source import Source
-
-
-class ContextSource(NamedTuple):
-    """The source of a context, with its guide and its curated constraints; None for each that is missing."""
-
-    ontology: Ontology | Source | None
-    guide: Path | None
-    constraints: Path | None
 
 
 @command(
@@ -55,7 +37,7 @@ class ContextSource(NamedTuple):
     'rbank-es context --endpoint uniprot --void void.ttl --task "Which proteins?" --preset lean',
 )
 @click.argument("bank", metavar="[BANK[@POINT]]", required=False)
-@click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP)
+@ontology_options()
 @click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; nothing is asked of it.")
 @click.option("--void", metavar="FILE", help="A VoID description of the endpoint.")
 @click.option("--id", "id", metavar="ID", help="The ontology's name in the bank; default: of its first file.")
@@ -86,9 +68,9 @@ def context(
     come with it are used.
     """
     from rbank_es.context.assembly import build_context
+    from rbank_es.context.companion_files import companions_of
     from rbank_es.context.layer import LAYERS
 
-    refuse_mixtures(paths, endpoint, void)
     if choices["memory_graph"] and bank is None:
         raise BadInput("--memory-graph offers the history of a bank: name BANK, or leave it out")
     layers = [layer for layer in LAYERS if choices.pop(layer.lower())]
@@ -98,48 +80,24 @@ def context(
         opened, point = open_at(bank) if bank is not None else (None, None)
         if opened is not None:
             stack.enter_context(opened)
-        subject = _source(paths, endpoint, void, id, stack)
+        nothing = not paths and endpoint is None and void is None
+        source = None if nothing else open_named(paths, stack, endpoint=endpoint, void=void, id=id)
+        companions = companions_of(paths)
         built = build_context(
-            ontology=subject.ontology,
+            # As an ontology it goes by the id that the bank knows it by at that point.
+            source=source and (source.ontology or source),
             bank=opened,
             point=point,
             layers=layers,
             budgets=sizes,
-            curated=Path(constraints) if constraints else subject.constraints,
-            guide=Path(guide_file) if guide_file else subject.guide,
-            ontology_id=_known_id(subject.ontology, opened, point) if id is None else id,
+            curated=Path(constraints) if constraints else companions.constraints,
+            guide=Path(guide_file) if guide_file else companions.guide,
             **choices,
         )
         if as_json:
             echo_json(_facts(built, opened, point, choices["task"]))
         else:
             _print(built)
-
-
-def _source(
-    paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack
-) -> ContextSource:
-    if endpoint is not None:
-        from rbank_es.sparql.source import open_source
-
-        source = open_source(endpoint=endpoint, void=void)
-        stack.callback(source.close)
-        return ContextSource(source, None, None)
-    if not paths:
-        return ContextSource(None, None, None)
-    if any(map(is_shipped, paths)):
-        return ContextSource(read_ontology(paths, id), lights().guide, lights().constraints)
-    return ContextSource(read_ontology(paths, id), None, constraints_beside(paths))
-
-
-def _known_id(ontology: Source | Ontology | None, bank: Bank | None, point: str | None) -> str | None:
-    """Return the id by which a bank knows an ontology at a point, None where nothing has one."""
-    from rbank_es.bank.registrations import registered_id, registrations
-    from rbank_es.sparql.source import Source
-
-    if bank is None or ontology is None or isinstance(ontology, Source):
-        return None
-    return registered_id(tuple(registrations(bank, bank.resolve(point))), ontology)
 
 
 def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> dict[str, Any]:

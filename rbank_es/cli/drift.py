@@ -13,8 +13,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, read_ontology
+from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.correction_report import NEXT
+from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, open_named, read_ontology
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -45,7 +46,7 @@ Changes = Mapping[str, "tuple[TermChange, ...]"]
     "rbank-es drift notes@HEAD~100 --ont model-2.ttl --json",
 )
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.option("--ont", "paths", metavar="PATH", multiple=True, required=True, help=f"The new ontology. {ONTOLOGY_HELP}")
+@ontology_options(f"The new ontology. {ONTOLOGY_HELP}", required=True)
 @click.option("--old", "old_paths", metavar="PATH", multiple=True, help="The ontology as it was before.")
 def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json: bool) -> None:
     """List the items, query patterns and guides that name terms which an ontology doesn't have as it had them.
@@ -59,7 +60,8 @@ def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json
 
     opened, point = open_at(bank)
     with opened, ExitStack() as stack:
-        new, old = _open(paths, stack), _open(old_paths, stack) if old_paths else None
+        new = open_named(read_ontology(paths), stack)
+        old = open_named(read_ontology(old_paths), stack) if old_paths else None
         position = opened.resolve(point)
         texts = texts_at(opened, position)
         known = {**new.surroundings.prefixes, **(old.surroundings.prefixes if old is not None else {})}
@@ -76,14 +78,6 @@ def drift(bank: str, paths: tuple[str, ...], old_paths: tuple[str, ...], as_json
     _print(bank, found, len(texts), known)
     if erased:
         warn(f"of {count(erased, 'text')} the words were erased, so nobody can tell which terms they name")
-
-
-def _open(paths: tuple[str, ...], stack: ExitStack) -> Source:
-    from rbank_es.sparql.source import open_source
-
-    source = open_source(ontology=read_ontology(paths))
-    stack.callback(source.close)
-    return source
 
 
 # ---------------------------------------------------------------- changes

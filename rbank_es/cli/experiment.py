@@ -15,7 +15,6 @@ import msgspec
 from rbank_es.cli.shared.agent_options import (
     agent_model_options,
     learning_model_options,
-    open_named_source,
     parse_models,
     read_constraints,
     server_options,
@@ -26,6 +25,7 @@ from rbank_es.cli.shared.arguments import NumberRange
 from rbank_es.cli.shared.experiment_rate import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.experiment_simulate import simulate
+from rbank_es.cli.shared.ontology_options import open_named
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -267,7 +267,7 @@ def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: Exit
     id = given["id"] or (suite.ontology if paths else None)
     own = suite.is_whole(suite.ontology) if not given["paths"] and endpoint is None else None
     whole = own if given["whole"] is None else given["whole"]
-    source = open_named_source(paths, endpoint, given["void"], id, stack, whole=whole)
+    source = open_named(paths, stack, endpoint=endpoint, void=given["void"], id=id, whole=whole)
     curated = read_constraints(given["constraints"], paths) if paths else None
     return gather(named, suite, source, constraints=curated, folder=folder)
 
@@ -286,9 +286,9 @@ def _several(suite: Suite, folder: Path, stack: ExitStack, whole: bool | None) -
 
     def opened(name: str) -> Source:
         if name in endpoints:
-            return open_named_source((), name, None, None, stack, whole=whole)
+            return open_named((), stack, endpoint=name, whole=whole)
         declared = suite.is_whole(name) if whole is None else whole
-        return open_named_source(_files_of(suite, name, folder), None, None, name, stack, whole=declared)
+        return open_named(_files_of(suite, name, folder), stack, id=name, whole=declared)
 
     return {name: opened(name) for name in names}
 

@@ -13,6 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
+from rbank_es.cli.shared.ontology_options import skip_option, skips_unreadable
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--create", is_flag=True, help="Create the bank if there is none.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
+@skip_option
 def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_json: bool) -> None:
     """Import files, whose form is recognised by their content; of a directory, all .json and .jsonl files in it.
 
@@ -48,7 +50,14 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_j
     from rbank_es.exchange import import_paths
 
     with _opened(bank, paths, create, dry_run) as (into, created), Progress("importing") as progress:
-        report = import_paths(into, paths, progress, dry_run=dry_run, on_notes=None if as_json else _print_notes)
+        report = import_paths(
+            into,
+            paths,
+            progress,
+            dry_run=dry_run,
+            skip_unreadable=skips_unreadable(),
+            on_notes=None if as_json else _print_notes,
+        )
         facts = {
             "bank": into.name,
             "created": created,
@@ -82,11 +91,10 @@ def _opened(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool) -> I
 
 def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
     """Open or create the bank, after reading all files, because a broken one must not leave an empty bank."""
-    from rbank_es.exchange.file_import import files_in, read_file
+    from rbank_es.exchange.file_import import find_imports
 
     place = lasting(whole_bank(bank))
-    for path in files_in(paths):
-        read_file(path)
+    find_imports(paths).usable(skip_unreadable=skips_unreadable())
     return open_or_create(place)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import ontology_paths, read_ontology
+from rbank_es.cli.shared.ontology_options import read_ontology, skip_option, skips_unreadable
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -53,6 +54,7 @@ class OntologyFacts(NamedTuple):
 @command("ontology", "rbank-es ontology lights", "rbank-es ontology model.ttl data/ --json")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--id", "id", metavar="ID", help="The ontology's name; default: of its first file.")
+@skip_option
 @click.option("--void", "is_void", is_flag=True, help="PATH is a VoID description of an endpoint.")
 @click.option("--queries", is_flag=True, help="List every number known of the ontology, with the SPARQL that gives it.")
 @click.option(
@@ -92,11 +94,12 @@ def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Ont
     from rbank_es.ontology.prefixes import Prefixes
     from rbank_es.ontology.void import load_void
 
-    if len(paths) > 1:
+    if len(paths) != 1:
         raise BadInput(f"an endpoint has one VoID description, and {count(len(paths), 'path')} were given")
-    [place] = ontology_paths(paths)
-    schema = load_void(place)
-    name = id or place.stem
+    if skips_unreadable():
+        raise BadInput("a VoID description is read whole: leave out --skip-unreadable")
+    schema = load_void(paths[0])
+    name = id or Path(paths[0]).stem
     return OntologyFacts(name, schema, sense_card(schema, Prefixes(schema.prefixes), budget_chars, name=name))
 
 
@@ -130,7 +133,7 @@ def axioms(schema: Schema) -> dict[str, int]:
 
 
 def _as_json(found: OntologyFacts) -> dict[str, Any]:
-    files = found.ontology.files if found.ontology else ()
+    files, left_out = (found.ontology.files, found.ontology.left_out) if found.ontology else ((), ())
     listed = [
         {"path": str(file.path), "format": file.format, "size_bytes": file.size_bytes, "sha256": file.sha256}
         for file in files
@@ -141,6 +144,9 @@ def _as_json(found: OntologyFacts) -> dict[str, Any]:
         "digest": found.ontology.digest if found.ontology else None,
         "cached": found.ontology.cached if found.ontology else False,
         "files": listed,
+        "left_out": [
+            {"path": each.path, "line": each.line, "reason": each.reason, "hint": each.hint} for each in left_out
+        ],
         **{name.replace(" ", "_"): number for name, number in sizes(found.schema).items()},
         "formalisms": found.schema.formalisms,
         "namespaces": found.schema.prefixes,

@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, ontology_paths, open_at, outside, run_id
+from rbank_es.cli.shared.arguments import open_at, outside, run_id
+from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
 from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_json, echo_paragraph, echo_table, styled
 from rbank_es.errors import BadInput, CannotRerun, CheckFailed
 
@@ -53,7 +54,7 @@ class RerunOutcome(NamedTuple):
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("runs", metavar="RUN...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every run that can be re-executed; the others are listed.")
-@click.option("--ont", "paths", metavar="PATH", multiple=True, help=f"The runs' ontology. {ONTOLOGY_HELP}")
+@ontology_options(f"The runs' ontology. {ONTOLOGY_HELP}")
 @click.option(
     "--tasks", metavar="FILE", help="The tasks of the runs: with their right answers, scores are compared too."
 )
@@ -104,7 +105,7 @@ def _outcomes(
     kept = outside(bank, Path(into)) if into else None
     shared: dict[str, Any] = {"point": point, "tasks": load_tasks(tasks) if tasks else (), "live_sandbox": live_sandbox}
     runs = list(dict.fromkeys(run_id(bank, each, point) for each in named)) or runs_of(bank, point)
-    with Ontologies(ontology_paths(paths)) as ontologies:
+    with Ontologies(paths, skip_unreadable=skips_unreadable()) as ontologies:
         for number, run in enumerate(runs):
             progress(number, len(runs))
             # One bank per run, because each starts from another point in time.

@@ -11,7 +11,8 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import CommandGroup, command
-from rbank_es.cli.shared.arguments import NumberRange, is_shipped, read_ontology, writable
+from rbank_es.cli.shared.arguments import NumberRange, writable
+from rbank_es.cli.shared.ontology_options import open_named, read_ontology, skip_option
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -58,6 +59,7 @@ def suite() -> None:
     "--ont", "given", metavar="[ID=]PATH", multiple=True,
     help="A file or directory of the ontology of that id; without ID=, of all tasks. May be repeated.",
 )  # fmt: skip
+@skip_option
 @click.option(
     "--files", "folder", metavar="DIR", help="Where the files are that the suite names; default: beside the suite."
 )
@@ -108,7 +110,7 @@ def _ontology_files(loaded: Suite, given: Sequence[str], folder: Path) -> Callab
             return found
         if id is not None and id in loaded.files:
             return [str(folder / path) for path in loaded.files[id]]
-        if id is not None and is_shipped(id):
+        if id == LIGHTS:
             return [id]
         wanted = f"of {id!r}: add --ont {id}=PATH" if id is not None else "of its tasks: add --ont PATH"
         raise BadInput(f"the suite {loaded.name} names no files of the ontology {wanted}")
@@ -127,7 +129,6 @@ class _Engines:
         """Return the engines of a task; None if they are not to be asked."""
         from rbank_es.experiments.suite_check import EnginePair
         from rbank_es.sparql.engines.local import LocalEngine
-        from rbank_es.sparql.source import open_source
 
         if task.endpoint is not None and not self._online:
             return None
@@ -136,12 +137,11 @@ class _Engines:
         if key not in self._opened:
             second = None
             if task.endpoint is not None:
-                source = open_source(endpoint=task.endpoint)
+                source = open_named((), self._stack, endpoint=task.endpoint)
             else:
                 ontology = read_ontology(key[1:], None if task.ontology == LIGHTS else task.ontology)
-                source, second = open_source(ontology=ontology), LocalEngine(ontology.quads, "rdflib")
+                source, second = open_named(ontology, self._stack), LocalEngine(ontology.quads, "rdflib")
                 self._stack.callback(second.close)
-            self._stack.callback(source.close)
             self._opened[key] = EnginePair(source, second)
         return self._opened[key]
 

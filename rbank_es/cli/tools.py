@@ -13,14 +13,9 @@ from rbank_es.bank import Bank
 from rbank_es.bank.memory_graph import MemoryGraph
 from rbank_es.cli.shared.agent_options import bound_option, memory_graph_option
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import (
-    ONTOLOGY_HELP,
-    parse_bounds,
-    read_ontology,
-    refuse_mixtures,
-    whole_bank,
-)
+from rbank_es.cli.shared.arguments import parse_bounds, whole_bank
 from rbank_es.cli.shared.event_sentences import summary
+from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
 from rbank_es.cli.shared.output import (
     count,
     echo,
@@ -76,7 +71,7 @@ class TriedCall(NamedTuple):
     """rbank-es tools --ont model.ttl --call g_stats --call 'g_search {"text": "height"}'""",
     "rbank-es tools --endpoint uniprot",
 )
-@click.option("--ont", "paths", metavar="PATH", multiple=True, help=f"{ONTOLOGY_HELP} Default: {LIGHTS}.")
+@ontology_options(f"{ONTOLOGY_HELP} Default: {LIGHTS}.")
 @click.option(
     "--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead: its URL, a profile's name or TOML file."
 )
@@ -103,7 +98,6 @@ def tools(
     They are recorded in a temporary bank, or in a temporary copy of BANK: nothing is kept, and BANK is not written to.
     Requests go only to the endpoint that you name.
     """
-    refuse_mixtures(paths, endpoint, void)
     planned = [parse_call(call) for call in calls]
     allowed = parse_bounds(bounds)
     if memory_graph and bank is None:
@@ -177,9 +171,8 @@ def _toolbox(
     # Mode `both`, because the manual should list every tool, those of memory too.
     policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
     shared: dict[str, Any] = {"run": RUN, "policy": policy, "meter": meter, "memory_graph": graph}
-    if endpoint is not None:
-        return build_tools(bank, endpoint=endpoint, void=void, **shared)
-    return build_tools(bank, ontology=read_ontology(paths or (LIGHTS,)), **shared)
+    names = paths or (None if endpoint is not None else LIGHTS)
+    return build_tools(bank, source=names, endpoint=endpoint, void=void, skip_unreadable=skips_unreadable(), **shared)
 
 
 # ---------------------------------------------------------------- calls

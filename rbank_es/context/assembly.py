@@ -13,11 +13,13 @@ same bytes, and a layer's bytes don't depend on the other layers.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rbank_es.context.companion_files import CompanionFiles, companions_of
 from rbank_es.context.layer import (
     LAYER_TABLE,
     LAYERS,
@@ -32,13 +34,13 @@ from rbank_es.context.layer import (
 from rbank_es.events import ContextBuilt, LayerUse, MemoriesRetrieved
 from rbank_es.events.run_events import Mode
 from rbank_es.events.short_repr import Shown, block_html
+from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
+from rbank_es.sparql.source import Source, SourceLike, open_source
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.layer import CuratedLine
-    from rbank_es.ontology.loader import Ontology
-    from rbank_es.sparql.source import Source
 
 SEPARATOR = "\n\n"
 """Between layers. The base instructions leave room for four of them within their own budget."""
@@ -100,9 +102,9 @@ class Context(Shown, msgspec.Struct, frozen=True, kw_only=True):
 
 def build_context(
     task: str,
-    ontology: Source | Ontology | Schema | None = None,
-    bank: Bank | None = None,
     *,
+    source: SourceLike | Schema | None = None,
+    bank: Bank | None = None,
     point: str | int | None = None,
     layers: Collection[str] = LAYERS,
     budgets: Mapping[str, int] | None = None,
@@ -111,7 +113,7 @@ def build_context(
     run: str | None = None,
     curated: Sequence[CuratedLine] | Path | str | None = None,
     guide: Path | str | None = None,
-    ontology_id: str | None = None,
+    source_id: str | None = None,
     domain: str | None = None,
     observed: bool = False,
     task_slice: bool = False,
@@ -123,7 +125,8 @@ def build_context(
 
     Args:
         task: the question, as the agent gets it; procedures are chosen by it.
-        ontology: an opened source, a loaded ontology or a schema; without one, L0 and L1 have nothing to say.
+        source: see `SourceLike`, or a schema; without one, L0 and L1 have nothing to say. Of one that is named, the
+            curated constraints and the guide that come with it are used, unless others are given.
         bank: where procedures, guides and observed terms come from; only read.
         point: the bank's point in time; None means its head.
         layers: those that are on, of L0 to L3. The base instructions always are.
@@ -133,7 +136,8 @@ def build_context(
         run: id of the run, for the events.
         curated: curated constraints, the path of their file, or its text.
         guide: the path of a guide, or its text; without one, the latest of this ontology in the bank.
-        ontology_id: id of the ontology in the bank, where it isn't that of the source.
+        source_id: id of the source in the bank; by default that of an open source, and the one by which the bank knows
+            an ontology at that point.
         domain: the domain of the task, whose items the bank's policy may prefer for L2; the ontology's unless given.
         observed: whether L0 begins with the terms that successful runs asked with.
         task_slice: whether L0 and L1 begin with the terms that the task names.
@@ -142,19 +146,21 @@ def build_context(
         level: level of the task, above which the bank's policy may leave items out of L2.
 
     Raises `BadInput` for an unknown layer, preset or mode or a budget below 0, `BadContextFile`, `BadPoint`,
-    `BadPolicy`.
+    `BadPolicy`, and as `open_source` does.
     """
     check_layers(layers)
     sizes = budgets_of(preset, budgets or {})
+    position = bank.resolve(point) if bank is not None else None
+    beside = CompanionFiles() if isinstance(source, Source | Ontology | Schema | None) else companions_of(source)
     request = ContextRequest(
         task=task,
-        subject=_subject(ontology, ontology_id),
+        subject=_subject(source, source_id, bank, position),
         bank=bank,
-        position=bank.resolve(point) if bank is not None else None,
+        position=position,
         mode=mode,
         run=run,
-        curated=curated,
-        guide=guide,
+        curated=beside.constraints if curated is None else curated,
+        guide=beside.guide if guide is None else guide,
         domain=domain,
         observed=observed,
         task_slice=task_slice,
@@ -177,15 +183,24 @@ def _packed(request: ContextRequest, layers: Collection[str], sizes: Mapping[str
     ]
 
 
-def _subject(ontology: Source | Ontology | Schema | None, given_id: str | None) -> Subject | None:
-    if ontology is None:
+def _subject(
+    source: SourceLike | Schema | None, given_id: str | None, bank: Bank | None, position: int | None
+) -> Subject | None:
+    if source is None:
         return None
-    if isinstance(ontology, Schema):
-        return Subject(ontology, ontology.prefixes, given_id or "")
-    schema = ontology.schema or Schema()
-    from rbank_es.sparql.source import Source
+    if isinstance(source, Schema):
+        return Subject(source, source.prefixes, given_id or "")
+    if isinstance(source, Ontology):
+        return Subject(source.schema, source.prefixes, given_id or _known_id(source, bank, position))
+    if isinstance(source, Source):
+        endpoint = source.profile if source.kind == "remote" else None
+        return Subject(source.schema or Schema(), source.surroundings.prefixes, given_id or source.id, endpoint)
+    with closing(open_source(source)) as opened:
+        return _subject(opened.ontology or opened, given_id, bank, position)
 
-    if isinstance(ontology, Source):
-        endpoint = ontology.profile if ontology.kind == "remote" else None
-        return Subject(schema, ontology.surroundings.prefixes, given_id or ontology.id, endpoint)
-    return Subject(schema, ontology.prefixes, given_id or ontology.id)
+
+def _known_id(ontology: Ontology, bank: Bank | None, position: int | None) -> str:
+    """Return the id by which a bank knows an ontology at a position; without a bank, its own."""
+    from rbank_es.bank.registrations import registered_id, registrations
+
+    return ontology.id if bank is None else registered_id(tuple(registrations(bank, position)), ontology)

@@ -11,7 +11,7 @@ is pure: it decides about candidates in a given state. `import_paths` reads, che
 `exporters` writes banks.
 """
 
-from rbank_es.exchange.file_import import FileImport, ImportReport, files_in, import_paths, plan
+from rbank_es.exchange.file_import import FileImport, ImportReport, find_imports, import_paths, plan
 from rbank_es.exchange.identity import Numbers, identity, part_id
 from rbank_es.exchange.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, parse
 from rbank_es.exchange.known_records import RecordChange
@@ -27,7 +27,7 @@ __all__ = [
     "Parsed",
     "RecordChange",
     "identity",
-    "files_in",
+    "find_imports",
     "import_paths",
     "parse",
     "part_id",

@@ -5,9 +5,12 @@ Planning is pure: it decides about candidates by the consolidation policy in for
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +18,7 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.bank.bank import Bank
 from rbank_es.bank.decisions import Decider, Latest, optimistically
-from rbank_es.errors import BadImport
+from rbank_es.errors import BadFiles, BadImport, BadInput, Notice
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.exchange.event_lines import news_of_export
 from rbank_es.exchange.importer import ImportUnit, Parsed, events_of, parse, untimed
@@ -25,6 +28,7 @@ from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
+from rbank_es.system.bad_files import left_out_files
 from rbank_es.system.files import kind_of
 from rbank_es.system.given_file import read_given
 from rbank_es.system.progress import OnProgress
@@ -73,27 +77,64 @@ class ImportReport(msgspec.Struct, frozen=True):
         return sum(file.appended for file in self.files)
 
 
-def files_in(paths: Iterable[str | Path]) -> list[Path]:
-    """Return the files named, and those below the directories named that end in .json or .jsonl, sorted by path.
+class FoundImports(NamedTuple):
+    """The files of an import, and the errors of those that can't be read."""
 
-    Raises `BadImport` for a path that doesn't exist, and for a directory without such a file.
+    files: tuple[Path, ...]
+    failures: tuple[BadInput, ...]
+
+    def usable(self, *, skip_unreadable: bool = False) -> tuple[Path, ...]:
+        """Return the files. Raises `BadFiles` for those that can't be read, unless they are skipped; if none can."""
+        if self.failures and not (skip_unreadable and self.files):
+            alone = len(self.failures) == 1 and not self.files
+            raise self.failures[0] if alone else BadFiles(self.failures, len(self.files))
+        return self.files
+
+
+def find_imports(paths: Iterable[str | Path]) -> FoundImports:
+    """Read the files named, and those below the directories named that end in .json or .jsonl, without keeping them.
+
+    Return them in the order of the times at which they begin, those without times first, as named and then by path.
     """
     found: list[Path] = []
+    failures: list[BadInput] = []
+    began: dict[Path, str] = {}
     for path in map(Path, paths):
-        if not path.is_dir():
-            found.append(path)
-            continue
-        inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and kind_of(file) == "a file")
-        if not inside:
-            raise BadImport(str(path), "no file below this directory ends in .json or .jsonl")
+        inside, refused = _below(path) if _is_directory(path) else ([path], [])
         found += inside
-    return found
+        failures += refused
+    for path in dict.fromkeys(found):
+        try:
+            began[path] = _began(read_file(path))
+        except BadInput as failure:
+            failures.append(failure)
+    files = sorted((path for path in found if path in began), key=began.__getitem__)
+    return FoundImports(tuple(files), tuple(failures))
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    # Whoever reads it as a file says what is wrong with it.
+    except OSError:
+        return False
+
+
+def _below(folder: Path) -> tuple[list[Path], list[BadInput]]:
+    """Return the files to import below a directory, sorted by path, and the errors of those that can't be listed."""
+    refused: list[OSError] = []
+    below = [Path(place, name) for place, _, names in os.walk(folder, onerror=refused.append) for name in names]
+    inside = sorted(file for file in below if file.suffix in SUFFIXES and kind_of(file) == "a file")
+    failures: list[BadInput] = [BadImport(str(each.filename), each.strerror or str(each)) for each in refused]
+    if not inside and not failures:
+        failures.append(BadImport(str(folder), "no file below this directory ends in .json or .jsonl"))
+    return inside, failures
 
 
 def read_file(path: Path) -> Parsed:
     """Read and parse a file. Raises `BadImport`, also for a time with a zone in the future; `LimitExceeded`."""
     try:
-        # A link that a user names is followed; `files_in` leaves out those that it finds.
+        # A link that a user names is followed; `find_imports` leaves out those that it finds.
         data = read_given(path, limits.IMPORT_FILE_BYTES)
     except OSError as error:
         raise BadImport(str(path), error.strerror or str(error)) from None
@@ -115,6 +156,7 @@ def import_paths(
     progress: OnProgress | None = None,
     *,
     dry_run: bool = False,
+    skip_unreadable: bool = False,
     on_notes: OnNotes | None = None,
 ) -> ImportReport:
     """Import files, and all .json and .jsonl files of directories, in the order of the times at which they begin.
@@ -122,19 +164,24 @@ def import_paths(
     Files without times come first, as named and then by path: what they hold is older than any run that used it.
     Times without a zone are read as UTC. If one of them then lies in the future, their zone is another, unknown one:
     all such times of its file are left unset, and kept as written in `extra`.
-    All files are read and checked before the first is appended, so a broken one stops the import before it begins.
+    All files are read and checked before the first is appended, so a broken one stops the import before it begins,
+    unless `skip_unreadable`: then the others are imported, and a `Notice` names those that are left out.
     A file is one atomic append, or as few as the limits of an append allow; if the process ends between two of them,
     importing the file again adds the rest. What is in the bank already, by the identity of its record
     (`rbank_es.exchange.identity`), is not added again and not decided again. A dry run imports into a copy that is
     removed.
 
-    Raises `BadImport`, `LimitExceeded`, `BadPolicy`; `DuplicateEvent` if an exported event is known with other
-    content; `PositionConflict` if other writers were faster `limits.IMPORT_TRIES` times; and as `EventLog.append`.
+    Raises `BadImport`, `BadFiles`, `LimitExceeded`, `BadPolicy`; `DuplicateEvent` if an exported event is known with
+    other content; `PositionConflict` if other writers were faster `limits.IMPORT_TRIES` times; and as
+    `EventLog.append`.
     """
-    files = files_in(paths)
-    if len(files) > 1:
-        # Each is parsed twice, because all of them together may not fit into memory.
-        files.sort(key={path: _began(read_file(path)) for path in files}.__getitem__)
+    named = tuple(map(Path, paths))
+    alone = len(named) == 1 and not _is_directory(named[0])
+    # Several are parsed twice each, because all of them together may not fit into memory.
+    found = FoundImports(named, ()) if alone else find_imports(named)
+    files = found.usable(skip_unreadable=skip_unreadable)
+    if found.failures:
+        warnings.warn(Notice(left_out_files(found.failures, len(files))), stacklevel=2)
     if dry_run:
         with bank.log.copy(bank.log.position()) as trial:
             return _imported(_Importer(trial, Latest(trial), on_notes), files, progress)

@@ -97,8 +97,7 @@ ERROR_CHARS = 2_000
 JSON_DEPTH = 400
 # Levels of nesting of a call's arguments that are redacted; the log redacts them again as text.
 REDACTION_DEPTH = 32
-# Characters from which on a value of the environment is redacted, and up to which a bare word or number is a
-# placeholder (`changeme`, `1234`): shorter ones occur in any text.
+# Characters from which on a value of the environment is redacted, and up to which a bare word is a mere placeholder.
 SECRET_CHARS = 6
 PLACEHOLDER_CHARS = 11
 # Sizes of an item from an extractor, our own choice: a line, a sentence or two, a page. Imports are kept whole.
@@ -176,8 +175,9 @@ ABSORBED_GROUP_EVENTS = 4_000
 ABSORBED_GROUP_BYTES = GROUP_BYTES // 4
 # Seconds for which an absorption waits itself where the other clock is fast: synchronised ones differ by under 0.1 s.
 CLOCK_AHEAD_S = 2.0
-# What is listed, while all are counted: events that an absorption refuses for their ids, and slips of writers.
+# Listed, while all are counted: events that an absorption refuses for ids, slips of writers, files that can't be read.
 REFUSALS_LISTED = 100
+BAD_FILES_LISTED = 10
 SLIPS_LISTED = 1_000
 # Ids that an error or a doubtful verdict names: more would hide what follows.
 IDS_NAMED = 6

@@ -47,8 +47,8 @@ def estimated_context(task: Task, settings: LoopSettings, source: Source, bank: 
 
     return build_context(
         task.question,
-        source,
-        bank,
+        source=source,
+        bank=bank,
         layers=settings.layers,
         budgets=settings.budgets,
         preset=settings.preset,

@@ -41,7 +41,7 @@ from rbank_es.policies import BestOf, selection_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.source import SourceLike
 
 How = Literal["ran", "continued", "known"]
 """How a result came about: it ran now; it ran before and was judged or learned from now; all was in the bank."""
@@ -107,7 +107,7 @@ def run_closed_loop(
     tasks: Iterable[Task],
     bank: Bank,
     settings: LoopSettings,
-    source: Source | None = None,
+    source: SourceLike | None = None,
     *,
     again: bool = False,
     curriculum: Curriculum | None = None,
@@ -121,7 +121,7 @@ def run_closed_loop(
         tasks: with distinct ids; about the source, or about no ontology by name.
         bank: records everything and provides the memory.
         settings: every choice; with `rollouts` over 1, that many runs of each task side by side.
-        source: the ontology or endpoint that agents ask.
+        source: the ontology or endpoint that agents ask; see `SourceLike`.
         again: whether to repeat the tasks that this bank has under these settings.
         curriculum: when the level of tasks rises; without it, they are run as given. An interrupted loop goes on with
             what was begun, in its order, and decides about the others by what came of that.
@@ -159,7 +159,13 @@ def run_closed_loop(
 
 
 def run_matts_parallel(
-    task: Task, bank: Bank, settings: LoopSettings, source: Source | None = None, *, k: int | None = None, **parts: Any
+    task: Task,
+    bank: Bank,
+    settings: LoopSettings,
+    source: SourceLike | None = None,
+    *,
+    k: int | None = None,
+    **parts: Any,
 ) -> TaskResult:
     """Run one task `k` times side by side with one context, judge all, select the best, and learn by comparing them.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.registrations import as_registered
 from rbank_es.context.guide_summary import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised
@@ -23,10 +24,11 @@ from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.models.replies import ReplyReading
 from rbank_es.models.reply_syntax import parsed_json
+from rbank_es.sparql.source import opened_source
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.source import Source, SourceLike
 
 QUESTION = """\
 Write a guide to this ontology and its data, for colleagues who will answer questions over it with SPARQL.
@@ -85,12 +87,19 @@ def guide_task(ontology: str) -> Task:
     return Task(id=f"guide-{ontology}"[: limits.TASK_ID_CHARS], question=QUESTION, ontology=ontology)
 
 
-def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bool = False, **options: Any) -> Guide:
+def write_guide(
+    bank: Bank, settings: LoopSettings, source: SourceLike, *, again: bool = False, **options: Any
+) -> Guide:
     """Have an agent write a guide to the source and record it, or return the one written under the same settings.
 
     `again` always writes another one; `options` go to `run_closed_loop`. Raises `LoopStopped` if the agent submitted no
     text, and as `run_closed_loop` does.
     """
+    with opened_source(source) as opened:
+        return _written(bank, settings, as_registered(bank, opened), again=again, **options)
+
+
+def _written(bank: Bank, settings: LoopSettings, source: Source, *, again: bool, **options: Any) -> Guide:
     if not source.id:
         raise BadInput("a guide is about an ontology that has an id")
     [result] = run_closed_loop([guide_task(source.id)], bank, guide_settings(settings), source, again=again, **options)

@@ -20,6 +20,7 @@ from rbank_es.executors.executor import Executor, Interpreters, RunLimits, execu
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.sandbox.sandbox_pool import SandboxPool
+from rbank_es.sparql.source import opened_source
 from rbank_es.tools.runtime.run_meter import RunMeter
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rbank_es.models.embedder import SearchVectors
     from rbank_es.models.run_models import Lms, ModelFor
     from rbank_es.sandbox.session import SandboxSettings, Session
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.source import Source, SourceLike
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 
@@ -48,7 +49,7 @@ class LoopResources:
         self,
         bank: Bank,
         settings: LoopSettings,
-        source: Source | None = None,
+        source: SourceLike | None = None,
         *,
         model_for: ModelFor | None = None,
         interpreters: Interpreters | None = None,
@@ -59,12 +60,13 @@ class LoopResources:
         trial: Trial | None = None,
         vectors: SearchVectors | None = None,
     ) -> None:
-        """Keep the parts; start, load and ask nothing.
+        """Keep the parts; start and ask nothing, and load nothing but an ontology that is named.
 
         Args:
             bank: where everything is recorded.
             settings: every choice.
-            source: the ontology or endpoint that agents ask, never closed here; None for tasks that need none.
+            source: the ontology or endpoint that agents ask, see `SourceLike`; None for tasks that need none. One that
+                is open already is never closed here.
             model_for: answers instead of the chosen models, as `Lms` takes it.
             interpreters: where code runs instead of the sandbox.
             clock: returns seconds, to measure calls and runs.
@@ -76,11 +78,11 @@ class LoopResources:
             vectors: gives searches their vectors, where the bank's policy ranks by them; never closed here.
         """
         self.bank, self.settings = bank, settings
-        self.source = as_registered(bank, source) if source is not None else None
+        self._stack = ExitStack()
+        self.source = None if source is None else as_registered(bank, self._stack.enter_context(opened_source(source)))
         self.clock, self.origin, self.at_once = clock, origin, at_once
         self.suite, self.trial = suite, trial
         self._model_for, self._interpreters, self._vectors = model_for, interpreters, vectors
-        self._stack = ExitStack()
         self._sandboxes: Sandboxes | None = None
         self._mutex = threading.Lock()
         self.runs_to_come: int | None = None

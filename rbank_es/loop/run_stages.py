@@ -119,8 +119,8 @@ def _context(resources: LoopResources, task: Task, position: int) -> Context:
         resources.catch_up()
     return build_context(
         task.question,
-        resources.source,
-        resources.bank,
+        source=resources.source,
+        bank=resources.bank,
         point=position,
         layers=chosen.layers,
         budgets=chosen.budgets,

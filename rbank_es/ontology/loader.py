@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -16,11 +17,13 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import __version__, limits
-from rbank_es.errors import BadInput, CannotWrite, LimitExceeded
+from rbank_es.errors import BadInput, BadOntology, CannotWrite, LimitExceeded, Notice
 from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
-from rbank_es.ontology.source_files import SourceFile, digest_of, find_files
+from rbank_es.ontology.source_files import FoundFiles, SourceFile, UnreadFiles, digest_of, find_files
+from rbank_es.ontology.source_names import Names, places
+from rbank_es.system.bad_files import left_out_files
 from rbank_es.system.extras import require
 from rbank_es.system.files import cache_or_temporary, make_private, opened, process_folder, read_regular
 
@@ -42,58 +45,80 @@ class Ontology(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """Whether it came from the cache."""
     id_given: bool = False
     """Whether somebody chose the id; else it is the name of the first file."""
+    left_out: tuple[BadOntology, ...] = ()
+    """The errors of the files that can't be read and were left out."""
 
 
-def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None = None) -> Ontology:
+def load_ontology(
+    names: Names, *, id: str | None = None, cache: Path | None = None, skip_unreadable: bool = False
+) -> Ontology:
     """Load files and directories of RDF as one dataset.
 
     Args:
-        paths: files in Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD or TriG, or directories of these.
-        id: its id in events and items; by default, the first path's name without its suffix.
+        names: `lights`, a file in Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD or TriG, a directory of these, or
+            several; see `Names`.
+        id: its id in events and items; by default, the first name without its suffix.
         cache: where to keep parsed graphs, by default the user's cache. If it can't be written, a directory of this
             process serves, and the next process parses again.
+        skip_unreadable: whether to go on without the files that can't be read, with a `Notice` that names them.
 
     Raises:
-        BadOntology: a file is missing, empty, cut, broken, too large, or no RDF; nothing is fetched from the network.
-        BadInput: `id` has other characters than lower-case letters, digits, `-`, `_` and `.`.
+        BadOntology: nothing there, too large, or a single file that is missing, empty, cut, broken, or no RDF.
+            Nothing is fetched from the network.
+        BadFiles: the same of files among others, unless `skip_unreadable`; or of all of them.
+        BadInput: `id` has other characters than lower-case letters, digits, `-`, `_` and `.`; or a name is none.
         CannotWrite: there is no room, neither in the cache nor for temporary files.
         MissingExtra: what reads RDF is not installed.
     """
-    places = [Path(path) for path in paths]
-    files = find_files(places)
+    named = places(names)
+    found = find_files(named)
     require("pyoxigraph")
-    name = _name(places, id)
-    digest = digest_of(files)
-    graphs = GraphCache(cache or cache_or_temporary())
-    found = graphs.find(digest)
-    schema, quads = found or _make(graphs, digest, files)
+    name = _name(named, id)
+    loaded = _loaded(GraphCache(cache or cache_or_temporary()), found, skip_unreadable=skip_unreadable)
+    if loaded.left_out:
+        warnings.warn(Notice(left_out_files(loaded.left_out, len(loaded.files))), stacklevel=2)
+    return msgspec.structs.replace(loaded, id=name, id_given=id is not None)
+
+
+def _loaded(graphs: GraphCache, found: FoundFiles, *, skip_unreadable: bool) -> Ontology:
+    """Return the ontology in files, without an id. Raises as `load_ontology` does for those that can't be read."""
+    digest = digest_of(found.files)
+    entry = graphs.find(digest)
+    try:
+        schema, quads = entry or _make(graphs, digest, found)
+    except UnreadFiles as unread:
+        if not skip_unreadable or not unread.found.files:
+            raise unread.found.refusal() from unread
+        return _loaded(graphs, unread.found, skip_unreadable=True)
+    if found.failures and not skip_unreadable:
+        raise found.refusal()
     return Ontology(
-        id=name,
+        id="",
         digest=digest,
-        files=files,
+        files=found.files,
         schema=schema,
         prefixes=Prefixes(schema.prefixes),
         quads=quads,
-        cached=found is not None,
-        id_given=id is not None,
+        cached=entry is not None,
+        left_out=tuple(sorted(found.failures, key=lambda each: each.path)),
     )
 
 
-def _make(graphs: GraphCache, digest: str, files: Sequence[SourceFile]) -> tuple[Schema, Path]:
+def _make(graphs: GraphCache, digest: str, found: FoundFiles) -> tuple[Schema, Path]:
     """Return a new entry of the cache; if that can't be written, one of a cache that ends with this process."""
     try:
-        return graphs.make(digest, lambda quads: _describe(files, quads))
+        return graphs.make(digest, lambda quads: _describe(found, quads))
     except CannotWrite:
-        return GraphCache(process_folder()).make(digest, lambda quads: _describe(files, quads))
+        return GraphCache(process_folder()).make(digest, lambda quads: _describe(found, quads))
 
 
-def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:
+def _describe(found: FoundFiles, quads: Path) -> Schema:
     """Parse files, write their quads, and return their description."""
     # Imported here, because a cached ontology needs neither module.
     from rbank_es.ontology.description import describe
     from rbank_es.ontology.rdf_reader import read_files
 
-    content = read_files(files, quads)
+    content = read_files(found, quads)
     return describe(content.triples, content.declared, content.graphs)
 
 

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.source_files import BYTE_ORDER_MARK, Format, SourceFile, Unsound, check_sound
+from rbank_es.ontology.source_files import (
+    BYTE_ORDER_MARK,
+    Format,
+    FoundFiles,
+    SourceFile,
+    UnreadFiles,
+    Unsound,
+    check_sound,
+)
 from rbank_es.ontology.statements import BLANK, Literal, Term, Triple, is_iri
 
 if TYPE_CHECKING:
@@ -72,7 +80,7 @@ class _Refused(Exception):
         self.file, self.cause = file, cause
 
 
-def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> ParsedFiles:
+def read_files(found: FoundFiles, quads: Path | None = None) -> ParsedFiles:
     """Return the statements of files, and write them to `quads` as N-Quads if a path is given.
 
     Blank nodes are renamed by file and by first appearance: those of different files never meet, and the same files
@@ -82,20 +90,37 @@ def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Parsed
 
     Raises:
         BadOntology: a file is broken, cut, holds an invalid IRI or a term over `ONTOLOGY_TERM_CHARS`, would need the
-            network, or changed meanwhile; or no file holds a triple.
+            network, or changed meanwhile; or no file holds a triple. `UnreadFiles` where files can't be parsed.
     """
-    tolerated: set[str] = set()
     # By digest, so that blank nodes get the same names whatever the files are called.
-    ordered = sorted(files, key=lambda file: file.sha256)
-    while True:
+    ordered = sorted(found.files, key=lambda file: file.sha256)
+    try:
+        return _read_all(ordered, quads, frozenset())
+    except _Refused as refused:
+        # Those before it were read to their ends.
+        tolerated, failures = _survey(ordered[ordered.index(refused.file) :])
+        if failures:
+            raise UnreadFiles(found.without(failures)) from refused.cause
+    try:
+        return _read_all(ordered, quads, tolerated)
+    except _Refused as refused:
+        raise _explain(refused.file, refused.cause) from refused.cause
+
+
+def _survey(files: Sequence[SourceFile]) -> tuple[frozenset[str], tuple[BadOntology, ...]]:
+    """Return the digests of the files that only rdflib can read, and the errors of those that nothing can read."""
+    tolerated: set[str] = set()
+    failures: list[BadOntology] = []
+    for file in files:
         try:
-            return _read_all(ordered, quads, tolerated)
-        except _Refused as refused:
-            _check_tolerable(refused, tolerated)
-            tolerated.add(refused.file.sha256)
+            if not _is_plain(file):
+                tolerated.add(file.sha256)
+        except BadOntology as failure:
+            failures.append(failure)
+    return frozenset(tolerated), tuple(failures)
 
 
-def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> ParsedFiles:
+def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: frozenset[str]) -> ParsedFiles:
     import pyoxigraph
 
     keeper = _Keeper()
@@ -264,20 +289,35 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
+def _is_plain(file: SourceFile) -> bool:
+    """Return whether pyoxigraph can read a file; if only rdflib can, False. Raises `BadOntology` if neither can."""
+    try:
+        _read_through(file, _parse)
+    except _Refused as refused:
+        _check_tolerable(file, refused.cause)
+        return False
+    return True
+
+
+def _read_through(file: SourceFile, read: Callable[[SourceFile], _Parsing]) -> None:
+    """Read a file to its end, because the error of an IRI shows only when it is reached, and keep nothing."""
+    deque(_read_one(file, read, _Keeper(), 0), maxlen=0)
+
+
+def _check_tolerable(file: SourceFile, cause: Exception) -> None:
     """Raise the error of pyoxigraph, unless rdflib can read the file and all of its IRIs are valid."""
-    file = refused.file
-    refusal = _explain(file, refused.cause)
+    refusal = _explain(file, cause)
     # Not JSON-LD, because rdflib would fetch its contexts from the network.
     fitting = file.format != "json-ld" and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
-    if file.sha256 in tolerated or not fitting or isinstance(refused.cause, Unsound | MemoryError | OSError):
-        raise refusal from refused.cause
+    if not fitting or isinstance(cause, Unsound | MemoryError | OSError):
+        raise refusal from cause
     try:
-        # To the end: the error of an IRI shows only when it is reached.
-        for _ in _parse_tolerantly(file).quads:
-            pass
-    except Exception as error:  # rdflib raises whatever its parsers raise
-        refusal = _explain(file, error) if isinstance(error, Unsound) else refusal
+        _read_through(file, _parse_tolerantly)
+    except BadOntology:
+        raise
+    except Exception as raised:  # rdflib raises whatever its parsers raise
+        error = raised.cause if isinstance(raised, _Refused) else raised
+        refusal = _explain(file, error) if isinstance(error, Unsound | MemoryError) else refusal
         raise BadOntology(refusal.path, refusal.reason, refusal.hint, line=refusal.line or _line_of(error)) from error
 
 

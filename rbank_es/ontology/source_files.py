@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from rbank_es import limits
-from rbank_es.errors import BadOntology
+from rbank_es.errors import BadFiles, BadInput, BadOntology
 from rbank_es.ontology.foreign_files import (
     JSON_LD_WORDS,
     NotRdf,
@@ -81,57 +81,119 @@ class SourceFile(NamedTuple):
     """Time of the last change, by the file system: a file that changes while it is read is refused."""
 
 
-def find_files(paths: Sequence[Path]) -> tuple[SourceFile, ...]:
+class FoundFiles(NamedTuple):
+    """The files of an ontology, and the error of each that can't be used."""
+
+    files: tuple[SourceFile, ...]
+    failures: tuple[BadOntology, ...] = ()
+
+    def without(self, failures: Sequence[BadOntology]) -> FoundFiles:
+        """Return the files without those that failed later."""
+        paths = {failure.path for failure in failures}
+        left = tuple(file for file in self.files if str(file.path) not in paths)
+        return FoundFiles(left, (*self.failures, *failures))
+
+    def refusal(self) -> BadInput:
+        """Return the error for all that can't be used; of a single file, its own."""
+        ordered = sorted(self.failures, key=lambda each: each.path)
+        return ordered[0] if len(ordered) == 1 and not self.files else BadFiles(ordered, len(self.files))
+
+
+class UnreadFiles(Exception):
+    """Files that can't be parsed: `found` has those that can, and the error of each that can't."""
+
+    def __init__(self, found: FoundFiles) -> None:
+        super().__init__(str(found.refusal()))
+        self.found = found
+
+
+def find_files(paths: Sequence[Path]) -> FoundFiles:
     """Return the RDF files that paths name, in the order given; those of a directory by name, recursively.
 
     Hidden files and directories are skipped, and files of a directory that are not RDF. Of files with the same content
     only the first counts. A file that is named itself must be RDF of one of `FORMATS`; its suffix may be wrong or
-    missing. Raises:
-        BadOntology: nothing there, no RDF, not a regular file, not readable, or over `ONTOLOGY_FILES` or
-            `ONTOLOGY_BYTES`.
+    missing. What is missing, no RDF, not a regular file, or not readable is among the failures. Raises:
+        BadOntology: nothing there, or over `ONTOLOGY_FILES` or `ONTOLOGY_BYTES`; a single file can't be used.
+        BadFiles: none of several can be used.
     """
     found: dict[str, SourceFile] = {}
+    failures: dict[str, BadOntology] = {}
     left = limits.ONTOLOGY_BYTES
     for number, (path, named) in enumerate(_candidates(paths)):
         if number >= limits.ONTOLOGY_FILES:
-            reason = f"holds more than {limits.ONTOLOGY_FILES:,} RDF files"
-            raise BadOntology(str(path.parent), reason, "join them, or give a directory with fewer")
-        file = _read(path, named, left)
+            raise _too_many(_place_of(path))
+        try:
+            file = _read(path, named, left)
+        except _Unusable as unusable:
+            failures.setdefault(unusable.failure.path, unusable.failure)
+            continue
         if file is not None and file.sha256 not in found:
             found[file.sha256] = file
             left -= file.size_bytes
-    if not found:
+    if not found and not failures:
         place = ", ".join(map(str, paths)) or "no path"
         raise BadOntology(place, "no RDF file there", f"give a file, or a directory with files, in {FORMATS}")
-    return tuple(found.values())
+    files = FoundFiles(tuple(found.values()), tuple(failures.values()))
+    if not found:
+        raise files.refusal()
+    return files
 
 
-def _candidates(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield files that may be RDF, and whether each was named itself."""
+class _Unusable(Exception):
+    """A file or a directory that can't be used, while others may."""
+
+    def __init__(self, failure: BadOntology) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def _candidates(paths: Sequence[Path]) -> Iterator[tuple[Path | OSError, bool]]:
+    """Yield files that may be RDF, and whether each was named itself; the error of a directory that can't be listed."""
+    refused: list[OSError] = []
+
+    def refuse(error: OSError) -> None:
+        # Bounded here too, because a walk through directories that can't be listed yields nothing.
+        if len(refused) >= limits.ONTOLOGY_FILES:
+            raise _too_many(_place_of(error))
+        refused.append(error)
+
     for path in paths:
         if _is_directory(path):
-            for folder, folders, files in os.walk(path, onerror=_refuse):
+            for folder, folders, files in os.walk(path, onerror=refuse):
                 # In place, because os.walk then visits them in this order.
                 folders[:] = sorted(name for name in folders if not name.startswith("."))
+                yield from _drained(refused)
                 yield from ((Path(folder, name), False) for name in sorted(files) if _could_be(name))
+            yield from _drained(refused)
         else:
             yield path, True
+
+
+def _drained(refused: list[OSError]) -> Iterator[tuple[OSError, bool]]:
+    while refused:
+        yield refused.pop(0), False
+
+
+def _place_of(path: Path | OSError) -> Path:
+    return Path(path.filename) if isinstance(path, OSError) else path
+
+
+def _too_many(path: Path) -> BadOntology:
+    reason = f"holds more than {limits.ONTOLOGY_FILES:,} RDF files"
+    return BadOntology(str(path.parent), reason, "join them, or give a directory with fewer")
 
 
 def _is_directory(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    # Whoever reads it as a file says what is wrong with it.
+    except OSError:
+        return False
 
 
 def _could_be(name: str) -> bool:
     """Return whether a file in a directory may be RDF, by its name."""
     return not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
-
-
-def _refuse(error: OSError) -> None:
-    raise _unreadable(Path(error.filename), error)
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> BadOntology:
@@ -141,38 +203,52 @@ def _unreadable(path: Path, error: OSError | ValueError) -> BadOntology:
     return BadOntology(str(path), reason, "check the path and its permissions")
 
 
-def _read(path: Path, named: bool, left: int) -> SourceFile | None:
-    """Return size, digest and format of one file; None if it is neither named itself nor RDF."""
+def _read(path: Path | OSError, named: bool, left: int) -> SourceFile | None:
+    """Return size, digest and format of one file; None if it is neither named itself nor RDF.
+
+    Raises `_Unusable` where it can't be read or is no RDF, `BadOntology` where it is larger than `left` bytes.
+    """
+    if isinstance(path, OSError):
+        raise _Unusable(_unreadable(_place_of(path), path)) from path
     try:
         handle = open_regular(path, follow=named)
     except NotRegular as error:
         reason = f"is not a regular file, but {error.kind}"
-        raise BadOntology(str(path), reason, "give an RDF file by its own name, or a directory of RDF files") from error
+        hint = "give an RDF file by its own name, or a directory of RDF files"
+        raise _Unusable(BadOntology(str(path), reason, hint)) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise _unreadable(path, error) from error
+        raise _Unusable(_unreadable(path, error)) from error
     try:
         status = os.fstat(handle)
+        first = os.read(handle, _PIECE_BYTES)
+        # By its first bytes, before the rest is read: a folder of large files that are no RDF is refused at once.
+        form = _form(path, first[: limits.ONTOLOGY_HEAD_BYTES], named)
+        if form is None:
+            return None
         if status.st_size > left:
             raise _too_large(path)
-        head, size, digest = _consume(path, handle, left)
+        size, digest = _consume(path, handle, first, left)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _Unusable(_unreadable(path, error)) from error
     finally:
         os.close(handle)
-    form = _form(path, head, named)
-    return SourceFile(path, form, size, digest, status.st_mtime_ns) if form else None
+    return SourceFile(path, form, size, digest, status.st_mtime_ns)
 
 
-def _consume(path: Path, handle: int, left: int) -> tuple[bytes, int, str]:
-    """Return first bytes, size and digest of an open file, read to its end."""
-    digest, size, head = hashlib.sha256(), 0, b""
-    while piece := os.read(handle, 1 << 20):
-        head = head or piece[: limits.ONTOLOGY_HEAD_BYTES]
+_PIECE_BYTES = limits.MIB
+"""Bytes that are read at once."""
+
+
+def _consume(path: Path, handle: int, first: bytes, left: int) -> tuple[int, str]:
+    """Return size and digest of an open file, read to its end after its first piece."""
+    digest, size, piece = hashlib.sha256(), 0, first
+    while piece:
         size += len(piece)
         if size > left:
             raise _too_large(path)
         digest.update(piece)
-    return head, size, digest.hexdigest()
+        piece = os.read(handle, _PIECE_BYTES)
+    return size, digest.hexdigest()
 
 
 def _too_large(path: Path) -> BadOntology:
@@ -182,7 +258,7 @@ def _too_large(path: Path) -> BadOntology:
 
 
 def _form(path: Path, head: bytes, named: bool) -> Format | None:
-    """Return the format of a file, None if it has none. Raises `BadOntology` if a file that was named has none."""
+    """Return the format of a file, None if it has none. Raises `_Unusable` if a file that must be RDF has none."""
     try:
         form = recognise(head, SUFFIXES.get(path.suffix.lower()))
         if form == "xml" and len(head) == limits.ONTOLOGY_HEAD_BYTES and not refuse_xml(head):
@@ -192,7 +268,8 @@ def _form(path: Path, head: bytes, named: bool) -> Format | None:
     except NotRdf as error:
         if not named and path.suffix.lower() in _SHARED_SUFFIXES:
             return None
-        raise BadOntology(str(path), str(error), error.hint or f"give a file in {FORMATS}, encoded in UTF-8") from None
+        hint = error.hint or f"give a file in {FORMATS}, encoded in UTF-8"
+        raise _Unusable(BadOntology(str(path), str(error), hint)) from None
     shared = not named and path.suffix.lower() in _SHARED_SUFFIXES
     return None if shared and not _is_rdf(head, form) else form
 

@@ -13,7 +13,8 @@ from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namesp
 from rbank_es.ontology.property_bounds import Constraints
 from rbank_es.ontology.rdf_reader import read_files
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema, TypedUse
-from rbank_es.ontology.source_files import find_files
+from rbank_es.ontology.source_files import UnreadFiles, find_files
+from rbank_es.ontology.source_names import places
 from rbank_es.ontology.statements import Statements, integer_of, is_iri
 from rbank_es.ontology.term_texts import best_text
 
@@ -27,10 +28,15 @@ def load_void(path: str | Path) -> Schema:
     within a class partition their domains; class and datatype partitions within those, and link sets, give ranges.
     Where several graphs hold the same class or property, their counts are added. A number that isn't published, or only
     in parts that may overlap, is None. Raises:
-        BadOntology: the file can't be read, or describes no class and no property.
+        BadOntology, BadFiles: files can't be read, or describe no class and no property.
     """
-    files = find_files([Path(path)])
-    content = read_files(files)
+    found = find_files(places(path))
+    try:
+        content = read_files(found)
+    except UnreadFiles as unread:
+        raise unread.found.refusal() from unread
+    if found.failures:
+        raise found.refusal()
     described = _Partitions(Statements(content.triples)).schema(content.declared)
     if not described.classes and not described.properties:
         hint = "give a VoID description with class or property partitions, or an ontology by another option"

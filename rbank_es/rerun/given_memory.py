@@ -159,14 +159,14 @@ def _context_at(bank: Bank, use: MemoryUse, position: int) -> GivenMemory:
     context = build_context(
         str(started.task),
         # An empty schema: the layers of memory depend on the ontology's id alone.
-        Schema() if started.ontology is not None else None,
-        bank,
+        source=Schema() if started.ontology is not None else None,
+        bank=bank,
         point=position,
         layers=use.layers,
         budgets={name: chars for name, chars in started.budgets.items() if name in ("base", *MEMORY_LAYERS)},
         mode=started.mode or "auto",
         guide=choices.guide,
-        ontology_id=started.ontology,
+        source_id=started.ontology,
         domain=choices.domain,
         without_task=started.task_id if choices.leave_one_out else None,
         level=started.level,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rbank_es.data import lights
 from rbank_es.errors import CannotRerun, QueryFailed
+from rbank_es.ontology.source_names import Names, listed
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
@@ -23,9 +23,12 @@ class Ontologies:
     Sources are opened once and kept for later runs. Use it in a `with`, or close it.
     """
 
-    def __init__(self, given: Sequence[Path] = ()) -> None:
-        """Keep files and directories, which are one ontology together or one each. Nothing is read yet."""
-        self._given = tuple(given)
+    def __init__(self, given: Names = (), *, skip_unreadable: bool = False) -> None:
+        """Keep the names, which are of one ontology together or of one each. Nothing is read yet.
+
+        `skip_unreadable`: see `load_ontology`.
+        """
+        self._given, self._skip = listed(given), skip_unreadable
         self._sources: dict[tuple[str, str], Source] = {}
         self._starting: list[threading.Thread] = []
 
@@ -54,31 +57,34 @@ class Ontologies:
         self._sources.clear()
 
     def _found(self, name: str, digest: str, run: str) -> Ontology:
-        from rbank_es.ontology.loader import load_ontology
-
-        tried = [load_ontology(*paths, id=name) for paths in self._places()]
+        tried = [self._load(names, name) for names in self._names()]
         fitting = next((ontology for ontology in tried if ontology.digest == digest), None)
         if fitting is not None:
             return fitting
         if not self._given:
             reason = f"its ontology {name!r} (SHA-256 {digest[:12]}…) is not at hand; name its files with --ont"
             raise CannotRerun(run, reason)
-        return load_ontology(*self._given, id=name)
+        return self._load(self._given, name)
 
-    def _places(self) -> Iterator[tuple[Path, ...]]:
+    def _load(self, names: Names, id: str) -> Ontology:
+        from rbank_es.ontology.loader import load_ontology
+
+        return load_ontology(names, id=id, skip_unreadable=self._skip)
+
+    def _names(self) -> Iterator[Names]:
         if self._given:
             yield self._given
         # Nothing tells whether several files are one ontology or one each, so both are tried.
         if len(self._given) > 1:
-            yield from ((path,) for path in self._given)
-        yield (lights().ontology,)
+            yield from self._given
+        yield lights().ontology
 
     def _opened(self, ontology: Ontology) -> Source:
         from rbank_es.sparql.source import open_source
 
         key = (ontology.id, ontology.digest)
         if key not in self._sources:
-            self._sources[key] = open_source(ontology=ontology)
+            self._sources[key] = open_source(ontology)
             self._starting.append(threading.Thread(target=_ready, args=(self._sources[key],), daemon=True))
             self._starting[-1].start()
         return self._sources[key]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -15,8 +16,9 @@ from rbank_es.data import lights
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.class_fit import ClassFit
-from rbank_es.ontology.loader import Ontology
+from rbank_es.ontology.loader import Ontology, checked_id, load_ontology
 from rbank_es.ontology.schema_model import Schema
+from rbank_es.ontology.source_names import Names, endpoint_in
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile, profile_named
 from rbank_es.sparql.engines.query_engine import Caps, Dataset, QueryEngine
@@ -104,36 +106,75 @@ def dataset_of(query: Query) -> Dataset:
     )
 
 
+SourceLike: TypeAlias = Source | Ontology | Names
+"""A source as people name it: one that is open, a loaded ontology, or a name of `Names`; a URL alone is an endpoint."""
+
+
 def open_source(
+    source: SourceLike | None = None,
     *,
-    ontology: Ontology | None = None,
-    endpoint: str | None = None,
+    endpoint: str | Path | None = None,
     void: str | Path | None = None,
+    id: str | None = None,
     contact: str = "",
     whole: bool | None = None,
+    skip_unreadable: bool = False,
 ) -> Source:
-    """Return a source over a loaded ontology or an endpoint, without asking either anything.
+    """Return a source over an ontology or an endpoint, without asking either anything. An open source stays open.
 
     Args:
-        ontology: one from `load_ontology`.
-        endpoint: a URL, the name of a profile (`uniprot`), or a profile's TOML file. No request ever goes elsewhere.
+        source: see `SourceLike`.
+        endpoint: instead: a URL, the name of a profile (`uniprot`), or a profile's TOML file. No request ever goes
+            elsewhere.
         void: a VoID description of the endpoint, which gives its schema without a query.
+        id: its id in events and items; by default, that of the ontology or the endpoint.
         contact: an address of whoever sends these queries, shown to the endpoint's operators in the user agent.
         whole: see `Source.whole`.
+        skip_unreadable: see `load_ontology`.
 
     Raises:
         BadInput: neither or both were given, the endpoint is no http or https URL, or `void` comes with an ontology.
-        BadOntology: `void` can't be read.
+        BadOntology, BadFiles: a file of the ontology, or `void`, can't be read.
         MissingExtra: what reads RDF and SPARQL is not installed.
     """
-    if (ontology is None) == (endpoint is None):
-        raise BadInput("give either an ontology or an endpoint")
+    if source is not None and endpoint is not None:
+        raise BadInput("give an ontology (--ont) or an endpoint (--endpoint), not both: a run has one source")
+    if isinstance(source, Source):
+        return _declared(source, void, id, whole)
+    if source is not None and not isinstance(source, Ontology):
+        endpoint = endpoint_in(source)
+    if void is not None and endpoint is None:
+        raise BadInput("a VoID file (--void) describes an endpoint: name that with it, alone (--endpoint)")
+    if source is None and endpoint is None:
+        raise BadInput("no source is named: give an ontology (--ont), or an endpoint (--endpoint)")
     require("pyoxigraph")
-    if ontology is not None:
-        if void is not None:
-            raise BadInput("a VoID file describes an endpoint; an ontology's own schema is read from its files")
-        return _local(ontology, whole)
-    return _remote(endpoint or "", void, contact, whole)
+    if endpoint is not None:
+        if skip_unreadable:
+            raise BadInput("an endpoint has no files to leave out: leave out --skip-unreadable (skip_unreadable)")
+        return _remote(str(endpoint), id, void, contact, whole)
+    if isinstance(source, Ontology):
+        ontology = source if id is None else msgspec.structs.replace(source, id=checked_id(id), id_given=True)
+    else:
+        ontology = load_ontology(source or (), id=id, skip_unreadable=skip_unreadable)
+    return _local(ontology, whole)
+
+
+def _declared(source: Source, void: str | Path | None, id: str | None, whole: bool | None) -> Source:
+    """Return an open source with the id and the wholeness given."""
+    if void is not None:
+        raise BadInput("a VoID file (--void) is read when an endpoint is opened, and this source is open already")
+    id = source.id if id is None else checked_id(id)
+    return msgspec.structs.replace(source, id=id, whole=source.whole if whole is None else whole)
+
+
+@contextmanager
+def opened_source(source: SourceLike) -> Iterator[Source]:
+    """Provide a source as `open_source` opens it, closed at the end if it was not open before."""
+    if isinstance(source, Source):
+        yield source
+        return
+    with closing(open_source(source)) as opened:
+        yield opened
 
 
 def _local(ontology: Ontology, whole: bool | None) -> Source:
@@ -159,7 +200,7 @@ def _local(ontology: Ontology, whole: bool | None) -> Source:
     )
 
 
-def _remote(endpoint: str, void: str | Path | None, contact: str, whole: bool | None) -> Source:
+def _remote(endpoint: str, id: str | None, void: str | Path | None, contact: str, whole: bool | None) -> Source:
     from rbank_es.sparql.engines.endpoint import Address
     from rbank_es.sparql.engines.remote import RemoteEngine
 
@@ -179,7 +220,7 @@ def _remote(endpoint: str, void: str | Path | None, contact: str, whole: bool | 
         profile=profile,
     )
     return Source(
-        id=profile.name or engine.address.host,
+        id=profile.name or engine.address.host if id is None else checked_id(id),
         kind="remote",
         url=engine.address.shown,
         profile=profile,

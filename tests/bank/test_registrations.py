@@ -34,7 +34,7 @@ def bank() -> Iterator[Bank]:
 def source(path: Path, text: str, id: str | None = None, *, whole: bool | None = None) -> Source:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    return open_source(ontology=load_ontology(path, id=id, cache=path.parents[1] / "cache"), whole=whole)
+    return open_source(load_ontology(path, id=id, cache=path.parents[1] / "cache"), whole=whole)
 
 
 def seen(bank: Bank, given: Source) -> str:
@@ -96,7 +96,7 @@ def test_names_that_somebody_gives_are_kept_and_two_names_are_two_ontologies(ban
 
 
 def test_a_registration_without_terms_is_told_by_its_namespaces(bank: Bank, tmp_path: Path) -> None:
-    shipped = open_source(ontology=load_ontology(lights().ontology, cache=tmp_path / "cache"))
+    shipped = open_source(load_ontology(lights().ontology, cache=tmp_path / "cache"))
     assert seen(bank, shipped) == "lights"
     assert seen(bank, source(tmp_path / "A" / "lights.ttl", SHIPS)) != "lights"
     later = lights().ontology.read_text() + "lt:Foghorn a owl:Class .\n"

@@ -59,7 +59,7 @@ def test_it_prints_exactly_what_would_be_injected(place: Path) -> None:
     table = printed.split("\nbudget\n")[1].splitlines()
     assert [line.split()[0] for line in table[1:7]] == ["base", "L0", "L1", "L2", "L3", "all"]
     ontology = load_ontology(lights().ontology)
-    without_bank = build_context(TASK, ontology, curated=lights().constraints, guide=lights().guide)
+    without_bank = build_context(TASK, source=ontology, curated=lights().constraints, guide=lights().guide)
     assert shown(place, "--ont", "lights")["text"] == without_bank.text
 
 

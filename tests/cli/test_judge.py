@@ -180,7 +180,7 @@ def test_what_can_not_be_judged_is_refused(place: Path) -> None:
     assert "can't be read" in fails("judge", "calibrate", "--cases", "none.json", cwd=place)
     assert "needs --lm" in fails("judge", "calibrate", "--cases", "cases.json", "--judge", "lm", cwd=place)
     mixed = ("--ont", "lights", "--void", "void.ttl")
-    assert "one source" in fails("judge", "calibrate", "--cases", "cases.json", *mixed, cwd=place)
+    assert "describes an endpoint" in fails("judge", "calibrate", "--cases", "cases.json", *mixed, cwd=place)
 
 
 def test_a_point_in_time_is_no_place_to_write_to(place: Path) -> None:

@@ -57,7 +57,7 @@ def names(context: Context) -> list[str]:
 
 
 def test_every_layer_is_there_in_order_and_stays_below_the_red_flag(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, lights, bank, curated=CURATED, guide=GUIDE)
+    context = build_context(TASK, source=lights, bank=bank, curated=CURATED, guide=GUIDE)
     assert names(context) == ["base", *LAYERS]
     headings = [line for line in context.text.splitlines() if line.startswith("#")]
     titles = ["# How to work", "# Graph", "# Constraints", "# Procedures", "# Guide"]
@@ -75,7 +75,7 @@ def test_budgets_of_a_preset_are_as_documented_and_never_flagged_together(
 
 
 def test_a_budget_of_ones_own_takes_the_place_of_the_presets(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, lights, bank, guide=GUIDE, preset="lean", budgets={"L3": 400, "L0": 0})
+    context = build_context(TASK, source=lights, bank=bank, guide=GUIDE, preset="lean", budgets={"L3": 400, "L0": 0})
     assert {row["layer"]: row["budget"] for row in context.rows()} == {
         "base": 800,
         "L0": 0,
@@ -90,15 +90,15 @@ def test_a_budget_of_ones_own_takes_the_place_of_the_presets(lights: Ontology, b
 
 @pytest.mark.parametrize("off", LAYERS)
 def test_a_layer_that_is_off_leaves_the_bytes_of_the_others(lights: Ontology, bank: Bank, off: str) -> None:
-    whole = build_context(TASK, lights, bank, curated=CURATED, guide=GUIDE)
+    whole = build_context(TASK, source=lights, bank=bank, curated=CURATED, guide=GUIDE)
     part = build_context(
-        TASK, lights, bank, curated=CURATED, guide=GUIDE, layers=[name for name in LAYERS if name != off]
+        TASK, source=lights, bank=bank, curated=CURATED, guide=GUIDE, layers=[name for name in LAYERS if name != off]
     )
     assert part.layers == tuple(one for one in whole.layers if one.layer != off)
 
 
 def test_without_layers_there_are_the_base_instructions(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, lights, bank, layers=())
+    context = build_context(TASK, source=lights, bank=bank, layers=())
     assert (context.text, context.retrievals, context.items) == (base_instructions("auto").text, (), ())
 
 
@@ -110,20 +110,20 @@ def test_a_layer_with_nothing_to_say_is_there_and_empty() -> None:
 
 
 def test_in_mode_tools_nothing_is_retrieved_and_nothing_injected(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, lights, bank, mode="tools")
+    context = build_context(TASK, source=lights, bank=bank, mode="tools")
     assert names(context) == ["base", "L0", "L1", "L3"]
     assert (context.items, context.retrievals) == ((), ())
     assert layer(context, "base") == base_instructions("tools").text
 
 
 def test_in_mode_both_procedures_are_injected_and_tools_named(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, lights, bank, mode="both")
+    context = build_context(TASK, source=lights, bank=bank, mode="both")
     assert context.items == ("do", "dont")
     assert "mem_search" in layer(context, "base")
 
 
 def test_the_event_tells_what_the_agent_got(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, lights, bank, run="run-1")
+    context = build_context(TASK, source=lights, bank=bank, run="run-1")
     event = context.event("run-1")
     assert event.chars == len(context.text)
     assert [(use.layer, use.chars, use.budget, use.truncated) for use in event.layers] == [
@@ -139,7 +139,7 @@ def test_the_event_tells_what_the_agent_got(lights: Ontology, bank: Bank) -> Non
 
 def test_it_writes_nothing(lights: Ontology, bank: Bank) -> None:
     before = {path: path.read_bytes() for path in Path(bank.place).rglob("*") if path.is_file()}
-    build_context(TASK, lights, bank, observed=True)
+    build_context(TASK, source=lights, bank=bank, observed=True)
     assert {path: path.read_bytes() for path in Path(bank.place).rglob("*") if path.is_file()} == before
 
 
@@ -151,22 +151,22 @@ def test_the_order_of_triples_changes_no_byte(lights: Ontology, bank: Bank, tmp_
         folder.mkdir()
         (folder / "lights.nq").write_text("".join(ordered), encoding="utf-8")
         loaded = load_ontology(folder / "lights.nq", cache=folder)
-        texts.add(build_context(TASK, loaded, bank, curated=CURATED, guide=GUIDE, task_slice=True).text)
+        texts.add(build_context(TASK, source=loaded, bank=bank, curated=CURATED, guide=GUIDE, task_slice=True).text)
     assert len(texts) == 1
 
 
 def test_a_source_an_ontology_and_its_schema_say_the_same(lights: Ontology, bank: Bank) -> None:
-    source = open_source(ontology=lights)
+    source = open_source(lights)
     contexts = [
-        build_context(TASK, source, bank),
-        build_context(TASK, lights, bank),
-        build_context(TASK, lights.schema, bank, ontology_id="lights"),
+        build_context(TASK, source=source, bank=bank),
+        build_context(TASK, source=lights, bank=bank),
+        build_context(TASK, source=lights.schema, bank=bank, source_id="lights"),
     ]
     assert len({context.text for context in contexts}) == 1
 
 
 def test_an_endpoint_that_nobody_described_says_what_its_profile_knows() -> None:
-    context = build_context(TASK, open_source(endpoint="uniprot"))
+    context = build_context(TASK, source=open_source(endpoint="uniprot"))
     assert "begin with sparql_schema()" in layer(context, "L0")
     assert "up:reviewed true" in layer(context, "L1")
     assert "unbound predicate" in layer(context, "L1")
@@ -175,11 +175,14 @@ def test_an_endpoint_that_nobody_described_says_what_its_profile_knows() -> None
 def test_the_guide_is_the_one_given_else_the_latest_in_the_bank_at_that_point(lights: Ontology, bank: Bank) -> None:
     before = bank.position
     materialise(bank, "# From the bank\nGo by the watch.")
-    latest, earlier = build_context(TASK, lights, bank), build_context(TASK, lights, bank, point=before)
+    latest, earlier = (
+        build_context(TASK, source=lights, bank=bank),
+        build_context(TASK, source=lights, bank=bank, point=before),
+    )
     assert "Go by the watch." in layer(latest, "L3") and layer(earlier, "L3") == ""
-    given = build_context(TASK, lights, bank, guide="# Given\nGo by the light.")
+    given = build_context(TASK, source=lights, bank=bank, guide="# Given\nGo by the light.")
     assert layer(given, "L3") == "# Guide: Given\n- Go by the light."
-    none_fits = build_context(TASK, lights, bank, budgets={"L3": 0})
+    none_fits = build_context(TASK, source=lights, bank=bank, budgets={"L3": 0})
     written = next(event.id for event in bank.events(after=before))
     named = [context.event("r").artifacts for context in (latest, earlier, given, none_fits)]
     assert named == [(written,), (), (), ()]
@@ -187,17 +190,17 @@ def test_the_guide_is_the_one_given_else_the_latest_in_the_bank_at_that_point(li
 
 def test_curated_lines_may_be_given_as_a_path_a_text_or_themselves(lights: Ontology) -> None:
     ways: tuple[Any, ...] = (CURATED, CURATED.read_text(), load_curated(CURATED))
-    assert len({build_context(TASK, lights, curated=way).text for way in ways}) == 1
+    assert len({build_context(TASK, source=lights, curated=way).text for way in ways}) == 1
 
 
 def test_the_shipped_constraints_fit_what_they_must_say_into_the_layer(lights: Ontology) -> None:
-    told = layer(build_context(TASK, lights, curated=CURATED), "L1")
+    told = layer(build_context(TASK, source=lights, curated=CURATED), "L1")
     assert "lt:markedBy" in told
     assert line_of(told, "- Typed with subclasses").startswith(", ask ?x a/rdfs:subClassOf* C")
 
 
 def test_a_slice_for_the_task_comes_only_where_asked_for(lights: Ontology) -> None:
-    plain, sliced = (build_context(TASK, lights, task_slice=on) for on in (False, True))
+    plain, sliced = (build_context(TASK, source=lights, task_slice=on) for on in (False, True))
     assert "For this task" not in plain.text
     assert "Outage" in line_of(layer(sliced, "L0"), "For this task: ")
 
@@ -207,7 +210,7 @@ QUERY = "PREFIX lt: <https://lights.example/ns#> SELECT ?x WHERE { ?x a lt:Wreck
 
 def test_terms_of_successful_queries_come_first_only_where_asked_for(lights: Ontology, bank: Bank) -> None:
     finish(bank, "run-1", QUERY, [True])
-    plain, ranked = (build_context(TASK, lights, bank, observed=on) for on in (False, True))
+    plain, ranked = (build_context(TASK, source=lights, bank=bank, observed=on) for on in (False, True))
     title = "Classes (×instances): "
     assert line_of(layer(ranked, "L0"), title).startswith("Wreck×")
     assert not line_of(layer(plain, "L0"), title).startswith("Wreck×")
@@ -231,7 +234,7 @@ def test_only_what_successful_runs_of_this_ontology_asked_with_is_observed(bank:
 
 
 def test_the_table_has_a_row_per_layer_and_one_of_the_whole(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, lights, bank, guide=GUIDE)
+    context = build_context(TASK, source=lights, bank=bank, guide=GUIDE)
     rows = context.rows()
     assert [row["layer"] for row in rows] == ["base", *LAYERS, "all"]
     assert (rows[-1]["chars"], rows[-1]["budget"]) == (len(context.text), 4_000)
@@ -255,8 +258,8 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], reason: str) -> None
 
 def test_files_that_cannot_be_used_are_refused(bank: Bank, lights: Ontology, tmp_path: Path) -> None:
     with pytest.raises(BadContextFile):
-        build_context(TASK, lights, guide=tmp_path / "missing.md")
+        build_context(TASK, source=lights, guide=tmp_path / "missing.md")
     with pytest.raises(BadContextFile):
-        build_context(TASK, lights, curated=tmp_path / "missing.toml")
+        build_context(TASK, source=lights, curated=tmp_path / "missing.toml")
     with pytest.raises(BadPoint):
-        build_context(TASK, lights, bank, point=10_000)
+        build_context(TASK, source=lights, bank=bank, point=10_000)

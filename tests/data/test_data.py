@@ -284,7 +284,7 @@ def test_a_path_is_given_only_to_what_ships():
 def toolbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
     folder = tmp_path_factory.mktemp("data")
     ontology = load_ontology(lights().ontology, cache=folder / "cache")
-    with Bank.create(folder / "bank") as bank, build_tools(bank, run="run-1", ontology=ontology) as box:
+    with Bank.create(folder / "bank") as bank, build_tools(bank, run="run-1", source=ontology) as box:
         yield box
 
 

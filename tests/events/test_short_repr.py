@@ -17,14 +17,14 @@ LINE_CHARS = 1_000
 
 def values() -> dict[str, Shown]:
     lights = load_ontology("rbank_es/data/lights.ttl")
-    source = open_source(ontology=lights)
+    source = open_source(lights)
     with Bank.open(SAMPLE) as bank:
         found = {
             "state": bank.state(),
             "replayed": bank.replay(),
             "diff": bank.diff(100, None),
             "hit": bank.search("tower")[0],
-            "context": build_context("Which lights are tall?", source, bank),
+            "context": build_context("Which lights are tall?", source=source, bank=bank),
         }
     checked, answer = source.query("SELECT ?s WHERE { ?s ?p ?o }")
     source.close()

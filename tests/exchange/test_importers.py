@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadImport, BadInput, DuplicateEvent, LimitExceeded, PositionConflict
+from rbank_es.errors import BadFiles, BadImport, BadInput, DuplicateEvent, LimitExceeded, Notice, PositionConflict
 from rbank_es.events import (
     ContextBuilt,
     Event,
@@ -252,7 +253,7 @@ def test_a_time_with_a_zone_in_the_future_is_refused_before_any_file_is_imported
     early = written(tmp_path, "early.jsonl", run_at(now - timedelta(hours=2)))
     late = written(tmp_path, "late.jsonl", run_at(now + timedelta(hours=2)))
     before = bank.head()
-    with pytest.raises(BadImport, match=r"late\.jsonl: the time .* is in the future: here it is"):
+    with pytest.raises(BadFiles, match=r"late\.jsonl: the time .* is in the future: here it is"):
         import_paths(bank, [early, late])
     assert bank.head() == before
 
@@ -797,11 +798,55 @@ def test_a_path_with_nothing_to_import_is_refused(bank: Bank, tmp_path: Path, na
         import_paths(bank, [tmp_path / name])
 
 
+def test_all_broken_files_are_named_at_once_and_left_out_only_where_somebody_says_so(
+    bank: Bank, tmp_path: Path
+) -> None:
+    """A named file that is missing, and a folder that has nothing to import, are among them."""
+    folder = tmp_path / "in"
+    (folder / "none").mkdir(parents=True)
+    written(folder, "a.json", FILES["items"])
+    written(folder, "b.jsonl", jsonl(RUN[0]) + b"{")
+    written(folder, "c.json", b"[")
+    places = [folder, tmp_path / "missing.json", folder / "none"]
+    before = bank.head()
+    with pytest.raises(BadFiles) as refused:
+        import_paths(bank, places)
+    names = ["b.jsonl", "c.json", "missing.json", "none"]
+    assert sorted(Path(each.path).name for each in refused.value.failures if isinstance(each, BadImport)) == names
+    assert str(refused.value).startswith("4 of 5 files can't be read:\n")
+    assert bank.head() == before
+    with pytest.warns(Notice, match="4 of 5 files") as told:
+        report = import_paths(bank, places, skip_unreadable=True)
+    assert all(name in str(told[0].message) for name in names)
+    assert [Path(file.path).name for file in report.files] == ["a.json"] and report.appended
+    with pytest.raises(BadFiles, match="3 of 3 files"):
+        import_paths(bank, [folder / "b.jsonl", folder / "c.json", folder / "none"], skip_unreadable=True)
+
+
+def test_a_folder_that_cannot_be_listed_is_not_passed_by(
+    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in" / "closed").mkdir(parents=True)
+    written(tmp_path / "in", "a.json", FILES["items"])
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(BadFiles, match=r"closed: Permission denied"):
+        import_paths(bank, [tmp_path / "in"])
+    with pytest.warns(Notice, match="closed"):
+        assert len(import_paths(bank, [tmp_path / "in"], skip_unreadable=True).files) == 1
+
+
 def test_one_broken_file_stops_the_import_before_it_begins(bank: Bank, tmp_path: Path) -> None:
     """Nothing of the sound ones before it is appended."""
     good, bad = written(tmp_path, "a.json", FILES["items"]), written(tmp_path, "b.jsonl", jsonl(RUN[0]) + b"{")
     before = bank.head()
-    with pytest.raises(BadImport, match=r"b\.jsonl, line 2"):
+    with pytest.raises(BadFiles, match=r"b\.jsonl, line 2"):
         import_paths(bank, [good, bad])
     assert bank.head() == before
 

@@ -114,7 +114,7 @@ def test_where_the_pack_is_given_nothing_is_withheld_because_the_floor_would_lea
     with Bank.create("memory:") as bank:
         import_paths(bank, [lights().seed])
         # As runs are given them, which ask for no polarity: a guardrail that fits less than a strategy is withheld.
-        made = [build_context(task.question, source(), bank, layers=("L2",)).retrievals for task in tasks]
+        made = [build_context(task.question, source=source(), bank=bank, layers=("L2",)).retrievals for task in tasks]
         found = {
             polarity: sum(bool(each.hits) for retrievals in made for each in retrievals if each.polarity == polarity)
             for polarity in ("success", "failure")

@@ -33,7 +33,7 @@ DIGEST_7 = "9101bbfe"
 def engines_over(made: GeneratedSuite, folder: Path) -> Iterator[EnginePair]:
     (folder / "ontology.ttl").write_bytes(made.files["ontology.ttl"])
     ontology = load_ontology(folder / "ontology.ttl", id=made.suite.ontology, cache=folder / "cache")
-    source, second = open_source(ontology=ontology), LocalEngine(ontology.quads, "rdflib")
+    source, second = open_source(ontology), LocalEngine(ontology.quads, "rdflib")
     try:
         yield EnginePair(source, second)
     finally:

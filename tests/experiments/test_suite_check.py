@@ -35,7 +35,7 @@ SOUND = Task(
 @pytest.fixture(scope="module")
 def engines() -> Iterator[EnginePair]:
     ontology = load_ontology(lights().ontology, cache=CACHE)
-    source, second = open_source(ontology=ontology), LocalEngine(ontology.quads, "rdflib")
+    source, second = open_source(ontology), LocalEngine(ontology.quads, "rdflib")
     yield EnginePair(source, second)
     source.close()
     second.close()

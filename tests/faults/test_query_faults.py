@@ -261,7 +261,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     )
     text = f"@prefix e: <http://example.org/> .\ne:Person a <http://www.w3.org/2002/07/owl#Class> .\n{people}"
     (place / "people.ttl").write_text(text)
-    local = open_source(ontology=load_ontology(place / "people.ttl", cache=place / "cache"))
+    local = open_source(load_ontology(place / "people.ttl", cache=place / "cache"))
     yield local
     local.close()
 
@@ -343,7 +343,7 @@ def test_a_time_limit_out_of_range_is_refused_with_the_range(timeout_s: float, s
 def test_a_graph_whose_file_is_gone_is_told_and_a_running_worker_does_not_mind(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<a:a> <a:b> <a:c> .")
     ontology = load_ontology(tmp_path / "a.nt", cache=tmp_path / "cache")
-    source = open_source(ontology=ontology)
+    source = open_source(ontology)
     assert source.query("ASK {}")[1].boolean is True
     ontology.quads.unlink()
     assert source.query("ASK {}")[1].boolean is True

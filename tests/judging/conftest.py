@@ -14,6 +14,6 @@ from rbank_es.sparql.source import Source, open_source
 @pytest.fixture(scope="session")
 def lights_source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     ontology = load_ontology(lights().ontology, cache=tmp_path_factory.mktemp("graphs"))
-    source = open_source(ontology=ontology)
+    source = open_source(ontology)
     yield source
     source.close()

@@ -48,7 +48,7 @@ def test_without_data_the_checks_decide_less_and_nothing_wrongly(cases: tuple[Ca
 def ships(tmp_path: Path) -> Source:
     """Return a schema that has no instances."""
     (tmp_path / "ships.ttl").write_text(SCHEMA)
-    return open_source(ontology=load_ontology(tmp_path / "ships.ttl", cache=tmp_path / "cache"))
+    return open_source(load_ontology(tmp_path / "ships.ttl", cache=tmp_path / "cache"))
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_a_run_through_the_real_tools_is_known_again(bank: Bank, lights_source: 
     """What the tools record is what a judge finds: the query that was run, with its rows."""
     bank.append(RunStarted(run="r", task="Which lighthouses are there?"))
     query = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
-    build_tools(bank, run="r", ontology=lights_source.ontology).call("sparql_query", {"query": query, "limit": 50})
+    build_tools(bank, run="r", source=lights_source.ontology).call("sparql_query", {"query": query, "limit": 50})
     bank.append(finished(sparql=query, answer="gannet, saltmark and others"))
     seen = outcome_of(bank, "r")
     assert seen.queries is not None and seen.queries[0].answer is not None

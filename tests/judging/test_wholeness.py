@@ -72,7 +72,7 @@ TERMS = {
 @contextmanager
 def opened(folder: Path, text: str, *, whole: bool | None = None) -> Iterator[Source]:
     (folder / "model.ttl").write_text(HEAD + text)
-    with closing(open_source(ontology=load_ontology(folder / "model.ttl", cache=folder / "cache"), whole=whole)) as it:
+    with closing(open_source(load_ontology(folder / "model.ttl", cache=folder / "cache"), whole=whole)) as it:
         yield it
 
 

@@ -222,10 +222,10 @@ def test_a_whole_context_keeps_all_budgets_and_its_layers_know_nothing_of_each_o
     schema: Schema, lines: list[CuratedLine], guide: str, sizes: dict[str, int], data: st.DataObject
 ) -> None:
     options: dict[str, Any] = {"curated": lines, "guide": guide, "budgets": sizes}
-    whole = build_context("How many rooms?", schema, **options)
+    whole = build_context("How many rooms?", source=schema, **options)
     assert len(whole.text) <= sum(sizes.values()) + len(LAYERS) * len(SEPARATOR)
     on = data.draw(st.sets(st.sampled_from(LAYERS)))
-    part = build_context("How many rooms?", schema, layers=on, **options)
+    part = build_context("How many rooms?", source=schema, layers=on, **options)
     assert part.layers == tuple(one for one in whole.layers if one.layer == "base" or one.layer in on)
 
 

@@ -89,7 +89,7 @@ content = "Match lt:name, then lt:focalHeight."
 @functools.cache
 def source() -> Source:
     """The shipped ontology, opened once for the process."""
-    return open_source(ontology=load_ontology(lights().ontology, id="lights"))
+    return open_source(load_ontology(lights().ontology, id="lights"))
 
 
 def local() -> Any:

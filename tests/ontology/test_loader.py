@@ -109,7 +109,7 @@ def test_a_directory_is_one_dataset_whose_named_graphs_are_kept(tmp_path: Path, 
 
 def test_blank_nodes_of_different_files_never_meet(tmp_path: Path, place: Path) -> None:
     paths = write(tmp_path, one_nt=LINES, two_nt=LINES.replace("tom", "tim"))
-    loaded = load_ontology(*paths, cache=place)
+    loaded = load_ontology(paths, cache=place)
     homes = {line.split()[2] for line in quads(loaded) if f"<{ZOO}home>" in line}
     assert len(homes) == 2
     assert loaded.schema.triples == 7
@@ -125,9 +125,9 @@ def test_a_blank_node_keeps_its_identity_across_the_graphs_of_its_file(tmp_path:
 
 def test_names_and_order_of_files_change_neither_digest_nor_schema_nor_graph(tmp_path: Path) -> None:
     paths = write(tmp_path, a_ttl=TURTLE, b_nt=LINES, c_rdf=XML)
-    one = load_ontology(*paths, cache=tmp_path / "one")
+    one = load_ontology(paths, cache=tmp_path / "one")
     renamed = write(tmp_path, z_ttl=TURTLE, y_nt=LINES, x_rdf=XML)
-    other = load_ontology(*renamed[::-1], cache=tmp_path / "other")
+    other = load_ontology(renamed[::-1], cache=tmp_path / "other")
     assert (one.digest, one.schema) == (other.digest, other.schema)
     assert not other.cached
     lines = [sorted(found.quads.read_text().splitlines()) for found in (one, other)]
@@ -136,7 +136,7 @@ def test_names_and_order_of_files_change_neither_digest_nor_schema_nor_graph(tmp
 
 def test_the_same_lines_always_give_the_same_bytes(tmp_path: Path) -> None:
     paths = write(tmp_path, a_nt=LINES, b_nq=LINES.replace("tom", "tim"))
-    graphs = [load_ontology(*order, cache=tmp_path / str(n)).quads for n, order in enumerate((paths, paths[::-1]))]
+    graphs = [load_ontology(order, cache=tmp_path / str(n)).quads for n, order in enumerate((paths, paths[::-1]))]
     assert graphs[0].read_bytes() == graphs[1].read_bytes()
 
 
@@ -155,7 +155,7 @@ def test_relative_iris_tell_neither_the_place_nor_the_name_of_the_file(tmp_path:
 def test_the_id_is_the_name_of_the_first_path(tmp_path: Path, place: Path, name: str, id: str) -> None:
     (tmp_path / name).write_text(TURTLE)
     (tmp_path / "other.ttl").write_text(LINES)
-    assert load_ontology(tmp_path / name, tmp_path / "other.ttl", cache=place).id == id
+    assert load_ontology([tmp_path / name, tmp_path / "other.ttl"], cache=place).id == id
 
 
 def test_an_id_can_be_given(tmp_path: Path, place: Path) -> None:
@@ -174,7 +174,7 @@ def test_rdflib_reads_what_pyoxigraph_refuses(tmp_path: Path, place: Path) -> No
     odd, plain = load_ontology(paths[0], cache=place), load_ontology(paths[1], cache=place)
     assert odd.schema == plain.schema
     assert not odd.schema.graphs
-    assert load_ontology(paths[0], paths[2], cache=place).schema.triples == 6
+    assert load_ontology([paths[0], paths[2]], cache=place).schema.triples == 6
 
 
 def test_the_second_time_it_comes_from_the_cache(tmp_path: Path, place: Path) -> None:

@@ -221,7 +221,7 @@ def test_a_form_is_recognised_behind_comments_within_the_first_64_kib(
     """Behind longer ones the name decides: a file of any size is recognised at once."""
     path = tmp_path / "zoo.ttl"
     path.write_text("# a long licence\n" * (comment_bytes // 17) + f"{LINE} <http://example.org/g> .\n")
-    [found] = find_files([path])
+    [found] = find_files([path]).files
     assert found.format == form
 
 
@@ -234,7 +234,7 @@ def test_a_directory_gives_its_rdf_files_by_name_with_those_below(tmp_path: Path
     (tmp_path / "page.xml").write_text("<?xml version='1.0'?><page xmlns='http://example.org/page'/>")
     (tmp_path / "html.xml").write_text("<html></html>")
     (tmp_path / "zoo.xml").write_text(XML)
-    found = [str(file.path.relative_to(tmp_path)) for file in find_files([tmp_path])]
+    found = [str(file.path.relative_to(tmp_path)) for file in find_files([tmp_path]).files]
     assert found == ["a.nt", "b.ttl", "zoo.json", "zoo.xml", "sub/c.trig"]
 
 
@@ -242,7 +242,7 @@ def test_files_are_given_in_the_order_asked_each_content_once(tmp_path: Path) ->
     (tmp_path / "b.ttl").write_text(TURTLE)
     (tmp_path / "copy.ttl").write_text(TURTLE)
     (tmp_path / "a.ttl").write_text(TURTLE + "# a")
-    found = find_files([tmp_path / "b.ttl", tmp_path / "a.ttl", tmp_path / "copy.ttl", tmp_path])
+    found = find_files([tmp_path / "b.ttl", tmp_path / "a.ttl", tmp_path / "copy.ttl", tmp_path]).files
     assert [file.path.name for file in found] == ["b.ttl", "a.ttl"]
     assert (found[0].size_bytes, found[0].format) == (len(TURTLE), "turtle")
 
@@ -250,15 +250,15 @@ def test_files_are_given_in_the_order_asked_each_content_once(tmp_path: Path) ->
 def test_the_digest_knows_neither_names_nor_order(tmp_path: Path) -> None:
     for name, text in (("a.ttl", TURTLE), ("b.ttl", TRIG), ("c.trig", TRIG)):
         (tmp_path / name).write_text(text)
-    one = find_files([tmp_path / "a.ttl", tmp_path / "b.ttl"])
-    other = find_files([tmp_path / "c.trig", tmp_path / "a.ttl"])
+    one = find_files([tmp_path / "a.ttl", tmp_path / "b.ttl"]).files
+    other = find_files([tmp_path / "c.trig", tmp_path / "a.ttl"]).files
     assert digest_of(one) == digest_of(other) != digest_of(one[:1])
 
 
 def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
     (tmp_path / "zoo.ttl").write_text(TURTLE)
     (tmp_path / "link").symlink_to(tmp_path / "zoo.ttl")
-    [file] = find_files([tmp_path / "link"])
+    [file] = find_files([tmp_path / "link"]).files
     assert file.format == "turtle"
 
 
@@ -277,10 +277,31 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     assert refusal(tmp_path / "dangling.ttl").reason == "no such file or directory"
 
 
-def test_a_broken_file_in_a_directory_is_not_passed_by(tmp_path: Path) -> None:
+def test_a_broken_file_in_a_directory_is_among_the_failures(tmp_path: Path) -> None:
     (tmp_path / "zoo.ttl").write_text(TURTLE)
     (tmp_path / "empty.ttl").touch()
-    assert (Path(refusal(tmp_path).path).name, refusal(tmp_path).reason) == ("empty.ttl", "is empty")
+    found = find_files([tmp_path])
+    assert [file.path.name for file in found.files] == ["zoo.ttl"]
+    assert [(Path(each.path).name, each.reason) for each in found.failures] == [("empty.ttl", "is empty")]
+
+
+def test_large_files_that_are_no_rdf_are_not_read_to_their_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a folder of them would cost as much as an ontology of that size, for each file."""
+    with (tmp_path / "zoo.ttl").open("wb") as file:
+        file.write(b"PK\x03\x04")
+        file.truncate(4 * limits.ONTOLOGY_BYTES)
+    read, taken = os.read, 0
+
+    def count(handle: int, size: int) -> bytes:
+        nonlocal taken
+        taken += size
+        return read(handle, size)
+
+    monkeypatch.setattr(os, "read", count)
+    assert refusal(tmp_path).reason == "is a zip archive, or an office document"
+    assert taken <= limits.MIB
 
 
 def test_too_many_files_and_too_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +309,7 @@ def test_too_many_files_and_too_many_bytes(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / f"{number}.ttl").write_text(f"{TURTLE}# {number}")
     size = len(TURTLE) + 3
     monkeypatch.setattr(limits, "ONTOLOGY_BYTES", 3 * size)
-    assert len(find_files([tmp_path])) == 3
+    assert len(find_files([tmp_path]).files) == 3
     monkeypatch.setattr(limits, "ONTOLOGY_BYTES", 3 * size - 1)
     assert "MiB together" in refusal(tmp_path).reason
     monkeypatch.setattr(limits, "ONTOLOGY_BYTES", 3 * size)

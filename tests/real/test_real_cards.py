@@ -36,7 +36,7 @@ Describe = Callable[[str], tuple[Schema, Prefixes]]
 @pytest.fixture(scope="module")
 def load(ontologies: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ontology]:
     cache = tmp_path_factory.mktemp("cache")
-    return lambda name: load_ontology(*(ontologies / file for file in FILES[name]), id=name, cache=cache)
+    return lambda name: load_ontology([ontologies / file for file in FILES[name]], id=name, cache=cache)
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,9 @@ def test_a_slice_for_a_task_names_the_terms_that_its_query_needs(
 @pytest.mark.slow
 def test_no_context_of_a_real_ontology_raises_the_red_flag(load: Callable[[str], Ontology]) -> None:
     for name in FILES:
-        context = build_context("What is there?", load(name), guide="# Guide\n" + "A sentence that says little. " * 200)
+        context = build_context(
+            "What is there?", source=load(name), guide="# Guide\n" + "A sentence that says little. " * 200
+        )
         assert len(context.text) <= limits.FLAG_CONTEXT_CHARS
 
 
@@ -237,5 +239,5 @@ def test_the_order_of_triples_changes_no_byte(load: Callable[[str], Ontology], t
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}" / "prov.nq").write_text("".join(ordered), encoding="utf-8")
         loaded = load_ontology(tmp_path / f"{number}" / "prov.nq", cache=tmp_path)
-        texts.add(build_context("Who used what?", loaded, task_slice=True).text)
+        texts.add(build_context("Who used what?", source=loaded, task_slice=True).text)
     assert len(texts) == 1

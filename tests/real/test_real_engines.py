@@ -57,12 +57,12 @@ class Ontologies:
     def of(self, task: Task) -> Ontology:
         files = tuple(task["files"])
         if files not in self._loaded:
-            self._loaded[files] = load_ontology(*(self._data / name for name in files), cache=self._cache)
+            self._loaded[files] = load_ontology([self._data / name for name in files], cache=self._cache)
         return self._loaded[files]
 
     def local(self, task: Task) -> Source:
         ontology = self.of(task)
-        return self._kept("local", ontology, lambda: self._closing(open_source(ontology=ontology)))
+        return self._kept("local", ontology, lambda: self._closing(open_source(ontology)))
 
     def rdflib(self, task: Task) -> RdflibEngine:
         ontology = self.of(task)

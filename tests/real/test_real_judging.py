@@ -61,8 +61,8 @@ class Sources:
     def of(self, *files: str | Path) -> Source:
         key = tuple(map(str, files))
         if key not in self._opened:
-            ontology = load_ontology(*(self._data / name for name in files), id="x", cache=self._cache)
-            self._opened[key] = open_source(ontology=ontology)
+            ontology = load_ontology([self._data / name for name in files], id="x", cache=self._cache)
+            self._opened[key] = open_source(ontology)
             self._stack.callback(self._opened[key].close)
         return self._opened[key]
 

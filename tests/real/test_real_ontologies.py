@@ -54,7 +54,7 @@ def load(ontologies: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
 
     @cache
     def load_set(name: str) -> Ontology:
-        return load_ontology(*(ontologies / file for file in SETS[name]), cache=place)
+        return load_ontology([ontologies / file for file in SETS[name]], cache=place)
 
     return load_set
 
@@ -113,7 +113,7 @@ def test_every_name_leads_back_and_every_term_is_known(name: str, load: Load) ->
 def test_the_second_time_all_come_from_the_cache(load: Load, ontologies: Path) -> None:
     for name, files in SETS.items():
         first = load(name)
-        again = load_ontology(*(ontologies / file for file in files), cache=first.quads.parents[2])
+        again = load_ontology([ontologies / file for file in files], cache=first.quads.parents[2])
         assert (again.cached, again.schema) == (True, first.schema)
 
 

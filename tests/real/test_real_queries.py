@@ -58,7 +58,7 @@ def test_every_query_is_read_limited_and_read_again(data: Path) -> None:
 def test_every_gold_query_names_only_what_its_ontology_knows(data: Path, tmp_path: Path) -> None:
     @cache
     def surroundings(files: tuple[str, ...]) -> Surroundings:
-        ontology = load_ontology(*(data / file for file in files), cache=tmp_path)
+        ontology = load_ontology([data / file for file in files], cache=tmp_path)
         return Surroundings(prefixes=ontology.prefixes, vocabulary=Vocabulary.from_schema(ontology.schema))
 
     tasks = tasks_of(data / "tasks" / "ontology_tasks.json")

@@ -29,7 +29,7 @@ def test_the_tasks_over_real_ontologies_have_few_faults_and_these_are_known(data
             about = task.ontology or ""
             if about not in opened:
                 files = [data / name for name in suite.files[about]]
-                source = open_source(ontology=load_ontology(*files, id=about, cache=CACHE))
+                source = open_source(load_ontology(files, id=about, cache=CACHE))
                 stack.callback(source.close)
                 opened[about] = EnginePair(source)
             return opened[about]

@@ -37,7 +37,7 @@ SETS = {task["dataset"]: tuple(task["files"]) for task in TASKS}
 def sources(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Source]]:
     cache = tmp_path_factory.mktemp("cache")
     opened = {
-        name: open_source(ontology=load_ontology(*(data / file for file in files), id=name, cache=cache))
+        name: open_source(load_ontology([data / file for file in files], id=name, cache=cache))
         for name, files in SETS.items()
     }
     yield opened

@@ -316,7 +316,7 @@ def test_in_any_log_a_change_is_one_that_asking_at_every_position_shows(data: st
 
 def ran_by_loop(bank: Bank, run: str, task: str = "boat tide", **facts: Any) -> None:
     """Record the beginning of a run as the loop does, with its context."""
-    context = build_context(task, None, bank, layers=("L2",), run=run)
+    context = build_context(task, bank=bank, layers=("L2",), run=run)
     started = RunStarted(run=run, task=task, layers=("L2",), mode="auto", **{"settings": "{}", **facts})
     bank.append([started, *context.retrievals, context.event(run)])
 

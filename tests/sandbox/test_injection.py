@@ -97,7 +97,7 @@ def test_an_agent_that_obeys_reaches_nothing_beyond_its_run(world: World) -> Non
     ]
     made = Setting(world.place, [*said, call("SUBMIT", {"answer": "done"})], bank=world.bank)
     made.tools = build_tools(
-        world.bank, run=made.run_id, ontology=world.place / "model.ttl", policy=ToolPolicy(mode="both")
+        world.bank, run=made.run_id, source=world.place / "model.ttl", policy=ToolPolicy(mode="both")
     )
     made.recorder = Recorder(world.bank, made.run_id, made.tools)
     before, items, files = world.bank.position, active(world.bank.state()), world.outside()

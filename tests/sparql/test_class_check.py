@@ -184,7 +184,7 @@ ex:k9 a ex:Robot ; ex:barks ex:loudly .
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     folder = tmp_path_factory.mktemp("model")
     (folder / "model.ttl").write_text(MODEL)
-    with closing(open_source(ontology=load_ontology(folder / "model.ttl", cache=folder / "cache"))) as opened:
+    with closing(open_source(load_ontology(folder / "model.ttl", cache=folder / "cache"))) as opened:
         yield opened
 
 

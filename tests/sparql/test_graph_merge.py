@@ -52,7 +52,7 @@ def ontology(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def source(ontology: Ontology) -> Iterator[Source]:
-    local = open_source(ontology=ontology)
+    local = open_source(ontology)
     yield local
     local.close()
 

@@ -58,12 +58,12 @@ def ontology(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
     place = tmp_path_factory.mktemp("ontology")
     (place / "things.ttl").write_text(TURTLE)
     (place / "more.trig").write_text("@prefix e: <http://example.org/> . e:graph { e:x e:kind 'odd' }")
-    return load_ontology(place / "things.ttl", place / "more.trig", id="things", cache=place / "cache")
+    return load_ontology([place / "things.ttl", place / "more.trig"], id="things", cache=place / "cache")
 
 
 @pytest.fixture(scope="module")
 def source(ontology: Ontology) -> Iterator[Source]:
-    local = open_source(ontology=ontology)
+    local = open_source(ontology)
     yield local
     local.close()
 
@@ -75,7 +75,7 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 def recorded(ontology: Ontology, recorder: Recorder) -> Source:
-    return msgspec.structs.replace(open_source(ontology=ontology), engine=recorder)
+    return msgspec.structs.replace(open_source(ontology), engine=recorder)
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +347,7 @@ def test_what_is_no_endpoint_is_told(endpoint: str) -> None:
 
 
 def test_a_source_is_an_ontology_or_an_endpoint(ontology: Ontology, void: Path, tmp_path: Path) -> None:
-    for wrong in ({}, {"ontology": ontology, "endpoint": "http://e.org/"}, {"ontology": ontology, "void": void}):
+    for wrong in ({}, {"source": ontology, "endpoint": "http://e.org/"}, {"source": ontology, "void": void}):
         with pytest.raises(BadInput):
             open_source(**wrong)  # type: ignore[arg-type]
     with pytest.raises(BadOntology):

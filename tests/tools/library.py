@@ -54,7 +54,7 @@ t:bindery rdfs:label "A thing without a class" .
 def open_library(folder: Path, turtle: str = TURTLE) -> Source:
     """The library as a source; its cache is in the folder too."""
     (folder / "library.ttl").write_text(turtle, encoding="utf-8")
-    return open_source(ontology=load_ontology(folder / "library.ttl", cache=folder / "cache"))
+    return open_source(load_ontology(folder / "library.ttl", cache=folder / "cache"))
 
 
 class Pattern:

@@ -93,7 +93,7 @@ def test_limit_offset_and_graph_are_looked_at_before_directions_and_spelling(
 
 def test_the_graphs_that_there_are_are_named(bank: Bank, tmp_path: Path) -> None:
     (tmp_path / "two.trig").write_text("@prefix e: <http://e.org/> . e:one { e:a e:p e:b } e:two { e:a e:p e:c }")
-    source = open_source(ontology=load_ontology(tmp_path / "two.trig", cache=tmp_path / "cache"))
+    source = open_source(load_ontology(tmp_path / "two.trig", cache=tmp_path / "cache"))
     body = LibraryTools(bank, source)("sparql_query", query="SELECT * { GRAPH <http://e.org/three> { ?s ?p ?o } }")
     source.close()
     assert "http://e.org/one, http://e.org/two" in body["hint"]

@@ -474,7 +474,7 @@ SUCCESS = {"success": True, "reason": "one height"}
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     from rbank_es.ontology.loader import load_ontology
 
-    opened = open_source(ontology=load_ontology(LIGHTS, cache=tmp_path_factory.mktemp("cache")))
+    opened = open_source(load_ontology(LIGHTS, cache=tmp_path_factory.mktemp("cache")))
     yield opened
     opened.close()
 

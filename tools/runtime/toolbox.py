@@ -44,8 +44,7 @@ from rbank_es.tools.runtime.tool_family import (
 
 if TYPE_CHECKING:
     from rbank_es.bank.memory_graph import MemoryGraph
-    from rbank_es.ontology.loader import Ontology
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.source import Source, SourceLike
     from rbank_es.tools.memory.query_extractor import Extractor
 
 NAIVE_KEY = "naive_payload"
@@ -387,10 +386,10 @@ def build_tools(
     bank: Bank,
     *,
     run: str,
-    ontology: Ontology | str | Path | None = None,
-    endpoint: str | None = None,
+    source: SourceLike | None = None,
+    endpoint: str | Path | None = None,
     void: str | Path | None = None,
-    source: Source | None = None,
+    skip_unreadable: bool = False,
     memory_graph: MemoryGraph | None = None,
     policy: ToolPolicy | None = None,
     extractor: Extractor | None = None,
@@ -399,16 +398,17 @@ def build_tools(
     new_id: Callable[[], str] | None = None,
     embed: Callable[[str], None] | None = None,
 ) -> Toolbox:
-    """Build the tools of one run over a local ontology, an endpoint, a source that is already open, or memory alone.
+    """Build the tools of one run over a source, or over memory alone.
 
-    Every call appends its events to `bank` under `run`. `void` is a file that describes the endpoint. `memory_graph` is
-    the bank's own provenance, which the agent may query too; the caller closes it. Without
-    `extractor`, queries are proposed by `QueryPattern`; `meter` has the bounds of the run, by default those of
-    `RunBounds`; `clock` measures the duration of calls, in seconds; `new_id` makes the keys of handles, by default the
-    log does; `embed` has a vector recorded for a query before the bank is searched for it.
+    Every call appends its events to `bank` under `run`. `source`, `endpoint`, `void` and `skip_unreadable` are those of
+    `open_source`; what is opened here has the id that the bank knows it by. `memory_graph` is the bank's own
+    provenance, which the agent may query too; the caller closes it. Without `extractor`, queries are proposed by
+    `QueryPattern`; `meter` has the bounds of the run, by default those of `RunBounds`; `clock` measures the duration of
+    calls, in seconds; `new_id` makes the keys of handles, by default the log does; `embed` has a vector recorded for a
+    query before the bank is searched for it.
 
     Raises:
-        BadInput: `run` is too long, or more than one of `ontology`, `endpoint` and `source` is given.
+        BadInput: `run` is too long, or a source and an endpoint are given.
         BadOntology: the ontology can't be loaded.
         BadPlugin: a plugin fails, or its tool has a name that is taken.
     """
@@ -416,9 +416,7 @@ def build_tools(
 
     if not 1 <= len(run) <= limits.NAME_CHARS:
         raise BadInput(f"a run's id has 1 to {limits.NAME_CHARS} characters, not {len(run):,}")
-    if sum(given is not None for given in (ontology, endpoint, source)) > 1:
-        raise BadInput("give one of ontology, endpoint and source, not several")
-    opened = source or _open(bank, ontology, endpoint, void)
+    opened = _open(bank, source, endpoint, void, skip_unreadable=skip_unreadable)
     store = Store(bank, run, new_id)
     extractor, policy, meter = extractor or QueryPattern(), policy or ToolPolicy(), meter or RunMeter()
     session = ToolSession(bank, run, store, extractor, opened, memory_graph, policy, meter, embed=embed)
@@ -460,16 +458,19 @@ def _started_seq(session: ToolSession) -> int | None:
 
 
 def _open(
-    bank: Bank, ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None
+    bank: Bank,
+    source: SourceLike | None,
+    endpoint: str | Path | None,
+    void: str | Path | None,
+    *,
+    skip_unreadable: bool,
 ) -> Source | None:
-    """Open an ontology, by the id that the bank has for it, or an endpoint; None where neither is given."""
-    if ontology is None and endpoint is None:
+    """Return the source, open and by the id that the bank has for it; None where none is given."""
+    if source is None and endpoint is None and void is None:
         return None
     from rbank_es.bank.registrations import as_registered
-    from rbank_es.sparql.source import open_source
+    from rbank_es.sparql.source import Source, open_source
 
-    if isinstance(ontology, (str, Path)):
-        from rbank_es.ontology.loader import load_ontology
-
-        ontology = load_ontology(ontology)
-    return as_registered(bank, open_source(ontology=ontology, endpoint=endpoint, void=void))
+    opened = open_source(source, endpoint=endpoint, void=void, skip_unreadable=skip_unreadable)
+    # Whoever opened it has named it.
+    return opened if isinstance(source, Source) else as_registered(bank, opened)

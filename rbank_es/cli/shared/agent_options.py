@@ -11,23 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import msgspec
 from click.core import ParameterSource
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import decorated
-from rbank_es.cli.shared.arguments import (
-    ONTOLOGY_HELP,
-    RegisteredName,
-    is_shipped,
-    ontology_paths,
-    parse_budget,
-    read_ontology,
-    refuse_mixtures,
-    whole_option,
-)
+from rbank_es.cli.shared.arguments import RegisteredName, parse_budget
+from rbank_es.cli.shared.ontology_options import ontology_options, open_named, whole_option
 from rbank_es.cli.shared.output import count, warn
-from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
@@ -52,7 +42,7 @@ def _executors() -> Registry[type[Executor]]:
 
 
 source_options = decorated(
-    click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
+    ontology_options(),
     click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead: its URL, or a profile's name."),
     click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query."),
     click.option(
@@ -128,36 +118,9 @@ def parse_models(
     }
 
 
-def open_named_source(
-    paths: Sequence[str],
-    endpoint: str | None,
-    void: str | None,
-    id: str | None,
-    stack: ExitStack,
-    *,
-    whole: bool | None = None,
-) -> Source:
-    """Open the source named, to be closed by the stack. Raises `BadInput` where none or several are named."""
-    from rbank_es.ontology.loader import checked_id
-    from rbank_es.sparql.source import open_source
-
-    refuse_mixtures(paths, endpoint, void)
-    if endpoint is not None:
-        source = open_source(endpoint=endpoint, void=void, whole=whole)
-        source = source if id is None else msgspec.structs.replace(source, id=checked_id(id))
-    elif paths:
-        source = open_source(ontology=read_ontology(paths, id), whole=whole)
-    else:
-        raise BadInput("the agent has no source to query: name an ontology with --ont, or an endpoint with --endpoint")
-    # Close at the end of the command: a local engine is a process of its own.
-    stack.callback(source.close)
-    return source
-
-
 def named_source(given: Given, stack: ExitStack) -> Source:
-    """Open the source that the options of `source_options` name, as `open_named_source` does."""
-    place = (given["paths"], given["endpoint"], given["void"])
-    return open_named_source(*place, given["id"], stack, whole=given["whole"])
+    """Open the source that the options of `source_options` name, as `open_named` does."""
+    return open_named(given["paths"], stack, **{name: given[name] for name in ("endpoint", "void", "id", "whole")})
 
 
 def known_source(bank: Bank | None, source: Source) -> Source:
@@ -185,27 +148,16 @@ def resumable(again: bool) -> Iterator[None]:
         raise
 
 
-def constraints_beside(paths: Sequence[str]) -> Path | None:
-    """Return the file of curated constraints beside an ontology, None where there is none."""
-    from rbank_es.context.constraints import curated_beside
-
-    return next(filter(None, map(curated_beside, ontology_paths(paths))), None)
-
-
 def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
     """Return the curated constraints: from the file named, else from the one beside the ontology, else None.
 
     Raises `BadContextFile` for a file that can't be used.
     """
+    from rbank_es.context.companion_files import companions_of
     from rbank_es.context.constraints import parse_curated
     from rbank_es.context.layer import read_text
 
-    if given is not None:
-        place: Path | None = Path(given)
-    elif any(map(is_shipped, paths)):
-        place = lights().constraints
-    else:
-        place = constraints_beside(paths)
+    place = Path(given) if given is not None else companions_of(paths).constraints
     if place is None:
         return None
     text = read_text(place)
@@ -216,14 +168,14 @@ def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
 
 def read_guide(given: str | None, paths: Sequence[str], source: Source, bank: Bank | None) -> str | None:
     """Return the guide named; else, for the shipped ontology, its own where the bank has none; else None."""
+    from rbank_es.context.companion_files import companions_of
     from rbank_es.context.guide_summary import latest_guide
     from rbank_es.context.layer import read_text
 
     if given is not None:
         return read_text(Path(given))
-    if any(map(is_shipped, paths)) and (bank is None or latest_guide(bank, source.id) is None):
-        return read_text(lights().guide)
-    return None
+    own = companions_of(paths).guide
+    return read_text(own) if own is not None and (bank is None or latest_guide(bank, source.id) is None) else None
 
 
 MODELS = ("lm", "sub_lm", "judge_lm", "extractor_lm")

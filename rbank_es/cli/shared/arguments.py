@@ -1,4 +1,4 @@
-"""Arguments of commands: the banks, files, ontologies, event types and budgets that a command line names."""
+"""Arguments of commands: the banks, files, event types and budgets that a command line names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
-from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
 from rbank_es.system.files import replaceable
@@ -26,12 +25,10 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
     from rbank_es.judging.judge_protocol import Judge
-    from rbank_es.ontology.loader import Ontology
     from rbank_es.projections.view import View
     from rbank_es.system.registry import Registry
 
 _PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
-ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
 
 
 def split_names(text: str) -> list[str]:
@@ -254,38 +251,3 @@ def outside(bank: Bank, path: Path) -> Path:
     if bank.log.owns(path):
         raise BadInput(f"{path} is inside the bank's own directory; choose a place outside of it")
     return path
-
-
-# ---------------------------------------------------------------- ontologies
-
-
-def is_shipped(path: str) -> bool:
-    """Return whether the path names the shipped ontology: the word `lights`, where no such file exists."""
-    return path == LIGHTS and not Path(path).exists()
-
-
-def ontology_paths(paths: Sequence[str]) -> list[Path]:
-    """Return the files and directories named, with the shipped ontology's own path for `lights`."""
-    return [lights().ontology if is_shipped(path) else Path(path) for path in paths]
-
-
-def read_ontology(paths: Sequence[str], id: str | None = None) -> Ontology:
-    """Return the ontology in these files and directories, as one dataset. Raises as `load_ontology` does."""
-    from rbank_es.ontology.loader import load_ontology
-
-    return load_ontology(*ontology_paths(paths), id=id)
-
-
-whole_option = click.option(
-    "--whole/--not-whole", default=None,
-    help="Whether the source has every individual that a right query may name: then what it lacks exists nowhere. "
-    "Default: as the bank has it declared.",
-)  # fmt: skip
-
-
-def refuse_mixtures(paths: Sequence[str], endpoint: str | None, void: str | None) -> None:
-    """Raise `BadInput` for both files and an endpoint, or for a VoID file without an endpoint."""
-    if paths and endpoint is not None:
-        raise BadInput("give --ont or --endpoint, not both: a run has one source")
-    if void is not None and endpoint is None:
-        raise BadInput("--void describes an endpoint: name it with --endpoint; files are given with --ont")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import read_ontology
+from rbank_es.cli.shared.ontology_options import ontology_options, open_named, read_ontology
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from rbank_es.experiments.report_check import ReportCheck
     from rbank_es.sparql.source import Source
 
-ont_option = click.option(
-    "--ont", "paths", metavar="PATH", multiple=True,
-    help="The ontology that the agents asked, to look for flaws and made-up terms; that of 'lights' need not be named.",
-)  # fmt: skip
+ont_option = ontology_options(
+    "The ontology that the agents asked, to look for flaws and made-up terms; that of 'lights' need not be named."
+)
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 
 SHOWN = ("success", "lm_calls", "tokens", "items_in_bank", "contaminated")
@@ -123,20 +122,13 @@ def compare(folder: Path, other: Path, as_json: bool) -> None:
 def _source(folder: Path, paths: Sequence[str], stack: ExitStack) -> Source | None:
     """Return the source by which queries are checked: the one named, or the shipped one if the agents asked it."""
     from rbank_es.experiments.experiment_folder import FolderHead
-    from rbank_es.sparql.source import open_source
 
     if paths:
-        ontology = read_ontology(paths)
-    else:
-        found = None
-        with suppress(BadInput):  # what is wrong with a folder is for the command to say: a check names it
-            found = FolderHead.of(folder).shipped_ontology()
-        if found is None:
-            return None
-        ontology = found
-    source = open_source(ontology=ontology)
-    stack.callback(source.close)
-    return source
+        return open_named(read_ontology(paths), stack)
+    with suppress(BadInput):  # what is wrong with a folder is for the command to say: a check names it
+        if (shipped := FolderHead.of(folder).shipped_ontology()) is not None:
+            return open_named(shipped, stack)
+    return None
 
 
 # ---------------------------------------------------------------- printing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es.cli.shared.application import decorated
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, read_ontology, whole_option
+from rbank_es.cli.shared.ontology_options import ontology_options, open_named, whole_option
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
@@ -39,23 +39,17 @@ class JudgeSources(NamedTuple):
 
     def source(self, stack: ExitStack, bank: Bank | None = None) -> Source | None:
         """Open the ontology or endpoint named, as a bank knows it; with a VoID file alone, its schema."""
-        from rbank_es.sparql.source import open_source
-
-        if self.paths and (self.endpoint is not None or self.void is not None):
-            raise BadInput("give --ont, or --endpoint and --void: a judge looks at one source")
-        if self.paths:
-            found = open_source(ontology=read_ontology(self.paths), whole=self.whole)
-        elif self.endpoint is not None:
-            found = open_source(endpoint=self.endpoint, void=self.void, whole=self.whole)
+        if self.paths or self.endpoint is not None:
+            found = open_named(self.paths, stack, endpoint=self.endpoint, void=self.void, whole=self.whole)
         elif self.void is not None:
             from rbank_es.judging.source_evidence import described
 
             found = described(self.void)
+            stack.callback(found.close)
         elif self.whole is not None:
             raise BadInput("--whole declares a source: name it with --ont or --endpoint")
         else:
             return None
-        stack.callback(found.close)
         if bank is None:
             return found
         from rbank_es.bank.registrations import as_registered
@@ -69,7 +63,7 @@ def model_and_source_options(endpoint: str, model: str, does: str) -> Callable[.
     `endpoint` says what an endpoint is asked for.
     """
     return decorated(
-        click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
+        ontology_options(),
         click.option("--endpoint", metavar="URL|NAME", help=f"A SPARQL endpoint instead{endpoint}."),
         click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
         click.option("--lm", model, "lm", metavar="MODEL", help=f"The model that {does}, or script:FILE."),

@@ -123,7 +123,7 @@ def run_tasks(bank: Bank, *, aloud: bool) -> DemoResult:
             live.wipe()
             _print_task(done[-1], len(done), len(tasks))
 
-    with closing(open_source(ontology=_ontology())) as source, LoopDisplay() as live:
+    with closing(open_source(_ontology())) as source, LoopDisplay() as live:
         try:
             run_closed_loop(tasks, watched(bank, live.events), settings, source, on_task=live.task, on_result=ended)
         except LoopStopped as stop:

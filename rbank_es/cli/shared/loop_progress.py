@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.event_sentences import summary
+from rbank_es.cli.shared.ontology_options import skips_unreadable
 from rbank_es.cli.shared.output import count, safe_line, truncate, warn
 from rbank_es.events import (
     Event,
@@ -205,4 +206,5 @@ def judge_command(place: str, given: dict[str, Any]) -> str:
     options = [("--judge", judge), ("--judge-lm", model if asks else None), *source]
     named = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in options if value is not None)
     declared = "" if given["whole"] is None else " --whole" if given["whole"] else " --not-whole"
-    return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}{declared}"
+    skipping = " --skip-unreadable" if skips_unreadable() else ""
+    return f"rbank-es judge run {shlex.quote(place)} --unjudged {named}{declared}{skipping}"

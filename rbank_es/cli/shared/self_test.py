@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.arguments import read_ontology
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
 from rbank_es.cli.shared.output import SCRIPTED, Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
 from rbank_es.data import LIGHTS
@@ -82,7 +81,7 @@ def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: b
     with ExitStack() as stack:
         bank = stack.enter_context(Bank.create("memory:"))
         live = stack.enter_context(LoopDisplay(verbose=verbose))
-        source = open_source(ontology=read_ontology([LIGHTS]))
+        source = open_source(LIGHTS)
         stack.callback(source.close)
         resources = stack.enter_context(LoopResources(watched(bank, live.events), settings, source))
         post_run = PostRun(resources)
