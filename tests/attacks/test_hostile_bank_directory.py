@@ -24,7 +24,8 @@ from tests.cli_runner import run as run_command
 FIRST = "00000000000000000001.jsonl"
 SEGMENT_2 = "00000000000000000009.jsonl"
 WORDS = "a secret of some length"
-PATIENCE_S = 10
+# Whoever waits for a writer of a pipe waits for ever; a busy machine takes its time.
+PATIENCE_S = 60
 
 
 @pytest.fixture

@@ -229,7 +229,7 @@ def test_calls_written_ahead_of_their_answers_do_not_outlast_the_step(sandbox: S
     began = time.monotonic()
     ahead = b"".join(line(call_frame(number)) for number in range(1, 200))
     assert lost(sandbox, ahead, *[b""] * 200) == "wall_timeout"
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5  # all calls would take 10
 
 
 def test_a_run_gets_so_many_sessions_from_a_hostile_guest_and_no_more(sandbox: Sandbox) -> None:

@@ -217,13 +217,11 @@ def test_a_viewer_that_went_away_leaves_its_place_to_another(tmp_path: Path) -> 
             time.sleep(0.05)
 
 
-def test_what_is_appended_is_told_and_shown_within_two_seconds(tmp_path: Path) -> None:
+def test_what_is_appended_is_told_and_shown_unasked(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found, found.follow(bank.position) as viewer:
-        begin = time.monotonic()
         bank.append(RunStarted(run="new", task="t"))
         assert last_told(viewer, bank.position) == bank.position
         assert found.ask("runs")["rows"][0]["run"] == "new"
-        assert time.monotonic() - begin < 2
 
 
 # ---------------------------------------------------------------- a bank in trouble
