@@ -60,6 +60,8 @@ _TYPES = frozenset(
     )
 )  # fmt: skip
 
+_OF_ROLLOUT = frozenset({"run_started", "step_taken", "run_finished"})
+
 
 def task_key(task: Task, config_digest: str, source: str) -> str:
     """Return the key of a task under given settings: the first hex digits of a SHA-256.
@@ -136,7 +138,7 @@ class RunProgress(msgspec.Struct, kw_only=True):
         """Return the run, which has ended, as a rollout, to compare it with others of its task."""
         verdict = self.judged.verdict if self.judged is not None else None
         scored = self.scored.verdict if self.scored is not None else None
-        return rollout_of(bank, self.events, verdict, scored)
+        return rollout_of(bank, read_run(bank.log, self.run, types=_OF_ROLLOUT), verdict, scored)
 
 
 def _is_void(drawn: MemoriesExtracted, judged: int) -> bool:

@@ -47,7 +47,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rollout_of(bank: Bank, run: RunEvents, verdict: VerdictValue | None, scored: VerdictValue | None) -> Rollout:
-    """Return a run that has ended as a rollout, given the verdicts that stand."""
+    """Return a run that has ended as a rollout, given the verdicts that stand. Its steps have to be read too."""
     started, end = run.started, run.end
     assert started is not None and end is not None, "the run has not ended"
     return Rollout(
@@ -56,7 +56,7 @@ def rollout_of(bank: Bank, run: RunEvents, verdict: VerdictValue | None, scored:
         outcome=end.outcome,
         verdict=verdict,
         scored=scored,
-        iterations=end.iterations or 0,
+        iterations=run.iterations,
         answer=bank.text(end.answer) or "",
         sparql=bank.text(end.sparql) or "",
     )

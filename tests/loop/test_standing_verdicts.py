@@ -19,6 +19,7 @@ from rbank_es.events import (
     RunFinished,
     RunJudged,
     RunStarted,
+    StepTaken,
 )
 from rbank_es.loop.history import History
 from rbank_es.policies import LmJudging
@@ -136,3 +137,28 @@ def test_what_a_run_spent_is_what_the_bank_says_and_unknown_is_not_0(calls: list
         known = [each[at] for each in calls if each[at] is not None]
         assert spent[name] == (sum(known) if known else None)
     assert spent["lm_calls"] == (len(calls) or None)
+
+
+def test_a_history_knows_what_was_recorded_of_a_run_before_it_began() -> None:
+    """Its judgment and its end, which may come in any order, whether read at once or one after the other."""
+    with Bank.create("memory:") as bank:
+        kept = History(bank)
+        judged(bank, "r", "success", "human")
+        kept.catch_up()
+        bank.append(RunFinished(run="r", outcome="submitted"))
+        kept.catch_up()
+        assert not kept.runs
+        bank.append(RunStarted(run="r"))
+        for history in (kept.catch_up(), History(bank).catch_up()):
+            known = history.runs["r"]
+            assert known.judged is not None and known.judged.verdict == "success"
+            assert known.is_usable and known.scored is None
+
+
+def test_a_rollout_whose_end_names_no_iterations_has_those_of_its_steps() -> None:
+    """As in the bank: so the shortest of several is the same for a loop and for lessons drawn late."""
+    with Bank.create("memory:") as bank:
+        steps = [StepTaken(run="r", index=index) for index in (1, 2, 2)]
+        bank.append([RunStarted(run="r", rollout_index=1), *steps, RunFinished(run="r", outcome="submitted")])
+        rollout = History(bank).catch_up().runs["r"].rollout(bank)
+        assert (rollout.index, rollout.iterations) == (1, 2) and bank.state().runs["r"].iterations == 2
