@@ -1,39 +1,45 @@
-"""The exported page: one HTML file with the app, the rows of the bank and the events of its newest runs.
+"""The exported page: one HTML file with the app and the answers that a served bank would give it.
 
-The app computes its answers from the rows: intervals of positions, as the read models have them, and a few facts of
-events that no read model keeps. The events of runs are in blocks, each unpacked when one of its runs is opened.
+The file holds the answers about the bank, its lists and its counts as of each of its stops, and those about single runs
+and items, what to look at and what changed as of the newest position. They stand in parts, each unpacked when one of
+its answers is asked for: the newest position, all earlier stops, and blocks of runs and of items.
 """
 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from rbank_es import __version__
 from rbank_es.bank import Bank
-from rbank_es.bank.health_report import MEASURES, SAMPLED
-from rbank_es.bank.run_judgments import AUTHORITIES
-from rbank_es.dashboard.answers.bank_answer import FLAGS, bank_facts, time_marks
-from rbank_es.dashboard.answers.doubts_answer import doubts_of
-from rbank_es.dashboard.answers.event_answer import shown_event
+from rbank_es.dashboard.answers import answer
+from rbank_es.dashboard.answers.bank_answer import NOTABLE, STOPS
 from rbank_es.dashboard.app_script import app_page
-from rbank_es.dashboard.packed_data import Column, LineTable, compact_json, gzipped, packed_column, packed_table
+from rbank_es.dashboard.packed_data import ValuePool, compact_json, gzipped
 from rbank_es.dashboard.page_text import Html, element, minute, plural, shorten
 from rbank_es.errors import CannotWrite
-from rbank_es.events import Event, PolicyChoice, type_of
-from rbank_es.events.bank_events import PolicySet
-from rbank_es.events.memory_events import ItemsLinked
-from rbank_es.events.run_events import JudgmentOverruled, MemoriesRetrieved, RunJudged, judge_label
+from rbank_es.events import type_of
 from rbank_es.limits import page_limits
-from rbank_es.projections.projection import json_of
 from rbank_es.projections.view import View
-from rbank_es.state.memory import rank_of
 from rbank_es.system.files import write_replacing
+from rbank_es.system.progress import OnProgress, reported
+
+Given = dict[str, str]
+Question = tuple[str, Given]
+
+LISTS: tuple[Question, ...] = (
+    ("runs", {}), ("items", {}), ("leakage", {"by": "tool"}), ("leakage", {"by": "run"}), ("leakage", {"by": "flag"}),
+)  # fmt: skip
+"""The lists that the file holds as of each stop: the browser filters, sorts and pages them."""
+
+COUNTS: tuple[Question, ...] = (("bank", {}), ("overview", {}), ("health", {}))
+"""What else it holds as of each stop."""
+
+NEWEST: tuple[Question, ...] = (("review", {}), ("doubts", {}))
+"""What it holds as of the newest position alone, beside single runs and items and what changed since each stop."""
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,54 +63,96 @@ class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_page(
-    bank: Bank, view: View, path: str | os.PathLike[str], options: ExportOptions | None = None
+    bank: Bank,
+    view: View,
+    path: str | os.PathLike[str],
+    options: ExportOptions | None = None,
+    progress: OnProgress | None = None,
 ) -> WrittenPage:
     """Write the page of a bank as of a view to `path`, whole or not at all; a file that is there is replaced.
 
-    Raises `CannotWrite` where the system refuses or `path` is no file.
+    `progress` is called with the answers that are made. Raises `CannotWrite` where the system refuses or `path` is no
+    file.
     """
-    data = page_data(bank, view, options or ExportOptions())
-    content = exported_page(data, newest_runs(view))
+    data = page_data(bank, view, options or ExportOptions(), progress)
     try:
-        goal, size_bytes = write_replacing(path, [content], follow=True)
+        goal, size_bytes = write_replacing(path, [exported_page(data)], follow=True)
     except OSError as refused:
         raise CannotWrite(str(path), refused) from refused
-    counts = data["in_file"]
+    held = data.head["in_file"]
     return WrittenPage(
-        path=str(goal.absolute()), size_bytes=size_bytes, runs=counts["runs"], whole_runs=counts["whole"]
+        path=str(goal.absolute()), size_bytes=size_bytes, runs=held["runs"], whole_runs=held["whole_runs"]
     )
 
 
-def exported_page(data: dict[str, Any], newest: Sequence[dict[str, Any]]) -> bytes:
-    """Return the page of the data as one HTML document, with the newest runs as a table for where no script runs."""
-    # Blocks stay packed until one is opened, so they stand beside what is unpacked at once.
-    at_once = data | {"blocks": [block["runs"] for block in data["blocks"]]}
-    packed = {"packed": gzipped(at_once), "blocks": [block["packed"] for block in data["blocks"]]}
-    page = app_page(data["bank"]["name"], _summary(data, newest), data=compact_json(packed))
+class PageData(msgspec.Struct, frozen=True):
+    """The content of a page: what is unpacked at once, the other parts, the answer about the bank, and the newest runs
+    for where no script runs."""
+
+    head: dict[str, Any]
+    parts: list[dict[str, Any]]
+    bank: dict[str, Any]
+    newest: list[dict[str, Any]]
+
+
+def exported_page(data: PageData) -> bytes:
+    """Return the page of the data as one HTML document."""
+    packed = {"packed": gzipped(data.head), "parts": [gzipped(part) for part in data.parts]}
+    page = app_page(data.bank["name"], _summary(data), data=compact_json(packed))
     return page.encode("ascii", "xmlcharrefreplace")
 
 
-def page_data(bank: Bank, view: View, options: ExportOptions) -> dict[str, Any]:
-    """Return all that the page holds about a bank as of a view."""
-    position, argument = view.position, options.argument or bank.name
-    facts = EventFacts(bank, position)
-    started = view.spans("run_starts", ("run", "task"))
-    whole = whole_runs([str(run) for run, *_ in started], _failed(view), options.runs)
-    worded = frozenset([*whole, *(str(run) for run, *_ in started[-page_limits.PAGE_LISTED_RUNS :])])
-    tables = exported_tables(view, facts, worded)
-    return {
-        "v": 1,
-        "release": __version__,
-        "bank": bank_facts(bank, position, argument),
-        "marks": time_marks(bank, view),
-        "flags": FLAGS,
-        "measures": [(name, words, name in SAMPLED) for name, words in MEASURES.items()],
-        "in_file": {"runs": len(started), "worded": len(worded), "whole": len(whole), "prompts": options.prompts},
-        **facts.by_position(),
-        "tables": tables,
-        "doubts": doubts_of(bank, view, argument),
-        "blocks": list(run_blocks(bank, position, whole, prompts=options.prompts)),
+def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgress | None = None) -> PageData:
+    """Return all that the page holds about a bank as of a view; `progress` is called after each stop and block.
+
+    The first part is of the earlier stops, the others are blocks, whose runs and items the head names.
+    """
+    asking = Asking(bank, view.position, options)
+    started = [str(run) for (run,) in view.pick("runs", ("run",), sort="started_seq")]
+    runs, items = whole_runs(started, _failed(view), options.runs), held_items(view)
+    stops = stops_of(bank, asking.head)
+    blocks = [*_blocks("run", runs), *_blocks("item", items)]
+    jobs: list[tuple[int, int | None, Sequence[Question]]] = [
+        (0, asking.head, NEWEST),
+        *((1, None if stop == asking.head else stop, [("changes", {"from": str(stop)})]) for stop in stops),
+        *((number, None, block) for number, block in enumerate(blocks, 2)),
+    ]
+    parts: list[HeldAnswers] = []
+    for number, stop, questions in reported(jobs, progress):
+        if number == len(parts):
+            parts.append(HeldAnswers(parts[0] if parts else None))
+        if stop is not None:
+            asking.hold_stop(parts[number], stop)
+        asking.hold_all(parts[number], questions)
+    head = {
+        **{"v": 2, "release": __version__, "stops": stops, "times": [bank.time_at(stop) for stop in stops]},
+        "in_file": {
+            **{"runs": len(started), "whole_runs": len(runs)},
+            **{"items": len(view.pick("items", ("id",))), "whole_items": len(items), "prompts": options.prompts},
+        },
+        "blocks": [[[name, given["id"]] for name, given in block] for block in blocks],
+        **parts[0].packed(),
     }
+    return PageData(head, [part.packed() for part in parts[1:]], asking.ask("bank"), newest_runs(view))
+
+
+def stops_of(bank: Bank, head: int) -> list[int]:
+    """Return the positions up to a head as of which the file has lists and counts, the first one and the head included.
+
+    They are those of notable events, of ends of runs, of verdicts and of decisions: all of them, or some that are
+    spread evenly, notable ones first.
+    """
+    found = [(event.seq, type_of(event) in NOTABLE) for event in bank.events(point=head, types=STOPS)]
+    others = [seq for seq, is_notable in found if not is_notable]
+    spare = max(page_limits.PAGE_STOPS // 2, page_limits.PAGE_STOPS - len(others))
+    notable = _spread([seq for seq, is_notable in found if is_notable], spare)
+    return sorted({0, head, *notable, *_spread(others, page_limits.PAGE_STOPS - len(notable))})
+
+
+def _spread(positions: Sequence[int], most: int) -> list[int]:
+    """Return at most so many positions, evenly spread, the last one included."""
+    number = min(len(positions), most)
+    return [positions[(place + 1) * len(positions) // number - 1] for place in range(number)]
 
 
 def whole_runs(runs: Sequence[str], failed: frozenset[str], named: Sequence[str]) -> list[str]:
@@ -128,6 +176,107 @@ def _failed(view: View) -> frozenset[str]:
     return frozenset(str(run) for run, verdict, outcome in rows if verdict == "failure" or outcome == "failed")
 
 
+def held_items(view: View) -> list[str]:
+    """Return the items that go into the file with their history: the newest, then the most used of the others."""
+    newest = view.pick("items", ("id", "uses"), sort="-born_seq")
+    used = sorted(newest[page_limits.PAGE_NEWEST_ITEMS :], key=lambda row: -row[1])[: page_limits.PAGE_USED_ITEMS]
+    return [str(id) for id, _ in [*newest[: page_limits.PAGE_NEWEST_ITEMS], *used]]
+
+
+def _blocks(name: str, ids: Sequence[str]) -> Iterator[list[Question]]:
+    """Yield the questions about some runs or items, in blocks that are unpacked at once."""
+    for begin in range(0, len(ids), page_limits.PAGE_BLOCK_RUNS):
+        yield [(name, {"id": id}) for id in ids[begin : begin + page_limits.PAGE_BLOCK_RUNS]]
+
+
+# ---------------------------------------------------------------- answers
+
+
+class HeldAnswers:
+    """The answers of a part of the file, beside their questions; what stands in the part `before`, which must be
+    complete, is shared with it."""
+
+    def __init__(self, before: HeldAnswers | None = None) -> None:
+        self._pool = ValuePool(before and before._pool)
+        self._held: dict[str, tuple[list[int], list[int]]] = {}
+
+    def hold(self, name: str, given: Given, found: dict[str, Any]) -> None:
+        """Keep an answer."""
+        for numbers, each in zip(self._held.setdefault(name, ([], [])), (given, found), strict=True):
+            numbers.append(self._pool.number(each))
+
+    def packed(self) -> dict[str, Any]:
+        """Return the part as the browser reads it: by name the numbers of the questions, and of their answers."""
+        return {"answers": self._held, **self._pool.packed()}
+
+
+class Asking:
+    """What is asked of a bank as of a head, and put into parts of a file."""
+
+    def __init__(self, bank: Bank, head: int, options: ExportOptions) -> None:
+        self.head = head
+        self._bank, self._options = bank, options
+
+    def ask(self, name: str, **given: str) -> dict[str, Any]:
+        """Return an answer, as of the head where no other position is given, as it would be served."""
+        asked = {"at": str(self.head), **given}
+        options = {"prompts": self._options.prompts, "argument": self._options.argument}
+        found = answer(self._bank, name, asked, head=self.head, **options)
+        return dict(msgspec.to_builtins(found, str_keys=True))
+
+    def hold_stop(self, part: HeldAnswers, stop: int) -> None:
+        """Keep the lists and counts as of a stop; those of the head are found without a position."""
+        is_head = stop == self.head
+        at = {} if is_head else {"at": str(stop)}
+        for name, given in COUNTS:
+            part.hold(name, given | at, self.ask(name, **given, **at))
+        most = page_limits.PAGE_LISTED_ROWS if is_head else page_limits.PAGE_EARLIER_ROWS
+        for name, given in LISTS:
+            part.hold(name, given | at, self._listed(name, given | at, most))
+
+    def _listed(self, name: str, given: Given, most: int) -> dict[str, Any]:
+        """Return a list with its first rows, at most so many; `next` is None if these are all."""
+        limit = str(page_limits.LIST_ROWS_MOST)
+        found = self.ask(name, **given, limit=limit)
+        while found["next"] is not None and len(found["rows"]) < most:
+            page = self.ask(name, **given, limit=limit, after=found["next"])
+            found |= {"rows": [*found["rows"], *page["rows"]], "next": page["next"]}
+        return found
+
+    def hold_all(self, part: HeldAnswers, questions: Iterable[Question]) -> None:
+        """Keep the answers to questions, the following pages of each, and the whole of each text that is cut there."""
+        for name, asked in questions:
+            given: Given | None = asked
+            while given is not None:
+                found = self.ask(name, **given)
+                part.hold(name, given, found)
+                for text in dict.fromkeys(cut_texts(found)):
+                    self._hold_text(part, *text)
+                given = given | {"after": str(found["next"])} if found.get("next") is not None else None
+
+    def _hold_text(self, part: HeldAnswers, seq: int, path: str) -> None:
+        offset: int | None = 0
+        while offset is not None:
+            given = {"seq": str(seq), "path": path, "offset": str(offset)}
+            found = self.ask("text", **given)
+            part.hold("text", given, found)
+            offset = found["next"]
+
+
+def cut_texts(value: Any, seq: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield the position and the path of each text of which an answer has the beginning, `{text, chars, more}`."""
+    if isinstance(value, dict):
+        seq = value.get("seq", seq)
+        if isinstance(value.get("more"), str):
+            yield seq, value["more"]
+        value = list(value.values())
+    for each in value if isinstance(value, list) else ():
+        yield from cut_texts(each, seq)
+
+
+# ---------------------------------------------------------------- without a script
+
+
 def newest_runs(view: View) -> list[dict[str, Any]]:
     """Return the newest runs as the page shows them where no script runs."""
     rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: page_limits.PAGE_SUMMARY_RUNS]
@@ -137,12 +286,11 @@ def newest_runs(view: View) -> list[dict[str, Any]]:
     ]
 
 
-def _summary(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Html:
+def _summary(data: PageData) -> Html:
     """Return the text of the page before, or without, its script."""
-    bank = data["bank"]
-    runs = data["in_file"]["runs"]
+    bank = data.bank
     forked = f" Forked from {bank['forked_from']}." if bank["forked_from"] else ""
-    said = f"As of position {data['marks']['head']:,}: {plural(runs, 'run')}.{forked}"
+    said = f"As of position {bank['at']:,}: {plural(data.head['in_file']['runs'], 'run')}.{forked}"
     without = "Without JavaScript this page shows the newest runs and no more."
     return element(
         "main",
@@ -150,7 +298,7 @@ def _summary(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Html:
         element("p", shorten(bank["purpose"] or "", page_limits.DASHBOARD_PURPOSE_CHARS)),
         element("p", said),
         element("noscript", element("p", without, class_="note")),
-        _runs_table(rows) if rows else element("p", "This bank holds no runs yet."),
+        _runs_table(data.newest) if data.newest else element("p", "This bank holds no runs yet."),
     )
 
 
@@ -172,175 +320,3 @@ def _ended(row: dict[str, Any]) -> str:
 def _began(row: dict[str, Any]) -> str:
     imported = f", imported on {row['imported_at'][:10]}" if row["imported_at"] else ""
     return minute(row["started_at"]) + imported
-
-
-# ---------------------------------------------------------------- rows
-
-
-TABLES = {
-    "run_starts": ("run", "task", "task_id", "ontology", "endpoint", "executor", "model", "scripted", "simulated",
-        "started_at", "imported_at", "experiment", "condition", "level", "family", "suite", "mode", "iterations_max",
-        "rollout_group", "rollout_index"),
-    "run_ends": ("run", "outcome", "iterations", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "duration_s",
-        "answer_chars", "error_code", "answer", "sparql", "error", "finished_at"),
-    "verdicts": ("run", "purpose", "verdict", "judge", "kind", "sure", "overruled", "rank", "judged_seq"),
-    "lm_calls": ("run", "role", "tokens_in", "tokens_out", "cost_usd"),
-    "run_steps": ("run", "step"),
-    "tool_calls": ("run", "tool", "chars", "truncated", "failed"),
-    "contexts": ("run", "chars", "items_n", "l2_budget"),
-    "step_sizes": ("run", "stdout_chars", "prompt_chars", "variables_n", "variables_chars"),
-    "candidates": ("text", "extraction", "place", "item", "title", "desc", "content", "tags_json", "src", "polarity",
-        "erased"),
-    "extractions": ("extraction", "kind", "relied", "stands"),
-    "relying": ("run", "number", "extraction"),
-    "decisions": ("text", "action", "policy", "undone"),
-    "item_states": ("item", "state", "born_seq", "ended_seq", "text", "vouched", "domains", "superseded_by"),
-    "item_support": ("item", "text"),
-    "exposures": ("item", "run", "way"),
-    "policy_choices": ("kind", "name", "version", "settings"),
-    "moments": ("at",),
-    "learning_judgments": ("run", "judge", "verdict"),
-}  # fmt: skip
-"""The tables of the read models that the page needs, each with its columns; `from_seq` and `to_seq` come with all."""
-
-WORDS = {"run_starts": ("task",), "run_ends": ("answer", "sparql", "error")}
-"""The columns of words, of tables that begin with the run."""
-
-Tables = dict[str, dict[str, Column]]
-
-
-class EventFacts:
-    """The facts of all events up to a position that the page needs and no read model keeps."""
-
-    def __init__(self, bank: Bank, position: int) -> None:
-        """Read the log once."""
-        self._bank = bank
-        self._policies: dict[str, PolicyChoice] = {}
-        self._seqs: dict[str, int] = {}
-        self.types: list[str] = []
-        self.seconds: list[int] = []
-        self.runs: list[str | None] = []
-        self.judgments: list[tuple[Any, ...]] = []
-        self.searches: list[tuple[Any, ...]] = []
-        self.links: list[tuple[Any, ...]] = []
-        for event in bank.events(point=position):
-            self._add(event)
-
-    def _add(self, event: Event) -> None:
-        self.types.append(type_of(event))
-        self.seconds.append(_seconds(event.at))
-        self.runs.append(getattr(event, "run", None))
-        match event:
-            case PolicySet():
-                # The authority of a judgment depends on the policies in force at its position.
-                self._policies = {choice.kind: choice for choice in event.policies}
-            case RunJudged() | JudgmentOverruled():
-                self.judgments.append(self._judgment(event))
-            case MemoriesRetrieved():
-                self.searches.append((json_of([hit.id for hit in event.hits]), event.seq))
-            case ItemsLinked():
-                self.links.append((event.source, event.target, event.how, event.seq))
-            case _:
-                pass
-
-    def _judgment(self, event: RunJudged | JudgmentOverruled) -> tuple[Any, ...]:
-        self._seqs[event.id] = event.seq
-        by: str | None = None
-        why: str | None = ""
-        former: str | None = None
-        if isinstance(event, JudgmentOverruled):
-            by, why, former = event.by, self._bank.text(event.why), event.judgment
-        facts = (event.run, event.purpose, event.verdict, judge_label(event.judge, event.judge_version), event.kind)
-        authority = AUTHORITIES[rank_of(event, self._policies)]
-        said = (event.confidence, self._bank.text(event.reason), by, why, self._seqs.get(former or ""))
-        return (*facts, authority, *said, event.occurred_at or event.at, event.seq)
-
-    def tables(self, worded: Collection[str]) -> Tables:
-        """Return the facts as tables, with the words of some runs only."""
-        judged = ("run", "purpose", "verdict", "judge", "kind", "authority", "confidence", "reason", "by", "why")
-        said = [judged.index("reason"), judged.index("why")]
-        return {
-            "judgments": packed_table(
-                (*judged, "overrules", "time", "from_seq"), _without_words(self.judgments, said, worded)
-            ),
-            "searches": packed_table(("items", "from_seq"), self.searches),
-            "item_links": packed_table(("source", "target", "how", "from_seq"), self.links),
-        }
-
-    def by_position(self) -> dict[str, Any]:
-        """Return the type, the run and the second of each event, in the order of the log."""
-        first = self.seconds[0] if self.seconds else 0
-        return {
-            "types": packed_column(self.types),
-            "event_runs": packed_column(self.runs),
-            "times": {"first": first, "offsets": packed_column([second - first for second in self.seconds])},
-        }
-
-
-def _seconds(at: str) -> int:
-    return int(datetime.fromisoformat(at[:19]).replace(tzinfo=UTC).timestamp())
-
-
-def exported_tables(view: View, facts: EventFacts, worded: Collection[str]) -> Tables:
-    """Return all tables of the page as of the view's position, by name, each by column.
-
-    Of the runs that are not in `worded` they have numbers and verdicts, and no words.
-    """
-    tables = {}
-    for name, names in TABLES.items():
-        rows = view.spans(name, names)
-        hidden = [place for place, column in enumerate(names) if column in WORDS.get(name, ())]
-        tables[name] = packed_table((*names, "from_seq", "to_seq"), _without_words(rows, hidden, worded))
-    return tables | facts.tables(worded)
-
-
-def _without_words(
-    rows: Iterable[tuple[Any, ...]], hidden: Collection[int], worded: Collection[str]
-) -> Iterator[tuple[Any, ...]]:
-    for row in rows:
-        if hidden and row[0] not in worded:
-            yield tuple(None if place in hidden else value for place, value in enumerate(row))
-        else:
-            yield row
-
-
-# ---------------------------------------------------------------- events of runs
-
-
-_WHOLE_CHARS = 1 << 62
-"""More than any text has: answers cut texts, the file holds them whole."""
-
-_TEXT = frozenset({"text", "chars", "more"})
-"""The keys of a text in an answer."""
-
-
-def run_blocks(bank: Bank, position: int, runs: Sequence[str], *, prompts: bool) -> Iterator[dict[str, Any]]:
-    """Yield blocks of the events of these runs up to a position."""
-    found = _events_of(bank, position, frozenset(runs), prompts=prompts)
-    for begin in range(0, len(runs), page_limits.PAGE_BLOCK_RUNS):
-        part = runs[begin : begin + page_limits.PAGE_BLOCK_RUNS]
-        lines = LineTable()
-        events = {run: [_with_lines(event, lines) for event in found[run]] for run in part}
-        yield {"runs": list(part), "packed": gzipped({"events": events, "lines": lines.lines})}
-
-
-def _events_of(bank: Bank, position: int, runs: Collection[str], *, prompts: bool) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    if runs:
-        for event in bank.events(point=position, resolve=True):
-            run = getattr(event, "run", None)
-            if run is not None and run in runs:
-                found[run].append(shown_event(event, prompts=prompts, chars=_WHOLE_CHARS))
-    return found
-
-
-def _with_lines(value: Any, lines: LineTable) -> Any:
-    """Return an event with each whole text as {"t": words}, or as numbers of lines, which prompts share."""
-    if isinstance(value, list):
-        return [_with_lines(each, lines) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == _TEXT and isinstance(value["text"], str):
-        text = value["text"]
-        return {"t": lines.put(text) if len(text) > page_limits.PAGE_LINED_CHARS else text}
-    return {name: _with_lines(each, lines) for name, each in value.items()}

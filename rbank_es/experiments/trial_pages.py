@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rbank_es.bank import Bank
-from rbank_es.dashboard.exported_page import ExportOptions, exported_page, newest_runs, page_data
+from rbank_es.dashboard.exported_page import ExportOptions, exported_page, page_data
 from rbank_es.errors import BankNotFound, CannotWrite
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.trial_place import directory, made_directory
@@ -82,5 +82,4 @@ def _page(trial: TrialRead, folder: Path) -> bytes:
     if directory(bank_place.parent.parent, bank_place.parent, bank_place) is None:
         raise BankNotFound(str(bank_place))
     with Bank.open(bank_place) as bank, bank.as_of() as view:
-        data = page_data(bank, view, ExportOptions(argument=_argument(trial)))
-        return exported_page(data, newest_runs(view))
+        return exported_page(page_data(bank, view, ExportOptions(argument=_argument(trial))))

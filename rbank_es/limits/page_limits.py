@@ -5,8 +5,14 @@ from rbank_es.limits import KIB, MIB
 # Runs of an exported page with all their events: about 4 kB each, so 1.2 MB; runs of one block, unpacked at once.
 PAGE_WHOLE_RUNS = 300
 PAGE_BLOCK_RUNS = 50
-# Runs of an exported page with their words; of older ones it has only what is counted.
-PAGE_LISTED_RUNS = 2_000
+# Items of an exported page with what they came from and led to: the newest, and beside them the most used.
+PAGE_NEWEST_ITEMS = 300
+PAGE_USED_ITEMS = 200
+# Rows of each list of an exported page, and of the same list as of an earlier stop.
+PAGE_LISTED_ROWS = 2_000
+PAGE_EARLIER_ROWS = 400
+# Positions of an exported page beside the first and the newest: a slider has no room for many more.
+PAGE_STOPS = 40
 # Runs in the table that stands there without a script.
 PAGE_SUMMARY_RUNS = 50
 # A text of an event from this length on is kept as numbers of lines, which prompts share.

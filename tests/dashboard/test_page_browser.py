@@ -10,6 +10,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.dashboard import write_page
+from rbank_es.dashboard.answers import answer
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.testing import extraction
 from tests.cli_runner import SAMPLE
@@ -22,11 +23,6 @@ HOSTILE = (
     "\u202egnp.exe\u0000\u2028\u0627\u0644\u0639\u0631\u0628\u064a\u0629"
 )
 FAILED = "lights-08-6e9adf73-1"
-PAGES = (
-    *("#/", "#/?at=0", "#/runs", "#/runs?at=300", f"#/run/{FAILED}", "#/items", "#/item/bfd1fd5367a2", "#/review"),
-    *("#/leakage", "#/health", "#/health?at=9", "#/changes?from=190", "#/search?q=height", "#/search", "#/nowhere"),
-    *(f"#/compare?a={FAILED}&b=lights-28-df83c1fd-1", "#/compare", "#/run/nobody?at=5"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +42,10 @@ def text(tab: Any, selector: str = "main") -> str:
     return str(tab.eval(f"document.querySelector({selector!r}).innerText"))
 
 
-def slide(tab: Any, position: int) -> None:
-    """Put the slider somewhere, as a person does."""
+def slide(tab: Any, place: int) -> None:
+    """Put the slider somewhere, as a person does: at a position of a served page, at a stop of a file."""
     tab.eval(
-        f"(slider => {{ slider.value = {position}; slider.dispatchEvent(new Event('input', {{bubbles: true}})); }})"
+        f"(slider => {{ slider.value = {place}; slider.dispatchEvent(new Event('input', {{bubbles: true}})); }})"
         "(document.querySelector('input[type=range]'))"
     )
     tab.settle()
@@ -65,7 +61,7 @@ def test_the_page_opens_from_disk_without_a_complaint_and_without_a_request(tab:
 
 
 def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_let_it_in(tab: Any, file: Path) -> None:
-    """And on the day before, the bank stands there without it."""
+    """And in the lists of an earlier day, the bank stands there without it; a file has no past of the item itself."""
     tab.open(file)
     go(tab, f"#/run/{FAILED}")
     assert "Focal height is that of the light above the water" in text(tab) and "unsupported" in text(tab)
@@ -73,18 +69,20 @@ def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_l
     tab.settle()
     assert "It was drawn from lights-07" in text(tab) and "verdict is failure" in text(tab)
     assert tab.eval("document.activeElement.id") == "main"
-    slide(tab, 100)
-    assert "Not there yet" in text(tab) and "See it at position" in text(tab)
-    tab.eval("history.back()")
+    slide(tab, 5)
+    said = text(tab)
+    assert "Not in this file" in said and "See it at the newest position" in said and "rbank-es serve" in said
+    go(tab, f"#/items?at={tab.eval('document.documentElement.dataset.shown')}")
+    assert "items as of position" in text(tab) and "Compare how tall" not in text(tab)
+    tab.eval("history.go(-2)")
     tab.settle()
     assert tab.eval("location.hash") == f"#/run/{FAILED}" and "Gannet Point" in text(tab, "h2")
 
 
-@pytest.mark.parametrize("form", ["exported", "served"])
-def test_what_changed_and_any_page_take_a_date_as_people_write_it(tab: Any, file: Path, form: str) -> None:
+def test_what_changed_and_any_page_take_a_date_as_people_write_it(tab: Any) -> None:
     """In the field, in `from` and in `at`; the first verdicts of new runs are no changes."""
     with Bank.open(SAMPLE) as bank, served(bank) as found:
-        tab.open(file if form == "exported" else found.handler.address)
+        tab.open(found.handler.address)
         go(tab, "#/changes?from=2026-03-09")
         assert tab.shows("Since") and tab.shows("position 136, 2026-03-0")
         typed = "field.value = '2026-03-20T12:00'; field.onchange({target: field})"
@@ -94,16 +92,56 @@ def test_what_changed_and_any_page_take_a_date_as_people_write_it(tab: Any, file
         go(tab, "#/changes?from=0")
         assert tab.shows("31 runs began") and "not there → ● success" not in text(tab)
         go(tab, "#/changes?from=monday")
-        assert (
-            tab.shows("a time, such as 2026-01-31T12:00")
-            and tab.eval("document.querySelector('#from').value") == "monday"
-        )
+        assert tab.shows("a time, such as 2026-01-31T12:00")
+        assert tab.eval("document.querySelector('#from').value") == "monday"
         go(tab, "#/runs?at=2026-03-09")
         assert tab.shows("As of position 136") and tab.eval("location.hash") == "#/runs?at=136"
         go(tab, "#/runs?at=nosuch")
         assert tab.shows("there is no such point in this bank")
         complaints = [each for each in tab.complaints() if "400" not in str(each)]
         assert complaints == []
+
+
+def test_a_file_says_of_which_position_it_shows_what_lies_between_two_of_its_stops(tab: Any, file: Path) -> None:
+    """What it shows is what a served bank answers as of that stop."""
+    tab.open(file)
+    with Bank.open(SAMPLE) as bank:
+        for point in ("2026-03-09", "190", "HEAD~52"):
+            go(tab, f"#/runs?at={point}")
+            assert f"what is shown for {point} is as of the last of them before it" in text(tab)
+            at = tab.eval("document.documentElement.dataset.shown")
+            rows = answer(bank, "runs", {"at": at})["rows"]
+            assert int(at) <= bank.resolve(point) and f"{len(rows)} runs as of position {at}, " in text(tab)
+            shown = tab.eval("[...document.querySelectorAll('main tbody th a')].map(e => e.hash.split('?')[0])")
+            assert shown == [f"#/run/{row['run']}" for row in rows]
+            go(tab, f"#/changes?from={point}")
+            changed = answer(bank, "changes", {"from": at})
+            assert f"position {at}, " in text(tab) and f"{changed['items']['added']} items added" in text(tab)
+        for point in ("nosuch", "9999"):
+            go(tab, f"#/runs?at={point}")
+            assert "there is no such point in this file" in text(tab)
+        go(tab, "#/runs?at=HEAD")
+        assert "Every position has" not in text(tab) and tab.complaints() == []
+
+
+def test_the_slider_of_a_file_goes_from_stop_to_stop_and_shows_dates(tab: Any, file: Path) -> None:
+    tab.open(file)
+    places = int(tab.eval("document.querySelector('input[type=range]').max"))
+    assert places == 41
+    seen = []
+    for place in (0, 1, 20, places):
+        slide(tab, place)
+        seen.append(int(tab.eval("document.documentElement.dataset.shown")))
+        said = text(tab, ".said")
+        assert (
+            f"position {seen[-1]}" in said and ("UTC" in said or place == 0) and "Every position has" not in text(tab)
+        )
+    assert seen == sorted(seen) and (seen[0], seen[-1]) == (0, 609)
+    for label, place in (("To the change before", places - 1), ("To the next change", places)):
+        tab.eval(f"document.querySelector('[aria-label=\"{label}\"]').click()")
+        tab.settle()
+        assert int(tab.eval("document.querySelector('input[type=range]').value")) == place
+    assert tab.complaints() == []
 
 
 def test_an_item_that_was_never_used_and_one_that_is_kept_back_are_told_in_whole_sentences(tab: Any) -> None:
@@ -151,9 +189,15 @@ def test_an_error_that_ended_a_run_is_the_first_thing_said_of_it(tab: Any, tmp_p
 
 
 @pytest.mark.slow
-def test_folds_focus_selection_and_scroll_stay_while_time_moves(tab: Any, file: Path) -> None:
-    tab.open(file)
-    go(tab, f"#/run/{FAILED}?at=160")
+def test_folds_focus_selection_and_scroll_stay_while_time_moves(tab: Any) -> None:
+    with Bank.open(SAMPLE) as bank, served(bank) as found:
+        tab.open(found.handler.address)
+        go(tab, f"#/run/{FAILED}?at=160")
+        assert tab.shows("As of position 160")
+        time_moves(tab)
+
+
+def time_moves(tab: Any) -> None:
     tab.eval("document.querySelectorAll('main details')[3].open = true")
     tab.settle()
     opened = "[...document.querySelectorAll('main details')].map(each => each.open)"

@@ -14,6 +14,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.dashboard import write_page
+from rbank_es.dashboard.exported_page import stops_of
 from rbank_es.events import RunFinished, RunStarted
 from tests.cli_runner import SAMPLE
 from tests.dashboard.served_bank import served
@@ -103,7 +104,14 @@ def test_a_file_leads_from_a_bad_answer_to_the_day_before_it_was_learned(
     with bank.as_of() as view:
         write_page(bank, view, tmp_path / "page.html")
     tab.open(tmp_path / "page.html", width=1400)
-    journey(tab, bank, hand(tab), lambda: None)
+    person = hand(tab)
+    to_the_lesson(tab, person, lambda: None)
+    # Of single runs and items the file has no past: the lists of the day before it has.
+    day = bank.time_at(ITEM_BORN)[:10]
+    person.slide(sum(bank.time_at(stop)[:10] < day for stop in stops_of(bank, bank.position)) - 1)
+    assert tab.shows("This file holds this as of its newest position alone")
+    person.follow("Items")
+    the_bank_is_without_it(tab, bank)
     assert (tab.complaints(), tab.requests()) == ([], [(tmp_path / "page.html").as_uri()])
 
 
@@ -129,15 +137,7 @@ def test_a_served_page_leads_there_while_an_agent_works(tab: Any, bank: Bank, ha
 
 def journey(tab: Any, bank: Bank, person: Mouse | Keyboard, work: Callable[[], None]) -> None:
     """Go the whole way; `work` goes on between the steps."""
-    # Which runs failed, and why.
-    assert tab.shows("Why runs failed") and tab.shows("Focal height is that of the light above the water")
-    work()
-    person.follow(TASK)
-    assert tab.shows("Gannet Point, with 62 metres.") and tab.shows("failure")
-    # From the bad answer to the lesson.
-    work()
-    person.follow(LESSON)
-    assert tab.shows(f"It was drawn from {SOURCE_RUN} as a success") and tab.shows("unsupported")
+    to_the_lesson(tab, person, work)
     # To the verdict that let it in, as it was then.
     work()
     person.follow("(the run as it was)")
@@ -147,20 +147,34 @@ def journey(tab: Any, bank: Bank, person: Mouse | Keyboard, work: Callable[[], N
     tab.eval("history.back()")
     assert tab.shows("What became of it") and tab.shows("Newest: position")
     # To the day before it was learned.
-    with bank.as_of(ITEM_BORN) as view:
-        assert [row["id"] for row in view.items()][-1] == ITEM
     before, last = day_before(bank, ITEM_BORN)
     work()
     person.slide(last)
     assert tab.shows("Not there yet") and tab.shows(f", {before} ")
-    # And the bank without it.
     person.follow("Items")
+    the_bank_is_without_it(tab, bank)
+    work()
+
+
+def to_the_lesson(tab: Any, person: Mouse | Keyboard, work: Callable[[], None]) -> None:
+    """From the failures to a bad answer, and to the lesson behind it."""
+    assert tab.shows("Why runs failed") and tab.shows("Focal height is that of the light above the water")
+    work()
+    person.follow(TASK)
+    assert tab.shows("Gannet Point, with 62 metres.") and tab.shows("failure")
+    work()
+    person.follow(LESSON)
+    assert tab.shows(f"It was drawn from {SOURCE_RUN} as a success") and tab.shows("unsupported")
+
+
+def the_bank_is_without_it(tab: Any, bank: Bank) -> None:
     assert tab.shows("Born at")
     shown = tab.eval("document.querySelector('main').innerText")
-    at = tab.eval(POSITION)
+    at = int(tab.eval("document.documentElement.dataset.shown"))
+    with bank.as_of(ITEM_BORN) as view:
+        assert [row["id"] for row in view.items()][-1] == ITEM
     with bank.as_of(at) as view:
         assert f"{len(view.items())} items as of position {at}" in shown and LESSON not in shown
-    work()
 
 
 ITEM_BORN = 134

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rbank_es.bank.failed_runs import failed_runs
+from rbank_es.dashboard.answers.health_answer import thinned
 from rbank_es.dashboard.answers.page_question import NONE, PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_rows
 from rbank_es.limits import page_limits
@@ -104,13 +105,11 @@ def _given(asked: PageQuestion, run: str) -> list[dict[str, Any]]:
 
 
 def _growth(asked: PageQuestion) -> list[dict[str, int]]:
-    """Return the number of active items at evenly spaced positions."""
-    points = min(page_limits.OVERVIEW_POINTS, asked.position)
-    changes = iter(asked.view.active_changes())
-    change, active, made = next(changes, None), 0, []
-    for number in range(1, points + 1):
-        seq = asked.position * number // points
-        while change is not None and change[0] <= seq:
-            active, change = active + change[1], next(changes, None)
+    """Return the number of active items after changes of it, at most `page_limits.OVERVIEW_POINTS`, and at the position
+    itself."""
+    active, made = 0, []
+    for seq, change in asked.view.active_changes():
+        active += change
         made.append({"seq": seq, "active": active})
-    return made
+    points = thinned(made, page_limits.OVERVIEW_POINTS)
+    return [*points, {"seq": asked.position, "active": active}] if asked.position else []

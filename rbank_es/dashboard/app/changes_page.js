@@ -1,5 +1,5 @@
 // What changed since a point: up to where the slider is.
-import { itemLink, runLink, stateTag, table, verdictMark } from "./parts.js";
+import { between, itemLink, runLink, stateTag, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, DASH, minute, plural } from "./words.js";
 
@@ -8,8 +8,8 @@ export const changesPage = {
   tab: "What changed",
   title: () => "What changed",
   ask: ({ parameters: { from } }) => ({ changes: ["changes", { from: from || "0" }] }),
-  view: ({ changes }, context) => [h("h2", null, "What changed"), choice(context, changes), summary(changes, context), items(changes, context), verdicts(changes, context), policies(changes)],
-  refused: (error, context) => [h("h2", null, "What changed"), choice(context), h("p", { class: "note" }, error)],
+  view: ({ changes }, context) => [h("h2", null, "What changed"), choice(context, changes), between(context, changes.between), summary(changes, context), items(changes, context), verdicts(changes, context), policies(changes)],
+  refused: ({ error }, context) => [h("h2", null, "What changed"), choice(context), h("p", { class: "note" }, error)],
 };
 
 function choice(context, { from, from_time: time } = {}) {

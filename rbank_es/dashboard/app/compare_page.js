@@ -1,5 +1,5 @@
 // Two runs side by side; rows that differ are marked.
-import { itemLink, note, pre, runLink, runTags, verdictMark } from "./parts.js";
+import { commandLine, itemLink, note, pre, runLink, runTags, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, DASH, minute } from "./words.js";
 
@@ -7,9 +7,9 @@ export const comparePage = {
   name: "compare",
   under: "runs",
   title: () => "Compare two runs",
-  ask: ({ parameters: { a, b } }) => ({ compare: ["compare", { a, b }] }),
-  view: ({ compare }, context) => [h("h2", null, "Two runs side by side"), h("p", { class: "muted" }, "≠ marks what differs; reasons and times always do."), sides(compare, context)],
-  refused: (error, context) => [h("h2", null, "Compare two runs"), note(context.address.parameters.b ? error : "Choose two runs in the list of runs."), h("p", null, h("a", { href: context.href("runs") }, "To the runs"))],
+  ask: ({ parameters: { a, b } }) => ({ a: ["run", { id: a }], b: ["run", { id: b }] }),
+  view: (compare, context) => [h("h2", null, "Two runs side by side"), h("p", { class: "muted" }, "≠ marks what differs; reasons and times always do."), sides(compare, context)],
+  refused: ({ error, command }, context) => [h("h2", null, "Compare two runs"), note(context.address.parameters.b ? error : "Choose two runs in the list of runs."), command && commandLine(command), h("p", null, h("a", { href: context.href("runs") }, "To the runs"))],
 };
 
 const plain = (name) => ({ run }) => run[name] ?? DASH;
@@ -40,12 +40,12 @@ const ROWS = [
   ["Began (UTC)", [], ({ run }) => minute(run.time)],
 ];
 
-function sides({ a, b, differ }, context) {
+function sides({ a, b }, context) {
   const ids = (rows) => JSON.stringify(rows.map((row) => row.id));
   const more = { given: ids(a.given) !== ids(b.given), learnt: ids(a.learnt) !== ids(b.learnt), context: a.leakage?.context_size !== b.leakage?.context_size };
   const head = [a, b].map((each, i) => h("th", { scope: "col", key: i }, runLink(context, { run: each.run.run }), " ", runTags(each.run)));
   const body = ROWS.map(([name, fields, cell]) => {
-    const isOther = fields.some((field) => differ.includes(field) || more[field]);
+    const isOther = fields.some((field) => a.run[field] !== b.run[field] || more[field]);
     const cells = [a, b].map((each, i) => h("td", { key: i, "data-run": each.run.run }, cell(each, context)));
     return h("tr", { key: name, class: isOther ? "differs" : null }, h("th", { scope: "row" }, isOther ? "≠ " : "", name), cells);
   });

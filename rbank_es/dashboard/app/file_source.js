@@ -1,161 +1,123 @@
-// The source of an exported page: answers computed from the rows in the file, as of any position.
-import { BankRows } from "./bank_rows.js";
-import { bankAnswer, itemsAnswer, overviewAnswer, runsAnswer } from "./file_answers.js";
-import { changesAnswer, comparison } from "./difference_answer.js";
-import { healthAnswer } from "./health_answer.js";
-import { itemFacts } from "./item_answer.js";
-import { leakageAnswer } from "./leakage_answer.js";
-import { doubtsAnswer, reviewAnswer } from "./review_answer.js";
-import { eventsPage, runFacts, textAt } from "./run_answer.js";
-import { BadRequest, numberOf, pointOf } from "./row_list.js";
-import { searchAnswer } from "./search_answer.js";
-import { charCount, cut } from "./visible_text.js";
+// The source of an exported page: the answers that stand in the file, each as of one of its stops.
+import { PackedValues, unpack } from "./packed_values.js";
+import { pageOf } from "./row_list.js";
+import { commandOn, count } from "./words.js";
 
-/** Unpack what the exporter packed: JSON, gzipped, in base 85. Raises where the browser can't. */
-export async function unpack(packed) {
-  if (typeof DecompressionStream === "undefined") {
-    throw new Error("This browser can't unpack the page's data: it has no DecompressionStream. Use a browser of 2023 or later.");
+// Lists are in the file whole, or by their first rows. Their columns of words; the first tells rows apart.
+const LISTS = { runs: ["run", "task_id", "task"], items: ["id", "title", "desc"], leakage: ["run"] };
+const NO_POINT = "there is no such point in this file: give a position, such as 120, a time, such as 2026-01-31T12:00, or HEAD~5";
+
+/** Answers of one part of a file, by name and question. */
+class HeldAnswers {
+  constructor(part, before) {
+    this.values = new PackedValues(part, before?.values);
+    this.places = new Map();
+    for (const [name, [asked, numbers]] of Object.entries(part.answers)) asked.forEach((number, i) => this.places.set(questionOf(name, this.values.object(number)), numbers[i]));
   }
-  const { readable, writable } = new DecompressionStream("gzip");
-  const writer = writable.getWriter();
-  const [text] = await Promise.all([textOf(readable), writer.write(bytesOf(packed)), writer.close()]);
-  return JSON.parse(text);
-}
 
-// By hand, because a Response of the stream would take five times as long.
-async function textOf(stream) {
-  const [reader, decoder] = [stream.getReader(), new TextDecoder()];
-  let text = "";
-  for (let { value, done } = await reader.read(); !done; { value, done } = await reader.read()) text += decoder.decode(value, { stream: true });
-  return text + decoder.decode();
-}
-
-// Of `base64.b85encode`, with `,.:` for `<>&`: those would need escapes in a page.
-const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%:()*+-;,=.?@^_`{|}~";
-
-/** Return the bytes of a text in base 85: four for five characters, the last group shortened. */
-export function bytesOf(text) {
-  const places = new Uint8Array(128);
-  for (let i = 0; i < 85; i += 1) places[ALPHABET.charCodeAt(i)] = i;
-  const missing = (5 - (text.length % 5)) % 5;
-  const bytes = new DataView(new ArrayBuffer(((text.length + missing) / 5) * 4));
-  for (let i = 0; i < text.length; i += 5) {
-    let number = 0;
-    for (let j = i; j < i + 5; j += 1) number = number * 85 + (j < text.length ? places[text.charCodeAt(j)] : 84);
-    bytes.setUint32((i / 5) * 4, number);
+  find(question) {
+    const number = this.places.get(question);
+    return number === undefined ? undefined : this.values.object(number);
   }
-  return new Uint8Array(bytes.buffer, 0, bytes.byteLength - missing);
 }
 
-/** Return the data of a page, its blocks still packed. */
-export async function bankData({ packed, blocks }) {
-  const data = await unpack(packed);
-  return { ...data, blocks: data.blocks.map((runs, i) => ({ runs, packed: blocks[i] })) };
+function questionOf(name, given) {
+  const parts = Object.entries(given).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return JSON.stringify([name, ...parts.map(([key, value]) => [key, String(value)]).sort()]);
 }
-
-const TEXT_CHARS = 65536;
-
-/** Answers from a file. `answers` by name take the bank's rows, a position and what was asked. */
-export const fileAnswers = {
-  bank: bankAnswer,
-  overview: overviewAnswer,
-  runs: runsAnswer,
-  items: itemsAnswer,
-  review: reviewAnswer,
-  doubts: doubtsAnswer,
-  changes: changesAnswer,
-  leakage: leakageAnswer,
-  search: searchAnswer,
-  health: healthAnswer,
-};
 
 export class FileSource {
-  constructor(data) {
-    this.bank = new BankRows(data);
-    this.position = this.bank.head;
+  /** Open a file's data: `packed`, and `parts` beside it that are unpacked when they are needed. */
+  static async open({ packed, parts }) {
+    return new FileSource(await unpack(packed), parts);
+  }
+
+  constructor(data, parts) {
     this.isLive = false;
-    this.blocks = new Map();
+    this.inFile = data.in_file;
+    this.stops = data.stops;
+    this.times = data.times;
+    this.head = data.stops.at(-1);
+    this.newest = new HeldAnswers(data);
+    this.packed = parts;
+    this.opened = new Map();
+    this.blockOf = new Map(data.blocks.flatMap((block, i) => block.map(([name, id]) => [questionOf(name, { id }), i + 1])));
   }
 
-  /** Return the answer `name` as of `at` (default: the newest); a failure to answer is {error}. */
+  /** Return the answer `name` as of the last stop up to `at` (default: the newest); a failure to answer is {error}. */
   async get(name, { at = null, ...asked } = {}) {
-    let position = this.position;
-    try {
-      if (at !== null) position = typeof at === "string" ? pointOf(this.bank, at) : Math.min(at, position);
-      return { at: position, ...(await this.answer(name, position, asked)) };
-    } catch (refused) {
-      if (refused instanceof BadRequest) return { at: position, error: refused.message };
-      throw refused;
-    }
+    const { stop, between } = this.stopOf(at);
+    if (stop === undefined) return { error: NO_POINT };
+    if (name === "bank") return { ...(await this.find(name, {}, stop)), ...this.around(stop), between };
+    if (name === "search") return { error: "Items are ranked by an index of the bank, which this file does not hold.", command: this.command("search", [asked.q ?? ""]) };
+    if (name === "changes") return this.changes(asked.from, stop);
+    if (!Object.hasOwn(LISTS, name)) return (await this.find(name, asked, stop)) ?? this.missing(name, asked, stop);
+    const { by, ...wanted } = asked;
+    return pageOf(await this.find(name, { by }, stop), wanted, LISTS[name]);
   }
 
-  /** Call back never: a file does not grow. */
+  /** Tell of new positions: a file has none. */
   follow() {}
 
-  async answer(name, position, asked) {
-    if (name === "run") return this.run(asked.id, position, asked);
-    if (name === "item") return itemFacts(this.bank, asked.id, position) ?? missing("item", asked.id, position);
-    if (name === "compare") return comparison(await this.facts(asked.a, position), await this.facts(asked.b, position));
-    if (name === "text") return this.text(asked, position);
-    const answer = Object.hasOwn(fileAnswers, name) && fileAnswers[name];
-    if (!answer) throw new BadRequest(`there is no answer "${name}"`);
-    return answer(this.bank, position, asked);
+  async changes(point, stop) {
+    const { stop: from, between } = this.stopOf(point);
+    if (from === undefined) return { error: NO_POINT };
+    const found = await this.find("changes", { from }, stop);
+    return found ? { ...found, between } : this.missing("changes", {}, stop);
   }
 
-  /** Return what is known of a run but its events. */
-  async facts(id, position) {
-    return runFacts(this.bank, id, position, await this.eventsUpto(id, position)) ?? missing("run", id, position);
+  /** Return the last stop up to a point, and the point where it may lie between two; no stop where there is no such point. */
+  stopOf(point) {
+    const text = String(point ?? this.head);
+    const back = /^HEAD(?:~(\d+))?$/.exec(text);
+    const position = back ? this.head - (back[1] ?? 0) : /^(seq:)?\d+$/.test(text) ? Number(text.replace("seq:", "")) : null;
+    const stop = position === null ? this.stopAt(text) : position <= this.head ? this.stops.findLast((each) => each <= position) : undefined;
+    return { stop, between: stop === position || stop === this.head ? null : text };
   }
 
-  async eventsUpto(id, position) {
-    return (await this.eventsOf(id))?.filter((event) => event.seq <= position) ?? null;
+  /** Return the last stop up to a time, which is in UTC where it names no zone. */
+  stopAt(text) {
+    if (!/^\d{4}-\d\d-\d\d([T ]|$)/.test(text)) return undefined;
+    const time = Date.parse(text.length > 10 && !/(Z|[+-]\d\d:?\d\d)$/.test(text) ? `${text}Z` : text);
+    if (Number.isNaN(time)) return undefined;
+    // In microseconds, as times of events are.
+    const limit = new Date(time).toISOString().replace("Z", "000Z");
+    return this.stops.findLast((_, i) => this.times[i] <= limit);
   }
 
-  async run(id, position, { after }) {
-    const facts = await this.facts(id, position);
-    const events = await this.eventsUpto(id, position);
-    const page = events ? eventsPage(events, numberOf(after, 0, 0, Number.MAX_SAFE_INTEGER)) : { events: null, next: null };
-    return { ...facts, ...page };
+  around(stop) {
+    const place = this.stops.indexOf(stop);
+    return { stops: this.stops, before: this.stops[place - 1] ?? null, after: this.stops[place + 1] ?? null };
   }
 
-  async text({ seq, path, offset }, position) {
-    const number = numberOf(seq, 0, 1, position);
-    const events = (await this.eventsOf(this.bank.runAt(number))) ?? [];
-    const value = textAt(events.find((event) => event.seq === number), path ?? "");
-    if (value === undefined) throw new BadRequest(`position ${seq} has no text at ${path}`);
-    const from = numberOf(offset, 0, 0, Number.MAX_SAFE_INTEGER);
-    const text = cut(value.slice(cut(value, from).length), TEXT_CHARS);
-    const total = charCount(value);
-    return { seq: number, path, text, total, next: from + TEXT_CHARS < total ? from + TEXT_CHARS : null };
+  /** Return an answer of the file; undefined where it holds none. Texts stand beside the run that shows them. */
+  async find(name, asked, stop) {
+    if (stop < this.head) return (await this.part(0)).find(questionOf(name, { ...asked, at: stop }));
+    const question = questionOf(name, asked);
+    const block = name === "changes" ? 0 : this.blockOf.get(questionOf(name, { id: asked.id }));
+    for (const place of block === undefined ? this.opened.keys() : [block]) {
+      const found = (await this.part(place)).find(question);
+      if (found) return found;
+    }
+    return this.newest.find(question);
   }
 
-  /** Return all events of a run, oldest first, its block unpacked when first asked for; null where the file has none. */
-  async eventsOf(run) {
-    const place = this.bank.data.blocks.findIndex((block) => block.runs.includes(run));
-    if (place < 0) return null;
-    if (!this.blocks.has(place)) this.blocks.set(place, unpack(this.bank.data.blocks[place].packed));
-    const block = await this.blocks.get(place);
-    const lines = block.lines.split("\n");
-    return block.events[run].map((event) => joined(event, lines));
+  part(place) {
+    if (!this.opened.has(place)) this.opened.set(place, unpack(this.packed[place]).then((part) => new HeldAnswers(part, this.newest)));
+    return this.opened.get(place);
+  }
+
+  /** Return why the file has no answer, with the command that has it. */
+  missing(name, { id }, stop) {
+    const serve = this.command("serve");
+    if (stop < this.head) return { error: "This file holds this as of its newest position alone.", isNewest: true, command: serve };
+    const [whole, all] = name === "run" ? [this.inFile.whole_runs, this.inFile.runs] : [this.inFile.whole_items, this.inFile.items];
+    if (id === undefined || this.blockOf.has(questionOf(name, { id }))) return { error: "This file does not hold this.", command: serve };
+    if (whole === all) return { error: `There is no ${name} ${id} in this file, which holds all of them.` };
+    return { error: `This file holds ${count(whole)} of ${count(all)} ${name}s, and not ${id}.`, command: name === "run" ? this.command("show", [id]) : serve };
+  }
+
+  command(verb, names = []) {
+    return commandOn(verb, [this.newest.find(questionOf("bank", {})).argument, ...names]);
   }
 }
-
-/** Return a value with its texts put together from the lines of its block. */
-function joined(value, lines) {
-  if (Array.isArray(value)) return value.map((each) => joined(each, lines));
-  if (value === null || typeof value !== "object") return value;
-  if ("t" in value) return typeof value.t === "string" ? value : { t: spanText(value.t, lines) };
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, joined(each, lines)]));
-}
-
-/** Return the lines of spans, first and length in turn, as one text. */
-function spanText(spans, lines) {
-  const found = [];
-  for (let i = 0; i < spans.length; i += 2) found.push(...lines.slice(spans[i], spans[i] + spans[i + 1]));
-  return found.join("\n");
-}
-
-function missing(kind, id, position) {
-  throw new BadRequest(`there is no ${kind} ${id} at position ${position}`);
-}
-

@@ -1,9 +1,9 @@
 // The list of items: which lessons does the bank hold, and how did they fare?
-import { filters, itemLink, pager, rate, stateTag, table } from "./parts.js";
-import { STATES } from "./row_list.js";
+import { captionOf, filters, itemLink, note, pager, rate, stateTag, table } from "./parts.js";
 import { h } from "./renderer.js";
-import { count, plural } from "./words.js";
+import { count } from "./words.js";
 
+const STATES = ["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"];
 const FILTERS = [
   { name: "q", label: "Words", hint: "in the item's text" },
   { name: "state", label: "State", options: STATES.map((state) => [state, state]) },
@@ -15,8 +15,12 @@ export const itemsPage = {
   tab: "Items",
   title: () => "Items",
   ask: ({ parameters: { q, state, polarity, domain, sort, after } }) => ({ items: ["items", { q, state, polarity, domain, sort, after }] }),
-  view: ({ items }, context) => [h("h2", null, "Items"), filters(context, FILTERS), list(items, context), pager(context, items)],
+  view: ({ items }, context) => [h("h2", null, "Items"), filters(context, FILTERS), words(context), list(items, context), pager(context, items)],
 };
+
+function words({ address, source }) {
+  return address.parameters.q && source.inFile && note("This file looks for words in ids, titles and descriptions, and not in contents.");
+}
 
 function list(items, context) {
   const columns = [
@@ -30,6 +34,5 @@ function list(items, context) {
     { name: "Born at", sort: "born", number: true, cell: (row) => count(row.born) },
   ];
   const sort = context.address.parameters.sort || "-born";
-  const caption = `${plural(items.total, "item")} as of position ${count(context.at)}`;
-  return table({ caption, columns, rows: items.rows, key: "id", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
+  return table({ caption: captionOf(context, items, "item"), columns, rows: items.rows, key: "id", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
 }

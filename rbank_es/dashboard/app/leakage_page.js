@@ -1,6 +1,6 @@
 // Leakage: text that reached the prompt although a short handle would have been enough.
 import { bar } from "./charts.js";
-import { pager, runLink, table } from "./parts.js";
+import { captionOf, pager, runLink, table } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, plural } from "./words.js";
 
@@ -64,7 +64,7 @@ function byRun(runs, context) {
     column("Sub-calls", "subcalls"),
   ];
   const sort = context.address.parameters.sort || "-started";
-  return [h("h3", null, "By run"), table({ caption: plural(runs.total, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) })];
+  return [h("h3", null, "By run"), table({ caption: captionOf(context, runs, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) })];
 }
 
 function raised(flags, context) {

@@ -1,6 +1,6 @@
 // The app: it reads the address, asks the source, and renders. Started by the page, exported or served.
 import { formatAddress, parseAddress } from "./address.js";
-import { bankData, FileSource } from "./file_source.js";
+import { FileSource } from "./file_source.js";
 import { pageNamed } from "./pages.js";
 import { h, render } from "./renderer.js";
 import { ServedSource } from "./served_source.js";
@@ -10,10 +10,9 @@ import { cut, visible } from "./visible_text.js";
 const TITLE_CHARS = 120;
 
 class App {
-  constructor(root, source, inFile) {
+  constructor(root, source) {
     this.root = root;
     this.source = source;
-    this.inFile = inFile;
     this.state = { address: parseAddress(location.hash), answers: null, bank: null, news: 0 };
     this.isBusy = false;
     this.isStale = false;
@@ -64,15 +63,16 @@ class App {
     const bank = await this.source.get("bank", { at: address.at });
     if (bank.error) return this.fail(bank.error);
     this.state.bank = bank;
-    if (typeof address.at === "string") {
+    // A point between two stops of a file stays: a served page has it.
+    if (typeof address.at === "string" && !bank.between) {
       address.at = bank.at < bank.head ? bank.at : null;
       history.replaceState(null, "", formatAddress(address));
     }
     const page = pageNamed(address.page);
     const answers = page ? await this.ask(page, address, address.at) : {};
     const failed = Object.values(answers).find((answer) => answer.error);
-    Object.assign(this.state, { answers, error: failed?.error ?? null, later: null });
-    if (failed && page.later && address.at !== null) this.state.later = await this.laterOf(page, address);
+    Object.assign(this.state, { answers, failed, error: failed?.error ?? null, later: null });
+    if (failed && page.later && address.at !== null && this.source.isLive) this.state.later = await this.laterOf(page, address);
   }
 
   async ask(page, address, at) {
@@ -86,7 +86,7 @@ class App {
   }
 
   fail(error) {
-    Object.assign(this.state, { answers: {}, error, later: null });
+    Object.assign(this.state, { answers: {}, failed: null, error, later: null });
   }
 
   paint() {
@@ -107,7 +107,6 @@ class App {
       bank,
       at: bank.at,
       source: this.source,
-      inFile: this.inFile,
       refresh: () => this.paint(),
       href: (page, argument = "", { at = address.at, ...parameters } = {}) => formatAddress({ page, argument, at, parameters }),
       go: (page, argument, parameters) => {
@@ -141,9 +140,8 @@ async function begin() {
   // To draw the summary, which would go at once, takes longer than to unpack the data.
   root.hidden = block !== null;
   try {
-    const data = block && (await bankData(JSON.parse(block.textContent)));
-    const source = data ? new FileSource(data) : await served();
-    await new App(root, source, data?.in_file ?? null).start();
+    const source = block ? await FileSource.open(JSON.parse(block.textContent)) : await served();
+    await new App(root, source).start();
   } catch (error) {
     // The summary that stands there without a script stays, because it is better than nothing.
     const said = h("p", { class: "note", role: "alert" }, String(error.message ?? error));

@@ -1,7 +1,7 @@
 // Parts that all pages share: verdicts, rates, tables, folds, texts, commands.
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
-import { count, DASH, percent, plural, wilson } from "./words.js";
+import { commandOn, count, day, DASH, percent, plural, wilson } from "./words.js";
 
 const LINK_CHARS = 200;
 
@@ -190,4 +190,15 @@ export function filters(context, fields) {
 /** Return a note in a box. */
 export function note(...words) {
   return h("p", { class: "note" }, words);
+}
+
+/** Return what a file shows in place of a point between two of its stops; nothing where it has the point. */
+export function between({ bank }, point) {
+  if (!point) return null;
+  return h("div", { class: "note" }, h("p", null, `This file holds ${plural(bank.stops.length, "position")} of the log: what is shown for ${point} is as of the last of them before it.`), commandLine(commandOn("serve", [bank.argument]), "Every position has:"));
+}
+
+/** Return what a list as of the position is called, and what of it a file does not hold. */
+export function captionOf(context, { total, rows_held: held }, noun) {
+  return `${plural(total, noun)} as of position ${count(context.at)}, ${day(context.bank.at_time)}${held ? `; this file holds the first ${count(held)}, and filters and sorts only those` : ""}`;
 }

@@ -21,18 +21,12 @@ export const reviewPage = {
 };
 
 function checkFirst({ total, command, rows }, context) {
-  if (total === null) return [h("h3", null, "What to check first"), elsewhere(command, context)];
   const about = "Verdicts on which items rest alone: first those whose being wrong would cost most, by the probability of an error and by what rests on them.";
   const shown = { total, rows };
   return [
     part("What to check first", shown, (row) => doubt(row, context), "run", "No item rests on a single verdict that a person hasn't given.", total > 0 && about, "first"),
     total > rows.length && [h("p", { class: "muted" }, "All of them:"), commandLine(command)],
   ];
-}
-
-function elsewhere(command, context) {
-  const newest = h("a", { href: context.href("review", "", { at: null }) }, "See them at the newest");
-  return [h("p", null, "Verdicts were weighed when this file was written, so it has them at its newest position only. ", newest, "."), commandLine(command, "A served page weighs them at any position:")];
 }
 
 function doubt(row, context) {

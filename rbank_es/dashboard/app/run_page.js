@@ -1,10 +1,10 @@
 // One run: why did it fail? The verdict first, then what it was told, what it did, and what was learned from it.
 import { bar } from "./charts.js";
-import { commandLine, fold, itemLink, note, pre, runTags, stateTag, textBlock, verdictMark, words } from "./parts.js";
+import { fold, itemLink, pre, runTags, stateTag, textBlock, verdictMark, words } from "./parts.js";
 import { h } from "./renderer.js";
 import { runSteps } from "./run_steps.js";
 import { brief } from "./visible_text.js";
-import { commandOn, count, decided, minute, plural } from "./words.js";
+import { count, decided, minute, plural } from "./words.js";
 
 const HEADING_CHARS = 160;
 
@@ -82,8 +82,8 @@ function learnt({ learnt: items }, context) {
   return h("section", null, h("h3", null, "What was learned from it"), rows.length ? h("ul", { class: "chain" }, rows) : h("p", { class: "muted" }, "Nothing here."));
 }
 
-function layers({ layers: rows, events }, context) {
-  if (!rows.length) return events === null ? null : h("p", { class: "muted" }, "No context was recorded.");
+function layers({ layers: rows }, context) {
+  if (!rows.length) return h("p", { class: "muted" }, "No context was recorded.");
   const body = rows.map((layer, i) => {
     const size = `${count(layer.chars)}${layer.budget === null ? "" : ` of ${count(layer.budget)}`} characters`;
     const cut = layer.truncated && h("span", { class: "tag bad" }, "cut");
@@ -94,10 +94,8 @@ function layers({ layers: rows, events }, context) {
 }
 
 function steps({ run, events, next }, context) {
-  const { bank } = context;
   const spent = `${plural(run.steps, "step")}, ${plural(run.tools, "tool call")}, ${run.calls === null ? "model calls not recorded" : plural(run.calls, "model call")}, ${count(run.tokens)} tokens`;
   const head = [h("h3", null, "What it did"), h("p", { class: "muted" }, spent)];
-  if (events === null) return [head, note("The events of this run are not in this file: it holds those of the newest runs. Export it with --runs, or read them in a terminal:"), commandLine(commandOn("show", [bank.argument, run.run]))];
   const more = next !== null && h("p", null, h("button", { type: "button", onclick: () => context.setParameters({ after: String(next) }, true) }, "Later events of this run"));
   return [head, runSteps(events, context), more];
 }

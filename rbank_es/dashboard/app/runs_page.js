@@ -1,5 +1,5 @@
 // The list of runs: which ones, and why were they judged so?
-import { filters, itemLink, note, pager, runLink, runTags, table, verdictMark } from "./parts.js";
+import { captionOf, filters, itemLink, note, pager, runLink, runTags, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
 import { count, day, failureReason, plural } from "./words.js";
@@ -70,6 +70,5 @@ function list(runs, context) {
     { name: "Compare", control: true, cell: box },
   ];
   const sort = context.address.parameters.sort || "-started";
-  const caption = `${plural(runs.total, "run")} as of position ${count(context.at)}`;
-  return table({ caption, columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
+  return table({ caption: captionOf(context, runs, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
 }

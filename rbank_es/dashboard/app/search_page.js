@@ -1,5 +1,5 @@
 // Items found by words, and which ranking found them.
-import { itemLink, note, table } from "./parts.js";
+import { commandLine, itemLink, note, table } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, plural } from "./words.js";
 
@@ -14,7 +14,10 @@ export const searchPage = {
     search.withheld.length > 0 && [h("h3", null, "Kept back"), h("p", { class: "muted" }, "Too little of the query occurs in these, so agents are not given them."), found(search.withheld, plural(search.withheld.length, "item"), context)],
     runs(context),
   ],
-  refused: (error, context) => [h("h2", null, "Search"), context.address.parameters.q ? note(error) : h("p", { class: "muted" }, "Type some words above.")],
+  refused: ({ error, command }, context) => [
+    h("h2", null, "Search"),
+    context.address.parameters.q ? [note(error), command && commandLine(command), runs(context)] : h("p", { class: "muted" }, "Type some words above."),
+  ],
 };
 
 function found(hits, caption, context) {

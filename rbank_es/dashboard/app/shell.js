@@ -1,6 +1,6 @@
 // What stands around every page: name, navigation, search, notes about the bank, slider and footer.
 import { pageNamed, PAGES } from "./pages.js";
-import { note } from "./parts.js";
+import { between, commandLine, note } from "./parts.js";
 import { h } from "./renderer.js";
 import { timeSlider } from "./time_slider.js";
 import { count, plural } from "./words.js";
@@ -32,26 +32,36 @@ function header(page, context) {
   return h("header", { class: "top" }, h("h1", { class: "text" }, context.bank.name), h("nav", { "aria-label": "Pages" }, h("ul", null, tabs)), search);
 }
 
-function marks({ bank, inFile }) {
+function marks(context) {
+  const { bank, source } = context;
   const { runs } = bank.counts;
   return [
     bank.simulated > 0 && note(h("b", null, "SIMULATED"), `: in ${count(bank.simulated)} of ${plural(runs, "run")} chance stood in for the agent.`),
     bank.scripted > 0 && note(bank.scripted === runs ? `Scripted: all ${plural(runs, "run")} here` : `Scripted: ${count(bank.scripted)} of ${plural(runs, "run")}`, ", written to show how it works. No model ran."),
-    inFile && inFile.whole < inFile.runs && note(`This file holds the events of ${count(inFile.whole)} of ${plural(inFile.runs, "run")}: the newest, and failures before them.`),
-    inFile && inFile.worded < inFile.runs && note(`Of ${plural(inFile.runs - inFile.worded, "older run")} it holds numbers and verdicts, and no words.`),
-    inFile && !inFile.prompts && note("Prompts were left out of this file."),
+    between(context, bank.between),
+    source.inFile && left(source.inFile),
+  ];
+}
+
+function left({ runs, whole_runs: wholeRuns, items, whole_items: wholeItems, prompts }) {
+  return [
+    wholeRuns < runs && note(`This file holds ${count(wholeRuns)} of ${plural(runs, "run")} with their events: the newest, and failures before them.`),
+    wholeItems < items && note(`This file holds ${count(wholeItems)} of ${plural(items, "item")} with what they came from and led to: the newest, and the most used of the others.`),
+    !prompts && note("Prompts were left out of this file."),
   ];
 }
 
 function content(page, state, context) {
   if (!page) return [h("h2", null, "No such page"), h("p", null, h("a", { href: context.href("overview") }, "To the overview"))];
-  if (state.error) return page.refused && !state.later ? page.refused(state.error, context) : problem(state, context);
-  return page.view(state.answers, context);
+  if (!state.error) return page.view(state.answers, context);
+  return page.refused && !state.later && !state.failed?.isNewest ? page.refused(state.failed ?? state, context) : problem(state, context);
 }
 
-function problem({ error, later, address }, context) {
-  const when = later && h("p", null, h("a", { href: context.href(address.page, address.argument, { at: later }) }, `See it at position ${count(later)}, where it begins`));
-  return [h("h2", null, later ? "Not there yet" : "Not found"), h("p", { class: "note" }, error), when];
+function problem({ error, later, failed, address }, context) {
+  const [seen, at] = failed?.isNewest ? ["See it at the newest position", null] : [`See it at position ${count(later)}, where it begins`, later];
+  const when = (later || failed?.isNewest) && h("p", null, h("a", { href: context.href(address.page, address.argument, { ...address.parameters, at }) }, seen));
+  const command = failed?.command && commandLine(failed.command, failed.isNewest ? "As of any position:" : "");
+  return [h("h2", null, later ? "Not there yet" : failed?.command ? "Not in this file" : "Not found"), h("p", { class: "note" }, error), when, command];
 }
 
 function footer({ bank, source }) {

@@ -1,17 +1,7 @@
-// The one rule of time, and what the slider shows: pure.
-
-/** Return whether a row is there at a position: it began by then, and has not ended by then. */
-export function isThere(row, position) {
-  return row.from_seq <= position && (row.to_seq === null || row.to_seq > position);
-}
-
-/** Return the row of a list in time order that is there at a position; undefined if there is none. */
-export function standing(rows, position) {
-  return rows?.find((row) => isThere(row, position));
-}
+// What the slider shows: pure.
 
 /** Types of events that are drawn red on the slider, each in words. */
-export const NOTABLE = {
+const NOTABLE = {
   judgment_overruled: "a verdict was overruled",
   memories_retracted: "items were retracted",
   memories_forgotten: "items were forgotten",
@@ -21,9 +11,6 @@ export const NOTABLE = {
   content_erased: "text was erased",
   policy_set: "a policy was set",
 };
-
-/** Types at which the buttons beside the slider stop. */
-export const STOPS = new Set(["run_finished", "run_judged", "memories_consolidated", ...Object.keys(NOTABLE)]);
 
 const SENTENCES = {
   ...NOTABLE,

@@ -1,7 +1,7 @@
 // The slider of time, above every page.
 import { h } from "./renderer.js";
 import { BINS, binnedTicks, notableMarks, sentenceOf } from "./time_model.js";
-import { count, minute } from "./words.js";
+import { count, day, minute } from "./words.js";
 
 /** Return the slider: `move(position)` is called with where it is put. */
 export function timeSlider(bank, at, move) {
@@ -13,7 +13,7 @@ export function timeSlider(bank, at, move) {
     "div",
     { class: "row" },
     stepButton("◀", "To the change before", bank.before === null && at === 0, () => move(bank.before ?? 0)),
-    h("div", { class: "track" }, ticks(bank), range(head, at, [when, sentence].filter(Boolean).join(", "), move)),
+    h("div", { class: "track" }, ticks(bank), range(bank, at, [when, sentence].filter(Boolean).join(", "), move)),
     stepButton("▶", "To the next change", !isPast, () => move(bank.after ?? head)),
   );
   const said = h("b", null, `${isPast ? "As of" : "Newest:"} position ${count(at)}`);
@@ -29,34 +29,42 @@ function stepButton(sign, label, disabled, onclick) {
   return h("button", { type: "button", "aria-label": label, title: label, disabled, onclick }, sign);
 }
 
-function range(head, at, when, move) {
+// A file's slider goes from stop to stop, a served one from position to position.
+function range({ head, stops }, at, when, move) {
   return h("input", {
     type: "range",
     min: 0,
-    max: head,
+    max: stops ? stops.length - 1 : head,
     step: 1,
-    value: at,
+    value: stops ? stops.indexOf(at) : at,
     "aria-label": "Position in the log",
     "aria-valuetext": `position ${at} of ${head}, ${when}`,
-    oninput: (event) => move(Number(event.target.value)),
+    oninput: ({ target: { value } }) => move(stops ? stops[value] : Number(value)),
   });
 }
 
-// Binned, so that a log of any length has at most 200 ticks of each kind.
+// Binned, so that a log of any length has at most 200 ticks of each kind. A file has one for each stop.
 function ticks(bank) {
-  const runs = binnedTicks(bank.kinds.starts).map(({ bin, share }) =>
-    h("rect", { key: `r${bin}`, class: "tick", x: bin + 0.3, y: 8 + 6 * (1 - share) * 0.6, width: 0.5, height: 6 - 3.6 * (1 - share) }),
+  const { stops, notable, head, kinds } = bank;
+  const red = new Set(notable.map(({ seq }) => seq));
+  const marks = stops
+    ? stops.map((seq, i) => ({ bin: (i * (BINS - 1)) / Math.max(1, stops.length - 1), share: 1, isRed: red.has(seq) }))
+    : [...binnedTicks(kinds.starts), ...notableMarks(notable, head).map(({ bin }) => ({ bin, isRed: true }))];
+  const shown = marks.map(({ bin, share, isRed }) =>
+    isRed
+      ? h("rect", { key: `n${bin}`, class: "notable", x: bin + 0.2, y: 0, width: 0.8, height: 14 })
+      : h("rect", { key: `r${bin}`, class: "tick", x: bin + 0.3, y: 8 + 6 * (1 - share) * 0.6, width: 0.5, height: 6 - 3.6 * (1 - share) }),
   );
-  const notable = notableMarks(bank.notable, bank.head).map(({ bin }) => h("rect", { key: `n${bin}`, class: "notable", x: bin + 0.2, y: 0, width: 0.8, height: 14 }));
-  return h("svg", { class: "ticks", viewBox: `0 0 ${BINS} 14`, preserveAspectRatio: "none", "aria-hidden": "true" }, runs, notable);
+  return h("svg", { class: "ticks", viewBox: `0 0 ${BINS} 14`, preserveAspectRatio: "none", "aria-hidden": "true" }, shown);
 }
 
 function jump(bank, move) {
-  if (!bank.notable.length) return null;
+  const notable = bank.notable.filter(({ seq }) => !bank.stops || bank.stops.includes(seq)).reverse();
+  if (!notable.length) return null;
   const go = (event) => {
     if (event.target.value) move(Number(event.target.value));
     event.target.value = "";
   };
-  const options = [...bank.notable].reverse().map(({ seq, type, text, run }) => h("option", { key: seq, value: seq }, `${count(seq)}: ${(text ?? sentenceOf(type) + (run ? `, ${run}` : "")).slice(0, 90)}`));
+  const options = notable.map(({ seq, type, time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text ?? sentenceOf(type)).slice(0, 90)}`));
   return h("label", { class: "jump" }, "Go to ", h("select", { value: "", onchange: go }, h("option", { key: "", value: "" }, "a notable change…"), options));
 }
