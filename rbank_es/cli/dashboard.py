@@ -12,7 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run, open_at, outside, view_at, writable
-from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
+from rbank_es.cli.shared.output import Progress, echo, echo_command, echo_heading, echo_json, format_size
 from rbank_es.events import BankCreated
 from rbank_es.system.shown_locator import shown_locator
 
@@ -32,19 +32,18 @@ if TYPE_CHECKING:
 @click.option("--no-prompts", is_flag=True, help="Leave out what models were sent and answered, and contexts.")
 def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, as_json: bool) -> None:
     """Write one HTML page about a bank: which runs failed and why, what they were told, where each item came from and
-    went, and what has leaked into prompts; a slider shows all of it at any position.
+    went, and what has leaked into prompts; a slider shows its lists and counts at up to 40 earlier positions.
 
-    The page is one file: it opens from disk, works offline, and makes no network requests. It holds the events of the
-    newest 300 runs, half of them kept for failures, and those named with --runs; of runs older
-    than the newest 2,000 it has numbers and verdicts, and no words.
+    The page is one file: it opens from disk, works offline, and makes no network requests. It holds the answers of
+    `serve` as of the newest position: the newest 300 runs with their events, half of them kept for failures, and those
+    named with --runs; lists of up to 2,000 rows; the newest and the most used 500 items. `serve` shows every position.
     """
     opened, point = open_at(bank)
     with opened:
         named = tuple(begun_run(opened, run) for run in runs)
         place = outside(opened, writable(Path(output)))
-        written = write_dashboard(
-            opened, point, place, runs=named, prompts=not no_prompts, argument=shown_locator(split_point(bank)[0])
-        )
+        named_so = shown_locator(split_point(bank)[0])
+        written = write_dashboard(opened, point, place, runs=named, prompts=not no_prompts, argument=named_so)
     if as_json:
         echo_json(msgspec.to_builtins(written))
     else:
@@ -68,8 +67,9 @@ def write_dashboard(
     """
     from rbank_es.dashboard import ExportOptions, write_page
 
-    with view_at(bank, point) as view:
-        return write_page(bank, view, path, ExportOptions(runs=runs, prompts=prompts, argument=argument))
+    options = ExportOptions(runs=runs, prompts=prompts, argument=argument)
+    with view_at(bank, point) as view, Progress("writing the page") as progress:
+        return write_page(bank, view, path, options, progress)
 
 
 def print_page(bank: Bank, name: str, path: Path) -> None:

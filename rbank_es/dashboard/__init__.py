@@ -4,7 +4,7 @@
         write_page(bank, view, "page.html")
 
 The app is in `app/`, readable as it ships. It asks a source for answers about the bank as of a position: an exported
-file computes them from its rows, a served page fetches them.
+file holds them, a served page fetches them.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ import msgspec
 
 from rbank_es import __version__
 from rbank_es.bank import Bank
-from rbank_es.dashboard.answers import answer
 from rbank_es.dashboard.answers.bank_answer import NOTABLE, STOPS
 from rbank_es.dashboard.app_script import app_page
 from rbank_es.dashboard.packed_data import ValuePool, compact_json, gzipped
+from rbank_es.dashboard.page_answer import PageAnswers
 from rbank_es.dashboard.page_text import Html, element, minute, plural, shorten
 from rbank_es.errors import CannotWrite
 from rbank_es.events import type_of
@@ -45,12 +45,14 @@ NEWEST: tuple[Question, ...] = (("review", {}), ("doubts", {}))
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an exported page: `runs` are ids of runs that go in whole beside the newest ones.
 
-    `argument` is the bank as the page's commands name it; empty: by its name.
+    `argument` is the bank as the page's commands name it; empty: by its name. `stops` are so many earlier positions at
+    most.
     """
 
     runs: tuple[str, ...] = ()
     prompts: bool = True
     argument: str = ""
+    stops: int = page_limits.PAGE_STOPS
 
 
 class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +112,7 @@ def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgre
     asking = Asking(bank, view.position, options)
     started = [str(run) for (run,) in view.pick("runs", ("run",), sort="started_seq")]
     runs, items = whole_runs(started, _failed(view), options.runs), held_items(view)
-    stops = stops_of(bank, asking.head)
+    stops = stops_of(bank, asking.head, options.stops)
     blocks = [*_blocks("run", runs), *_blocks("item", items)]
     jobs: list[tuple[int, int | None, Sequence[Question]]] = [
         (0, asking.head, NEWEST),
@@ -136,17 +138,16 @@ def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgre
     return PageData(head, [part.packed() for part in parts[1:]], asking.ask("bank"), newest_runs(view))
 
 
-def stops_of(bank: Bank, head: int) -> list[int]:
-    """Return the positions up to a head as of which the file has lists and counts, the first one and the head included.
+def stops_of(bank: Bank, head: int, most: int) -> list[int]:
+    """Return the positions as of which the file has lists and counts: 0, the head, and at most so many in between.
 
     They are those of notable events, of ends of runs, of verdicts and of decisions: all of them, or some that are
     spread evenly, notable ones first.
     """
     found = [(event.seq, type_of(event) in NOTABLE) for event in bank.events(point=head, types=STOPS)]
     others = [seq for seq, is_notable in found if not is_notable]
-    spare = max(page_limits.PAGE_STOPS // 2, page_limits.PAGE_STOPS - len(others))
-    notable = _spread([seq for seq, is_notable in found if is_notable], spare)
-    return sorted({0, head, *notable, *_spread(others, page_limits.PAGE_STOPS - len(notable))})
+    notable = _spread([seq for seq, is_notable in found if is_notable], max(most // 2, most - len(others)))
+    return sorted({0, head, *notable, *_spread(others, most - len(notable))})
 
 
 def _spread(positions: Sequence[int], most: int) -> list[int]:
@@ -197,7 +198,7 @@ class HeldAnswers:
     complete, is shared with it."""
 
     def __init__(self, before: HeldAnswers | None = None) -> None:
-        self._pool = ValuePool(before and before._pool)
+        self._pool: ValuePool = ValuePool(None if before is None else before._pool)
         self._held: dict[str, tuple[list[int], list[int]]] = {}
 
     def hold(self, name: str, given: Given, found: dict[str, Any]) -> None:
@@ -215,13 +216,11 @@ class Asking:
 
     def __init__(self, bank: Bank, head: int, options: ExportOptions) -> None:
         self.head = head
-        self._bank, self._options = bank, options
+        self._answers = PageAnswers(bank, prompts=options.prompts, argument=options.argument, head=head)
 
     def ask(self, name: str, **given: str) -> dict[str, Any]:
         """Return an answer, as of the head where no other position is given, as it would be served."""
-        asked = {"at": str(self.head), **given}
-        options = {"prompts": self._options.prompts, "argument": self._options.argument}
-        found = answer(self._bank, name, asked, head=self.head, **options)
+        found = self._answers.ask(name, {"at": str(self.head), **given})
         return dict(msgspec.to_builtins(found, str_keys=True))
 
     def hold_stop(self, part: HeldAnswers, stop: int) -> None:

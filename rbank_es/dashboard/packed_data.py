@@ -84,7 +84,7 @@ class ValuePool:
         }
 
     def _known(self, key: bytes | str) -> int | None:
-        return self._objects.get(key, self._before and self._before._known(key))
+        return self._objects.get(key, None if self._before is None else self._before._known(key))
 
     def _spans(self, text: str) -> list[int]:
         """Return the numbers of a text's lines in spans, first and length in turn."""
@@ -100,7 +100,7 @@ class ValuePool:
         return spans
 
     def _line(self, line: str) -> int | None:
-        return self._lines.get(line, self._before and self._before._line(line))
+        return self._lines.get(line, None if self._before is None else self._before._line(line))
 
 
 def _key(value: dict[str, Any]) -> bytes | str:

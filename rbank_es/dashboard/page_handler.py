@@ -17,12 +17,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from rbank_es.answers import QUESTIONS, BankAnswer, Bounds, Moment
 from rbank_es.bank import Bank
-from rbank_es.dashboard.answers import ANSWERS, answer
 from rbank_es.dashboard.app_script import app_page, page_policy
 from rbank_es.dashboard.http_request import PageRequest, Refused
 from rbank_es.dashboard.http_response import PageResponse, json_response, refusal
+from rbank_es.dashboard.page_answer import PageAnswers
 from rbank_es.dashboard.page_text import element
 from rbank_es.errors import (
     AmbiguousId,
@@ -57,13 +56,7 @@ class PageHandler:
     def __init__(self, bank: Bank, port: int, *, prompts: bool = True, argument: str = "") -> None:
         """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name."""
         self.bank, self.port = bank, port
-        self._bounds = Bounds(
-            rows_most=page_limits.LIST_ROWS_MOST,
-            chars=page_limits.LIST_TEXT_CHARS,
-            statement_s=page_limits.STATEMENT_S,
-            prompts=prompts,
-            command=argument,
-        )
+        self._answers = PageAnswers(bank, prompts=prompts, argument=argument, statement_s=page_limits.STATEMENT_S)
         self._argument = argument or bank.name
         self._token = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets: set[str] = set()
@@ -129,29 +122,11 @@ class PageHandler:
             html, policy = served_page(self.bank)
             return PageResponse(body=html.encode(), media="text/html", policy=policy)
         name = path.removeprefix(API)
-        if name == path or name not in (*ANSWERS, *QUESTIONS.names(), LIVE):
+        if name == path or (name != LIVE and name not in self._answers):
             raise Refused(404, "there is no such page")
         if name == LIVE:
             return PageResponse(media="text/event-stream", live_after=_position(parameters.get("after")))
-        if name not in ANSWERS:
-            return json_response(self._asked(name, **parameters))
-        found = answer(
-            self.bank,
-            name,
-            {each: str(value) for each, value in parameters.items()},
-            prompts=self._bounds.prompts,
-            argument=self._argument,
-            statement_s=page_limits.STATEMENT_S,
-        )
-        return json_response(found)
-
-    def _asked(self, name: str, *, at: Any = None, **parameters: Any) -> BankAnswer:
-        """Return the answer to a question as of the point `at`."""
-        moment = Moment(self.bank, self.bank.resolve(at or None), self._bounds)
-        # Without what is empty, because a form of a page sends what nobody filled in.
-        given = {each: value for each, value in parameters.items() if value != ""}
-        found: BankAnswer = moment.ask(name, **given)
-        return found
+        return json_response(self._answers.ask(name, parameters))
 
 
 _TOLD = (BadInput, LimitExceeded, BadSearch, BadPolicy)

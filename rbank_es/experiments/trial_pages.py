@@ -82,4 +82,5 @@ def _page(trial: TrialRead, folder: Path) -> bytes:
     if directory(bank_place.parent.parent, bank_place.parent, bank_place) is None:
         raise BankNotFound(str(bank_place))
     with Bank.open(bank_place) as bank, bank.as_of() as view:
-        return exported_page(page_data(bank, view, ExportOptions(argument=_argument(trial))))
+        options = ExportOptions(argument=_argument(trial), stops=experiment_limits.REPORT_PAGE_STOPS)
+        return exported_page(page_data(bank, view, options))

@@ -37,8 +37,10 @@ REPORT_POINTS = 200
 REPORT_RUNS = 20_000
 # Characters of a task there, in a table and in the title of its runs.
 REPORT_TASK_CHARS = 60
-# Events of the banks whose pages a report writes, a minute's work; and banks without a page that it names.
-REPORT_PAGE_EVENTS = 200_000
+# Events of the banks whose pages a report writes, a minute's work, with few earlier positions: each costs a tenth of a
+# second.
+REPORT_PAGE_EVENTS = 30_000
+REPORT_PAGE_STOPS = 8
 REPORT_UNPAGED = 10
 # A file of a report that is checked: 100,000 runs have 150 MiB of rows.
 REPORT_FILE_BYTES = 512 * MIB

@@ -67,9 +67,13 @@ class Seen(HTMLParser):
         return re.sub(r"\s+", " ", " ".join(self.texts))
 
 
+FEW_STOPS = ExportOptions(stops=2)
+"""Each stop takes its time, so only one page of this module has all of them."""
+
+
 def page_of(bank: Bank, point: str | None = None, options: ExportOptions | None = None) -> str:
     with bank.as_of(point) as view:
-        return exported_page(page_data(bank, view, options or ExportOptions())).decode("ascii")
+        return exported_page(page_data(bank, view, options or FEW_STOPS)).decode("ascii")
 
 
 def data_in(page: str) -> tuple[Any, list[Any]]:
@@ -141,13 +145,7 @@ def answers_in(page: str) -> list[tuple[str, dict[str, str], Any]]:
 @pytest.fixture(scope="module")
 def sample_page() -> str:
     with Bank.open(SAMPLE) as bank:
-        return page_of(bank)
-
-
-@pytest.fixture(autouse=True)
-def few_stops(sample_page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but the sample's page, which a module's tests share, are written with few stops: each takes its time."""
-    monkeypatch.setattr(page_limits, "PAGE_STOPS", 2)
+        return page_of(bank, options=ExportOptions())
 
 
 def test_the_policy_names_the_digests_of_script_and_style_and_no_source(sample_page: str) -> None:
@@ -228,13 +226,12 @@ def test_lists_longer_than_a_page_go_in_up_to_a_bound_and_say_how_many_there_are
     assert [row["uses"] for row in shown[3:]] == used
 
 
-def test_stops_are_all_turns_or_some_that_are_spread_over_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stops_are_all_turns_or_some_that_are_spread_over_the_log() -> None:
     with Bank.open(SAMPLE) as bank:
         turns = [(event.seq, type_of(event)) for event in bank.events(types=STOPS)]
         notable = {seq for seq, type in turns if type in NOTABLE}
         for most, head in ((1000, bank.position), (1000, 300), (40, bank.position), (5, bank.position), (40, 0)):
-            monkeypatch.setattr(page_limits, "PAGE_STOPS", most)
-            stops = stops_of(bank, head)
+            stops = stops_of(bank, head, most)
             inner = set(stops) - {0, head}
             assert stops == sorted(set(stops)) and {0, head} <= set(stops) and inner <= {seq for seq, _ in turns}
             assert len(inner) <= most and (most < 1000 or inner == {seq for seq, _ in turns if seq < head})
@@ -245,7 +242,7 @@ def test_stops_are_all_turns_or_some_that_are_spread_over_the_log(monkeypatch: p
 
 def test_without_prompts_no_word_of_them_is_in_the_file() -> None:
     with Bank.open(SAMPLE) as bank:
-        page = page_of(bank, options=ExportOptions(prompts=False))
+        page = page_of(bank, options=ExportOptions(prompts=False, stops=2))
     assert data_in(page)[0]["in_file"]["prompts"] is False
     events = [event for name, _, run in answers_in(page) if name == "run" for event in run["events"]]
     assert events
@@ -375,7 +372,7 @@ def test_the_page_is_written_whole_in_place_of_an_older_one(tmp_path: Path) -> N
     goal = tmp_path / "page.html"
     goal.write_text("old")
     with Bank.open(SAMPLE) as bank, bank.as_of(100) as view:
-        written = write_page(bank, view, goal)
+        written = write_page(bank, view, goal, FEW_STOPS)
         assert goal.read_text("ascii") == page_of(bank, "100")
     assert (written.path, written.size_bytes) == (str(goal), goal.stat().st_size)
     assert [*tmp_path.iterdir()] == [goal]

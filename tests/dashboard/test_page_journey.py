@@ -16,6 +16,7 @@ from rbank_es.bank import Bank
 from rbank_es.dashboard import write_page
 from rbank_es.dashboard.exported_page import stops_of
 from rbank_es.events import RunFinished, RunStarted
+from rbank_es.limits import page_limits
 from tests.cli_runner import SAMPLE
 from tests.dashboard.served_bank import served
 
@@ -108,7 +109,9 @@ def test_a_file_leads_from_a_bad_answer_to_the_day_before_it_was_learned(
     to_the_lesson(tab, person, lambda: None)
     # Of single runs and items the file has no past: the lists of the day before it has.
     day = bank.time_at(ITEM_BORN)[:10]
-    person.slide(sum(bank.time_at(stop)[:10] < day for stop in stops_of(bank, bank.position)) - 1)
+    person.slide(
+        sum(bank.time_at(stop)[:10] < day for stop in stops_of(bank, bank.position, page_limits.PAGE_STOPS)) - 1
+    )
     assert tab.shows("This file holds this as of its newest position alone")
     person.follow("Items")
     the_bank_is_without_it(tab, bank)

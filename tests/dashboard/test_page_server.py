@@ -262,14 +262,16 @@ def test_a_damaged_log_is_told_and_names_no_file(tmp_path: Path) -> None:
             assert "rbank-es verify b" in reply.json()["error"]
 
 
-def test_a_statement_that_takes_too_long_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Bank.open(SAMPLE) as bank, served(bank) as found:
-        monkeypatch.setattr(page_limits, "STATEMENT_S", 0.0)
-        monkeypatch.setattr("rbank_es.projections.view_rows.PROGRESS_STEPS", 1)
-        reply = found.get("/api/v1/runs?q=light")
-        assert reply.status == 503 and "may take 0 s" in reply.json()["error"]
-        monkeypatch.undo()
-        assert found.get("/api/v1/runs?q=light").status == 200
+def test_a_statement_that_takes_too_long_is_broken_off(tmp_path: Path) -> None:
+    with Bank.open(SAMPLE) as bank:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(page_limits, "STATEMENT_S", 0.0)
+            patched.setattr("rbank_es.projections.view_rows.PROGRESS_STEPS", 1)
+            with served(bank) as found:
+                reply = found.get("/api/v1/runs?q=light")
+                assert reply.status == 503 and "may take 0 s" in reply.json()["error"]
+        with served(bank) as found:
+            assert found.get("/api/v1/runs?q=light").status == 200
 
 
 def test_a_port_in_use_says_what_to_do() -> None:

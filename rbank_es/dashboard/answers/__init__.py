@@ -1,7 +1,7 @@
 """Answers about a bank as of a position, by the name of what is asked: the pages of a served bank are made of them.
 
 Each is a pure function of a view, the bank's log where texts are needed, and the parameters of the question. An
-exported page computes the same from rows (`rbank_es/dashboard/app`), and a test compares the two.
+exported page holds these answers.
 """
 
 from __future__ import annotations

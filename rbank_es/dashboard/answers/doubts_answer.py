@@ -15,12 +15,8 @@ from rbank_es.system.command_lines import whole_command
 
 
 def doubts_answer(asked: PageQuestion) -> dict[str, Any]:
-    """Return the first doubtful verdicts at the position; an exported page has them at its newest alone."""
-    return doubts_of(asked.bank, asked.view, asked.argument)
-
-
-def doubts_of(bank: Bank, view: View, argument: str) -> dict[str, Any]:
-    """Return the first doubtful verdicts of a bank at the position of a view, with the command that lists all."""
+    """Return the first doubtful verdicts at the position, with the command that lists all."""
+    bank, view, argument = asked.bank, asked.view, asked.argument
     found = bank.doubtful_verdicts(view.position)
     options = f"--verdicts {min(len(found), limits.REVIEW_VERDICTS)}"
     return {
