@@ -240,8 +240,13 @@ def check_in(
     )
 
 
-def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog | None) -> dict[str, str]:
-    """Return the projections whose rows can't be used, by name, each with the reason.
+def doubts_of(
+    connection: sqlite3.Connection,
+    points: Mapping[str, Checkpoint],
+    log: EventLog | None,
+    chosen: Iterable[Projection] | None = None,
+) -> dict[str, str]:
+    """Return those of some projections (default: all) whose rows can't be used, by name, each with the reason.
 
     Without a log, only the file itself is checked.
     """
@@ -250,7 +255,7 @@ def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], 
     of_log = cache(partial(_doubt_of_log, log=log)) if log is not None else None
     found = {
         projection.name: _doubt(projection, points.get(projection.name), there, of_log)
-        for projection in all_projections()
+        for projection in (all_projections() if chosen is None else chosen)
     }
     return {name: reason for name, reason in found.items() if reason}
 

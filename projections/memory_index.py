@@ -19,6 +19,12 @@ from rbank_es.projections.search_tables import (
     index_active_texts,
     index_words,
 )
+from rbank_es.projections.statement_tables import (
+    LIKENESS_RULE,
+    STATEMENT_INDEXES,
+    STATEMENT_TABLES,
+    index_statements,
+)
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import COUNTED
@@ -100,7 +106,8 @@ SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices 
 
 MEMORY_INDEX = Projection(
     name="memory_index",
-    version=3,
+    version=4,
+    rules=(LIKENESS_RULE,),
     title="Items, what became of them and why, and the full-text index over the active ones",
     memory=StoredMemory,
     # A proposal is for the policy that decides: no state follows from it.
@@ -113,6 +120,7 @@ MEMORY_INDEX = Projection(
         "item_states_from_seq": "item_states (from_seq)",
         "item_states_text": "item_states (text)",
         "item_support_text": "item_support (text)",
+        **STATEMENT_INDEXES,
     },
     settle=(_UNINDEX, _INDEX),
     paged={"items": ITEM_PAGES},
@@ -123,8 +131,13 @@ MEMORY_INDEX = Projection(
         "due": _DUE,
         "drawn_candidates": _DRAWN,
     },
-    indexers=(index_words, index_active_texts),
-    virtual={"items_fts": fts_ddl("items_fts", "candidates"), **POSTING_TABLES, **ACTIVE_TEXT_TABLES},
+    indexers=(index_words, index_active_texts, index_statements),
+    virtual={
+        "items_fts": fts_ddl("items_fts", "candidates"),
+        **POSTING_TABLES,
+        **ACTIVE_TEXT_TABLES,
+        **STATEMENT_TABLES,
+    },
     bulk_begin=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 0)",),
     bulk_end=("INSERT INTO items_fts (items_fts, rank) VALUES ('automerge', 4)",),
 )

@@ -129,7 +129,8 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     `settle` is SQL that runs once per batch, with `:after` and `:upto`; then each of `indexers` is called with the
     connection and these. Their outcome must not depend on where batches end. People and programs read the `views`,
     written as if only the present existed; `paged` are those that have pages. `virtual` are search indexes;
-    `bulk_begin` and `bulk_end` run around a rebuild.
+    `bulk_begin` and `bulk_end` run around a rebuild. `rules` are rules of other rooms, with their versions, by which
+    rows are made: another version means a rebuild.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     virtual: Mapping[str, str] = {}
     bulk_begin: tuple[str, ...] = ()
     bulk_end: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -179,7 +181,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     def digest(self) -> str:
         """A digest of every part of the declaration that shapes rows; another digest means a rebuild."""
         # Not the handlers: Python code has no stable digest, so a change of theirs needs a new `version`.
-        parts = [self.name, str(self.version), *sorted(self.reads), *self.schema.values(), *self.settle]
+        parts = [self.name, str(self.version), *sorted(self.reads), *self.schema.values(), *self.settle, *self.rules]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

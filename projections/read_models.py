@@ -20,12 +20,13 @@ from rbank_es.errors import BadPoint, LogError, ProjectionDefect, ProjectionErro
 from rbank_es.log.disk import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
-from rbank_es.projections.projection import set_aside
+from rbank_es.projections.projection import PROJECTIONS, set_aside
 from rbank_es.system.files import kind_of, replaceable, sweep_scratch
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
+    from rbank_es.projections.statement_tables import StatementRows
     from rbank_es.projections.view import View
     from rbank_es.projections.view_rows import ViewConnection
 
@@ -37,7 +38,7 @@ T = TypeVar("T")
 _Key = tuple[int, str | None, int, int, bool]
 """A position, its mark, the erasure epoch, the inode of the file, and whether the file is believed."""
 
-_INHERITED: list[ViewConnection] = []
+_INHERITED: list[ViewConnection | sqlite3.Connection] = []
 """Connections of a parent process. SQLite forbids to use or close them in a forked child."""
 
 
@@ -64,12 +65,16 @@ class ReadModels(ProcessCache):
     def __init__(self, path: Path, *, read_only: bool = False, sealed: bool = False) -> None:
         self.path, self.read_only, self.sealed = path, read_only, sealed
         self._kept: dict[_Key, ViewConnection] = {}
+        self._statements: sqlite3.Connection | None = None
         super().__init__()
 
     def forget(self) -> None:
         """Let go of the kept views in a forked child, without closing what the parent has open."""
         _INHERITED.extend(self._kept.values())
         self._kept = {}
+        if self._statements is not None:
+            _INHERITED.append(self._statements)
+            self._statements = None
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, sealed: bool = False) -> ReadModels:
@@ -89,6 +94,7 @@ class ReadModels(ProcessCache):
         """Close the kept views, apart from those that somebody still uses."""
         with self.lock:
             kept, self._kept = self._kept, {}
+        self._read_statements_by(None)
         for shared in kept.values():
             shared.release()
 
@@ -183,6 +189,39 @@ class ReadModels(ProcessCache):
             self._keep(key, shared)
         return view
 
+    def statements(self, log: EventLog) -> StatementRows | None:
+        """Return what candidates of the log state, to be looked up as far as the file has them; None without a sound
+        file. Nothing is written. It answers until the file is another, or was changed by anybody but its writers, and
+        until these read models are closed or asked again.
+        """
+        from rbank_es.projections.statement_tables import StatementRows
+
+        self._read_statements_by(None)
+        try:
+            connection = builder.connect(self.path, "ro")
+        except sqlite3.Error:
+            return None
+        with suppress(sqlite3.Error, LogError, OSError):
+            points, inode = builder.checkpoints_in(connection), self.path.stat().st_ino
+            # Of one, because to import all of them takes longer than a decision.
+            index = PROJECTIONS.get("memory_index")
+            if self._is_believed() and not builder.doubts_of(connection, points, log, [index]):
+                self._read_statements_by(connection)
+                return StatementRows(connection, points[index.name].position, lambda: self._is_still(inode))
+        connection.close()
+        return None
+
+    def _read_statements_by(self, connection: sqlite3.Connection | None) -> None:
+        with self.lock:
+            former, self._statements = self._statements, connection
+        if former is not None:
+            former.close()
+
+    def _is_still(self, inode: int) -> bool:
+        with suppress(OSError):
+            return self._is_believed() and self.path.stat().st_ino == inode
+        return False
+
     def _key(self, seq: int, log: EventLog | None) -> _Key | None:
         """Return by what a kept view of a position is found; None without a log to compare with."""
         if log is None:
@@ -266,7 +305,11 @@ class ReadModels(ProcessCache):
         if self.read_only:
             raise ProjectionError(f"the read models in {self.path} were opened for reading only; nothing was written")
         with _refusing(self.path), builder.exclusive(self.path):
-            return _Writer(self.path, log, chosen, _target(log, upto), on_batch, sealed=self.sealed).run(stale)
+            written = _Writer(self.path, log, chosen, _target(log, upto), on_batch, sealed=self.sealed).run(stale)
+        if written.rebuilt:
+            # The file before may have words that are erased now: it lasts as long as it is open.
+            self._read_statements_by(None)
+        return written
 
 
 def holds_read_models(path: Path) -> bool:

@@ -35,6 +35,7 @@ from rbank_es.log.disk import ProcessCache
 from rbank_es.log.groups import same_content
 from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_as, held_back
 from rbank_es.policies.known_items import KnownItems, is_written
+from rbank_es.policies.looked_up_items import StatementIndex, known_by
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
 
 if TYPE_CHECKING:
@@ -150,22 +151,24 @@ class Basis:
 
     @property
     def known(self) -> KnownItems:
-        """The items as candidates are compared with them. Indexed at the first use: few readers compare anything."""
+        """The items as candidates are compared with them. Taken at the first use: few readers compare anything."""
         return self._known()
 
 
 class Latest(ProcessCache):
     """The state of a log, kept in memory between decisions: only events appended since are read."""
 
-    def __init__(self, log: EventLog) -> None:
-        self._log, self._revision = log, 0
+    def __init__(self, log: EventLog, statements: Callable[[], StatementIndex | None] | None = None) -> None:
+        """Begin with nothing. `statements` returns where the log's candidates can be looked up, if anywhere."""
+        self._log, self._statements, self._revision = log, statements, 0
         self._reconciler: Reconciler | None = None
         self.forget()
         super().__init__()
 
     def forget(self) -> None:
         """Drop the state: it is folded again from the log when it is needed."""
-        self._live, self._known, self._epoch = LiveState(), KnownItems(), -1
+        self._live, self._epoch = LiveState(), -1
+        self._known: KnownItems | None = None
         self._unindexed: set[str] = set()
         self._revision += 1
 
@@ -230,12 +233,16 @@ class Latest(ProcessCache):
             self.forget()  # it stopped half-way
             raise
         after = self._live.state
-        self._unindexed |= changed
+        if self._known is not None:
+            self._unindexed |= changed
         if changed or after.policies is not before.policies or after.due is not before.due:
             self._revision += 1
 
     def _indexed(self) -> KnownItems:
         """Return the items of the state, after indexing those that changed since the last time again."""
+        if self._known is None:
+            index = None if self._statements is None else self._statements()
+            self._known = KnownItems.of(self._live.state) if index is None else known_by(index, self._live.state)
         self._known.update(self._live.state, self._unindexed)
         self._unindexed.clear()
         return self._known

@@ -23,6 +23,7 @@ from rbank_es.system.shown_locator import shown_locator
 if TYPE_CHECKING:
     from rbank_es.bank.decisions import Latest
     from rbank_es.events.bank_events import PolicyKind
+    from rbank_es.policies.looked_up_items import StatementIndex
     from rbank_es.projections.read_models import Applied, ReadModels
     from rbank_es.projections.view import View
     from rbank_es.state import State
@@ -196,7 +197,7 @@ class OpenBank:
         from rbank_es.bank.decisions import Latest
 
         if self._latest is None:
-            self._latest = Latest(self.log)
+            self._latest = Latest(self.log, self._statements)
         return self._latest
 
     def policy_choice(self, kind: PolicyKind) -> PolicyChoice | None:
@@ -212,10 +213,17 @@ class OpenBank:
             self._models = ReadModels.open(self.log.derived_directory / READ_MODELS, sealed=True)
         return self._models
 
+    def _statements(self) -> StatementIndex | None:
+        """Return where decisions look candidates up: in the read models as they are, None where there are none."""
+        return self.read_models().statements(self.log) if self._has_read_models() else None
+
+    def _has_read_models(self) -> bool:
+        return (self.log.derived_directory / READ_MODELS).exists()
+
     def _projected(self) -> int:
         """Return the highest position that the read models have: its events were on disk before their rows."""
         try:
-            if not (self.log.derived_directory / READ_MODELS).exists():
+            if not self._has_read_models():
                 return 0  # found out without SQLite, which an append need not load
             return max((point.position for point in self.read_models().checkpoints().values()), default=0)
         except (LogError, OSError):

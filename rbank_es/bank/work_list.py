@@ -21,10 +21,9 @@ from typing import NamedTuple
 from rbank_es.bank.canonical import Canon, Redecider, counts, effect, first_touched, refold
 from rbank_es.bank.decision_timeline import DecisionTimeline, Reach
 from rbank_es.events.items import Item
-from rbank_es.policies.consolidation_2 import LINK_MIN
 from rbank_es.policies.fact_postings import FactPostings
 from rbank_es.policies.known_items import KnownItems, Peer, is_written, people_act
-from rbank_es.policies.likeness import content_of
+from rbank_es.policies.likeness import LINK_MIN, content_of
 from rbank_es.policies.rare_words import TOKENS, WORDS, ItemWords, RareWords
 from rbank_es.policies.similarity_join import join_similar
 from rbank_es.state import Pair, State

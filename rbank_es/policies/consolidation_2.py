@@ -46,17 +46,13 @@ from rbank_es.policies.consolidation import (
 )
 from rbank_es.policies.exchanged_facts import corrects
 from rbank_es.policies.known_items import KnownItems, Peer, bar_id
-from rbank_es.policies.likeness import clears, content_of, facts_of, is_same, negates, token_set
+from rbank_es.policies.likeness import LINK_MIN, clears, content_of, facts_of, is_same, negates, token_set
 from rbank_es.policies.rare_words import TOKENS
 from rbank_es.state.bank_state import Proposal
 
 SAME = "same"
 NEAR = "near"
 NEAR_REJECTED = "near-rejected"
-
-LINK_MIN = (3, 5)
-"""The least Jaccard similarity of the tokens of two contents at which they are linked. Items that state the same have
-1, so one look-up finds both."""
 
 
 class AppendV2(ConsolidationPolicy, frozen=True, kw_only=True):
@@ -70,11 +66,10 @@ class AppendV2(ConsolidationPolicy, frozen=True, kw_only=True):
         bars = known.bars(candidate)
         if not bars:  # as in most banks
             return None
-        facts = facts_of(candidate)
-        like = _of_domain(candidate, bars.like(token_set(content_of(candidate)), LINK_MIN, TOKENS))
-        same = next((old for old in like if is_same(candidate, old.item)), None)
+        same = _first_same(candidate, _of_domain(candidate, bars.same(candidate)))
         if same is not None:
-            return Bar(bar_id(same.item))
+            return Bar(bar_id(same))
+        facts = facts_of(candidate)
         for old in _of_domain(candidate, bars.near(candidate)):
             corrected = written and corrects(candidate, old.item)
             cleared = corrected or _is_cleared(candidate, facts, old, known)
@@ -123,16 +118,15 @@ class DedupV2(AppendV2, frozen=True, kw_only=True):
 
     def twin(self, candidate: Item, known: KnownItems) -> Item | None:
         """Return the first active item of its kind that states the same; or None."""
-        return next((old.item for old in _linked(candidate, known) if is_same(candidate, old.item)), None)
+        return _first_same(candidate, known.peers(candidate).same(candidate))
 
     def settle(
         self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None
     ) -> Decision:
         """Return a skip in favour of an item that states the same, else an add, linked to the nearest item."""
-        linked = list(_linked(candidate, known))
-        twin = next((old.item for old in linked if is_same(candidate, old.item)), None)
-        if twin is not None:
+        if (twin := self.twin(candidate, known)) is not None:
             return made(action="skip", targets=(twin.id,), reason=SAME)
+        linked = list(_linked(candidate, known))
         if not linked:
             return made(action="add", reason=NEW)
         # The first of the nearest ones: `max` keeps the order of births.
@@ -166,6 +160,10 @@ class MergeV2(DedupV2, frozen=True, kw_only=True):
         proposed = as_proposed(made, known.peers(candidate), proposal, self.targets_max)
         # By name, because a struct class that is made again for its slots loses the cell of `super()`.
         return proposed or DedupV2.settle(self, made, candidate, known, proposal)
+
+
+def _first_same(candidate: Item, peers: Iterator[Peer]) -> Item | None:
+    return next((old.item for old in peers if is_same(candidate, old.item)), None)
 
 
 def _of_domain(candidate: Item, peers: Iterator[Peer]) -> Iterator[Peer]:

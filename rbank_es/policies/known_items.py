@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.policies.fact_postings import FactPostings
-from rbank_es.policies.likeness import facts_of
-from rbank_es.policies.rare_words import WORDS, ItemWords, RareWords
+from rbank_es.policies.likeness import LINK_MIN, content_of, facts_of, token_set
+from rbank_es.policies.rare_words import TOKENS, WORDS, ItemWords, RareWords
 from rbank_es.policies.words import distinct_words
 from rbank_es.state import ItemState, State
 from rbank_es.state.bank_state import ExtractionState, ItemRecord, Order
@@ -107,6 +107,11 @@ class Peers:
         own = sorted((peer for peer in self._similar(words, content_min, reading) if peer.live), key=_order)
         return self._over(own, self._below.like(words, content_min, reading) if self._below is not None else iter(()))
 
+    def same(self, item: Item) -> Iterator[Peer]:
+        """Yield those that may state the same as an item, in order; few others."""
+        own = sorted((peer for peer in self._same(item) if peer.live), key=_order)
+        return self._over(own, self._below.same(item) if self._below is not None else iter(()))
+
     def near(self, item: Item) -> Iterator[Peer]:
         """Yield those that are near to an item, in order."""
         self._postings.add([peer.item for peer in self._all[len(self._postings) :]])
@@ -123,12 +128,22 @@ class Peers:
         """Yield the items whose words may fit."""
         if len(self._all) <= _FEW:
             return iter(self._all)
+        return (self._all[number] for number in self._rare_words(content_min, reading).near(self._all, words))
+
+    def _same(self, item: Item) -> Iterator[Peer]:
+        if len(self._all) <= _FEW:
+            return iter(self._all)
+        # By the index in which those that are linked are looked for next.
+        rare = self._rare_words(LINK_MIN, TOKENS)
+        return (self._all[number] for number in rare.equal(self._all, token_set(content_of(item))))
+
+    def _rare_words(self, content_min: tuple[int, int], reading: ItemWords) -> RareWords:
         key = content_min, reading
         rare = self._rare.get(key)
         if rare is None:
             below = None if self._below is None else self._below._rare.get(key)
             rare = self._rare[key] = RareWords(content_min, below, reading)
-        return (self._all[number] for number in rare.near(self._all, words))
+        return rare
 
 
 def _order(peer: Peer) -> Place:
@@ -178,15 +193,15 @@ class KnownItems:
             self._place(old, new)
             if (old is not None and old.state == "rejected") or new.state == "rejected":
                 self._bar(state, new)
-            if _stands_for(state, new, upto):
+            if stands_for(state, new, upto):
                 self._corrections_of(new.item.polarity).add(new.item, (new.rank, id))
             elif old is not None:
                 self._corrections_of(old.item.polarity).drop(id)
-            self.active += _counts(new) - _counts(old)
+            self.active += counts_for_agents(new) - counts_for_agents(old)
 
     def _place(self, old: ItemState | None, new: ItemState) -> None:
         """Compare with an item from here on, in every domain that it has, or compare with it no more."""
-        before, after = _kinds(old), _kinds(new)
+        before, after = kinds_of(old), kinds_of(new)
         for kind in before - after:
             self._peers_of(kind).drop(new.item.id)
         for kind in after:
@@ -198,17 +213,9 @@ class KnownItems:
         for polarity, name in self.barred(id):
             self._bars_of(polarity).drop(name)
         self._barred[id] = []
-        if entry.state != "rejected":
-            return
-        record = state.records[id]
-        rejected_at = next(seq for seq, act in record.acts() if act == "rejected")
-        for pair in record.pairs:
-            known, order = state.candidates[pair], state.pairs[pair].order
-            if not known.erased and order[0] < rejected_at:
-                # By a name of its own, because an imported id may have had several words, of either polarity.
-                words = replace(known.item, id=f"{id} {pair[0]} {pair[1]}")
-                self._bars_of(words.polarity).add(words, (order, words.id))
-                self._barred[id].append((words.polarity, words.id))
+        for bar in barred_words(state, entry):
+            self._bars_of(bar.item.polarity).add(bar.item, bar.order)
+            self._barred[id].append((bar.item.polarity, bar.item.id))
 
     def barred(self, id: str) -> Sequence[tuple[str, str]]:
         """Return polarity and name of the words that are barred because an id was rejected."""
@@ -249,7 +256,7 @@ class KnownItems:
         return found
 
 
-def _stands_for(state: State, entry: ItemState, upto: int) -> bool:
+def stands_for(state: State, entry: ItemState, upto: int = LATEST[0]) -> bool:
     """Return whether an item is active and a person said so: gave, admitted or restored it."""
     if entry.state != "active" or entry.erased:
         return False
@@ -269,17 +276,32 @@ def people_act(record: ItemRecord, upto: int = LATEST[0]) -> bool:
     return acts.admitted or acts.last == "vouched"
 
 
+def barred_words(state: State, entry: ItemState) -> Iterator[Peer]:
+    """Yield the words that stood under an id when it was rejected; none if it isn't."""
+    if entry.state != "rejected":
+        return
+    record = state.records[entry.item.id]
+    rejected_at = next(seq for seq, act in record.acts() if act == "rejected")
+    for pair in record.pairs:
+        known, order = state.candidates[pair], state.pairs[pair].order
+        if not known.erased and order[0] < rejected_at:
+            # By a name of its own, because an imported id may have had several words, of either polarity.
+            words = replace(known.item, id=f"{entry.item.id} {pair[0]} {pair[1]}")
+            yield Peer(words, (order, words.id))
+
+
 def bar_id(words: Item) -> str:
     """Return the id of the item because of which words are barred."""
     return words.id.rsplit(" ", 2)[0]
 
 
-def _kinds(entry: ItemState | None) -> set[Kind]:
+def kinds_of(entry: ItemState | None) -> set[Kind]:
     """Return the kinds under which candidates are compared with an item: none unless it is active and has words."""
     if entry is None or entry.state != "active" or entry.erased:
         return set()
     return {(entry.item.src, entry.item.polarity, domain) for domain in entry.domains or ("",)}
 
 
-def _counts(entry: ItemState | None) -> bool:
+def counts_for_agents(entry: ItemState | None) -> bool:
+    """Return whether an item is active and agents are given it."""
     return entry is not None and entry.state == "active" and entry.item.src not in JUDGE_SOURCES

@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from hashlib import blake2b
 from itertools import chain, islice
 
 from msgspec import Struct
@@ -43,6 +44,13 @@ NEGATING = frozenset(map(stem, _NEGATIONS.split()))
 _SET_APART = "instead rather than unlike but though although wrong false incorrect no longer"
 _TURNING = NEGATING | frozenset(map(stem, _SET_APART.split()))
 """Tokens of the words that may deny or set aside what a sentence names: in ft, not in metres."""
+
+VERSION = 2
+"""The version of the rule: raise it where any text has other facts than before, because read models hold them."""
+
+LINK_MIN = (3, 5)
+"""The least Jaccard similarity of the tokens of two contents at which items are linked. Those that state the same have
+1."""
 
 NEAR_MIN = (3, 5)
 """The least share of the distinct facts of the shorter content. By containment, because of the first 60 % of a text a
@@ -87,6 +95,18 @@ token_set = kept(WORD_SETS_KEPT)(parse_tokens)
 
 
 # ---------------------------------------------------------------- the same
+
+
+def statement_hash(item: Item) -> int:
+    """Return a number of 64 bits that is equal for items that state the same, and seldom for others.
+
+    Unsalted, so it confirms a guess of the text: keep it only where the text itself is kept, and no longer.
+    """
+    text = content_of(item)
+    tokens = sorted(token.stem for token in read_statement(text).tokens())
+    # A text without tokens repeats its own characters only. No token has a line break.
+    read = "\n".join(tokens) if tokens else f"\n{text}"
+    return int.from_bytes(blake2b(read.encode(errors="surrogatepass"), digest_size=8).digest(), signed=True)
 
 
 def is_same(new: Item, old: Item) -> bool:

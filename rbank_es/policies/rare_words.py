@@ -27,6 +27,9 @@ _SKETCH_BITS = 512
 _SHARED = 3
 """Rare words that similar contents share: with 2, fifty times as many share them that aren't similar."""
 
+_EQUAL_SCANS = 4
+"""Scans for items with exactly some words that take as long as one for similar items."""
+
 _SAMPLE = 4_000
 """Items from which the frequency of words is estimated: more of them rank rare words no better."""
 
@@ -140,6 +143,7 @@ class RareWords:
         self._content_min, self._reading = content_min, reading
         self._holding = defaultdict[str, _Holding](_Holding)
         self._order: WordOrder = WordOrder() if like is None else like._order
+        self._whole = defaultdict[int, list[int]](list)
         self._done = self._scanned = 0
         self._sketches: dict[int, int] = {}
 
@@ -157,10 +161,37 @@ class RareWords:
             if (known ^ sketch).bit_count() <= apart:
                 yield number
 
+    def equal(self, peers: Sequence[WordedItem], words: frozenset[str]) -> Iterator[int]:
+        """Yield the indexes of the items whose contents may have exactly these words, and few others."""
+        missing = len(peers) - self._done
+        found: list[int] = []
+        if self._must_index(missing):
+            self.index(peers)
+        else:
+            # Most contents lack the longest word, and are done.
+            self._scanned += missing // _EQUAL_SCANS
+            found = self._scan_whole(peers, words)
+        return chain(self._whole.get(hash(words), ()), found)
+
+    def _must_index(self, missing: int) -> bool:
+        return missing <= _FEW or self._scanned >= self._reading.scans * missing
+
+    def _scan_whole(self, peers: Sequence[WordedItem], words: frozenset[str]) -> list[int]:
+        """Return those that aren't indexed and hold all of some words, be it as parts of longer words."""
+        reading = self._reading
+        every = [reading.part(word) for word in sorted(words, key=len, reverse=True)]
+        found = []
+        for number in range(self._done, len(peers)):
+            content = reading.text(peers[number].item)
+            text = content.lower() if content.isascii() else " ".join(reading.each(content))
+            if all(map(text.__contains__, every)) and (words or not reading.each(content)):
+                found.append(number)
+        return found
+
     def _sharing(self, peers: Sequence[WordedItem], words: frozenset[str]) -> Iterable[int]:
         missing = len(peers) - self._done
         found: list[int] = []
-        if missing <= _FEW or self._scanned >= self._reading.scans * missing:
+        if self._must_index(missing):
             self.index(peers)
         else:
             self._scanned += missing
@@ -210,6 +241,7 @@ class RareWords:
         if len(peers) >= _GROWTH * self._order.size:
             self._order = WordOrder(peers, self._reading)
             self._holding.clear()
+            self._whole.clear()
             self._done = 0
         missing = peers[self._done :]
         # Many would only drive the words in use out of what is kept; few are in it, as candidates were.
@@ -217,6 +249,7 @@ class RareWords:
         long = set[str]()
         for number, peer in enumerate(missing, self._done):
             words = self._distinct(peer) if few else frozenset(self._reading.each(self._reading.text(peer.item)))
+            self._whole[hash(words)].append(number)
             rarest = self._rarest(words, self._order.kept if few else self._order.sorted)
             for word in rarest:
                 listed = self._holding[word].listed
