@@ -111,12 +111,15 @@ def _survey(files: Sequence[SourceFile]) -> tuple[frozenset[str], tuple[BadOntol
     """Return the digests of the files that only rdflib can read, and the errors of those that nothing can read."""
     tolerated: set[str] = set()
     failures: list[BadOntology] = []
+    broken_bytes = 0
     for file in files:
         try:
-            if not _is_plain(file):
+            # Bounded, because rdflib takes minutes for a folder of large files that it refuses too.
+            if not _is_plain(file, tolerant=broken_bytes < limits.ONTOLOGY_TOLERANT_BYTES):
                 tolerated.add(file.sha256)
         except BadOntology as failure:
             failures.append(failure)
+            broken_bytes += file.size_bytes
     return frozenset(tolerated), tuple(failures)
 
 
@@ -289,11 +292,16 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def _is_plain(file: SourceFile) -> bool:
-    """Return whether pyoxigraph can read a file; if only rdflib can, False. Raises `BadOntology` if neither can."""
+def _is_plain(file: SourceFile, *, tolerant: bool) -> bool:
+    """Return whether pyoxigraph can read a file; if only rdflib can, False. Raises `BadOntology` if neither can.
+
+    Unless `tolerant`, rdflib doesn't try.
+    """
     try:
         _read_through(file, _parse)
     except _Refused as refused:
+        if not tolerant:
+            raise _explain(file, refused.cause) from refused.cause
         _check_tolerable(file, refused.cause)
         return False
     return True
