@@ -59,6 +59,26 @@ _JUDGED = f"""(
     WHERE u.item = s.item AND {COUNTED} AND v.verdict = '{{verdict}}'
 )"""
 
+_WINS, _LOSSES = (_JUDGED.format(verdict=name) for name in ("success", "failure"))
+
+# Of candidates in the item's own words, and of those that support it: in order, each once.
+_DRAWN_FROM = """(
+    SELECT json_group_array(run) FROM (
+        SELECT r.value AS run FROM (
+            SELECT extraction, text FROM candidates WHERE item = s.item
+            UNION SELECT a.extraction, a.text FROM item_support p JOIN candidates a ON a.text = p.text
+            WHERE p.item = s.item AND p.to_seq IS NULL
+        ) d JOIN extractions e ON e.extraction = d.extraction AND e.to_seq IS NULL, json_each(e.runs) r
+        GROUP BY r.value ORDER BY min(d.text), min(r.key)
+    )
+)"""
+
+_NEAR_REJECTED = """(
+    SELECT json_group_array(DISTINCT t.value) FROM candidates a
+    JOIN decisions d ON d.text = a.text AND d.to_seq IS NULL, json_each(d.targets) t
+    WHERE a.item = s.item AND s.state = 'pending' AND d.pending AND d.action = 'add'
+)"""
+
 ITEM_PAGES = PagedView(
     key="id",
     place="born_seq",
@@ -71,12 +91,18 @@ ITEM_PAGES = PagedView(
         **{name: f"s.{name}" for name in ("domains", "vouched", "superseded_by", "state")},
         "support": "(SELECT count(*) FROM item_support p WHERE p.item = s.item AND p.to_seq IS NULL)",
         "uses": f"(SELECT count(DISTINCT u.run) FROM exposures u WHERE u.item = s.item AND {COUNTED})",
-        "wins": _JUDGED.format(verdict="success"),
-        "losses": _JUDGED.format(verdict="failure"),
+        **{"wins": _WINS, "losses": _LOSSES},
         **{"born_seq": "s.born_seq", "ended_seq": "s.ended_seq", "extraction": "c.extraction", "erased": "c.erased"},
     },
+    computed={
+        "win_rate": f"round(1.0 * {_WINS} / nullif({_WINS} + {_LOSSES}, 0), 4)",
+        "win_rate_low": f"wilson_end({_WINS}, {_WINS} + {_LOSSES}, 0)",
+        "win_rate_high": f"wilson_end({_WINS}, {_WINS} + {_LOSSES}, 1)",
+        **{"runs": _DRAWN_FROM, "near_rejected": _NEAR_REJECTED},
+    },
 )
-"""The items in every state, each with its words, its support, and its uses that count."""
+"""The items in every state, each with its words, its support, and its uses that count; on pages also the share of wins
+with its interval, the runs that it was drawn from, and the rejected items because of which it waits."""
 
 _DUE = "SELECT kind, id, place, from_seq AS since_seq FROM due_facts WHERE to_seq IS NULL"
 

@@ -68,12 +68,15 @@ class PagedView(Struct, frozen=True, kw_only=True, dict=True):
     `base` are the tables that have one row for each row of the view, under the condition `holds`; `tables` are grouped
     parts by name, `parts` what is joined by alias, each by the text that joins it; `columns` is an expression for each
     column of the view. `key` is the column that identifies a row, `place` the column that gives the usual order.
+    `computed` are further columns of its pages: the view in the file lacks them, because they call functions of Python,
+    or cost too much where all rows are read.
     """
 
     key: str
     place: str
     base: str
     columns: Mapping[str, str]
+    computed: Mapping[str, str] = {}
     tables: Mapping[str, str] = {}
     parts: Mapping[str, str] = {}
     holds: str = "TRUE"
@@ -83,10 +86,22 @@ class PagedView(Struct, frozen=True, kw_only=True, dict=True):
         """The SQL of the whole view."""
         return self._select([f'{text} AS "{name}"' for name, text in self.columns.items()], self.parts, [])
 
+    @cached_property
+    def fields(self) -> Mapping[str, str]:
+        """The expression of each column of a page."""
+        return {**self.columns, **self.computed}
+
     def rows(self) -> str:
-        """Return the SQL of the view's rows whose keys are in the JSON list `:keys`; nothing else is counted."""
+        """Return the SQL of the page's rows whose keys are in the JSON list `:keys`; nothing else is counted."""
         listed = "IN (SELECT value FROM json_each(:keys))"
-        return f"{self.view} AND {self.columns[self.key]} {listed}".replace(OF_RUN, f"WHERE run {listed}")
+        return self._whole(f"{self.columns[self.key]} {listed}", f"run {listed}")
+
+    def row(self) -> str:
+        """Return the SQL of the page's row with the key `:key`."""
+        return self._whole(f"{self.columns[self.key]} = :key", "run = :key")
+
+    def _whole(self, condition: str, of_run: str) -> str:
+        return self._select(list(self.fields.values()), self.parts, [condition]).replace(OF_RUN, f"WHERE {of_run}")
 
     def order(self, sort: str) -> list[tuple[str, str]]:
         """Return the expressions and directions of an order: `-` before a column puts its largest value first.
@@ -95,7 +110,7 @@ class PagedView(Struct, frozen=True, kw_only=True, dict=True):
         """
         name, direction = sort.removeprefix("-"), "DESC" if sort.startswith("-") else "ASC"
         self._check([name])
-        text, key = self.columns[name], (self.columns[self.key], "ASC")
+        text, key = self.fields[name], (self.columns[self.key], "ASC")
         if name in (self.place, self.key):
             return [(text, direction)] if name == self.key else [(text, direction), key]
         return [(f"({text}) IS NULL", "ASC"), (text, direction), (self.columns[self.place], "DESC"), key]
@@ -121,7 +136,7 @@ class PagedView(Struct, frozen=True, kw_only=True, dict=True):
     def some(self, columns: Sequence[str], conditions: Sequence[RowCondition], sort: str) -> str:
         """Return the SQL of some columns of all rows under some conditions, in an order."""
         self._check(columns)
-        texts, where, order = [self.columns[name] for name in columns], self._where(conditions), self.order(sort)
+        texts, where, order = [self.fields[name] for name in columns], self._where(conditions), self.order(sort)
         ordered = ", ".join(f"{text} {direction}" for text, direction in order)
         parts = self._needed([*texts, *where, *(text for text, _ in order)])
         return f"{self._select(texts, parts, where)} ORDER BY {ordered}"
@@ -141,7 +156,7 @@ class PagedView(Struct, frozen=True, kw_only=True, dict=True):
         return [self._test(each, f":c{number}") for number, each in enumerate(conditions)]
 
     def _test(self, condition: RowCondition, value: str) -> str:
-        columns = [f"({self.columns[name]})" for name in condition.columns]
+        columns = [f"({self.fields[name]})" for name in condition.columns]
         if condition.test == "contains":
             # One text of all columns, with a character between that no text has: a call of Python for each row, not
             # for each column of it.
@@ -150,9 +165,9 @@ class PagedView(Struct, frozen=True, kw_only=True, dict=True):
         return f"({' OR '.join(_TESTS[condition.test].format(column=column, value=value) for column in columns)})"
 
     def _check(self, names: Iterable[str]) -> None:
-        unknown = [name for name in names if name not in self.columns]
+        unknown = [name for name in names if name not in self.fields]
         if unknown:
-            raise BadInput(f"there is no column {unknown[0]!r}; there are: {', '.join(self.columns)}")
+            raise BadInput(f"there is no column {unknown[0]!r}; there are: {', '.join(self.fields)}")
 
 
 def parameters_of(conditions: Sequence[RowCondition]) -> dict[str, Value]:

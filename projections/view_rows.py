@@ -22,6 +22,7 @@ from rbank_es.errors import BadInput, ProjectionError, ProjectionTimeout
 from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.paged_view import OF_RUN, PagedView, RowCondition, RowPage, Value, contains_all, parameters_of
 from rbank_es.projections.projection import Table, paged_views, view_texts
+from rbank_es.state.proportion import wilson_end
 
 if TYPE_CHECKING:
     from rbank_es.projections.vector_index import Cosines
@@ -180,8 +181,6 @@ class ViewRows:
             shown = keys[:limit]
             (total,) = connection.execute(paged.count(conditions), given).fetchone()
             rows = self._listed(connection, paged, shown)
-        # SQLite's JSON ends a text at U+0000, so a row with such a key isn't among those listed.
-        rows |= {key: row for key in shown if "\0" in key for row in self.rows(view, **{paged.key: key})}
         return RowPage([rows[key] for key in shown], total, shown[-1] if len(shown) < len(keys) else None)
 
     def _with_keys(
@@ -221,8 +220,10 @@ class ViewRows:
         return {f"v{number}": value for number, value in enumerate(row)}
 
     def _listed(self, connection: sqlite3.Connection, paged: PagedView, keys: list[str]) -> dict[str, dict[str, Any]]:
-        found = connection.execute(paged.rows(), {"keys": msgspec.json.encode(keys).decode()})
-        rows = (dict(zip(paged.columns, row, strict=True)) for row in found)
+        found = connection.execute(paged.rows(), {"keys": msgspec.json.encode(keys).decode()}).fetchall()
+        # SQLite's JSON ends a text at U+0000, so a row with such a key isn't among those listed.
+        found += [row for key in keys if "\0" in key for row in connection.execute(paged.row(), {"key": key})]
+        rows = (dict(zip(paged.fields, row, strict=True)) for row in found)
         return {row[paged.key]: row for row in rows}
 
     def item(self, id: str) -> dict[str, Any] | None:
@@ -300,6 +301,7 @@ class ViewRows:
 
     def _shadow(self, connection: sqlite3.Connection) -> None:
         connection.create_function("contains_all", 2, contains_all, deterministic=True)
+        connection.create_function("wilson_end", 3, wilson_end, deterministic=True)
         # In the temporary schema, which is in memory and private to this connection.
         connection.execute("CREATE TEMP TABLE looking (seq INTEGER NOT NULL)")
         connection.execute("INSERT INTO looking VALUES (?)", (self.position,))

@@ -32,7 +32,7 @@ def csv_cell(value: Any) -> str | int | float:
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return value
-    text = "" if value is None else "; ".join(value) if isinstance(value, list) else str(value)
+    text = "" if value is None else "; ".join(value) if isinstance(value, list | tuple) else str(value)
     # A spreadsheet trims a cell before it looks for a formula.
     return visible(f"'{text}" if text.strip(" \u00a0").startswith(tuple(FORMULA_BEGINS)) else text, keep="\n")
 

@@ -26,6 +26,12 @@ def wilson(part: float, whole: int) -> tuple[float, float] | None:
     return middle - half if part else 0.0, middle + half if part < whole else 1.0
 
 
+def wilson_end(part: float, whole: int, upper: int) -> float | None:
+    """Return the upper or the lower end of the Wilson interval, with four digits; None of nothing. For SQL."""
+    found = wilson(part, whole)
+    return None if found is None else round(found[upper], 4)
+
+
 def percent(share: float) -> str:
     """Return a share in whole per cent, such as "13%"; halves are rounded up, as the page rounds them."""
     return f"{_whole_percent(share)}%"

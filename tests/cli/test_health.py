@@ -138,7 +138,7 @@ def test_show_and_items_tell_the_interval_of_wins(place: Path) -> None:
     shown = run("show", "./misled", HEIGHT.id, "--json", cwd=place).json
     assert shown["win_rate"] == Share(1, 2).as_dict() and shown["compared"]["difference"] is None
     rows = {
-        row["id"]: row for row in run("items", "./misled", "--json", "--sort", "-win_rate_low", cwd=place).json["items"]
+        row["id"]: row for row in run("items", "./misled", "--json", "--sort", "-win_rate_low", cwd=place).json["rows"]
     }
     assert list(rows)[0] == HEIGHT.id and rows[WARNING.id]["win_rate_low"] is None
     assert (rows[HEIGHT.id]["win_rate_low"], rows[HEIGHT.id]["losses"]) == (0.0945, 1)

@@ -147,7 +147,7 @@ def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
 
 def test_items_and_runs_of_the_written_bank_are_listed(place: Path) -> None:
     run("whatif", "misled", "--verdict", "wrong=failure", "--into", "there.sqlite", cwd=place)
-    active_there = run("items", "there.sqlite", "--state", "active", "--json", cwd=place).json["items"]
+    active_there = run("items", "there.sqlite", "--state", "active", "--json", cwd=place).json["rows"]
     with Bank.open(place / "logs" / "misled") as bank:
         left = bank.overrule("wrong", "failure", reason="tried")
         assert {each["id"] for each in active_there} == set(active(bank.state()))

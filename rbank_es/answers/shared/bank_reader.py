@@ -109,7 +109,7 @@ class BankReader:
         """
         from rbank_es.projections.projection import paged_views
 
-        columns = paged_views()[view].columns
+        columns = paged_views()[view].fields
         known = [name for name in row.__struct_fields__ if name in columns]
         wanted = [*conditions, *conditions_of(question.where, row, known)]
         limit = min(question.limit, self.bounds.rows_most or question.limit)

@@ -103,7 +103,7 @@ def sort_of(sort: str, columns: Collection[str]) -> str:
 def _value(field: str, test: str, given: str, kind: Any) -> Value:
     if given.lower() == NONE and test in ("=", "!="):
         return None
-    types = get_args(kind) or (kind,)
+    types = (kind,) if _words(kind) else get_args(kind) or (kind,)
     if bool in types:
         if given.lower() not in (*_YES, *_NO):
             raise BadInput(f"{field} is yes or no, not {given[: limits.GIVEN_WORD_CHARS]!r}")

@@ -86,6 +86,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "mode": (NAME, "how the run was given memory: auto, tool or both"),
     "model": (NAME, "the agent's model; null: unknown"),
     "policies.name": (NAME, "the policy in force"),
+    "near_rejected": (LIST, "ids of the rejected items because of which a pending item waits"),
     "novelty_rate": (SHARE, "added candidates among all up to there; null: no candidate"),
     "ontology": (ID, "the ontology that the task is about; null: none"),
     "outcome": (NAME, "how the run ended: submitted, forced_at_limit, stalled, failed; null: it didn't yet"),
@@ -110,6 +111,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "rollout_index": (NUMBER, "its number among them, from 0"),
     "rows_left_out": (NUMBER, "rows about runs and items that the bank doesn't know"),
     "run": (ID, "a run's id"),
+    "items.runs": (LIST, "ids of the runs that the item, or what supports it, was drawn from"),
     "scope": (NAME, "how far the item holds: general, exception, or not said"),
     "score": (NAME, "the verdict by the right answer, for measurement alone; null: not scored"),
     "scored_seq": (POSITION, "the judgment with that score; null: not scored"),
@@ -162,9 +164,12 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "version": (NUMBER, "the policy's version"),
     "vouched": (BOOLEAN, "whether a person restored or admitted the item"),
     "way": (NAME, "how the run was given the item: injected into its context, or read in full"),
+    "win_rate": (SHARE, "wins among wins and losses; null: no use was decided"),
     "win_rate_before": (SHARE, "wins among the uses before the last ones; null: too few"),
     "win_rate_drift": (DIFFERENCE, "win_rate_last less win_rate_before; null: too few"),
+    "win_rate_high": (SHARE, "upper end of the interval of win_rate (Wilson, 95 %); null: no use was decided"),
     "win_rate_last": (SHARE, "wins among the last judged uses; null: none"),
+    "win_rate_low": (SHARE, "lower end of the interval of win_rate (Wilson, 95 %); null: no use was decided"),
     "wins": (NUMBER, "of the uses that count, runs judged a success"),
 }
 """Unit and meaning by name, or by table and name."""

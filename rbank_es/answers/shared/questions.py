@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
+    from rbank_es.answers.items import ItemRow
     from rbank_es.answers.runs import RunRow
     from rbank_es.answers.shared.conditions import Where
     from rbank_es.answers.shared.question import Page
@@ -36,6 +37,21 @@ class Questions:
         largest first. Raises `BadInput`.
         """
         found: Page[RunRow] = self.ask("runs", where=where, sort=sort, limit=limit, after=after, **narrower)
+        return found
+
+    def items(
+        self,
+        *,
+        where: Where = (),
+        sort: str | None = None,
+        limit: int = answer_limits.ANSWER_ROWS,
+        after: str | None = None,
+        **narrower: Any,
+    ) -> Page[ItemRow]:
+        """Return the items in every state, the newest first, as `runs` does; `narrower` are `q`, `domain` and `chars`
+        of `ItemsQuestion`. Raises `BadInput`.
+        """
+        found: Page[ItemRow] = self.ask("items", where=where, sort=sort, limit=limit, after=after, **narrower)
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types

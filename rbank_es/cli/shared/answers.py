@@ -5,6 +5,7 @@ A list is filtered by options of the command and by `--where`; where nothing pas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -67,6 +68,15 @@ def opened_reader(text: str) -> Iterator[BankReader]:
     opened, point = open_at(text)
     with opened, view_at(opened, opened.resolve(point)) as view:
         yield BankReader(view, opened.name, bank=opened)
+
+
+def resolved(reader: BankReader, text: str, point: str) -> int:
+    """Return the position that a point means in what an argument BANK[@POINT] names. Raises `BadPoint`."""
+    if reader.has_log:
+        return reader.bank.resolve(point)
+    stored = stored_bank(text)
+    assert stored is not None
+    return stored.resolve(point, reader.position)
 
 
 class ListOptions(NamedTuple):
@@ -153,12 +163,20 @@ def _why_none(reader: BankReader, name: str, given: Sequence[OptionFilter], narr
     if not alone:
         said = ", ".join(f"{each.option} {each.value}: {number:,}" for each, number in counts)
         return f"none of the {every.total:,} {name} passes all filters at once ({said})"
-    field = alone[0].condition.partition("=")[0]
-    values = sorted({str(value) for row in every.rows if (value := getattr(row, field, None)) is not None})
+    values = sorted({str(value) for row in every.rows for value in _values(row, alone[0].condition)})
     there = (
         f"; there are: {', '.join(values[: limits.CHOICES_NAMED])}{', …' if len(values) > limits.CHOICES_NAMED else ''}"
     )
     return f"none of the {every.total:,} {name} has {alone[0].option} {alone[0].value}{there if values else ''}"
+
+
+def _values(row: Any, condition: str) -> Sequence[Any]:
+    """Return the values of a row in the field that a condition of equality, or on a list, is about."""
+    found = re.match(r"(\w+)([=~])", condition)
+    value = getattr(row, found[1], None) if found is not None else None
+    if isinstance(value, tuple):
+        return value
+    return () if value is None or (found is not None and found[2] == "~") else (value,)
 
 
 def _total(reader: BankReader, name: str, **given: Any) -> int:
