@@ -61,11 +61,6 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     disagreement: Share
     one_verdict: Share
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report for programs: shares with counts, rate and interval."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value.as_dict() if isinstance(value, Share) else value for name, value in values.items()}
-
 
 MEASURES = {
     "novelty": "candidates added as new items",
@@ -87,8 +82,9 @@ SAMPLED = frozenset({"wins", "wins_last", "wins_before", "disagreement"})
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """One share of a report in words. `interval` is None where it would say nothing."""
+    """One share of a report by its name and in words. `interval` is None where it would say nothing."""
 
+    name: str
     words: str
     share: Share
     interval: tuple[float, float] | None
@@ -98,7 +94,7 @@ def measures_of(report: HealthReport) -> tuple[Measured, ...]:
     """Return the shares of a report as people read them."""
     shares: dict[str, Share] = {name: getattr(report, name) for name in MEASURES}
     return tuple(
-        Measured(words=MEASURES[name], share=share, interval=share.interval if name in SAMPLED else None)
+        Measured(name=name, words=MEASURES[name], share=share, interval=share.interval if name in SAMPLED else None)
         for name, share in shares.items()
     )
 

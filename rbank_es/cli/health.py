@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
-from rbank_es.bank.failed_runs import failed_runs
+from rbank_es.answers.health import Health, HealthPoint, Measure
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_heading, echo_json, echo_table, format_time
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_heading, echo_table, format_time
 from rbank_es.state.proportion import percent, points
-
-if TYPE_CHECKING:
-    from rbank_es.bank.health_report import HealthReport, Measured
 
 COURSE = ("novelty", "duplicates", "wins_last", "never_used", "overruled", "undecided", "disagreement", "one_verdict")
 """The shares in the table over time."""
@@ -37,58 +34,44 @@ def health(bank: str, every: int | None, points: int | None, as_json: bool) -> N
     says how runs ended that were given items, not that the items made them end so. Each line of the series is of what
     was known at its position, so verdicts that were overruled later still count there.
     """
-    from rbank_es.bank.health_report import health_of, health_series, series_positions
-
     if every is not None and points is not None:
         raise click.UsageError("--every and --points both choose the points: give one of them.")
-    opened, point = open_at(bank)
-    with opened, Progress("looking back") as progress:
-        with view_at(opened, point) as view:
-            position, now, failed = view.position, health_of(view), failed_runs(view)
-            due = [row["id"] for row in view.rows("due") if row["kind"] == "cause"]
-        positions = series_positions(position, every=every, points=points)
-        course = list(health_series(opened, positions, progress))
-        times = {at: opened.time_at(at) for at in (position, *positions)}
-    if as_json:
-        series = [{"position": at, "at": times[at] or None} | report.as_dict() for at, report in course]
-        facts = {"bank": opened.name, "position": position, "at": times[position] or None}
-        facts |= now.as_dict() | {"failed_runs": failed, "due": due}
-        echo_json(facts | ({"series": series} if positions else {}))
-        return
-    _print(now)
-    print_failed_runs(failed)
-    if due:
-        echo(f"no correction has looked at {count(len(due), 'verdict or act')} yet: rbank-es verify says what is due")
-    if positions:
-        _print_course(course, times)
+    with opened_reader(bank) as reader, Progress("looking back") as progress:
+        reader.progress = progress
+        found: Health = reader.ask("health", every=every, points=points)
+    print_answer(found, "health", lambda: _print(found), as_json)
 
 
-def _print(now: HealthReport) -> None:
-    from rbank_es.bank.health_report import measures_of
-
-    states = list(dict.fromkeys(state for counts in now.stock.values() for state in counts))
-    rows: list[list[Cell]] = [
-        [source, *(counts.get(state, 0) for state in states)] for source, counts in sorted(now.stock.items())
-    ]
-    rows.append(["all", *(sum(counts.get(state, 0) for counts in now.stock.values()) for state in states)])
+def _print(now: Health) -> None:
+    states = list(dict.fromkeys(each.state for each in now.stock))
+    counts = {(each.src, each.state): each.items for each in now.stock}
+    sources = sorted({each.src for each in now.stock})
+    rows: list[list[Cell]] = [[src, *(counts.get((src, state), 0) for state in states)] for src in sources]
+    rows.append(["all", *(sum(counts.get((src, state), 0) for src in sources) for state in states)])
     echo_heading("items by source")
     echo_table(["source", *states], rows if states else [], none="no item so far")
     echo_heading("health")
     measures: list[list[Cell]] = [
-        [each.words, _percent(each.share.rate), f"{each.share.part:,} of {each.share.whole:,}", _interval(each)]
-        for each in measures_of(now)
+        [each.meaning, _percent(each.rate), f"{each.part:,} of {each.whole:,}", _interval(each)]
+        for each in now.measures
     ]
     echo_table(["measure", "share", "count", "95 % interval"], measures)
     echo()
     echo(f"win-rate drift: {_drift(now)}")
+    print_failed_runs(now.failed_runs)
+    if now.due:
+        acts = count(len(now.due), "verdict or act")
+        echo(f"no correction has looked at {acts} yet: rbank-es verify says what is due")
+    if now.series:
+        _print_series(now.series)
 
 
-def _print_course(course: list[tuple[int, HealthReport]], times: dict[int, str]) -> None:
+def _print_series(series: Sequence[HealthPoint]) -> None:
     echo_heading("over time")
-    rows: list[list[Cell]] = [
-        [at, format_time(times[at]), report.size, *(_percent(getattr(report, name).rate) for name in COURSE)]
-        for at, report in course
-    ]
+    rows: list[list[Cell]] = []
+    for each in series:
+        rates = {measure.name: measure.rate for measure in each.measures}
+        rows.append([each.position, format_time(each.last_at), each.size, *(_percent(rates[name]) for name in COURSE)])
     headers = ["new", "repeated", "won", "unused", "overruled", "undecided", "disputed", "on one"]
     echo_table(["position", "time (UTC)", "active", *headers], rows)
 
@@ -97,12 +80,11 @@ def _percent(rate: float | None) -> str | None:
     return None if rate is None else percent(rate)
 
 
-def _interval(measured: Measured) -> str | None:
-    found = measured.interval
-    return None if found is None else " to ".join(map(percent, found))
+def _interval(measure: Measure) -> str | None:
+    return None if measure.low is None or measure.high is None else f"{percent(measure.low)} to {percent(measure.high)}"
 
 
-def _drift(now: HealthReport) -> str:
-    if now.drift is not None:
-        return f"{points(now.drift)} points, the last 20 uses against the 20 before"
+def _drift(now: Health) -> str:
+    if now.win_rate_drift is not None:
+        return f"{points(now.win_rate_drift)} points, the last 20 uses against the 20 before"
     return f"not known yet: it needs decided uses among the last 20 and the 20 before, of {now.uses:,} so far"

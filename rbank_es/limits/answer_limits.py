@@ -12,3 +12,5 @@ LINEAGE_TREE_DEPTH = 6
 LINEAGE_TREE_DEPTH_MOST = 50
 LINEAGE_TREE_WIDTH = 10
 LINEAGE_NODES = 200
+# Moments of a course at most: more can't be told apart in a chart.
+COURSE_POINTS = 1_000

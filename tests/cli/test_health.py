@@ -30,12 +30,18 @@ def place(tmp_path: Path) -> Path:
 
 def test_health_tells_shares_with_their_counts(place: Path) -> None:
     found = run("health", "./misled", "--json", cwd=place).json
-    whole = {name: (value["part"], value["whole"]) for name, value in found.items() if "whole" in str(value)}
-    assert found["size"] == 3 and found["stock"] == {"failure": {"active": 1}, "success": {"active": 2}}
+    whole = {each["name"]: (each["part"], each["whole"]) for each in found["measures"]}
+    assert found["size"] == 3
+    assert {(each["src"], each["state"]): each["items"] for each in found["stock"]} == {
+        ("failure", "active"): 1,
+        ("success", "active"): 2,
+    }
     assert found["uses"] == 2
     assert whole["novelty"] == (3, 4) and whole["duplicates"] == (1, 4)
     assert whole["wins"] == whole["wins_last"] == (1, 2) and whole["wins_before"] == (0, 0)
-    assert found["wins"] == Share(1, 2).as_dict() and found["drift"] is None
+    won = next(each for each in found["measures"] if each["name"] == "wins")
+    assert (won["low"], won["high"]) == pytest.approx(Share(1, 2).interval, abs=1e-6)
+    assert found["win_rate_drift"] is None
     assert whole["top_tenth"] == (2, 2) and whole["never_used"] == (2, 3)
     assert whole["undecided"] == (0, 4) and whole["overruled"] == (0, 4)
     assert whole["disagreement"] == (1, 1), "a check and a model differ about the run well"
@@ -104,8 +110,7 @@ def test_each_line_of_a_series_is_the_health_at_its_point(place: Path) -> None:
         assert positions[-1] == head and positions == sorted(set(positions)) and len(positions) >= 4
         for each in found["series"]:
             alone = run("health", f"./misled@{each['position']}", "--json", cwd=place).json
-            # What is to be done is said of the bank alone.
-            assert {name: value for name, value in alone.items() if name not in ("due", "failed_runs", "bank")} == each
+            assert {name: alone[name] for name in each} == each
     said = run("health", "./misled", "--points", "3", cwd=place).out
     assert "over time" in said and f"{head}" in said.splitlines()[-1]
 
@@ -127,7 +132,7 @@ def test_an_empty_bank_has_a_health(tmp_path: Path) -> None:
     Bank.create(tmp_path / "new").close()
     assert "no item so far" in run("health", "./new", cwd=tmp_path).out
     found = run("health", "./new", "--json", cwd=tmp_path).json
-    assert found["wins"] == Share(0, 0).as_dict() and found["size"] == 0
+    assert found["size"] == 0 and all(each["whole"] == 0 and each["rate"] is None for each in found["measures"])
 
 
 def test_show_and_items_tell_the_interval_of_wins(place: Path) -> None:

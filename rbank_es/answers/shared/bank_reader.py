@@ -14,6 +14,7 @@ from rbank_es.answers.shared.question_registry import question_kind
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Text
 from rbank_es.events.items import truncate
+from rbank_es.system.progress import OnProgress
 from rbank_es.system.registry import checked_result
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ class Bounds(Struct, frozen=True, kw_only=True):
 class BankReader:
     """The sources of an answer: `view`, the read models as of the position, and the log behind them.
 
-    A file of read models alone has no `bank`.
+    A file of read models alone has no `bank`. `progress` is told how far a long answer is.
     """
+
+    progress: OnProgress | None = None
 
     def __init__(self, view: View, name: str, *, bank: OpenBank | None = None, bounds: Bounds | None = None) -> None:
         self.view, self.name, self.bounds = view, name, bounds or Bounds()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
+    from rbank_es.answers.health import Health
     from rbank_es.answers.items import ItemRow
     from rbank_es.answers.runs import RunRow
     from rbank_es.answers.shared.conditions import Where
@@ -52,6 +53,14 @@ class Questions:
         of `ItemsQuestion`. Raises `BadInput`.
         """
         found: Page[ItemRow] = self.ask("items", where=where, sort=sort, limit=limit, after=after, **narrower)
+        return found
+
+    def health(self, *, every: int | None = None, points: int | None = None, course: int = 0) -> Health:
+        """Return how the bank does, also after `every` so many events or at so many `points`, evenly apart.
+
+        Raises `BadInput` for both ways to choose the points, `LimitExceeded`.
+        """
+        found: Health = self.ask("health", every=every, points=points, course=course)
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types
