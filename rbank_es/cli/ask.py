@@ -70,11 +70,11 @@ def _print(found: BankAnswer, rows: str | None) -> None:
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(each, dict) for each in value)
 
 
 def _cell(value: Any) -> Cell:
-    if isinstance(value, list | dict):
+    if isinstance(value, list | tuple | dict):
         return msgspec.json.encode(value).decode() if value else None
     cell: Cell = value
     return cell

@@ -14,3 +14,5 @@ LINEAGE_TREE_WIDTH = 10
 LINEAGE_NODES = 200
 # Moments of a course at most: more can't be told apart in a chart.
 COURSE_POINTS = 1_000
+# Tools, and red flags, of one answer: a toolbox has some 30 tools, and of more flags than these the newest tell enough.
+LEAKAGE_ROWS = 200

@@ -11,6 +11,7 @@ from rbank_es.limits import answer_limits
 if TYPE_CHECKING:
     from rbank_es.answers.health import Health
     from rbank_es.answers.items import ItemRow
+    from rbank_es.answers.leakage import Leakage
     from rbank_es.answers.runs import RunRow
     from rbank_es.answers.shared.conditions import Where
     from rbank_es.answers.shared.question import Page
@@ -61,6 +62,18 @@ class Questions:
         Raises `BadInput` for both ways to choose the points, `LimitExceeded`.
         """
         found: Health = self.ask("health", every=every, points=points, course=course)
+        return found
+
+    def leakage(
+        self, *, where: Where = (), sort: str | None = None, limit: int = answer_limits.ANSWER_ROWS,
+        after: str | None = None, chars: int | None = None,
+    ) -> Leakage:  # fmt: skip
+        """Return what reached prompts instead of staying behind a handle: tools, red flags, and a page of runs.
+
+        Raises `BadInput`.
+        """
+        given = {"where": where, "sort": sort, "limit": limit, "after": after, "chars": chars}
+        found: Leakage = self.ask("leakage", **given)
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types
