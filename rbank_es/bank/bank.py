@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
     from rbank_es.state import State
     from rbank_es.state.digests import StateDigests
-    from rbank_es.state.state_diff import Diff
 
 
 class Replayed(Shown, msgspec.Struct, frozen=True):
@@ -135,12 +134,6 @@ class Bank(BankActs, BankBranches, Questions):
         if not into.parent.is_dir():
             raise BadInput(f"{into.parent} is not a directory, so {into.name} can't be written there")
         rebuild(into, self.log, upto=position, on_batch=progress, replace=force)
-
-    def diff(self, before: str | int | None, after: str | int | None) -> Diff:
-        """Compare two points: items, their states, support, uses, wins; runs; policies."""
-        from rbank_es.state.state_diff import diff_states
-
-        return diff_states(self.state(before), self.state(after))
 
     def what_if(
         self,

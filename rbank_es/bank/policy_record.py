@@ -13,7 +13,7 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice, PolicySet
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.log import EventLog
-from rbank_es.policies.policy import PolicyChange, Tables, changed, differences, governing
+from rbank_es.policies.policy import PolicyDifference, Tables, changed, differences, governing
 
 
 class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
 class PoliciesChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of setting policies: the changes, and the position of their event, None if nothing changed."""
 
-    changes: tuple[PolicyChange, ...]
+    changes: tuple[PolicyDifference, ...]
     position: int | None = None
 
 

@@ -23,7 +23,7 @@ class DecisionDifference(Struct, frozen=True, kw_only=True):
     after: tuple[Action, tuple[str, ...]] | None
 
 
-class ItemDifference(Struct, frozen=True, kw_only=True):
+class SupposedItem(Struct, frozen=True, kw_only=True):
     """An item whose state would differ; None where it is unknown or has no support. An erased title is empty."""
 
     id: str
@@ -107,7 +107,7 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     position: int
     order: Literal["first"] = "first"
     decisions: tuple[DecisionDifference, ...] = ()
-    items: tuple[ItemDifference, ...] = ()
+    items: tuple[SupposedItem, ...] = ()
     usage: tuple[UsageDifference, ...] = ()
     retrievals: tuple[HitsDifference, ...] = ()
     prompts: tuple[PromptDifference, ...] = ()
@@ -130,13 +130,13 @@ def _status(state: State, id: str) -> ItemStatus | None:
     return None if entry is None or entry.state == "unsupported" else entry.state
 
 
-def item_differences(before: State, after: State) -> Iterator[ItemDifference]:
+def item_differences(before: State, after: State) -> Iterator[SupposedItem]:
     """Yield the items whose state differs, in order of id; without support is as good as not there."""
     for id in sorted({*before.items, *after.items}):
         was, would = _status(before, id), _status(after, id)
         if was != would:
             entry = after.items.get(id) or before.items[id]
-            yield ItemDifference(id=id, title=entry.item.title, before=was, after=would)
+            yield SupposedItem(id=id, title=entry.item.title, before=was, after=would)
 
 
 def _in_force(state: State, pair: Pair) -> tuple[Action, tuple[str, ...]] | None:

@@ -10,12 +10,13 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
+from rbank_es.bank.difference import difference
 from rbank_es.cli.dashboard import print_page, purpose_of, write_dashboard
-from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, writable
+from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.live_demo import DEMO_HITS
 from rbank_es.cli.shared.output import (
     count,
@@ -33,7 +34,6 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.state import usage
-from rbank_es.state.state_diff import diff_states
 from rbank_es.system.files import temporary
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _print_difference(before: Replayed, after: Replayed, name: str) -> None:
         "A use is a run that an item was given to; a win, a use in a run that was judged a success. Support counts how "
         "often an item was learned. A run's learning verdict feeds the bank; its scoring verdict only measures."
     )
-    print_diff(diff_states(before.state, after.state))
+    print_difference(difference(name, before.state, after.state))
 
 
 def _print_next_steps(tour: _Tour, name: str) -> None:

@@ -22,7 +22,6 @@ from rbank_es.events.items import Polarity, Source
 from rbank_es.state import ItemStatus
 from rbank_es.state.proportion import percent
 
-
 CONDITIONS = {
     **{name: f"{name}={{}}" for name in ("state", "src", "polarity", "role")},
     **{"domain": "domains~{}", "tag": "tags~{}", "run": "runs~{}"},

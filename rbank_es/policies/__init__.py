@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rbank_es.policies.policy import (
         POLICIES,
         Policy,
-        PolicyChange,
+        PolicyDifference,
         changed,
         chosen_policy,
         default_policies,
@@ -97,7 +97,7 @@ __all__ = [
     "Never",
     "OpenAdmission",
     "Policy",
-    "PolicyChange",
+    "PolicyDifference",
     "QueryWord",
     "RankedItem",
     "RetrievalPolicy",
@@ -148,7 +148,7 @@ __getattr__, __dir__ = exports(
         ".policy": (
             "POLICIES",
             "Policy",
-            "PolicyChange",
+            "PolicyDifference",
             "changed",
             "chosen_policy",
             "default_policies",

@@ -204,8 +204,11 @@ Tables = Mapping[str, Any]
 _NAMING = ("name", "version")
 
 
-class PolicyChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference between policies in force. `setting` is None where another policy, or version, took over."""
+class PolicyDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One difference between policies in force. `setting` is None where another policy, or version, took over.
+
+    Policies are named by label: `dedup-1`; None where none is recorded.
+    """
 
     kind: PolicyKind
     setting: str | None = None
@@ -306,12 +309,16 @@ def _chosen(kind: Any, table: Any, present: PolicyChoice | None) -> Policy:
 
 def _off_default(choice: PolicyChoice) -> dict[str, Any]:
     """Return the settings that were changed from the defaults; none of a policy that is unknown here."""
-    try:
-        usual = policy_class(choice.kind, choice.name, choice.version)().choice.settings
-    except BadPolicy:
-        # Its defaults are unknown, so nobody can tell which settings were changed.
-        return {}
+    usual = _usual_settings(choice)
     return {name: value for name, value in choice.settings.items() if _plain(value) != _plain(usual.get(name))}
+
+
+def _usual_settings(choice: PolicyChoice) -> Mapping[str, Any]:
+    """Return the defaults of a policy; those recorded where it is unknown here, because its defaults are, too."""
+    try:
+        return policy_class(choice.kind, choice.name, choice.version)().choice.settings
+    except BadPolicy:
+        return choice.settings
 
 
 def _usual(kind: Any, wanted: str, name: str, version: int) -> int | None:
@@ -325,22 +332,23 @@ def _usual(kind: Any, wanted: str, name: str, version: int) -> int | None:
     return versions[0] if len(versions) == 1 else None
 
 
-def differences(before: Sequence[PolicyChoice], after: Sequence[PolicyChoice]) -> tuple[PolicyChange, ...]:
+def differences(before: Sequence[PolicyChoice], after: Sequence[PolicyChoice]) -> tuple[PolicyDifference, ...]:
     """Return the differences between policies in force, by kind. Of another policy, the settings off its defaults."""
-    old = {choice.kind: choice for choice in before}
-    return tuple(change for choice in after for change in _differences(old.get(choice.kind), choice))
+    old, new = ({choice.kind: choice for choice in each} for each in (before, after))
+    return tuple(found for kind in get_args(PolicyKind) for found in _differences(kind, old.get(kind), new.get(kind)))
 
 
-def _differences(old: PolicyChoice | None, new: PolicyChoice) -> Iterator[PolicyChange]:
-    if old is None or (old.name, old.version) != (new.name, new.version):
-        yield PolicyChange(kind=new.kind, before=label_of(old) if old else None, after=label_of(new))
-        settings = policy_class(new.kind, new.name, new.version)().choice.settings
+def _differences(kind: PolicyKind, old: PolicyChoice | None, new: PolicyChoice | None) -> Iterator[PolicyDifference]:
+    labels = [None if choice is None else label_of(choice) for choice in (old, new)]
+    if labels[0] != labels[1]:
+        yield PolicyDifference(kind=kind, before=labels[0], after=labels[1])
+        settings = {} if new is None else _usual_settings(new)
     else:
-        settings = old.settings
-    for name, value in new.settings.items():
+        settings = {} if old is None else old.settings
+    for name, value in () if new is None else new.settings.items():
         # Settings that are read from a log are lists, where a policy's own are tuples.
         if _plain(settings.get(name)) != _plain(value):
-            yield PolicyChange(kind=new.kind, setting=name, before=settings.get(name), after=value)
+            yield PolicyDifference(kind=kind, setting=name, before=settings.get(name), after=value)
 
 
 def label_of(choice: PolicyChoice) -> str:

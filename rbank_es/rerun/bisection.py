@@ -18,7 +18,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events import type_of
 from rbank_es.projections.view import View
-from rbank_es.rerun.change_search import ChangeSearch, Difference, FoundChange
+from rbank_es.rerun.change_search import ChangeSearch, FoundChange, MemoryDifference
 from rbank_es.rerun.given_memory import (
     GivenMemory,
     MemoryUse,
@@ -281,7 +281,7 @@ class _OneRun:
     def _given_at(self, place: int) -> GivenMemory:
         return given_at(self.bank, self.use, self._position(place))
 
-    def _guesses(self, difference: Difference, low: GivenMemory, high: GivenMemory) -> list[int]:
+    def _guesses(self, difference: MemoryDifference, low: GivenMemory, high: GivenMemory) -> list[int]:
         """Return the place that explains most runs so far, and where items that came or left began or ended."""
         # For a lost item, what came too: the number of hits is limited, so a newcomer can displace it.
         came = dict.fromkeys((*difference.gained, *(item for item in high.items if item not in low.items)))

@@ -20,12 +20,12 @@ GUESSES = 4
 """Places that are guessed for one change, by two checks each, before its search only halves."""
 
 Holds = Callable[[GivenMemory], bool]
-Guesses = Callable[["Difference", GivenMemory, GivenMemory], Iterable[int]]
+Guesses = Callable[["MemoryDifference", GivenMemory, GivenMemory], Iterable[int]]
 """Returns places where a difference probably began, the likeliest first, somewhere between a place where the run was
 given the one and a later place where it was given the other."""
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The difference of a run's memory from before. `gained` and `lost` are ids of items.
 
     `guide`: the guide is another one. `words`: the same items come in another order or in other words.
@@ -36,8 +36,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     guide: bool = False
     words: bool = False
 
-    def __add__(self, more: Difference) -> Difference:
-        return Difference(
+    def __add__(self, more: MemoryDifference) -> MemoryDifference:
+        return MemoryDifference(
             gained=(*self.gained, *more.gained),
             lost=(*self.lost, *more.lost),
             guide=self.guide or more.guide,
@@ -49,7 +49,7 @@ class FoundChange(msgspec.Struct, frozen=True, kw_only=True):
     """A place since which a run is given something else. `steady`: no check contradicts that it changed once."""
 
     place: int
-    difference: Difference
+    difference: MemoryDifference
     steady: bool
 
 
@@ -125,20 +125,20 @@ class ChangeSearch:
         return [(low, high) for low, high in pairs if holds(self.given[high]) and not holds(self.given[low])][-1]
 
 
-def _differences(own: GivenMemory, before: GivenMemory) -> Iterator[tuple[Difference, Holds]]:
+def _differences(own: GivenMemory, before: GivenMemory) -> Iterator[tuple[MemoryDifference, Holds]]:
     """Yield each difference with the test of whether it is there; it is at the last place, and not at the first."""
     gained = [item for item in own.items if item not in before.items]
     lost = [item for item in before.items if item not in own.items]
     for item in gained:
-        yield Difference(gained=(item,)), _has(item)
+        yield MemoryDifference(gained=(item,)), _has(item)
     for item in lost:
-        yield Difference(lost=(item,)), _lacks(item)
+        yield MemoryDifference(lost=(item,)), _lacks(item)
     if own.guide != before.guide:
-        yield Difference(guide=True), lambda given: given.guide == own.guide
+        yield MemoryDifference(guide=True), lambda given: given.guide == own.guide
     words = (own.items, own.procedures)
     # Where items came or left, the texts that quote them differ anyway.
     if not gained and not lost and words != (before.items, before.procedures):
-        yield Difference(words=True), lambda given: (given.items, given.procedures) == words
+        yield MemoryDifference(words=True), lambda given: (given.items, given.procedures) == words
 
 
 def _has(item: str) -> Holds:

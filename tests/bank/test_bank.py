@@ -314,14 +314,16 @@ class TestTime:
 
     def test_diff(self, lively: Bank) -> None:
         """What differs between two points, either way round; nothing between a point and itself."""
-        assert lively.diff(4, 4).empty and lively.diff("HEAD", None).empty
-        diff = lively.diff(4, None)
-        assert [each.id for each in diff.added] == [LABELS.id] and diff.removed == ()
-        changes = {each.id: {c.what: (c.before, c.after) for c in each.changes} for each in diff.changed}
-        assert changes == {LIMIT.id: {"state": ("active", "forgotten")}, CLASSES.id: {"uses": (0, 1)}}
-        assert [each.run for each in diff.runs] == ["r1"]
-        back = lively.diff(None, 4)
-        assert [each.id for each in back.removed] == [LABELS.id]
+        assert lively.at(4).difference(4).empty and lively.difference("HEAD").empty
+        found = lively.difference(4)
+        items = {each.id: (each.before, each.after) for each in found.items}
+        assert [id for id, (before, _) in items.items() if before is None] == [LABELS.id]
+        (was, now), (then, used) = items[LIMIT.id], items[CLASSES.id]
+        assert was and now and (was.state, now.state) == ("active", "forgotten") and [each.id for each in found.left]
+        assert then and used and (then.uses, used.uses) == (0, 1) and len(items) == 3
+        assert [each.run for each in found.runs] == ["r1"]
+        back = lively.at(4).difference("HEAD")
+        assert [each.id for each in back.items if each.after is None] == [LABELS.id]
 
     def test_overruling(self, lively: Bank) -> None:
         """A verdict that is replaced changes wins from there on, and not before."""

@@ -64,14 +64,14 @@ def test_diff_of_forks_names_the_common_position(place: Path) -> None:
     grow(place, "notes", "three")
     facts = run("diff", "notes", "trial", "--json", cwd=place).json
     head = run("head", "notes@9", "--json", cwd=place).json["head"]
-    assert facts["common"]["head"] == head and facts["common"]["beyond"] == [1, 3]
+    assert facts["shared"]["head"] == head and facts["shared"]["beyond"] == [1, 3]
     said = run("diff", "notes", "trial", cwd=place).out
     assert "both are the same up to position 9" in said
     assert "beyond it, notes has 1 event, trial has 3 events" in said and "nothing differs" in said
-    assert run("diff", "notes@4", "trial@6", "--json", cwd=place).json["common"]["beyond"] == [0, 2]
-    assert "common" not in run("diff", "notes@4", "notes@6", "--json", cwd=place).json
+    assert run("diff", "notes@4", "trial@6", "--json", cwd=place).json["shared"]["beyond"] == [0, 2]
+    assert run("diff", "notes@4", "notes@6", "--json", cwd=place).json["since_bank"] is None
     run("init", "stranger", cwd=place)
-    assert "common" not in run("diff", "notes", "stranger", "--json", cwd=place).json
+    assert run("diff", "notes", "stranger", "--json", cwd=place).json["shared"] is None
     assert "they share no history" in run("diff", "notes", "stranger", cwd=place).out
     assert "they share no history" not in run("diff", "notes@4", "notes@6", cwd=place).out
     assert "share nothing" in fails("verify", "notes", "--parent", "stranger", cwd=place, code=1)
@@ -85,8 +85,8 @@ def test_copies_that_went_on_separately_are_compared_by_their_heads(place: Path)
     with Bank.open(place / "copy") as copy:
         for number in range(3):
             copy.append(NoteLogged(note=json.dumps(number)))
-    common = run("diff", "notes", "./copy", "--json", cwd=place).json["common"]
-    assert common["head"].startswith("10:") and common["claimed"] == 12
+    common = run("diff", "notes", "./copy", "--json", cwd=place).json["shared"]
+    assert common["head"].startswith("10:") and common["claimed_seq"] == 12
     assert "must be the same up to position 12" in fails("verify", "notes", "--parent", "./copy", cwd=place, code=1)
 
 

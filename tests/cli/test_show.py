@@ -137,13 +137,22 @@ def test_search_by_role_finds_the_items_of_that_role_alone(tmp_path: Path) -> No
 def test_diff_tells_what_changed(sample: Path) -> None:
     """Between two points, and between two banks; nothing differs between a point and itself."""
     found = run("diff", "sample@173", "sample@324", "--json", cwd=sample).json
-    assert (found["before"], found["after"]) == (173, 324) and found["added"] and found["runs"]
+    assert found == run("ask", "sample@324", "difference", "since=173", "--json", cwd=sample).json
+    assert (found["since_seq"], found["position"]) == (173, 324) and found["items"] and found["runs"]
     said = run("diff", "sample@173", "sample@324", cwd=sample).out
-    assert f"items added: {len(found['added'])}" in said and "active → unsupported" in said
+    came = [each for each in found["items"] if each["before"] is None]
+    assert f"came: {len(came)} items" in said and "active → unsupported" in said
     assert "nothing differs" in run("diff", "sample@324", "./logs/sample@324", cwd=sample).out
     run("init", "other", cwd=sample)
-    assert run("diff", "other", "sample", "--json", cwd=sample).json["added"]
+    assert run("diff", "other", "sample", "--json", cwd=sample).json["items"]
     assert "a second bank" in fails("diff", "sample", cwd=sample)
+
+
+def test_diff_reads_a_written_file_of_read_models_as_it_does_a_bank(sample: Path) -> None:
+    run("replay", "sample@173", "--into", "then.sqlite", cwd=sample)
+    found = run("diff", "./then.sqlite", "sample@324", "--json", cwd=sample).json
+    of_bank = run("diff", "sample@173", "sample@324", "--json", cwd=sample).json
+    assert found == of_bank | {"since_bank": "then.sqlite"}
 
 
 @pytest.mark.parametrize("since", ["0", "2026-03-09", "2026-03-09T15:20", "HEAD~300", "lights-12"])
@@ -151,9 +160,9 @@ def test_diff_takes_any_point_and_goes_to_the_newest_and_counts_the_runs_that_be
     """A first verdict changes none: runs that began are counted by it."""
     found = run("diff", f"sample@{since}", "--json", cwd=sample).json
     said = run("diff", f"sample@{since}", cwd=sample).out
-    new = [each for each in found["runs"] if all(change["before"] is None for change in each["changes"])]
-    assert found["after"] == 609 and f"runs that began: {len(new)}\n" in said
-    verdicts = [change["after"] for each in new for change in each["changes"] if change["what"] == "learning"]
+    new = [each for each in found["runs"] if each["before"] is None]
+    assert found["position"] == 609 and f"runs that began: {len(new)}\n" in said
+    verdicts = [each["after"]["verdict"] for each in new]
     assert f"{verdicts.count('success')} success" in said
     assert ("runs changed" in said) == (len(new) < len(found["runs"]))
 
@@ -163,9 +172,9 @@ def test_diff_names_the_setting_of_a_policy_that_differs_and_another_policy_by_i
     changes = ("--set", "retrieval.k_success=2", "--set", "consolidation=append")
     run("policy", "trial", *changes, cwd=sample)
     found = run("diff", "sample", "trial", "--json", cwd=sample).json["policies"]
-    assert {each["what"]: (each["before"], each["after"]) for each in found} == {
-        "retrieval.k_success": (1, 2),
-        "consolidation": ("dedup-1", "append-1"),
+    assert {(each["kind"], each["setting"]): (each["before"], each["after"]) for each in found} == {
+        ("retrieval", "k_success"): (1, 2),
+        ("consolidation", None): ("dedup-1", "append-1"),
     }
     said = run("diff", "sample", "trial", cwd=sample).out.splitlines()
     assert [line.split() for line in said[-2:]] == [

@@ -22,7 +22,7 @@ def values() -> dict[str, Shown]:
         found = {
             "state": bank.state(),
             "replayed": bank.replay(),
-            "diff": bank.diff(100, None),
+            "difference": bank.difference(100),
             "hit": bank.search("tower")[0],
             "context": build_context("Which lights are tall?", source=source, bank=bank),
         }

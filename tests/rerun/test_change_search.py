@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.rerun.change_search import GUESSES, ChangeSearch, Difference, FoundChange
+from rbank_es.rerun.change_search import GUESSES, ChangeSearch, FoundChange, MemoryDifference
 from rbank_es.rerun.given_memory import GivenMemory
 
 World = list[GivenMemory]
@@ -22,7 +22,7 @@ def searched(world: World, guesses: dict[str, list[int]] | None = None) -> tuple
     return search, search.changes(lambda found, _low, _high: known.get("".join((*found.gained, *found.lost)), []))
 
 
-def begins(world: World, place: int, difference: Difference) -> bool:
+def begins(world: World, place: int, difference: MemoryDifference) -> bool:
     """Whether all of a difference is there at a place, and none of it just before."""
     now, then, own = world[place + 1], world[place], world[-1]
     words = (own.items, own.procedures)

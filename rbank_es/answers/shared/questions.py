@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
+    from rbank_es.answers.difference import BankDifference
     from rbank_es.answers.health import Health
     from rbank_es.answers.items import ItemRow
     from rbank_es.answers.leakage import Leakage
@@ -74,6 +75,11 @@ class Questions:
         """
         given = {"where": where, "sort": sort, "limit": limit, "after": after, "chars": chars}
         found: Leakage = self.ask("leakage", **given)
+        return found
+
+    def difference(self, since: str | int = 0, *, chars: int | None = None) -> BankDifference:
+        """Return what changed since a point, which may be later, too: items, runs, policies. Raises `BadPoint`."""
+        found: BankDifference = self.ask("difference", since=since, chars=chars)
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types

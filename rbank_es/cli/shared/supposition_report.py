@@ -21,7 +21,7 @@ from rbank_es.cli.shared.output import (
 )
 
 if TYPE_CHECKING:
-    from rbank_es.bank.supposed_differences import ItemDifference, PromptDifference, WhatIf
+    from rbank_es.bank.supposed_differences import PromptDifference, SupposedItem, WhatIf
     from rbank_es.events.memory_events import Action
 
 FIRST_ORDER = "first order: what agents, models and people did is taken as recorded"
@@ -79,11 +79,11 @@ def _unknowable(found: WhatIf) -> list[tuple[str, int]]:
     return [("unknowable retrievals", found.unknowable.retrievals), ("unknowable prompts", found.unknowable.prompts)]
 
 
-def _left(found: WhatIf) -> list[ItemDifference]:
+def _left(found: WhatIf) -> list[SupposedItem]:
     return [each for each in found.items if each.before == "active"]
 
 
-def _came(found: WhatIf) -> list[ItemDifference]:
+def _came(found: WhatIf) -> list[SupposedItem]:
     return [each for each in found.items if each.after == "active"]
 
 
@@ -103,7 +103,7 @@ _MEASURES: tuple[tuple[str, Callable[[WhatIf], int]], ...] = (
 )
 
 
-def _forgotten(item: ItemDifference) -> int:
+def _forgotten(item: SupposedItem) -> int:
     return (item.after == "forgotten") - (item.before == "forgotten")
 
 
