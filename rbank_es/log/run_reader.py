@@ -106,11 +106,6 @@ class RunEvents(Struct, frozen=True):
         return self.of(MemoriesRetrieved)
 
     @property
-    def reads(self) -> tuple[MemoriesRead, ...]:
-        """The items that its tools read, in full or as quotations."""
-        return self.of(MemoriesRead)
-
-    @property
     def calls(self) -> tuple[ToolCalled, ...]:
         """Its calls of tools."""
         return self.of(ToolCalled)
