@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from heapq import merge
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events import Event, JudgmentOverruled, RunJudged
@@ -35,11 +35,6 @@ class RankedJudgment(NamedTuple):
     event: RunJudged | JudgmentOverruled
     rank: int | None
     stands: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields of the event's own, with `rank`, `authority` and `stands`."""
-        own = {name: getattr(self.event, name) for name in self.event.__struct_fields__ if name != "salt"}
-        return own | {"rank": self.rank, "authority": AUTHORITIES[self.rank], "stands": self.stands}
 
 
 def judgments_of(

@@ -9,7 +9,6 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, run_id, view_at
-from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -24,6 +23,7 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.errors import CheckFailed
+from rbank_es.events.event_sentences import summary
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

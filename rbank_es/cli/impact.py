@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rbank_es.answers import BankReader
+from rbank_es.answers.event import position_of
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.lineage_tree import counted, node_facts, node_line, tree_facts, tree_lines
-from rbank_es.cli.shared.named_things import ShownMoment, find_thing, position_of
+from rbank_es.cli.shared.named_things import find_thing
 from rbank_es.cli.shared.output import count, echo, echo_json, styled
 from rbank_es.errors import BadInput
 from rbank_es.events import type_of
@@ -77,33 +79,33 @@ def impact(bank: str, thing: str, depth: int | None, width: int | None, limit: i
         raise BadInput("--limit is of the list: add --json, or bound the tree with --depth and --width")
     opened, point = open_at(bank)
     with opened, view_at(opened, point) as view:
-        then = ShownMoment(opened, view, view.position)
-        kind, name = find_thing(then, thing)
+        reader = BankReader(view, opened.name, bank=opened)
+        kind, name = find_thing(reader, thing)
         graph = LineageGraph.of(view)
-        walk = graph.effects(_node(then, graph, kind, name))
+        walk = graph.effects(_node(reader, graph, kind, name))
         if as_json:
             echo_json(
-                {"bank": opened.name, "position": then.position}
-                | _facts(then, walk, answer_limits.LINEAGE_NODES if limit is None else limit)
+                {"bank": opened.name, "position": reader.position}
+                | _facts(reader, walk, answer_limits.LINEAGE_NODES if limit is None else limit)
             )
             return
         bounds = TreeBounds(
             depth=depth or answer_limits.LINEAGE_TREE_DEPTH, width=width or answer_limits.LINEAGE_TREE_WIDTH
         )
-        tree = tree_facts(then, walk.tree(bounds))
+        tree = tree_facts(reader, walk.tree(bounds))
         echo(styled(node_line(tree), "bold"))
         echo(_summary(walk))
         for line in tree_lines(tree, relations=True):
             echo(line)
 
 
-def _node(then: ShownMoment, graph: LineageGraph, kind: str, name: str) -> LineageNode:
+def _node(reader: BankReader, graph: LineageGraph, kind: str, name: str) -> LineageNode:
     """Return the node of a thing. Raises `BadInput` for an event from which no lineage leads."""
     if kind != "event":
         return LineageNode(kind, name)
-    seq = position_of(then, name)
+    seq = position_of(reader, name)
     assert seq is not None  # it was found
-    event = then.bank.event_at(seq)
+    event = reader.bank.event_at(seq)
     type_, run = type_of(event), getattr(event, "run", None)
     node = LineageNode(NODES.get(type_, type_), event.id)
     if node in graph:
@@ -123,10 +125,10 @@ def _summary(walk: Walk) -> str:
     return f"downstream: {counted(counts)}; the farthest is {count(walk.depth, 'step')} away"
 
 
-def _facts(then: ShownMoment, walk: Walk, limit: int) -> dict[str, Any]:
+def _facts(reader: BankReader, walk: Walk, limit: int) -> dict[str, Any]:
     nodes = [_listed(walk, node) for node in islice(walk.nodes, limit)]
     return {
-        "thing": {"kind": walk.start.kind, "id": walk.start.name, **node_facts(then, walk.start)},
+        "thing": {"kind": walk.start.kind, "id": walk.start.name, **node_facts(reader, walk.start)},
         "counts": walk.counts,
         "total": len(walk.depths) - 1,
         "depth": walk.depth,

@@ -10,10 +10,10 @@ from typing import TypeVar
 import click
 
 from rbank_es import limits
+from rbank_es.answers.events import EventRow, check_types, event_row
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, run_id, split_names
-from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     echo,
     flush,
@@ -28,10 +28,7 @@ from rbank_es.cli.shared.output import (
     width,
     write_json,
 )
-from rbank_es.errors import BadEvent
-from rbank_es.events import Event, type_of
-from rbank_es.events.codec import event_types, unknown_types
-from rbank_es.system.nearest_name import hint
+from rbank_es.events.codec import event_types
 
 Entry = TypeVar("Entry")
 # Columns below which times lose their year, and below which runs are left out; the summary keeps at least the last.
@@ -44,15 +41,8 @@ def _types(context: click.Context, parameter: click.Parameter, value: str | None
     if value is None:
         return None
     names = split_names(value)
-    for name in names:
-        check_type(name)
+    check_types(names)
     return frozenset(names)
-
-
-def check_type(name: str) -> None:
-    """Raise `BadEvent`, with the nearest name, unless there is an event type of that name."""
-    if unknown_types([name]):
-        raise BadEvent(f"unknown event type {name!r}{hint(name, event_types())}")
 
 
 @command(
@@ -123,7 +113,7 @@ class _Reader:
             after = max(after, upto - tail)
         if self.people:
             for event in _last(self.bank.events(point=upto, after=after, types=self.types, run=self.run), tail):
-                self._say(event)
+                self._say(event_row(event))
         else:
             lines = self.bank.log.lines(after=after, upto=upto, types=self.types, run=self.run)
             for stored in _last(lines, tail):
@@ -138,11 +128,11 @@ class _Reader:
                 self.print(event.seq - 1, event.seq, None)
                 flush()
 
-    def _say(self, event: Event) -> None:
+    def _say(self, row: EventRow) -> None:
         if self._layout is None:
             self._layout = Layout(self.bank.position)
             echo(self._layout.header())
-        echo(self._layout.row(event))
+        echo(self._layout.row(row))
         self.printed += 1
 
 
@@ -167,13 +157,12 @@ class Layout:
         """Return the titles of the columns."""
         return styled(self._joined("seq", "time (UTC)", "type", "run", "summary"), "bold")
 
-    def row(self, event: Event) -> str:
+    def row(self, row: EventRow) -> str:
         """Return the line of an event, truncated to the terminal's width."""
-        run = safe_line(getattr(event, "run", None) or "")
-        at = format_time(event.occurred_at or event.at)[self.time]
-        came = "absorbed" if event.origin else "imported"
-        imported = f"{came} on {format_time(event.at)[:10]}: " if event.occurred_at else ""
-        return self._joined(f"{event.seq:,}", at, type_of(event), run, imported + summary(event))
+        at = format_time(row.occurred_at)[self.time]
+        came = "absorbed" if row.origin else "imported"
+        imported = f"{came} on {format_time(row.recorded_at)[:10]}: " if row.occurred_at != row.recorded_at else ""
+        return self._joined(f"{row.seq:,}", at, row.type, safe_line(row.run or ""), imported + row.summary)
 
     def _joined(self, position: str, time: str, type_: str, run: str, facts: str) -> str:
         time_width = self.time.stop - self.time.start

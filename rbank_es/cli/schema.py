@@ -6,7 +6,6 @@ import inspect
 
 import click
 
-from rbank_es.cli.log import check_type
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, on_terminal
 
@@ -31,7 +30,9 @@ def schema(type_: str | None, answers: bool, as_json: bool) -> None:
         _print_answers(type_)
         return
     if type_ is not None:
-        check_type(type_)
+        from rbank_es.answers.events import check_types
+
+        check_types([type_])
     # The schema of all types is 5,800 lines: on a terminal, a list helps more.
     if type_ is not None or as_json or not on_terminal():
         echo_json(schema_of(type_))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from rbank_es.bank.failed_runs import UNKNOWN
+from rbank_es.answers import BankReader
+from rbank_es.answers.event import EventAnswer
+from rbank_es.answers.events import event_row
+from rbank_es.answers.run import RunAnswer
 from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
-from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
-from rbank_es.bank.run_lessons import LearnedItem, drawn_at, given_to, learned_from
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.item_support import Ground, ItemSupport, support_of
 from rbank_es.cli.shared.lineage_tree import node_line, tree_facts, tree_lines
-from rbank_es.cli.shared.named_things import ShownMoment, find_thing, position_of
+from rbank_es.cli.shared.named_things import find_thing
 from rbank_es.cli.shared.near_items import near_of, print_near
 from rbank_es.cli.shared.output import (
     Cell,
@@ -27,40 +27,25 @@ from rbank_es.cli.shared.output import (
     echo_heading,
     echo_json,
     echo_table,
-    format_cell,
-    format_time,
     safe_block,
     safe_line,
     styled,
 )
-from rbank_es.cli.shared.stored_bank import show_stored, stored_bank
+from rbank_es.cli.shared.shown_runs import print_event, print_events, print_run
+from rbank_es.cli.shared.stored_bank import print_stored
 from rbank_es.errors import BadInput
-from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, type_of
-from rbank_es.events.codec import ENVELOPE
+from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.event import text_of
-from rbank_es.events.run_events import judge_label
 from rbank_es.events.visible_text import without_hidden
 from rbank_es.limits import answer_limits
-from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.state.proportion import Share, percent, points
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 
-WORDS = {
-    "desc": "description",
-    "src": "source",
-    "cost_usd": "cost in USD",
-    "started_seq": "started at position",
-    "finished_seq": "finished at position",
-    "duration_s": "duration in s",
-    "imported_at": "imported on",
-}
+WORDS = {"desc": "description", "src": "source"}
 """Labels of columns whose names are not plain."""
-
-_BANK_CHARS = 12
-"""Characters of a bank's id that are shown: as many as an item's id has."""
 
 
 @command(
@@ -89,42 +74,35 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
     the verdict, runs and the items given to them. Effects: uses with their outcomes, and the items drawn from those
     runs.
     """
-    if (stored := stored_bank(bank)) is not None:
-        if tree:
-            raise BadInput(f"{stored.path} has no log to draw a tree from: name a bank")
-        show_stored(stored, thing, as_json=as_json)
-        return
     if depth is not None and not tree:
         raise BadInput("--depth is of the trees: add --tree, or leave it out")
-    opened, point = open_at(bank)
-    with opened, view_at(opened, point) as view:
-        then = ShownMoment(opened, view, view.position)
-        kind, name = find_thing(then, thing)
+    with opened_reader(bank) as reader:
+        if tree and not reader.has_log:
+            raise BadInput(f"{reader.name} has no log to draw a tree from: name a bank")
+        kind, name = find_thing(reader, thing)
         if tree:
-            _show_trees(then, kind, name, depth or answer_limits.LINEAGE_TREE_DEPTH, as_json=as_json)
-            return
-        facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
-        if as_json:
-            for part in facts.keys() & {"win_rate", "compared"}:
-                facts |= {part: facts[part].as_dict()}
-            if "judgments" in facts:
-                facts |= {"judgments": [each.as_dict() for each in facts["judgments"]]}
-            echo_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
+            _show_trees(reader, kind, name, depth or answer_limits.LINEAGE_TREE_DEPTH, as_json=as_json)
+        elif kind == "item":
+            _show_item(reader, name, as_json=as_json)
+        elif kind == "run":
+            run: RunAnswer = reader.ask("run", run=name, limit=answer_limits.ANSWER_ROWS_MOST)
+            print_answer(run, "run", lambda: print_run(run), as_json)
         else:
-            {"item": _print_item, "run": _print_run, "event": _print_event}[kind](facts)
+            event: EventAnswer = reader.ask("event", event=name)
+            print_answer(event, "event", lambda: print_event(event), as_json)
 
 
-def _show_trees(then: ShownMoment, kind: str, name: str, depth: int, *, as_json: bool) -> None:
+def _show_trees(reader: BankReader, kind: str, name: str, depth: int, *, as_json: bool) -> None:
     from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
     from rbank_es.projections.lineage import LineageNode
 
     if kind == "event":
         raise BadInput("--tree shows an item or a run; rbank-es impact shows what followed from an event")
-    graph, start, bounds = LineageGraph.of(then.view), LineageNode(kind, name), TreeBounds(depth=depth)
-    causes, effects = (tree_facts(then, walk.tree(bounds)) for walk in (graph.causes(start), graph.effects(start)))
+    graph, start, bounds = LineageGraph.of(reader.view), LineageNode(kind, name), TreeBounds(depth=depth)
+    causes, effects = (tree_facts(reader, walk.tree(bounds)) for walk in (graph.causes(start), graph.effects(start)))
     if as_json:
         trees = {"causes": causes, "effects": effects}
-        echo_json({"bank": then.bank.name, "position": then.position, "kind": kind} | trees)
+        echo_json({"bank": reader.bank.name, "position": reader.position, "kind": kind} | trees)
         return
     echo(styled(node_line(effects), "bold"))
     for title, tree in (("comes from", causes), ("led to", effects)):
@@ -135,21 +113,33 @@ def _show_trees(then: ShownMoment, kind: str, name: str, depth: int, *, as_json:
 # ---------------------------------------------------------------- an item
 
 
-def item_facts(then: ShownMoment, name: str) -> dict[str, Any]:
+def _show_item(reader: BankReader, name: str, *, as_json: bool) -> None:
+    facts: dict[str, Any] = item_facts(reader, name) if reader.has_log else {"item": reader.view.item(name)}
+    if as_json:
+        for part in facts.keys() & {"win_rate", "compared"}:
+            facts |= {part: facts[part].as_dict()}
+        echo_json({"bank": reader.name, "position": reader.position, "kind": "item"} | facts)
+    elif reader.has_log:
+        _print_item(facts)
+    else:
+        print_stored(facts["item"])
+
+
+def item_facts(reader: BankReader, name: str) -> dict[str, Any]:
     """Return an item's row, its uses, what it stands on, and the events that concern it, oldest first."""
-    row = then.view.item(name)
+    row = reader.view.item(name)
     assert row is not None
     tags = msgspec.json.decode(row["tags"]) if isinstance(row["tags"], str) and row["tags"] else []
-    edges = then.view.rows("lineage_edges", source_kind="item", source=name, relation="used_in")
-    support, history = support_of(then.bank, name, then.position)
+    edges = reader.view.rows("lineage_edges", source_kind="item", source=name, relation="used_in")
+    support, history = support_of(reader.bank, name, reader.position)
     return {
         "item": row | {"tags": tags, "domains": support.domains},
         "win_rate": Share(row["wins"], row["wins"] + row["losses"]),
-        "compared": outcome_difference(then.view, name),
-        "used_in": [_use(then.view, edge["target"]) for edge in edges],
-        "provenance": [_origin(then.view, event) for event in _extractions(history, name)],
+        "compared": outcome_difference(reader.view, name),
+        "used_in": [_use(reader.view, edge["target"]) for edge in edges],
+        "provenance": [_origin(reader.view, event) for event in _extractions(history, name)],
         "support": support,
-        "near": near_of(then.view, row, history),
+        "near": near_of(reader.view, row, history),
         "history": history,
     }
 
@@ -193,7 +183,7 @@ def _print_item(facts: dict[str, Any]) -> None:
     _print_utility(facts["win_rate"], facts["compared"])
     uses = [[run["run"], run["outcome"], run["verdict"], run["task"]] for run in facts["used_in"]]
     echo_table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
-    _print_timeline("history", facts["history"], with_run=True)
+    print_events("history", [*map(event_row, facts["history"])], with_run=True)
 
 
 def _print_utility(won: Share, compared: OutcomeDifference) -> None:
@@ -261,146 +251,3 @@ def _print_hidden(row: dict[str, Any]) -> None:
 
 def _readable(values: dict[str, Any]) -> dict[str, Any]:
     return {WORDS.get(name, name).replace("_", " "): value for name, value in values.items()}
-
-
-def _print_timeline(title: str, events: Sequence[Event], *, with_run: bool) -> None:
-    echo_heading(title)
-    rows: list[list[Cell]] = []
-    banks = _banks_of(events)
-    for event in events:
-        run = [getattr(event, "run", None)] if with_run else []
-        when = format_time(event.occurred_at or event.at)
-        rows.append([event.seq, when, type_of(event), *run, *banks.get(event.seq, ()), summary(event)])
-    headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), *(["bank"] if banks else []), "summary"]
-    echo_table(headers, rows, flexible=["summary", "run"] if with_run else ["summary"])
-
-
-def _banks_of(events: Iterable[Event]) -> dict[int, list[Cell]]:
-    """Return a cell for each event: the bank that recorded it first; nothing where all were recorded first here."""
-    origins = {event.seq: event.origin for event in events}
-    if not any(origins.values()):
-        return {}
-    return {seq: [origin[:_BANK_CHARS] if origin else "this one"] for seq, origin in origins.items()}
-
-
-# ---------------------------------------------------------------- a run
-
-
-def run_facts(then: ShownMoment, name: str) -> dict[str, Any]:
-    """Return a run's row, what it was given and taught, its judgments, its leakage, its red flags, and its events."""
-    run = read_run(then.bank.log, name, then.position, extractions=drawn_at(then.view, name))
-    leakage = then.view.rows("leakage_by_run", run=name)
-    return {
-        "run": then.view.run(name),
-        "judgments": judgments_of(then.bank, name, then.position),
-        "given": given_to(then.view, run),
-        "learned": learned_from(then.view, run),
-        "leakage": leakage[0] if leakage else None,
-        "leakage_by_tool": then.view.rows("leakage_by_run_and_tool", run=name),
-        "red_flags": then.view.rows("red_flags", run=name),
-        "timeline": run.own,
-    }
-
-
-def _print_run(facts: dict[str, Any]) -> None:
-    row = facts["run"]
-    echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
-    _print_ending(row, facts["timeline"])
-    # Verdicts have a table of their own, with the authority of each in words.
-    apart = ("task", "answer", "sparql", "error", "verdict", "score", "judge", "kind", "sure")
-    times = {name: format_time(row[name]) for name in ("started_at", "finished_at", "imported_at")}
-    plain = {name: value for name, value in (row | times).items() if name not in apart}
-    echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
-    for name in ("answer", "sparql"):
-        if row[name]:
-            echo_heading(name)
-            echo(safe_block(row[name]))
-    print_judgments(facts["judgments"])
-    echo_heading("given to it")
-    given: list[list[Cell]] = [[each.item, each.state or "unknown", each.how, each.title] for each in facts["given"]]
-    echo_table(["item", "state now", "how", "title"], given, flexible=["title"], none="no item")
-    echo_heading("learned from it")
-    learned: list[list[Cell]] = [
-        [each.seq, each.kind, each.item, _present(each), each.title or "[erased]"] for each in facts["learned"]
-    ]
-    echo_table(["seq", "kind", "item", "state now", "title"], learned, flexible=["title"], none="nothing")
-    _print_leakage(facts)
-    _print_timeline("timeline", facts["timeline"], with_run=False)
-
-
-def _print_ending(row: dict[str, Any], timeline: Iterable[Event]) -> None:
-    """Print what ended a run that did not end by itself, before all else that is known of it."""
-    how = {"failed": "it ended in an error", "forced_at_limit": "it was stopped at a limit"}.get(row["outcome"])
-    if how is not None:
-        end = RunEvents(row["run"], tuple(timeline)).end
-        why = row["error_code"] or (end.bound if end is not None else None) or ""
-        echo(styled(": ".join(filter(None, (how, safe_line(why)))), "red"))
-        if row["error"] or row["outcome"] == "failed":
-            echo(safe_block(row["error"] or UNKNOWN))
-        echo()
-
-
-def _present(learned: LearnedItem) -> str:
-    """Return the outcome of a candidate: the state of its item, or the item that it supports."""
-    others = [id for id in learned.landed if id != learned.item]
-    return f"supports {', '.join(others)}" if others else learned.state or "discarded"
-
-
-def _print_leakage(facts: dict[str, Any]) -> None:
-    echo_heading("leakage")
-    shown = {name: value for name, value in (facts["leakage"] or {}).items() if name not in ("run", "started_seq")}
-    echo_fields(_readable(shown))
-    if by_tool := facts["leakage_by_tool"]:
-        echo()
-        names = [name for name in by_tool[0] if name != "run"]
-        echo_table([name.replace("_", " ") for name in names], [[row[name] for name in names] for row in by_tool])
-    for flag in facts["red_flags"]:
-        where = f" by {flag['tool']}" if flag["tool"] else ""
-        over = f"{format_cell(flag['value'])} is over {format_cell(flag['threshold'])}"
-        echo(styled(f"red flag at {flag['seq']:,}: {flag['flag'].replace('_', ' ')}{where}, {over}", "red"))
-
-
-# ---------------------------------------------------------------- an event
-
-
-def _event_facts(then: ShownMoment, name: str) -> dict[str, Any]:
-    seq = position_of(then, name)
-    assert seq is not None
-    event = then.bank.event_at(seq, resolve=True)
-    (stored,) = then.bank.log.lines(after=seq - 1, upto=seq)
-    return {"event": event, "stored": msgspec.Raw(stored)}
-
-
-def _print_event(facts: dict[str, Any]) -> None:
-    event: Event = facts["event"]
-    echo(styled(f"{type_of(event)} at position {event.seq:,}", "bold"))
-    echo_fields(
-        {"recorded": f"{format_time(event.at)} UTC", "occurred": format_time(event.occurred_at), "id": event.id}
-        | {"recorded first in bank": event.origin}
-    )
-    own = {name: getattr(event, name) for name in event.__struct_fields__ if name not in ENVELOPE and name != "salt"}
-    echo_heading("fields")
-    echo_fields({name: _value(value) for name, value in own.items() if value not in (None, (), {}, "")})
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, tuple) and all(isinstance(entry, str) for entry in value):
-        return ", ".join(value)
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-
-
-def print_judgments(judged: Sequence[RankedJudgment]) -> None:
-    """Print all judgments of a run, in order, each with its authority and whether it stands."""
-    echo_heading("verdicts")
-    rows: list[list[Cell]] = []
-    banks = _banks_of(event for event, _, _ in judged)
-    for event, rank, stands in judged:
-        by, why = judge_label(event.judge, event.judge_version), event.reason
-        if isinstance(event, JudgmentOverruled):
-            by, why = event.by, event.why or event.reason
-        bank = banks.get(event.seq, ())
-        rows.append([event.seq, event.purpose, event.verdict, by, AUTHORITIES[rank], stands, *bank, text_of(why)])
-    headers = ["seq", "purpose", "verdict", "judge", "authority", "stands", *(["bank"] if banks else []), "reason"]
-    echo_table(headers, rows, flexible=["reason", "judge"], none="not judged")

@@ -1,8 +1,17 @@
 """The limits of questions about a bank and of their answers."""
 
+from rbank_es.limits import KIB, MIB
+
 # Rows of one page of an answer, usually and at most: 10,000 runs are some 10 MB of JSON.
 ANSWER_ROWS = 50
 ANSWER_ROWS_MOST = 10_000
+# Characters of the sentence about an event: two lines of a wide terminal.
+SUMMARY_CHARS = 300
+# Characters of one block of a text of any length, usually and at most.
+TEXT_BLOCK_CHARS = 64 * KIB
+TEXT_BLOCK_CHARS_MOST = 16 * MIB
+# Messages of one recorded prompt that are shown apart; others are read one by one.
+PROMPT_MESSAGES = 100
 # Conditions of one question: a list has 50 fields.
 ANSWER_CONDITIONS = 50
 # Points of a series of health reports: each is a view of its own, and a chart shows no more.

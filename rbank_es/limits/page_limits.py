@@ -30,13 +30,9 @@ LIST_TEXT_CHARS = 300
 # Characters of a run's task, answer and query on its page; and of each text of its events, which open in blocks.
 RUN_TEXT_CHARS = 4_000
 EVENT_TEXT_CHARS = 2_000
-# Characters of one block of a text of any length.
-TEXT_BLOCK_CHARS = 64 * KIB
 # Events of a run in one answer, and bytes of their JSON: a browser draws so much without a pause.
 RUN_EVENTS = 500
 ANSWER_BYTES = 1 * MIB
-# Messages of one recorded prompt that are shown apart; the whole of it opens in blocks.
-PROMPT_MESSAGES = 100
 # Changes that the time slider names, and bins in which it draws all others.
 NOTABLE_EVENTS = 1_000
 TIME_BINS = 200

@@ -9,14 +9,25 @@ import msgspec
 import pytest
 
 from rbank_es import Bank
-from rbank_es.answers import QUESTIONS, Page, question_kind
+from rbank_es.answers import QUESTIONS, Bounds, Moment, Page, question_kind
+from rbank_es.answers.shared.answer_schema import answer_schema
 from rbank_es.dashboard.answers import ANSWERS
 from rbank_es.dashboard.http_request import PageRequest
 from rbank_es.dashboard.page_handler import PageHandler
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, NotInBank
 from tests.cli_runner import SAMPLE, fails, run
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no such run": ({"": "run", "run": "nobody"}, "no run 'nobody' at position 609"),
+    "a run without a name": ({"": "run", "run": ""}, "Expected `str` of length >= 1 - at `run`"),
+    "behind no position": ({"": "run", "run": "lights", "after": -1}, "Expected `int` >= 0 - at `after`"),
+    "no such event": ({"": "event", "event": "610"}, "no event '610' at position 609"),
+    "no such type": (
+        {"": "events", "type": "run_start"},
+        "unknown event type 'run_start'; did you mean 'run_started'?",
+    ),
+    "no text of that path": ({"": "text", "event": "5", "path": "nothing"}, "no text of the event at 5: 'nothing' at"),
+    "no block": ({"": "text", "event": "5", "path": "task", "chars": 0}, "Expected `int` >= 1 - at `chars`"),
     "unknown parameter": ({"limt": 3}, "runs has no parameter 'limt'; did you mean 'limit'?"),
     "unknown field to filter by": ({"where": "verdct=success"}, "can't filter by 'verdct'; did you mean 'verdict'?"),
     "unknown field to sort by": ({"sort": "-costs"}, "can't sort by 'costs'; did you mean 'cost_usd'?"),
@@ -63,8 +74,9 @@ def test_what_cant_be_asked_is_refused_with_one_sentence_on_every_face(bank: Ban
     assert sentence in str(refused.value)
     words = [f"{name}={value}" for name, value in given.items()]
     assert str(refused.value) in fails("ask", str(SAMPLE), question, *words, cwd=SAMPLE.parent)
-    if question not in ANSWERS:
-        assert served(bank, question, given) == (400, {"error": str(refused.value)})
+    if question not in ANSWERS and "" not in given.values():
+        status = 404 if isinstance(refused.value, NotInBank) else 400
+        assert served(bank, question, given) == (status, {"error": str(refused.value)})
 
 
 def test_iterating_a_page_goes_on_to_the_next_as_of_the_same_position(bank: Bank) -> None:
@@ -103,3 +115,51 @@ def test_a_bank_of_an_earlier_point_is_asked_as_it_was_then(bank: Bank) -> None:
 def test_every_question_is_a_method_of_a_bank_and_of_a_moment(bank: Bank, name: str) -> None:
     assert callable(getattr(bank, name)) and callable(getattr(bank.at(5), name))
     assert not hasattr(bank, "_" + name)
+
+
+@pytest.mark.parametrize("name", QUESTIONS.names())
+def test_every_field_of_a_question_and_its_answer_has_a_meaning(name: str) -> None:
+    made = answer_schema(name)
+    unnamed = [
+        f"{kind}.{field}"
+        for kind, each in made["$defs"].items()
+        for field, form in each.get("properties", {}).items()
+        if "description" not in form
+    ]
+    assert unnamed == []
+
+
+def test_the_events_of_a_run_are_paged_and_those_of_the_log_are_the_same_rows(bank: Bank) -> None:
+    whole = bank.run("lights-02", limit=1000)
+    pages, after = [], 0
+    while True:
+        page = bank.run("lights-02", after=after, limit=3)
+        pages += page.events or ()
+        if page.events_next is None:
+            break
+        after = page.events_next
+    assert tuple(pages) == whole.events and len(pages) == whole.events_total
+    listed = bank.at().events(run=whole.run.run, limit=1000)
+    assert [row.summary for row in listed] == [event.summary for event in pages]
+
+
+def test_a_text_of_an_event_is_read_in_blocks(bank: Bank) -> None:
+    event = next(each for each in bank.run("lights-02", chars=50).events or () if each.type == "context_built")
+    cut = event.texts[0]
+    assert cut.text is not None and len(cut.text) == cut.next_offset == 50
+    read, offset = cut.text, cut.next_offset
+    while offset is not None:
+        block = bank.ask("text", event=event.id, path=cut.path, offset=offset, chars=100).block
+        read, offset = read + block.text, block.next_offset
+    assert len(read) == cut.chars and read == bank.event(event.seq).event.texts[0].text
+
+
+def test_a_face_without_prompts_gives_of_them_their_length_alone(bank: Bank) -> None:
+    moment = Moment(bank, bank.position, Bounds(prompts=False))
+    prompts = [
+        text for event in moment.run("lights-02", limit=1000).events or () for text in event.texts if text.author
+    ]
+    assert prompts and all(text.text is None and text.chars and not text.erased for text in prompts)
+    context = next(each for each in moment.events(type="context_built"))
+    with pytest.raises(NotInBank, match="prompts are left out here"):
+        moment.ask("text", event=context.id, path="texts.0")

@@ -16,10 +16,10 @@ from rbank_es.bank import Bank
 from rbank_es.cli.shared import main as run
 from rbank_es.cli.shared import output
 from rbank_es.cli.shared.application import application
-from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import Progress, format_bar
 from rbank_es.events import Erased, MemoriesRetracted, NoteLogged, Ref, type_of
 from rbank_es.events.codec import TYPES
+from rbank_es.events.event_sentences import summary
 from tests.cli_runner import ROOT
 
 any_text = st.text(st.characters(codec="utf-8"), max_size=60)

@@ -62,7 +62,8 @@ def test_show_tells_everything_about_a_run(place: Path) -> None:
     assert [event["verdict"] for event in shown["judgments"]] == ["success"]
     assert shown["leakage"]["total_chars_returned"] == 1500
     assert {flag["flag"] for flag in shown["red_flags"]} == {"single_return", "context_size"}
-    assert [event["seq"] for event in shown["timeline"]] == [5, 6, 7, 8, 9]
+    assert [event["seq"] for event in shown["events"]] == [5, 6, 7, 8, 9]
+    assert shown == run("ask", "notes", "run", "run=r1", "limit=10000", "--json", cwd=place).json
     said = run("show", "notes", "r1", cwd=place).out
     assert "red flag at 7: single return by g_query, 1,500 is over 1,000" in said
     assert "not judged" in run("show", "notes@8", "r1", cwd=place).out
@@ -72,7 +73,8 @@ def test_show_tells_everything_about_an_event(place: Path) -> None:
     """By position or id, with long texts put in."""
     run("append", "notes", cwd=place, stdin=json.dumps({"type": "note_logged", "note": "y" * 5000}))
     shown = run("show", "notes", "10", "--json", cwd=place).json
-    assert shown["event"]["note"] == "y" * 5000 and shown["stored"]["note"]["is"] == "ref"
+    assert [text["text"] for text in shown["event"]["texts"]] == ["y" * 5000]
+    assert len(shown["event"]["summary"]) < 100
     assert run("show", "notes", shown["event"]["id"], "--json", cwd=place).json == shown
     assert "memories_extracted at position 3" in run("show", "notes", f"event:{EXTRACTION}", cwd=place).out
     assert fails("show", "notes@2", "3", cwd=place)
@@ -82,8 +84,8 @@ def test_show_asks_what_is_meant_where_it_could_be_several(place: Path) -> None:
     """A run named like a position is ambiguous; kind:ID says which."""
     run("append", "notes", cwd=place, stdin=json.dumps(RUN | {"run": "4"}))
     assert fails("show", "notes", "4", cwd=place) == "'4' is a run and an event; write run:4 or event:4"
-    assert run("show", "notes", "run:4", "--json", cwd=place).json["kind"] == "run"
-    assert run("show", "notes", "event:4", "--json", cwd=place).json["kind"] == "event"
+    assert run("show", "notes", "run:4", "--json", cwd=place).json["run"]["run"] == "4"
+    assert run("show", "notes", "event:4", "--json", cwd=place).json["event"]["seq"] == 4
     assert "no item '4' at position" in fails("show", "notes", "item:4", cwd=place)
 
 

@@ -136,7 +136,7 @@ def test_an_item_names_what_contradicts_it(place: Path) -> None:
 
 def test_a_run_names_what_it_was_given_and_what_it_taught(place: Path) -> None:
     facts = shown(place, "misled")
-    assert [(each["item"], each["how"]) for each in facts["given"]] == [(HEIGHT.id, "in its context")]
+    assert [(each["item"], each["way"]) for each in facts["given"]] == [(HEIGHT.id, "injected")]
     assert [(each["item"], each["state"]) for each in facts["learned"]] == [(WARNING.id, "active")]
     twin = shown(place, "well")["learned"]
     assert [(each["item"], each["landed"]) for each in twin] == [(TWIN.id, [HEIGHT.id])]

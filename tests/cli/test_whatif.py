@@ -139,6 +139,12 @@ def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
     assert run("show", "./there.sqlite", TWIN.id[:8], "--json", cwd=place).json["item"]["state"] == "active"
     assert "no item" in fails("show", "there.sqlite", f"item:{HEIGHT.id}", cwd=place)
     assert "wrong" in run("show", "there.sqlite", "run:wrong", cwd=place).out
+    stored = run("show", "there.sqlite", "run:misled", "--json", cwd=place).json
+    assert (stored["judgments"], stored["events"], [each["item"] for each in stored["given"]]) == (
+        None,
+        None,
+        [HEIGHT.id],
+    )
     assert not run("search", "there.sqlite@2", query, "--json", cwd=place).json["hits"]
     assert "that is a file; one that `--into` wrote is for search, show, items and runs" in fails(
         "log", "./there.sqlite", cwd=place
@@ -152,7 +158,7 @@ def test_items_and_runs_of_the_written_bank_are_listed(place: Path) -> None:
         left = bank.overrule("wrong", "failure", reason="tried")
         assert {each["id"] for each in active_there} == set(active(bank.state()))
         assert left.left and left.came
-    failed = run("runs", "./there.sqlite", "--verdict", "failure", "--json", cwd=place).json["runs"]
+    failed = run("runs", "./there.sqlite", "--verdict", "failure", "--json", cwd=place).json["rows"]
     assert "wrong" in {each["run"] for each in failed}
     some = run("items", "there.sqlite@HEAD~3", "--since", "HEAD~9", "--json", cwd=place).json
     assert some["position"] == run("items", "there.sqlite", "--json", cwd=place).json["position"] - 3

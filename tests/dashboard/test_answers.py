@@ -28,7 +28,7 @@ from rbank_es.events import (
     RunStarted,
     ToolCalled,
 )
-from rbank_es.limits import page_limits
+from rbank_es.limits import answer_limits, page_limits
 from rbank_es.state import counted_uses, usage
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
@@ -217,7 +217,7 @@ def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: py
     shown = next(each for each in ask(bank, "run", id=run)["events"] if each["type"] == "lm_called")
     message = max(shown["request"], key=lambda each: each["text"]["chars"])["text"]
     assert message["more"] and message["text"] is not None and len(message["text"]) == page_limits.EVENT_TEXT_CHARS
-    monkeypatch.setattr(page_limits, "TEXT_BLOCK_CHARS", 1000)
+    monkeypatch.setattr(answer_limits, "TEXT_BLOCK_CHARS", 1000)
     text, offset = "", 0
     while offset is not None:
         block = ask(bank, "text", seq=shown["seq"], path=message["more"], offset=offset)

@@ -46,7 +46,7 @@ with Bank.open("./bank") as bank:
     bank.append(TideMeasured(harbour="Dover", metres=6.1))
     stored = [event.remark for event in bank.log.read(types={"tide_measured"})]
     whole = [len(event.remark) for event in bank.log.read(types={"tide_measured"}, resolve={"tide_measured"})]
-    from rbank_es.cli.shared.event_sentences import summary
+    from rbank_es.events.event_sentences import summary
     said = [summary(event) for event in bank.events(types={"tide_measured"})]
     others = [type(event).__name__ for event in bank.log.read(types={"bank_created"})]
 result = {"codes": codes, "refused": refused, "handle": type(stored[0]).__name__, "whole": whole, "others": others,

@@ -14,8 +14,8 @@ def answer_schema(name: str) -> dict[str, Any]:
     """Return the version, the parameters and the answer of a question as JSON Schema. Raises `BadInput`."""
     kind = question_kind(name)
     (parameters, answer), definitions = msgspec.json.schema_components((kind.question, kind.answer))
-    for each in definitions.values():
-        _describe(each, name)
+    for type_name, each in definitions.items():
+        _describe(each, type_name, name)
     return {
         "question": name,
         "version": kind.version,
@@ -26,7 +26,7 @@ def answer_schema(name: str) -> dict[str, Any]:
     }
 
 
-def _describe(schema: dict[str, Any], table: str) -> None:
+def _describe(schema: dict[str, Any], *tables: str) -> None:
     for field, form in schema.get("properties", {}).items():
-        if "description" not in form and (meaning := meaning_of(table, field)) is not None:
+        if "description" not in form and (meaning := meaning_of(field, *tables)) is not None:
             form["description"] = meaning

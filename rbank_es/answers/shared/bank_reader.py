@@ -29,6 +29,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """What a face allows an answer.
 
     rows_most    rows of a page at most;  chars  characters of each text of a row, unless asked for fewer
+    text_chars   characters of each text of one run or event at most, unless asked for fewer
+    events_bytes bytes of JSON of a run's events in one answer at most, but one event at least
     statement_s  seconds of each question to the read models
     prompts      whether what models were sent and answered is shown
     command      the bank as commands of this face name it, by default its name
@@ -36,6 +38,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
     rows_most: int | None = None
     chars: int | None = None
+    text_chars: int | None = None
+    events_bytes: int | None = None
     statement_s: float | None = None
     prompts: bool = True
     command: str = ""
@@ -115,13 +119,20 @@ class BankReader:
         columns = paged_views()[view].fields
         known = [name for name in row.__struct_fields__ if name in columns]
         wanted = [*conditions, *conditions_of(question.where, row, known)]
-        limit = min(question.limit, self.bounds.rows_most or question.limit)
         ordered = sort_of(question.sort or sort, known)
-        return self.view.page(view, wanted, sort=ordered, after=question.after, limit=limit)
+        return self.view.page(view, wanted, sort=ordered, after=question.after, limit=self.limit(question.limit))
+
+    def limit(self, asked: int) -> int:
+        """Return the rows of a page: as asked, and no more than this face allows."""
+        return min(asked, self.bounds.rows_most or asked)
 
     def chars(self, question: ListQuestion) -> int | None:
         """Return the characters of each text of a row: as asked, and no more than this face allows."""
         return min(filter(None, (question.chars, self.bounds.chars)), default=None)
+
+    def text_chars(self, asked: int | None) -> int | None:
+        """Return the characters of each text of one run or event: as asked, and no more than this face allows."""
+        return min(filter(None, (asked, self.bounds.text_chars)), default=None)
 
 
 def shortened(text: str | None, chars: int | None) -> str | None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from rbank_es.answers.shared.bank_reader import BankReader, Bounds
 from rbank_es.answers.shared.question import Page
 from rbank_es.answers.shared.questions import Questions
+from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
+    from rbank_es.answers.events import EventRow
     from rbank_es.bank.open_bank import OpenBank
     from rbank_es.projections.view import View
 
@@ -32,6 +34,17 @@ class Moment(Questions):
         if isinstance(found, Page):
             # Asked of the moment, because the reading ends here.
             found.goes_on(lambda after: self.ask(name, **{**given, "after": after}))
+        return found
+
+    # Not of a bank, whose `events` are those that Python works with.
+    def events(
+        self, *, type: str | None = None, run: str | None = None, after: int = 0, limit: int = answer_limits.ANSWER_ROWS
+    ) -> Page[EventRow]:
+        """Return the events of some types (`"run_started,run_finished"`), of one run, behind a position, oldest first.
+
+        Raises `BadInput`.
+        """
+        found: Page[EventRow] = self.ask("events", type=type, run=run, after=after, limit=limit)
         return found
 
     def __enter__(self) -> Self:

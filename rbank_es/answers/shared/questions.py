@@ -10,9 +10,11 @@ from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
     from rbank_es.answers.difference import BankDifference
+    from rbank_es.answers.event import EventAnswer
     from rbank_es.answers.health import Health
     from rbank_es.answers.items import ItemRow
     from rbank_es.answers.leakage import Leakage
+    from rbank_es.answers.run import RunAnswer
     from rbank_es.answers.runs import RunRow
     from rbank_es.answers.shared.conditions import Where
     from rbank_es.answers.shared.question import Page
@@ -80,6 +82,21 @@ class Questions:
     def difference(self, since: str | int = 0, *, chars: int | None = None) -> BankDifference:
         """Return what changed since a point, which may be later, too: items, runs, policies. Raises `BadPoint`."""
         found: BankDifference = self.ask("difference", since=since, chars=chars)
+        return found
+
+    def run(
+        self, run: str, *, after: int = 0, limit: int = answer_limits.ANSWER_ROWS, chars: int | None = None
+    ) -> RunAnswer:
+        """Return everything about a run, with so many of its events behind a position; see `RunQuestion`.
+
+        Raises `NotInBank`, `AmbiguousId`.
+        """
+        found: RunAnswer = self.ask("run", run=run, after=after, limit=limit, chars=chars)
+        return found
+
+    def event(self, event: str | int, *, chars: int | None = None) -> EventAnswer:
+        """Return an event by its id or its position. Raises `NotInBank`."""
+        found: EventAnswer = self.ask("event", event=str(event), chars=chars)
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rbank_es.bank import Bank
+from rbank_es.bank.open_bank import OpenBank
 from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted, type_of
 from rbank_es.state import Pair, State, fold
@@ -93,7 +93,7 @@ class ItemSupport(Struct, frozen=True, kw_only=True):
     ends: str
 
 
-def support_of(bank: Bank, name: str, position: int) -> tuple[ItemSupport, list[Event]]:
+def support_of(bank: OpenBank, name: str, position: int) -> tuple[ItemSupport, list[Event]]:
     """Return the support of an item of the bank at a position, and the events that concern it, oldest first."""
     state, history = _folded(bank, name, position)
     record, entry = state.records.get(name), state.items.get(name)
@@ -111,7 +111,7 @@ def support_of(bank: Bank, name: str, position: int) -> tuple[ItemSupport, list[
     return support, [event for event in history if type_of(event) not in _FOLDED_ONLY]
 
 
-def _folded(bank: Bank, name: str, position: int) -> tuple[State, list[Event]]:
+def _folded(bank: OpenBank, name: str, position: int) -> tuple[State, list[Event]]:
     """Return the state as far as it concerns an item, and the events that concern it, in order."""
     kept: dict[int, Event] = {}
     extractions: set[str] = set()
@@ -132,7 +132,7 @@ def _folded(bank: Bank, name: str, position: int) -> tuple[State, list[Event]]:
     return state, [event for _, event in sorted((kept | judged).items())]
 
 
-def _words(bank: Bank, extractions: Iterable[str], position: int) -> Iterator[tuple[int, MemoriesExtracted]]:
+def _words(bank: OpenBank, extractions: Iterable[str], position: int) -> Iterator[tuple[int, MemoriesExtracted]]:
     """Yield the extractions with these ids, with their texts, as the fold needs them."""
     for id in extractions:
         seq = bank.log.seq_of_id(id)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.named_things import ShownMoment
+from rbank_es.answers import BankReader
 from rbank_es.cli.shared.output import count, safe_line, styled, truncate
 from rbank_es.events.event import ERASED
+from rbank_es.events.event_sentences import summary
 
 if TYPE_CHECKING:
     from rbank_es.bank.lineage_graph import Branch
@@ -32,44 +32,44 @@ def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def node_facts(then: ShownMoment, node: LineageNode) -> dict[str, Any]:
+def node_facts(reader: BankReader, node: LineageNode) -> dict[str, Any]:
     """Return the facts by which somebody knows a node; none for a node that the bank only names."""
     if node.kind == "item":
-        row = then.view.item(node.name)
+        row = reader.view.item(node.name)
         return {} if row is None else {"title": row["title"] or ERASED, "state": row["state"]}
     if node.kind == "run":
-        row = then.view.run(node.name)
+        row = reader.view.run(node.name)
         return {} if row is None else {name: row[name] for name in ("task", "outcome", "verdict")}
     if node.kind in ("candidate", "decision"):
-        return _candidate_facts(then, node)
-    return _event_facts(then, node)
+        return _candidate_facts(reader, node)
+    return _event_facts(reader, node)
 
 
-def _candidate_facts(then: ShownMoment, node: LineageNode) -> dict[str, Any]:
+def _candidate_facts(reader: BankReader, node: LineageNode) -> dict[str, Any]:
     extraction, _, place = node.name.rpartition("#")
-    for row in then.view.rows("candidate_decisions", extraction=extraction, place=int(place)):
+    for row in reader.view.rows("candidate_decisions", extraction=extraction, place=int(place)):
         if node.kind == "candidate":
             return {"item": row["item"], "title": row["title"] or ERASED}
         return {"action": row["action"], "policy": row["policy"], "undone": bool(row["undone"])}
     return {}
 
 
-def _event_facts(then: ShownMoment, node: LineageNode) -> dict[str, Any]:
-    seq = then.bank.log.seq_of_id(node.name)
-    if seq is None or seq > then.position:
+def _event_facts(reader: BankReader, node: LineageNode) -> dict[str, Any]:
+    seq = reader.bank.log.seq_of_id(node.name)
+    if seq is None or seq > reader.position:
         return {}
-    event = then.bank.event_at(seq)
+    event = reader.bank.event_at(seq)
     return {"position": seq, "summary": summary(event)}
 
 
-def tree_facts(then: ShownMoment, branch: Branch) -> dict[str, Any]:
+def tree_facts(reader: BankReader, branch: Branch) -> dict[str, Any]:
     """Return a tree for programs: each node with its facts, its relation to the one above, and its branches."""
     edge = branch.edge
     facts: dict[str, Any] = {"kind": branch.node.kind, "id": branch.node.name}
     if edge is not None:
         facts |= {"relation": edge.relation, "seq": edge.seq}
-    facts |= node_facts(then, branch.node)
-    return facts | {"hidden": branch.hidden, "branches": [tree_facts(then, each) for each in branch.branches]}
+    facts |= node_facts(reader, branch.node)
+    return facts | {"hidden": branch.hidden, "branches": [tree_facts(reader, each) for each in branch.branches]}
 
 
 def tree_lines(facts: Mapping[str, Any], *, relations: bool, indent: str = "") -> Iterator[str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.ontology_options import skips_unreadable
 from rbank_es.cli.shared.output import count, safe_line, truncate, warn
 from rbank_es.events import (
@@ -24,6 +23,7 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
+from rbank_es.events.event_sentences import summary
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 
 if TYPE_CHECKING:

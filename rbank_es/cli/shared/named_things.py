@@ -5,76 +5,59 @@ position.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es import limits
-from rbank_es.bank import Bank
+from rbank_es.answers import BankReader
+from rbank_es.answers.event import position_of
 from rbank_es.bank.ids import events_beginning, not_in_bank
 from rbank_es.errors import AmbiguousId, BadInput
-from rbank_es.system.whole_number import whole_number
-
-if TYPE_CHECKING:
-    from rbank_es.projections.view import View
 
 KINDS = ("item", "run", "event")
 
 
-class ShownMoment(NamedTuple):
-    """A bank with its view at a position."""
-
-    bank: Bank
-    view: View
-    position: int
-
-
-def find_thing(then: ShownMoment, thing: str) -> tuple[str, str]:
+def find_thing(reader: BankReader, thing: str) -> tuple[str, str]:
     """Return the kind and the name of THING, which may be `item:ID`, `run:ID`, `event:ID` or a beginning of an id.
+
+    A file of read models has no events.
 
     Raises `NotInBank`, `BadInput` where it is ambiguous.
     """
     prefix, _, rest = thing.partition(":")
-    wanted = (prefix,) if prefix in KINDS and rest else KINDS
+    known = KINDS if reader.has_log else tuple(kind for kind in KINDS if kind != "event")
+    wanted = (prefix,) if prefix in known and rest else known
     name = rest if len(wanted) == 1 else thing
-    kinds = [kind for kind in wanted if _is_there(then, kind, name)]
+    kinds = [kind for kind in wanted if _is_there(reader, kind, name)]
     if not kinds:
-        return _beginning(then, wanted, name)
+        return _beginning(reader, wanted, name)
     if len(kinds) > 1:
         choices = " or ".join(f"{kind}:{name}" for kind in kinds)
         raise BadInput(f"{name!r} is {' and '.join(map(_with_article, kinds))}; write {choices}")
     return kinds[0], name
 
 
-def _beginning(then: ShownMoment, kinds: Sequence[str], given: str) -> tuple[str, str]:
+def _beginning(reader: BankReader, kinds: Sequence[str], given: str) -> tuple[str, str]:
     """Return the one thing of these kinds whose id begins as given. Raises `NotInBank`, `AmbiguousId`."""
-    found = [(kind, id) for kind in kinds for id in _ids(then, kind, given)] if given else []
+    found = [(kind, id) for kind in kinds for id in _ids(reader, kind, given)] if given else []
     if len(found) == 1:
         return found[0]
     if found:
         raise AmbiguousId(given, [f"{kind}:{id}" for kind, id in found[: limits.IDS_NAMED]])
-    raise not_in_bank(then.view, given, kinds)
+    raise not_in_bank(reader.view, given, kinds)
 
 
-def _ids(then: ShownMoment, kind: str, given: str) -> Iterable[str]:
+def _ids(reader: BankReader, kind: str, given: str) -> Iterable[str]:
     if kind != "event":
-        return then.view.ids(kind, given, limits.IDS_NAMED)
-    return map(str, events_beginning(then.bank.log, given.lower(), then.position, limits.IDS_NAMED))
+        return reader.view.ids(kind, given, limits.IDS_NAMED)
+    return map(str, events_beginning(reader.bank.log, given.lower(), reader.position, limits.IDS_NAMED))
 
 
 def _with_article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def _is_there(then: ShownMoment, kind: str, name: str) -> bool:
+def _is_there(reader: BankReader, kind: str, name: str) -> bool:
     if kind == "item":
-        return then.view.item(name) is not None
+        return reader.view.item(name) is not None
     if kind == "run":
-        return then.view.run(name) is not None
-    return position_of(then, name) is not None
-
-
-def position_of(then: ShownMoment, name: str) -> int | None:
-    """Return the position of the event with this id or at this position, None where it is not there yet."""
-    seq = whole_number(name)
-    if seq is None:
-        seq = then.bank.log.seq_of_id(name.lower())
-    return seq if seq is not None and 1 <= seq <= then.position else None
+        return reader.view.run(name) is not None
+    return position_of(reader, name) is not None

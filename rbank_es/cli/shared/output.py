@@ -16,6 +16,10 @@ from typing import Any
 
 import msgspec
 
+from rbank_es.events.readable_text import count as count
+from rbank_es.events.readable_text import format_cost as format_cost
+from rbank_es.events.readable_text import format_names as format_names
+from rbank_es.events.readable_text import safe_line as safe_line
 from rbank_es.events.visible_text import visible, visible_json
 from rbank_es.system.shown_locator import without_secrets
 
@@ -35,8 +39,6 @@ BAR_COLUMNS = 30
 
 ELLIPSIS = "…"
 Cell = str | int | float | bool | None
-# Not `\s`, which also matches separators that should be spelled out.
-_BLANKS = re.compile(r"[ \t\n\r\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_STYLES.values())})m)")
 # Before a wide character, because Chinese and Japanese have no blanks; punctuation stays with the character before it.
@@ -46,11 +48,6 @@ _BREAKS_IN_FIELDS = re.compile(rf"(?<=[^ ])( )(?=[^ ])|{_BEFORE_WIDE}")
 
 
 # ---------------------------------------------------------------- text
-
-
-def safe_line(text: str) -> str:
-    """Return the text on one line: white space collapsed, hidden characters spelled out."""
-    return visible(" ".join(_BLANKS.split(text)).strip())
 
 
 def safe_block(text: str) -> str:
@@ -92,11 +89,6 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """Return a counted noun: `1 run`, `2 runs`, `1,234 entries`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 SCRIPTED = "scripted: a script stood in for the model"
 """The note in every report on runs in which no model answered."""
 
@@ -104,19 +96,9 @@ VERDICT_COLOURS = {"success": "green", "failure": "red", "undecided": "yellow"}
 """The colour of each verdict on a terminal."""
 
 
-def format_names(names: Sequence[str], most: int) -> str:
-    """Return the first names of a list, and how many more there are: `r1, r2, r3 and 4 more`."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
-
-
 def format_positions(first: int, last: int) -> str:
     """Return where events are in a log, in words: `position 7`, `positions 7 to 1,009`."""
     return f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
-
-
-def format_cost(usd: float | None) -> str | None:
-    """Return a cost in US dollars, None where it is not known."""
-    return None if usd is None else f"${usd:.4f}"
 
 
 def format_time(at: str | None) -> str:

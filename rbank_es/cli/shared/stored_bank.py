@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.bank.ids import not_in_bank, whole_id
 from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, safe_block, styled
-from rbank_es.errors import BadBankName, BadInput, BadPoint, BankNotFound, NotInBank, ProjectionError
+from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, safe_block, styled
+from rbank_es.errors import BadBankName, BadInput, BadPoint, BankNotFound, ProjectionError
 from rbank_es.system.files import kind_of
 from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
-_LONG = ("title", "task", "desc", "content", "answer", "sparql", "error")
+_LONG = ("title", "desc", "content")
 
 
 class StoredBank(NamedTuple):
@@ -110,32 +109,11 @@ def bank_to_read(text: str) -> Iterator[ReadBank]:
         yield ReadBank(opened.name, view, opened.resolve)
 
 
-def show_stored(stored: StoredBank, thing: str, *, as_json: bool) -> None:
-    """Print an item or a run as the file has it. Raises `NotInBank`, `AmbiguousId`, and as `StoredBank.view`."""
-    with stored.view() as view:
-        kind, id = _found(view, thing)
-        row = (view.item if kind == "item" else view.run)(id)
-        assert row is not None
-        if as_json:
-            echo_json({"file": str(stored.path), "position": view.position, "kind": kind, kind: row})
-        else:
-            _print(row)
-
-
-def _found(view: View, thing: str) -> tuple[str, str]:
-    prefix, _, rest = thing.partition(":")
-    kinds = (prefix,) if prefix in ("item", "run") and rest else ("item", "run")
-    name = rest if len(kinds) == 1 else thing
-    for kind in kinds:
-        with suppress(NotInBank):
-            return kind, whole_id(view, kind, name)
-    raise not_in_bank(view, name, kinds)
-
-
-def _print(row: dict[str, Any]) -> None:
-    echo(styled(safe_block(str(row.get("title") or row.get("task") or "[no title]")), "bold"))
+def print_stored(row: dict[str, Any]) -> None:
+    """Print an item as a file of read models has it."""
+    echo(styled(safe_block(str(row.get("title") or "[no title]")), "bold"))
     echo_fields({name.replace("_", " "): value for name, value in row.items() if name not in _LONG})
-    for name in _LONG[2:]:
+    for name in _LONG[1:]:
         if row.get(name):
             echo_heading(name)
             echo(safe_block(str(row[name])))

@@ -14,7 +14,7 @@ from rbank_es.errors import NotInBank
 from rbank_es.events import ContextBuilt, Erased, Event, LmCalled, Ref, type_of
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import ItemText
-from rbank_es.limits import page_limits
+from rbank_es.limits import answer_limits, page_limits
 from rbank_es.system.whole_number import whole_number
 
 Shown = dict[str, Any]
@@ -71,11 +71,11 @@ def text_answer(asked: PageQuestion) -> dict[str, Any]:
         raise NotInBank(path[: limits.GIVEN_CHARS], asked.position, kind=f"text of the event at {seq:,}:") from None
     if left_out:
         raise NotInBank(path[: limits.GIVEN_CHARS], asked.position, kind="text", advice="prompts are left out here")
-    following = None if text is None or offset + page_limits.TEXT_BLOCK_CHARS >= len(text) else offset
+    following = None if text is None or offset + answer_limits.TEXT_BLOCK_CHARS >= len(text) else offset
     return {
-        **{"seq": seq, "path": path, "text": None if text is None else text[offset:][: page_limits.TEXT_BLOCK_CHARS]},
+        **{"seq": seq, "path": path, "text": None if text is None else text[offset:][: answer_limits.TEXT_BLOCK_CHARS]},
         "total": None if text is None else len(text),
-        "next": None if following is None else following + page_limits.TEXT_BLOCK_CHARS,
+        "next": None if following is None else following + answer_limits.TEXT_BLOCK_CHARS,
     }
 
 
@@ -158,7 +158,7 @@ def _shown(event: Event, name: str, value: Any, chars: int, *, hidden: bool) -> 
         messages = messages_of(value)
         return [
             {"role": each["role"], "text": beginning(each["text"], f"{name}.{number}", chars, hidden=hidden)}
-            for number, each in enumerate(messages[: page_limits.PROMPT_MESSAGES])
+            for number, each in enumerate(messages[: answer_limits.PROMPT_MESSAGES])
         ]
     if _is_list(value):
         return [_entry(entry, f"{name}.{number}", chars, hidden=hidden) for number, entry in enumerate(value)]

@@ -7,9 +7,9 @@ from typing import Any
 
 from rbank_es import events as ev
 from rbank_es import limits
-from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, format_names, safe_line
 from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.event import text_of, titled
+from rbank_es.events.readable_text import count, format_cost, format_names, safe_line
 from rbank_es.events.run_events import judge_label
 
 
@@ -117,7 +117,7 @@ def _overruled(event: ev.JudgmentOverruled) -> str:
 
 def _extracted(event: ev.MemoriesExtracted) -> str:
     source = (
-        f" of {', '.join(event.runs[: limits.NAMES_LISTED])}{ELLIPSIS if len(event.runs) > limits.NAMES_LISTED else ''}"
+        f" of {', '.join(event.runs[: limits.NAMES_LISTED])}{'…' if len(event.runs) > limits.NAMES_LISTED else ''}"
         if event.runs
         else ""
     )

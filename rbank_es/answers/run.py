@@ -1,0 +1,273 @@
+"""The question `run`: everything about a run, with its events page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rbank_es.answers.event import WholeEvent, whole_event
+from rbank_es.answers.leakage import RedFlag, RunLeakage, ToolLeakage
+from rbank_es.answers.runs import RunRow, run_row
+from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
+from rbank_es.answers.shared.event_texts import EventText, event_texts
+from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.ids import whole_id
+from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
+from rbank_es.events import JudgmentOverruled
+from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue
+from rbank_es.limits import answer_limits
+from rbank_es.log.run_reader import Gift, RunEvents, read_run
+
+_TYPES = frozenset({"memories_retrieved", "context_built", "memories_read", "run_finished"})
+
+
+class JudgmentRow(Struct, frozen=True, kw_only=True):
+    """A judgment of a run, whether it stands or not."""
+
+    seq: int
+    judged_at: str
+    purpose: Purpose
+    verdict: VerdictValue
+    judge: str
+    judge_version: str
+    kind: JudgeKind
+    authority: str
+    sure: bool
+    confidence: float | None
+    stands: bool
+    overruled_seq: int | None
+    by: str | None
+    origin: str | None
+    reason: str | None
+    why: str | None
+
+
+class GivenRow(Struct, frozen=True, kw_only=True):
+    """An item that a run was given in full, with its state then and as of the answer."""
+
+    item: str
+    title: str | None
+    polarity: str | None
+    way: Literal["injected", "read"]
+    seq: int
+    hit_rank: int | None
+    hit_score: float | None
+    state_then: str | None
+    state: str | None
+
+
+class LearnedRow(Struct, frozen=True, kw_only=True):
+    """A candidate that was drawn from a run, with the decision in force and the items that it supports now."""
+
+    extraction: str
+    place: int
+    kind: str
+    seq: int
+    item: str
+    title: str | None
+    action: str | None
+    undone: bool | None
+    stands: bool
+    landed: tuple[str, ...]
+    state: str | None
+
+
+class LayerRow(Struct, frozen=True, kw_only=True):
+    """A layer of the context that a run was given last."""
+
+    layer: str
+    seq: int
+    chars: int
+    budget: int | None
+    truncated: bool
+    text: EventText | None
+
+
+class RunAnswer(BankAnswer, frozen=True, kw_only=True):
+    """A run. A file of read models, which has no log, has no judgments, layers and events: they are null there."""
+
+    run: RunRow
+    answer: str | None
+    sparql: str | None
+    bound: str | None
+    judgments: tuple[JudgmentRow, ...] | None
+    given: tuple[GivenRow, ...]
+    learned: tuple[LearnedRow, ...]
+    layers: tuple[LayerRow, ...] | None
+    leakage: RunLeakage
+    leakage_by_tool: tuple[ToolLeakage, ...]
+    red_flags: tuple[RedFlag, ...]
+    events_total: int | None
+    events_next: int | None
+    events: tuple[WholeEvent, ...] | None
+
+
+class RunQuestion(BankQuestion, frozen=True, kw_only=True):
+    """Which run, and which of its events."""
+
+    run: Annotated[str, Meta(min_length=1, description="The run's id, or a beginning of it that no other run has.")]
+    after: Annotated[int, Meta(ge=0, description="The position behind which the events begin.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=answer_limits.ANSWER_ROWS_MOST, description="Events at most.")] = (
+        answer_limits.ANSWER_ROWS
+    )
+    chars: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each text at most; null: whole.")
+    ] = None
+
+
+def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
+    """Return all about a run. Raises `NotInBank`, `AmbiguousId`, and as `EventLog.read`."""
+    name = whole_id(reader.view, "run", question.run)
+    row = reader.view.run(name)
+    assert row is not None
+    chars = reader.text_chars(question.chars)
+    read: dict[str, Any] = dict.fromkeys(("bound", "judgments", "layers", "events_total", "events_next", "events"))
+    if reader.has_log:
+        run = read_run(reader.bank.log, name, reader.position, types=_TYPES, resolve={"context_built"})
+        given, read = run.given, _from_log(reader, question, run, chars)
+    else:
+        given = _exposed(reader, name)
+    leakage = _rows(reader, "leakage_by_run", name)[0]
+    return RunAnswer(
+        bank=reader.name,
+        position=reader.position,
+        run=run_row(reader, row, chars),
+        answer=shortened(row["answer"], chars) or None,
+        sparql=shortened(row["sparql"], chars) or None,
+        given=tuple(_given(reader, gift, chars) for gift in given),
+        learned=_learned(reader, name, chars),
+        leakage=struct_of(RunLeakage, leakage, chars, task=shortened(row["task"], chars)),
+        leakage_by_tool=tuple(struct_of(ToolLeakage, each) for each in _rows(reader, "leakage_by_run_and_tool", name)),
+        red_flags=tuple(struct_of(RedFlag, each) for each in _rows(reader, "red_flags", name)),
+        **read,
+    )
+
+
+def _exposed(reader: BankReader, run: str) -> tuple[Gift, ...]:
+    """Return what the read models know of the items that a run was given."""
+    gifts = dict[str, Gift]()
+    for each in sorted(_rows(reader, "item_exposures", run), key=itemgetter("seq")):
+        gifts.setdefault(each["item"], Gift(item=each["item"], way=each["way"], seq=each["seq"]))
+    return tuple(gifts.values())
+
+
+def _rows(reader: BankReader, view: str, run: str) -> list[dict[str, Any]]:
+    return reader.view.rows(view, run=run)
+
+
+def _from_log(reader: BankReader, question: RunQuestion, run: RunEvents, chars: int | None) -> dict[str, Any]:
+    """Return the fields of an answer that only the log has."""
+    events, following = _events(reader, run.run, question, chars)
+    return {
+        "bound": run.end.bound if run.end is not None else None,
+        "judgments": tuple(_judgments(reader, run.run, chars)),
+        "layers": tuple(_layers(reader, run, chars)),
+        "events_total": sum(1 for _ in reader.bank.log.lines(upto=reader.position, run=run.run)),
+        "events_next": following,
+        "events": events,
+    }
+
+
+def _events(
+    reader: BankReader, run: str, question: RunQuestion, chars: int | None
+) -> tuple[tuple[WholeEvent, ...], int | None]:
+    """Return a page of a run's events, and the position behind which to go on (None: no more); one event at least."""
+    limit, most, size = reader.limit(question.limit), reader.bounds.events_bytes, 0
+    found: list[WholeEvent] = []
+    log = reader.bank.log
+    for event in islice(log.read(after=question.after, upto=reader.position, run=run), limit + 1):
+        made = whole_event(reader, event, chars)
+        size += 0 if most is None else len(msgspec.json.encode(made))
+        if found and (len(found) == limit or (most is not None and size > most)):
+            return tuple(found), found[-1].seq
+        found.append(made)
+    return tuple(found), None
+
+
+def _judgments(reader: BankReader, run: str, chars: int | None) -> Iterator[JudgmentRow]:
+    judged = judgments_of(reader.bank, run, reader.position)
+    overruled = {
+        each.event.judgment: each.event.seq for each in reversed(judged) if isinstance(each.event, JudgmentOverruled)
+    }
+    for each in judged:
+        yield _judgment(reader, each, overruled.get(each.event.id), chars)
+
+
+def _judgment(reader: BankReader, judged: RankedJudgment, overruled_seq: int | None, chars: int | None) -> JudgmentRow:
+    event = judged.event
+    by, why = (event.by, event.why) if isinstance(event, JudgmentOverruled) else (None, None)
+    return JudgmentRow(
+        seq=event.seq,
+        judged_at=event.occurred_at or event.at,
+        purpose=event.purpose,
+        verdict=event.verdict,
+        judge=event.judge,
+        judge_version=event.judge_version,
+        kind=event.kind,
+        authority=AUTHORITIES[judged.rank],
+        sure=event.sure,
+        confidence=event.confidence,
+        stands=judged.stands,
+        overruled_seq=overruled_seq,
+        by=by,
+        origin=event.origin,
+        reason=reader.text(event.reason, chars),
+        why=reader.text(why, chars) or None,
+    )
+
+
+def _given(reader: BankReader, gift: Gift, chars: int | None) -> GivenRow:
+    row, history = reader.view.item(gift.item) or {}, reader.view.item_history(gift.item)
+    return GivenRow(
+        item=gift.item,
+        title=shortened(row.get("title"), chars),
+        polarity=row.get("polarity"),
+        way=gift.way,
+        seq=gift.seq,
+        hit_rank=gift.hit.rank if gift.hit is not None else None,
+        hit_score=gift.hit.score if gift.hit is not None else None,
+        state_then=next((each["state"] for each in reversed(history) if each["from"] <= gift.seq), None),
+        state=row.get("state"),
+    )
+
+
+def _learned(reader: BankReader, run: str, chars: int | None) -> tuple[LearnedRow, ...]:
+    """Return the candidates that were drawn from a run, alone or with others, in order of extraction."""
+    rows = sorted(_rows(reader, "drawn_candidates", run), key=itemgetter("seq", "place"))
+    landed = {
+        (each["extraction"], each["place"]): each["landed"]
+        for extraction in dict.fromkeys(row["extraction"] for row in rows)
+        for each in reader.view.rows("candidate_decisions", extraction=extraction)
+    }
+    return tuple(
+        struct_of(LearnedRow, row | {"landed": landed.get((row["extraction"], row["place"]))}, chars) for row in rows
+    )
+
+
+def _layers(reader: BankReader, run: RunEvents, chars: int | None) -> Iterator[LayerRow]:
+    """Return the layers of a run's latest context, each with its budget and its text as it was sent."""
+    if (latest := run.context) is None:
+        return
+    texts = {text.path: text for text in event_texts(latest, chars=chars, prompts=reader.bounds.prompts)}
+    for number, layer in enumerate(latest.layers):
+        yield LayerRow(
+            layer=layer.layer,
+            seq=latest.seq,
+            chars=layer.chars,
+            budget=layer.budget,
+            truncated=layer.truncated,
+            text=texts.get(f"texts.{number}"),
+        )
+
+
+QUESTION = QuestionKind(
+    about="Everything about one run: verdicts, items, lessons, context, leakage, events.",
+    question=RunQuestion,
+    answer=RunAnswer,
+    find=find_run,
+)
