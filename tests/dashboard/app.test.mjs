@@ -7,7 +7,7 @@ const from = (name) => import(`file://${process.env.MODULES}/${name}.js`);
 const { formatAddress, parseAddress } = await from("address");
 const { FileSource } = await from("file_source");
 const { hasWords, isWanted, pageOf, sortedRows } = await from("row_list");
-const { binOf, binnedTicks, BINS, notableMarks } = await from("time_model");
+const { binnedTicks } = await from("time_slider");
 const { charCount, cut, visible } = await from("visible_text");
 const { count, failureReason, percent, plural, shellWord, wilson } = await from("words");
 const { groupSteps, readableArguments } = await from("run_steps");
@@ -34,14 +34,9 @@ test("a mistyped address names a page all the same", () => {
   for (const at of ["9999999999999999999", "1e3", "2026-01-31", "HEAD~5"]) assert.equal(parseAddress(`#/runs?at=${at}`).at, at);
 });
 
-test("a log of any length has a bounded number of ticks", () => {
-  const head = 100000;
-  const notable = Array.from({ length: head }, (_, i) => ({ seq: i + 1 }));
-  const marks = notableMarks(notable, head);
-  assert.equal(marks.length, BINS);
-  assert.equal(marks.reduce((sum, each) => sum + each.count, 0), head);
-  assert.equal(binOf(head, head), BINS - 1);
+test("a bin with most events has the tallest tick, an empty one none", () => {
   assert.deepEqual(binnedTicks([0, 2, 4]), [{ bin: 1, share: 0.5 }, { bin: 2, share: 1 }]);
+  assert.deepEqual(binnedTicks([0]), []);
 });
 
 test("bytes are read back from base 85", async () => {

@@ -153,7 +153,7 @@ def journey(tab: Any, bank: Bank, person: Mouse | Keyboard, work: Callable[[], N
     before, last = day_before(bank, ITEM_BORN)
     work()
     person.slide(last)
-    assert tab.shows("Not there yet") and tab.shows(f", {before} ")
+    assert tab.shows("Not at this position") and tab.shows(f", {before} ")
     person.follow("Items")
     the_bank_is_without_it(tab, bank)
     work()

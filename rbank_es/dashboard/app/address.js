@@ -2,7 +2,7 @@
 
 /** Return the page, its argument, the point (null: the newest; a position, else text) and the other parameters that a hash names. */
 export function parseAddress(hash) {
-  const [path, query = ""] = splitOnce(hash.replace(/^#/, ""), "?");
+  const [, path, query] = /^#?([^?]*)\??(.*)$/s.exec(hash);
   const [page = "", ...rest] = path.split("/").filter(Boolean);
   const parameters = Object.fromEntries(new URLSearchParams(query));
   const { at, ...others } = parameters;
@@ -11,14 +11,10 @@ export function parseAddress(hash) {
 
 /** Return the hash of an address; parameters that are empty are left out. */
 export function formatAddress({ page, argument = "", at = null, parameters = {} }) {
-  const path = page === "overview" && !argument ? "" : [page, ...parts(argument)].join("/");
+  const path = page === "overview" && !argument ? "" : [page, ...(argument ? [encodeURIComponent(argument)] : [])].join("/");
   const given = Object.entries({ ...parameters, at }).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return "#/" + path + (query ? "?" + query : "");
-}
-
-function parts(argument) {
-  return argument ? [encodeURIComponent(argument)] : [];
 }
 
 function decoded(part) {
@@ -31,9 +27,4 @@ function decoded(part) {
 
 function point(text) {
   return /^\d{1,15}$/.test(text) ? Number(text) : text || null;
-}
-
-function splitOnce(text, mark) {
-  const at = text.indexOf(mark);
-  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
 }

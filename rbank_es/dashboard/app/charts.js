@@ -53,16 +53,14 @@ export function bar(share, isOver = false) {
   );
 }
 
-const CLASSES = { success: "success", failure: "failure", undecided: "undecided" };
 const SIGNS = { success: "", failure: "✕", undecided: "◐" };
 const GROUP_ORDER = ["success", "undecided", "none", "failure"];
-const WORDS = { success: "success", failure: "failure", undecided: "undecided" };
 
 /** Return a linked mark for each run, in the order given. */
 export function runStrip(context, runs) {
   const marks = runs.map(({ run, verdict, score }) => {
-    const said = `${run}: ${WORDS[verdict] ?? "not judged"}${score ? `, scored ${score === "success" ? "right" : "wrong"}` : ""}`;
-    const attributes = { href: context.href("run", run), class: CLASSES[verdict] ?? "none", title: said, "aria-label": said };
+    const said = `${run}: ${verdict ?? "not judged"}${score ? `, scored ${score === "success" ? "right" : "wrong"}` : ""}`;
+    const attributes = { href: context.href("run", run), class: verdict ?? "none", title: said, "aria-label": said };
     return h("li", { key: run }, h("a", attributes, SIGNS[verdict] ?? "○"));
   });
   return h("ol", { class: "strip", "aria-label": "Runs in order, each a link" }, marks);
@@ -72,7 +70,7 @@ export function runStrip(context, runs) {
 export function groupStrip(context, groups) {
   const columns = groups.map(({ runs, after, verdicts }) => {
     const shares = GROUP_ORDER.filter((verdict) => verdicts[verdict]);
-    const said = `${plural(runs, "run")}: ${shares.map((verdict) => `${count(verdicts[verdict])} ${WORDS[verdict] ?? "not judged"}`).join(", ")}`;
+    const said = `${plural(runs, "run")}: ${shares.map((verdict) => `${count(verdicts[verdict])} ${verdict === "none" ? "not judged" : verdict}`).join(", ")}`;
     let top = 1;
     const parts = shares.map((verdict) => {
       const height = verdicts[verdict] / runs;

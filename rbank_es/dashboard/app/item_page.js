@@ -17,7 +17,6 @@ export const itemPage = {
     given(item, context),
     life(item, context),
   ],
-  later: ({ item }) => item.born,
 };
 
 function facts(item) {

@@ -69,24 +69,18 @@ class App {
       history.replaceState(null, "", formatAddress(address));
     }
     const page = pageNamed(address.page);
-    const answers = page ? await this.ask(page, address, address.at) : {};
+    const answers = page ? await this.ask(page, address) : {};
     const failed = Object.values(answers).find((answer) => answer.error);
-    Object.assign(this.state, { answers, failed, error: failed?.error ?? null, later: null });
-    if (failed && page.later && address.at !== null && this.source.isLive) this.state.later = await this.laterOf(page, address);
+    Object.assign(this.state, { answers, failed, error: failed?.error ?? null });
   }
 
-  async ask(page, address, at) {
-    const asked = Object.entries(page.ask(address)).map(async ([name, [endpoint, parameters]]) => [name, await this.source.get(endpoint, { ...parameters, at })]);
+  async ask(page, address) {
+    const asked = Object.entries(page.ask(address)).map(async ([name, [endpoint, parameters]]) => [name, await this.source.get(endpoint, { ...parameters, at: address.at })]);
     return Object.fromEntries(await Promise.all(asked));
   }
 
-  async laterOf(page, address) {
-    const answers = await this.ask(page, address, null);
-    return Object.values(answers).some((answer) => answer.error) ? null : page.later(answers);
-  }
-
   fail(error) {
-    Object.assign(this.state, { answers: {}, failed: null, error, later: null });
+    Object.assign(this.state, { answers: {}, failed: null, error });
   }
 
   paint() {

@@ -12,10 +12,9 @@ import { runsPage } from "./runs_page.js";
 import { searchPage } from "./search_page.js";
 
 /**
- * A page is {name, tab, under, title(answers), ask(address), view(answers, context), later(answers), refused(…)}. `tab` is its word
- * in the navigation, `under` the page whose tab is marked instead. `ask` returns the answers that it needs by name,
- * each as [endpoint, parameters]. `later` returns the position at which something that is not there yet begins; `refused(error, context)` is
- * shown in place of a plain note where a question was refused.
+ * A page is {name, tab, under, title(answers), ask(address), view(answers, context), refused(failed, context)}. `tab` is
+ * its word in the navigation, `under` the page whose tab is marked instead. `ask` returns the answers that it needs by
+ * name, each as [endpoint, parameters]. `refused` is shown in place of a plain note where a question was refused.
  */
 export const PAGES = [overviewPage, runsPage, runPage, comparePage, itemsPage, itemPage, reviewPage, leakagePage, healthPage, changesPage, searchPage];
 

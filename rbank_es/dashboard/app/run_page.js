@@ -4,7 +4,7 @@ import { fold, itemLink, pre, runTags, stateTag, textBlock, verdictMark, words }
 import { h } from "./renderer.js";
 import { runSteps } from "./run_steps.js";
 import { brief } from "./visible_text.js";
-import { count, decided, minute, plural } from "./words.js";
+import { count, day, decided, minute, plural } from "./words.js";
 
 const HEADING_CHARS = 160;
 
@@ -24,7 +24,6 @@ export const runPage = {
     layers(run, context),
     steps(run, context),
   ],
-  later: ({ run }) => run.run.started,
 };
 
 function crumb(row, context) {
@@ -56,7 +55,7 @@ function verdict({ run, verdicts }, context) {
 
 function everyVerdict(verdicts, run, context) {
   const rows = verdicts.map((each) => {
-    const at = h("a", { href: context.href("run", run.run, { at: each.seq }) }, `position ${count(each.seq)}`);
+    const at = h("a", { href: context.href("run", run.run, { at: each.seq }) }, `position ${count(each.seq)}, ${day(each.time)}`);
     const until = each.stands ? "stands" : each.overruled_seq ? `overruled at position ${count(each.overruled_seq)}` : "does not stand";
     const sure = each.confidence === null ? "" : `, confidence ${each.confidence}`;
     return h("li", { key: each.seq }, verdictMark(each.verdict, each.purpose === "scoring"), ` for ${each.purpose} at `, at, `, by ${each.by ?? each.judge} (${each.authority}${sure}); ${until}`, h("div", { class: "muted text" }, each.reason), each.why && h("div", { class: "muted text" }, "Overruled because: ", each.why));

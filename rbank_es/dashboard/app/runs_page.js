@@ -1,5 +1,5 @@
 // The list of runs: which ones, and why were they judged so?
-import { captionOf, filters, itemLink, note, pager, runLink, runTags, table, verdictMark } from "./parts.js";
+import { captionOf, filters, pager, runLink, runTags, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
 import { count, day, failureReason, plural } from "./words.js";
@@ -19,16 +19,9 @@ export const runsPage = {
   name: "runs",
   tab: "Runs",
   title: () => "Runs",
-  ask: ({ parameters: { q, verdict, score, outcome, item, model, sort, after } }) => ({ runs: ["runs", { q, verdict, score, outcome, item, model, sort, after }] }),
-  view: ({ runs }, context) => [h("h2", null, "Runs"), filters(context, FILTERS), used(context), choice(context), list(runs, context), pager(context, runs)],
+  ask: ({ parameters: { q, verdict, score, outcome, model, sort, after } }) => ({ runs: ["runs", { q, verdict, score, outcome, model, sort, after }] }),
+  view: ({ runs }, context) => [h("h2", null, "Runs"), filters(context, FILTERS), choice(context), list(runs, context), pager(context, runs)],
 };
-
-function used(context) {
-  const { item } = context.address.parameters;
-  if (!item) return null;
-  const all = h("button", { class: "plain link", type: "button", onclick: () => context.setParameters({ item: "" }) }, "Show all");
-  return note("Only runs that were given ", itemLink(context, { id: item, title: item }), ". ", all);
-}
 
 function choice(context) {
   if (!picked.size) return null;

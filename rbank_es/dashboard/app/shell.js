@@ -54,14 +54,13 @@ function left({ runs, whole_runs: wholeRuns, items, whole_items: wholeItems, pro
 function content(page, state, context) {
   if (!page) return [h("h2", null, "No such page"), h("p", null, h("a", { href: context.href("overview") }, "To the overview"))];
   if (!state.error) return page.view(state.answers, context);
-  return page.refused && !state.later && !state.failed?.isNewest ? page.refused(state.failed ?? state, context) : problem(state, context);
+  return page.refused && !state.failed?.isNewest ? page.refused(state.failed ?? state, context) : problem(state, context);
 }
 
-function problem({ error, later, failed, address }, context) {
-  const [seen, at] = failed?.isNewest ? ["See it at the newest position", null] : [`See it at position ${count(later)}, where it begins`, later];
-  const when = (later || failed?.isNewest) && h("p", null, h("a", { href: context.href(address.page, address.argument, { ...address.parameters, at }) }, seen));
+function problem({ error, failed, address }, context) {
+  const newest = context.at < context.bank.head && h("p", null, h("a", { href: context.href(address.page, address.argument, { ...address.parameters, at: null }) }, "See it at the newest position"));
   const command = failed?.command && commandLine(failed.command, failed.isNewest ? "As of any position:" : "");
-  return [h("h2", null, later ? "Not there yet" : failed?.command ? "Not in this file" : "Not found"), h("p", { class: "note" }, error), when, command];
+  return [h("h2", null, failed?.command ? "Not in this file" : newest ? "Not at this position" : "Not found"), h("p", { class: "note" }, error), newest, command];
 }
 
 function footer({ bank, source }) {

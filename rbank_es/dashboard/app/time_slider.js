@@ -1,14 +1,15 @@
 // The slider of time, above every page.
 import { h } from "./renderer.js";
-import { BINS, binnedTicks, notableMarks, sentenceOf } from "./time_model.js";
 import { count, day, minute } from "./words.js";
+
+const BINS = 200;
 
 /** Return the slider: `move(position)` is called with where it is put. */
 export function timeSlider(bank, at, move) {
   const { head, event } = bank;
   const isPast = at < head;
   const when = at === 0 ? "before the first event" : `${minute(bank.at_time)} UTC`;
-  const sentence = at > 0 && `when ${sentenceOf(event.type)}`;
+  const sentence = at > 0 && `after “${named(event.type)}”`;
   const row = h(
     "div",
     { class: "row" },
@@ -43,19 +44,28 @@ function range({ head, stops }, at, when, move) {
   });
 }
 
+function named(type) {
+  return type.replaceAll("_", " ");
+}
+
 // Binned, so that a log of any length has at most 200 ticks of each kind. A file has one for each stop.
-function ticks(bank) {
-  const { stops, notable, head, kinds } = bank;
+function ticks({ stops, notable, kinds }) {
   const red = new Set(notable.map(({ seq }) => seq));
   const marks = stops
     ? stops.map((seq, i) => ({ bin: (i * (BINS - 1)) / Math.max(1, stops.length - 1), share: 1, isRed: red.has(seq) }))
-    : [...binnedTicks(kinds.starts), ...notableMarks(notable, head).map(({ bin }) => ({ bin, isRed: true }))];
+    : [...binnedTicks(kinds.starts), ...binnedTicks(kinds.notable).map(({ bin }) => ({ bin, isRed: true }))];
   const shown = marks.map(({ bin, share, isRed }) =>
     isRed
       ? h("rect", { key: `n${bin}`, class: "notable", x: bin + 0.2, y: 0, width: 0.8, height: 14 })
       : h("rect", { key: `r${bin}`, class: "tick", x: bin + 0.3, y: 8 + 6 * (1 - share) * 0.6, width: 0.5, height: 6 - 3.6 * (1 - share) }),
   );
   return h("svg", { class: "ticks", viewBox: `0 0 ${BINS} 14`, preserveAspectRatio: "none", "aria-hidden": "true" }, shown);
+}
+
+/** Return the ticks of the slider: {bin, share} with share from 0 to 1, the bin with most events of a type being 1. */
+export function binnedTicks(counts) {
+  const most = Math.max(1, ...counts);
+  return counts.flatMap((count, bin) => (count ? [{ bin, share: count / most }] : []));
 }
 
 function jump(bank, move) {
@@ -65,6 +75,6 @@ function jump(bank, move) {
     if (event.target.value) move(Number(event.target.value));
     event.target.value = "";
   };
-  const options = notable.map(({ seq, type, time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text ?? sentenceOf(type)).slice(0, 90)}`));
+  const options = notable.map(({ seq, type, time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text || named(type)).slice(0, 90)}`));
   return h("label", { class: "jump" }, "Go to ", h("select", { value: "", onchange: go }, h("option", { key: "", value: "" }, "a notable change…"), options));
 }
