@@ -89,7 +89,7 @@ class App {
     const context = this.context();
     render(this.root, ...shell(state, context));
     const page = pageNamed(state.address.page);
-    const title = state.error || !page ? "Not found" : page.title(state.answers);
+    const title = page && (page.refused || !state.error) ? page.title(state.answers) : "Not found";
     document.title = visible(`${cut(title, TITLE_CHARS)} – ${state.bank.name}${state.address.at === null ? "" : ` at ${context.at}`} – rbank-es`);
     document.documentElement.dataset.shown = String(context.at);
   }

@@ -59,7 +59,8 @@ function content(page, state, context) {
 
 function problem({ error, failed, address }, context) {
   const newest = context.at < context.bank.head && h("p", null, h("a", { href: context.href(address.page, address.argument, { ...address.parameters, at: null }) }, "See it at the newest position"));
-  const command = failed?.command && commandLine(failed.command, failed.isNewest ? "As of any position:" : "");
+  // Beside a point between two stops the command stands already.
+  const command = failed?.command && !(failed.isNewest && context.bank.between) && commandLine(failed.command, failed.isNewest ? "Every position has:" : "");
   return [h("h2", null, failed?.command ? "Not in this file" : newest ? "Not at this position" : "Not found"), h("p", { class: "note" }, error), newest, command];
 }
 
