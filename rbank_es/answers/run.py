@@ -103,7 +103,7 @@ class RunAnswer(BankAnswer, frozen=True, kw_only=True):
     leakage_by_tool: tuple[ToolLeakage, ...]
     red_flags: tuple[RedFlag, ...]
     events_total: int | None
-    events_next: int | None
+    events_next_seq: int | None
     events: tuple[WholeEvent, ...] | None
 
 
@@ -126,7 +126,7 @@ def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
     row = reader.view.run(name)
     assert row is not None
     chars = reader.text_chars(question.chars)
-    read: dict[str, Any] = dict.fromkeys(("bound", "judgments", "layers", "events_total", "events_next", "events"))
+    read: dict[str, Any] = dict.fromkeys(("bound", "judgments", "layers", "events_total", "events_next_seq", "events"))
     if reader.has_log:
         run = read_run(reader.bank.log, name, reader.position, types=_TYPES, resolve={"context_built"})
         given, read = run.given, _from_log(reader, question, run, chars)
@@ -168,7 +168,7 @@ def _from_log(reader: BankReader, question: RunQuestion, run: RunEvents, chars: 
         "judgments": tuple(_judgments(reader, run.run, chars)),
         "layers": tuple(_layers(reader, run, chars)),
         "events_total": sum(1 for _ in reader.bank.log.lines(upto=reader.position, run=run.run)),
-        "events_next": following,
+        "events_next_seq": following,
         "events": events,
     }
 

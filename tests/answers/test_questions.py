@@ -135,9 +135,9 @@ def test_the_events_of_a_run_are_paged_and_those_of_the_log_are_the_same_rows(ba
     while True:
         page = bank.run("lights-02", after=after, limit=3)
         pages += page.events or ()
-        if page.events_next is None:
+        if page.events_next_seq is None:
             break
-        after = page.events_next
+        after = page.events_next_seq
     assert tuple(pages) == whole.events and len(pages) == whole.events_total
     listed = bank.at().events(run=whole.run.run, limit=1000)
     assert [row.summary for row in listed] == [event.summary for event in pages]

@@ -13,7 +13,7 @@ CHARS = "characters"
 TIME = "UTC time, ISO 8601"
 NUMBER = "number"
 SHARE = "share, 0 to 1"
-BOOLEAN = "0 or 1"
+BOOLEAN = "true or false; 1 or 0 in SQL"
 TEXT = "text"
 ID = "id"
 LIST = "JSON list"
@@ -29,6 +29,9 @@ _WHOLE = (POSITION, CHARS, NUMBER, BOOLEAN)
 _FRACTIONS = (SHARE, DIFFERENCE, SECONDS, DOLLARS)
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
+    "active": (NUMBER, "active items"),
+    "active_uses": (NUMBER, "uses of the active items"),
+    "bank_health.added": (NUMBER, "candidates that became items"),
     "after": ("JSON object, or a value", "how it is at `position`; null: it isn't there"),
     "action": (NAME, "what was decided about the candidate: add, skip, merge, supersede, discard; null: nothing yet"),
     "answer": (TEXT, "the run's final answer; null: none, or erased"),
@@ -56,18 +59,22 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "candidate": (ID, "the extraction's id, #, and the candidate's place in it"),
     "candidates": (NUMBER, "candidates decided on up to there"),
     "added": (NUMBER, "candidates up to there that became items"),
+    "bank_health.candidates": (NUMBER, "candidates decided on"),
     "chars": (CHARS, "length of the whole text; null: erased"),
     "LayerRow.chars": (CHARS, "length of the layer, titles and markup included"),
     "column_name": (NAME, "a column of that table or view"),
-    "condition": (NAME, "the experiment's condition, if the run belongs to one"),
+    "condition": (NAME, "the experiment's condition; null: it belongs to no experiment"),
     "confidence": (SHARE, "how sure the judge was; null: it didn't say"),
     "content": (TEXT, "steps, reasons and insights; empty where erased"),
-    "context_size": (CHARS, "the largest context that the run was given"),
+    "context_size": (CHARS, "the largest context that the run was given; null: it had none built"),
     "claimed_seq": (POSITION, "up to where two banks share their log by their ancestry"),
     "FlagCounts.context_size": (NUMBER, "contexts with more characters"),
     "cost_usd": (DOLLARS, "what its model calls cost; null: unknown"),
     "course": (LIST, "moments at which the memory, or what is known of its uses, changed"),
+    "decided_before": (NUMBER, "of the uses before the last ones, those judged a success or a failure"),
+    "decided_last": (NUMBER, "of the last uses, those judged a success or a failure"),
     "desc": (TEXT, "one sentence"),
+    "disagreed": (NUMBER, "of the runs with several judges, those on which they differ"),
     "domain": (ID, "the ontology that the item is about; null: none"),
     "domains": (LIST, "the domains of all candidates that support the item"),
     "Health.due": (LIST, "ids of the extractions whose cause changed, and which are to be corrected"),
@@ -81,9 +88,9 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "errors": (NUMBER, "calls that returned an error"),
     "event": (OBJECT, "the event"),
     "events": (LIST, "a page of the run's events, oldest first; null: there is no log"),
-    "events_next": (POSITION, "behind which the next page of the run's events begins; null: there is none"),
+    "events_next_seq": (POSITION, "behind which the next page of the run's events begins; null: there is none"),
     "events_total": (NUMBER, "the run's events on all pages; null: there is no log"),
-    "executor": (NAME, "what ran the agent: rlm, react, scratchpad, ..."),
+    "executor": (NAME, "what ran the agent: rlm, react, scratchpad, ...; null: unknown"),
     "experiment": (NAME, "the experiment that the run belongs to; null: none"),
     "extraction": (ID, "the extraction that the candidate, or the item's words, come from"),
     "facts": (OBJECT, "the facts of the event's type that are known; `rbank-es schema TYPE` says what they are"),
@@ -92,7 +99,11 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "finished_at": (TIME, "when the run ended; null: it didn't yet"),
     "finished_seq": (POSITION, "the end of the run; null: it didn't end yet"),
     "first_seq": (POSITION, "the first decision about the candidate; null: none"),
+    "first_used_seq": (POSITION, "the item's first use"),
     "flag": (NAME, "the limit that was passed: single_return, items_injected, context_size, l2_budget"),
+    "for_agents": (NUMBER, "active items that agents can be given"),
+    "uses.from_seq": (POSITION, "the use"),
+    "counted_uses.from_seq": (POSITION, "the use"),
     "head": (ID, "position and digest of everything up to it"),
     "head_seq": (POSITION, "up to where two banks have the same events, as digests prove"),
     "flags": (OBJECT, "the number of red flags of each kind"),
@@ -108,6 +119,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "item": (ID, "an item's id"),
     "Stock.items": (NUMBER, "how many"),
     "BankDifference.items": (LIST, "the items that differ"),
+    "items": (NUMBER, "items"),
     "items_injected": (NUMBER, "items in the run's context; null: it had none built"),
     "FlagCounts.items_injected": (NUMBER, "contexts with more items"),
     "iterations": (NUMBER, "steps that the agent took"),
@@ -115,8 +127,10 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "judge": (NAME, "the judge whose verdict stands; null: nobody judged the run"),
     "JudgmentRow.judge": (NAME, "the judge"),
     "judge_version": (NAME, "that judge's version"),
+    "judged": (NUMBER, "runs with a verdict for learning"),
     "judged_at": (TIME, "when the judgment was made"),
     "judged_seq": (POSITION, "the judgment that stands; null: none"),
+    "judged_twice": (NUMBER, "runs on which several judges decided"),
     "judgments": (LIST, "the run's judgments in order, whether they stand or not; null: there is no log"),
     "kind": (NAME, "of the judge: human, gold, check or lm; null: nobody judged the run"),
     "policies.kind": (NAME, "what the policy decides: retrieval, consolidation, ..."),
@@ -127,6 +141,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "landed": (LIST, "ids of the items that the candidate supports now"),
     "large_returns": (NUMBER, "tool returns of over 1,000 characters"),
     "last_at": (TIME, "when the last event was recorded; null: the bank is empty"),
+    "last_used_seq": (POSITION, "the item's last use"),
     "layer": (NAME, "base, L0, L1, L2 or L3"),
     "layers": (LIST, "the layers of the run's latest context; null: there is no log"),
     "leakage": (OBJECT, "what the run put before the model"),
@@ -135,25 +150,29 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "level": (NUMBER, "the task's level; null: none"),
     "lm_calls": (NUMBER, "calls of a model, of every role; null: unknown"),
     "losses": (NUMBER, "of the uses that count, runs judged a failure"),
+    "bank_health.losses": (NUMBER, "of those, with a run judged a failure"),
     "low": (SHARE, "lower end of the interval of an estimated rate (Wilson, 95 %); null: it is counted, or of nothing"),
-    "max_single_return": (CHARS, "the longest tool return"),
+    "max_single_return": (CHARS, "the longest tool return; null: a size was not recorded"),
     "meaning": (TEXT, "what the column says"),
     "Measure.meaning": (TEXT, "what is counted"),
     "measures": (LIST, "shares of runs, items or candidates, each with its counts"),
     "memory_items_injected": (NUMBER, "items in the run's context; null: it had none built"),
-    "mode": (NAME, "how the run was given memory: auto, tool or both"),
+    "mode": (NAME, "how the run was given memory: auto, tool or both; null: none, or unknown"),
     "model": (NAME, "the agent's model; null: unknown"),
     "policies.name": (NAME, "the policy in force"),
     "Measure.name": (NAME, "the measure"),
     "near_rejected": (LIST, "ids of the rejected items because of which a pending item waits"),
+    "never_used": (NUMBER, "of `for_agents`, items that no run was given"),
     "next": (ID, "the key of the last row here, behind which the next page begins; null: this is the last page"),
     "next_offset": (CHARS, "where the text goes on, for the question `text`; null: it ends here"),
     "novelty_rate": (SHARE, "added candidates among all up to there; null: no candidate"),
     "occurred_at": (TIME, "when it happened; of an imported event, before it was recorded here"),
+    "on_one_verdict": (NUMBER, "active items that rest on one verdict alone"),
     "ontology": (ID, "the ontology that the task is about; null: none"),
     "origin": (ID, "the bank that recorded the event first; null: this one"),
     "outcome": (NAME, "how the run ended: submitted, forced_at_limit, stalled, failed; null: it didn't yet"),
-    "overruled": (BOOLEAN, "whether the verdict that stands overruled another"),
+    "overruled": (BOOLEAN, "whether the verdict that stands overruled another; null: nobody judged the run"),
+    "bank_health.overruled": (NUMBER, "runs whose verdict was overruled"),
     "overruled_seq": (POSITION, "the judgment that overruled this one; null: none did"),
     "part": (NUMBER, "how many of them"),
     "path": (NAME, "the text in its event: a field, an index in it, a field of that"),
@@ -161,12 +180,13 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "difference.kind": (NAME, "what the policy decides: retrieval, consolidation, ..."),
     "lineage": (ID, "the bank from which both descend"),
     "place": (NUMBER, "the candidate's place in its extraction, from 0"),
-    "polarity": (NAME, "success: a strategy; failure: a guardrail"),
+    "polarity": (NAME, "success: a strategy; failure: a guardrail; null: the bank knows no such item"),
     "BankDifference.policies": (LIST, "the policies and settings that differ"),
     "policy": (NAME, "the policy that decided, with its version"),
     "position": (POSITION, "the head of the bank when this file was written"),
     "prompt_chars_max": (CHARS, "the longest prompt of the run; null: unknown"),
     "purpose": (NAME, "learning: lessons follow from it; scoring: for measurement alone"),
+    "quarter": (NUMBER, "the quarter of the bank's runs in which the run began, 1 to 4"),
     "rank": (
         NUMBER,
         "authority of the verdict that stands: 5 a person, 4 gold, 3 a sure check, 2 a model, 1 a check, "
@@ -181,12 +201,17 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "Leakage.red_flags": (LIST, "the newest red flags"),
     "relation": (NAME, "how the source led to the target"),
     "release": (NAME, "the release of rbank-es that wrote this file"),
+    "relied": (LIST, "the verdicts that the extraction relied on: of each the run and the verdict"),
+    "repeated": (NUMBER, "candidates that repeat an item"),
     "role": (NAME, "the role that the item serves; null: any"),
     "rollout_group": (ID, "the runs of one task made side by side; null: it ran alone"),
-    "rollout_index": (NUMBER, "its number among them, from 0"),
+    "rollout_index": (NUMBER, "its number among them, from 0; null: it ran alone"),
     "rows": (LIST, "the rows of this page"),
     "rows_left_out": (NUMBER, "rows about runs and items that the bank doesn't know"),
     "run": (ID, "a run's id"),
+    "EventRow.run": (ID, "the event's run; null: it belongs to none"),
+    "WholeEvent.run": (ID, "the event's run; null: it belongs to none"),
+    "FailedRuns.run": (ID, "the newest of these runs"),
     "items.runs": (LIST, "ids of the runs that the item, or what supports it, was drawn from"),
     "RunAnswer.run": (OBJECT, "the run as the question `runs` lists it"),
     "FailedRuns.runs": (NUMBER, "runs that ended in this error"),
@@ -215,7 +240,10 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "stands": (BOOLEAN, "whether it stands"),
     "started_at": (TIME, "when the run began"),
     "started_seq": (POSITION, "the start of the run"),
-    "state": (NAME, "of the item: active, pending, superseded, merged, forgotten, unsupported, withdrawn, rejected"),
+    "state": (
+        NAME,
+        "of the item: active, pending, superseded, merged, forgotten, unsupported, withdrawn, rejected; null: unknown",
+    ),
     "state_then": (NAME, "the item's state when the run was given it; null: it had none"),
     "stdout_chars": (CHARS, "what the run's code printed; null: unknown"),
     "steps": (NUMBER, "steps recorded"),
@@ -225,34 +253,41 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "summary": (TEXT, "a sentence about the event, of 300 characters at most"),
     "superseded_by": (LIST, "ids of the items that took its place"),
     "support": (NUMBER, "candidates that landed on the item and whose extraction stands"),
-    "sure": (BOOLEAN, "whether a check was sure of the verdict"),
+    "sure": (BOOLEAN, "whether a check was sure of the verdict; null: nobody judged the run"),
     "JudgmentRow.sure": (BOOLEAN, "whether a check is sure of it"),
     "table_name": (NAME, "a table or view of this file"),
     "tags": (LIST, "free labels"),
     "target": (ID, "what the edge leads to"),
     "target_kind": (NAME, "what kind of thing that is"),
     "targets": (LIST, "ids of the items that the decision names; null: nothing was decided"),
-    "task": (TEXT, "the question that the run was asked"),
+    "task": (TEXT, "the question that the run was asked; null: none, or erased"),
+    "FailedRuns.task": (TEXT, "the question that the newest was asked; null: none, or erased"),
     "task_id": (ID, "the task's id; null: it has none"),
     "text": (TEXT, "the words, or their beginning; null: erased, left out because they are a prompt, or not recorded"),
     "texts": (LIST, "the event's texts, in order"),
     "threshold": (NUMBER, "the limit"),
     "title": (TEXT, "the lesson in about ten words; empty where erased"),
+    "GivenRow.title": (TEXT, "the item's title; empty where erased; null: the bank knows no such item"),
+    "LearnedRow.title": (TEXT, "the candidate's title; empty where erased; null: unknown"),
     "tokens": (NUMBER, "tokens in and out; null: unknown"),
     "tokens_in": (NUMBER, "tokens sent to models; null: unknown"),
     "tokens_out": (NUMBER, "tokens that models wrote; null: unknown"),
     "tool": (NAME, "a tool's name; null: the flag is about no tool"),
     "tool_calls": (NUMBER, "calls of tools"),
     "tools": (LIST, "what each tool returned to all runs"),
+    "top_items": (NUMBER, "a tenth of `for_agents`, rounded up"),
+    "top_uses": (NUMBER, "uses of the `top_items` most used items"),
     "total": (NUMBER, "rows on all pages"),
-    "total_chars_returned": (CHARS, "what tools returned in all"),
+    "total_chars_returned": (CHARS, "what tools returned in all; null: a size was not recorded"),
     "truncated": (NUMBER, "returns that were cut"),
     "LayerRow.truncated": (BOOLEAN, "whether something was left out of the layer"),
     "type": (NAME, "the event's type; `rbank-es schema` lists them"),
+    "undecided": (NUMBER, "runs whose verdict is undecided"),
     "undone": (BOOLEAN, "whether the decision was undone; null: nothing was decided"),
     "unit": (TEXT, "the column's unit, or what its values are"),
     "uses": (NUMBER, "runs that were given the item and count"),
     "health_over_time.uses": (NUMBER, "judged uses up to there"),
+    "bank_health.uses": (NUMBER, "judged uses"),
     "value": (NUMBER, "the value that passed it"),
     "variables_chars": (CHARS, "the most that the variables of the run's code held; null: unknown"),
     "variables_n": (NUMBER, "the most variables of the run's code; null: unknown"),
@@ -271,6 +306,10 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "win_rate_last": (SHARE, "wins among the last judged uses; null: none"),
     "win_rate_low": (SHARE, "lower end of the interval of win_rate (Wilson, 95 %); null: no use was decided"),
     "wins": (NUMBER, "of the uses that count, runs judged a success"),
+    "bank_health.wins": (NUMBER, "of those, with a run judged a success"),
+    "wins_before": (NUMBER, "of `decided_before`, those judged a success"),
+    "wins_last": (NUMBER, "of `decided_last`, those judged a success"),
+    "won": (BOOLEAN, "whether the run was judged a success"),
 }
 """Unit and meaning by name, or by table and name."""
 
@@ -290,10 +329,16 @@ def column_type(table: str, name: str) -> type:
 
 
 def _entry(table: str, name: str) -> tuple[str, str]:
-    return COLUMNS.get(f"{table}.{name}") or COLUMNS[name]
+    return COLUMNS[entry_key(name, table) or name]
+
+
+def entry_key(name: str, *tables: str) -> str | None:
+    """Return the key of a field's entry in `COLUMNS`: of the first of some tables that has one, else of all."""
+    keys = [*(f"{table}.{name}" for table in tables), name]
+    return next((key for key in keys if key in COLUMNS), None)
 
 
 def meaning_of(name: str, *tables: str) -> str | None:
     """Return unit and meaning of a field in one text, as the first of some tables has it; None where nothing has."""
-    found = next(filter(None, (COLUMNS.get(f"{table}.{name}") for table in tables)), COLUMNS.get(name))
-    return None if found is None else f"{found[0]}: {found[1]}"
+    key = entry_key(name, *tables)
+    return None if key is None else ": ".join(COLUMNS[key])

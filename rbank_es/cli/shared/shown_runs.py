@@ -81,7 +81,7 @@ def print_run(found: RunAnswer) -> None:
     _print_leakage(found)
     if found.events is not None:
         print_events("timeline", found.events, with_run=False)
-        if found.events_next is not None:
+        if found.events_next_seq is not None:
             echo(f"\n{len(found.events):,} of {found.events_total:,} events; rbank-es log --run shows all")
 
 

@@ -1,0 +1,53 @@
+"""Every question as a bank can answer it: its required parameters are filled with what the bank has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rbank_es import Bank
+from rbank_es.answers import QUESTIONS, BankAnswer, Moment, question_kind
+
+SOME = 3
+
+
+def fillings(bank: Bank | Moment) -> dict[str, list[Any]]:
+    """Values of parameters by name: those of questions that need one, and those that make an answer whole."""
+    events = bank.bank if isinstance(bank, Moment) else bank
+    runs = [row.run for row in bank.runs(limit=SOME).rows]
+    items = [row.id for row in bank.items(limit=SOME).rows]
+    return {
+        "run": runs,
+        "item": items,
+        "id": [*items, *runs],
+        "event": [str(event.seq) for event in events.events(types=["run_started"])][:SOME],
+        "path": ["task"],
+        "query": ["the tallest"],
+        "since": [0],
+        "course": [SOME],
+        "points": [SOME],
+    }
+
+
+def parameters(name: str, filled: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return the parameters of a question, once for each value of its first required one; none if there is no value."""
+    fields = msgspec.structs.fields(question_kind(name).question)
+    needed = [field.name for field in fields if field.required]
+    assert set(needed) <= filled.keys(), f"{name} needs {needed}: say in `fillings` what a bank has for it"
+    more = {field.name: filled[field.name][0] for field in fields if field.name in ("course", "points", "since")}
+    if not needed:
+        return [more]
+    if not all(filled[each] for each in needed):
+        return []
+    fixed = {each: filled[each][0] for each in needed}
+    return [{**more, **fixed, needed[0]: value} for value in filled[needed[0]]]
+
+
+def answers_of(bank: Bank | Moment) -> Iterator[tuple[str, dict[str, Any], BankAnswer]]:
+    """Yield the answers to all questions, each with its name and its parameters."""
+    filled = fillings(bank)
+    for name in QUESTIONS.names():
+        for given in parameters(name, filled):
+            yield name, given, bank.ask(name, **given)
