@@ -194,6 +194,11 @@ def _facts(text: str) -> frozenset[str]:
 def _facts_of_sentence(sentence: Sentence) -> Iterator[str]:
     letter = ""
     for fact in sentence:
+        # Most facts: neither a letter of an unspaced script nor a name of parts.
+        if fact.stem.isalnum() and fact.stem.isascii():
+            letter = ""
+            yield fact.stem
+            continue
         if _UNSPACED.match(fact.stem):
             if letter:
                 yield letter + fact.stem

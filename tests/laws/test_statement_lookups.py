@@ -93,11 +93,11 @@ def test_look_ups_decide_as_the_plain_definition(
     history: list[list[Item]],
     data: st.DataObject,
 ) -> None:
-    """Also where the read models are behind, and whatever is decided and ended afterwards."""
-    position = data.draw(st.integers(0, len(events)))
+    """Also where the read models are behind or ahead, and whatever is decided and ended afterwards."""
+    now, position = data.draw(st.integers(0, len(events))), data.draw(st.integers(0, len(events)))
     with statements_of(FakeLog(events), position) as index:
         live = LiveState()
-        live.advance(events)
+        live.advance(events[:now])
         known = known_by(index, live.state)
         for batch in history:
             decisions(policy, live.state, data.draw(batches), known)
@@ -146,7 +146,8 @@ def test_look_ups_decide_as_a_bank_in_memory_does(
 def test_every_item_that_states_the_same_or_is_near_is_found(
     lessons: tuple[tuple[str, str], ...], changes: dict[str, Change]
 ) -> None:
-    """Invisible letters, look-alikes, accents, forms, names of parts, scripts without spaces, texts without tokens."""
+    """In read models and in memory: invisible letters, look-alikes, accents, forms, names of parts, scripts without
+    spaces, texts without tokens."""
     made = [
         *items(lessons),
         *(other for _, _, other in pairs(changes, 120, 7, items(lessons))),
@@ -158,14 +159,19 @@ def test_every_item_that_states_the_same_or_is_near_is_found(
         bank.project()
         index = bank.read_models().statements(bank.log)
         assert index is not None
+        # Sought in all contents at first, then in an index: there are as many as go on with either.
+        held = Peers()
+        for number, item in enumerate(made):
+            held.add(item, ((number, 0), item.id))
         for new in made:
+            in_memory = {peer.item.id for peer in held.same(new)}
             same, near = index.same(new) or (), index.near(new) or ()
             tokens = token_set(content_of(new))
             like = index.like(tokens, LINK_MIN) or ()
             for old in made:
                 others = token_set(content_of(old))
                 if is_same(new, old):
-                    assert old.id in same and statement_hash(new) == statement_hash(old)
+                    assert old.id in same and old.id in in_memory and statement_hash(new) == statement_hash(old)
                 if are_near(new, old):
                     assert old.id in near
                 if LINK_MIN[1] * len(tokens & others) >= LINK_MIN[0] * len(tokens | others):
@@ -224,6 +230,22 @@ def test_the_first_decisions_of_a_process_read_no_item_into_memory(
     assert {id for id in taken if " " not in id} <= ours
     # By a name of their own: rejected words that a decision named, once it is made.
     assert len({id for id in taken if " " in id}) <= 1
+
+
+def test_words_that_came_after_the_read_models_count(place: Path) -> None:
+    """Those of new items, and more words of an old one that somebody then rejected."""
+    late, words = lesson(500), lesson(501)
+    again = Item.make(words.title, words.content, "success", id=lesson(9).id)
+    with Bank.open(place) as bank:
+        assert remember(bank, late) == ("new", ())
+        given = MemoriesExtracted(kind="manual", heads=(again.head,), candidates=(again.text,))
+        append_decided(bank.log, bank.latest, [given])
+        bank.reject(again.id, because="wrong")
+    with Bank.open(place) as bank:
+        assert remember(bank, Item.make(late.title, f"The {late.content}!", "success")) == ("same", (late.id,))
+        assert remember(bank, words) == ("rejected", ())
+        first = lesson(9)
+        assert remember(bank, Item.make(first.title, f"The {first.content}!", "success")) == ("rejected", ())
 
 
 @pytest.mark.parametrize("how", ["gone", "changed", "replaced", "closed"])
