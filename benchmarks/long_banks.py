@@ -42,6 +42,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield rows for tasks of a loop, `show RUN`, `Bank.search` and items added."""
     yield from _tasks(place / "loop", sizes.loop_tasks)
     yield from _adding(place, sizes)
+    yield _opening(place, sizes)
     yield from _reading(place, sizes)
 
 
@@ -131,6 +132,28 @@ def _adding(place: Path, sizes: Sizes) -> Iterator[Row]:
         f"to 10 {duration(few)}",
         goal=Goal("≤", 1.2, "x to 10"),
         value=_ratio(few, many),
+    )
+
+
+def _opening(place: Path, sizes: Sizes) -> Row:
+    """Return a row for the first decision after a bank is opened: read models look its candidate up."""
+    corpus = Corpus(SEED + 5)
+    begun: dict[bool, list[float]] = {True: [], False: []}
+    for projected, took in begun.items():
+        with bank_of(place / f"opened-{projected}", corpus, sizes.items) as bank:
+            if projected:
+                bank.project()
+        for _ in range(sizes.correction_rounds):
+            with Bank.open(place / f"opened-{projected}") as bank:
+                with bank.latest.at(bank.position):
+                    pass
+                took.append(timed(partial(consolidate, bank, items_of(corpus, 1)))())
+        shutil.rmtree(place / f"opened-{projected}")
+    return Row(
+        "long banks",
+        f"the first item added to {sizes.items:,} after they were folded, with read models",
+        duration(median(begun[True])),
+        f"without read models {duration(median(begun[False]))}",
     )
 
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from unicodedata import unidata_version
 from zlib import crc32
 
 from rbank_es.events.items import Item
@@ -36,8 +37,8 @@ STATEMENT_TABLES = {
 
 STATEMENT_INDEXES = {"statements_statement": "statements (statement)"}
 
-LIKENESS_RULE = f"likeness-{VERSION}"
-"""The rule by which the rows were made."""
+LIKENESS_RULE = f"likeness-{VERSION} of Unicode {unidata_version}"
+"""The rule by which the rows were made. Another Python may compose and fold letters otherwise."""
 
 _NEW = """
 SELECT c.text, c.item, c.title, c.content, c.erased OR EXISTS (

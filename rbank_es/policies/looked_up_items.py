@@ -28,6 +28,9 @@ from rbank_es.state import ItemState, State
 LIKE_SHARE, NEAR_SHARE = 64, 256
 """Look-ups take as long as to read all items into memory when there was one for so many items: then that is done."""
 
+_ITEMS_MOST = 16_384
+"""Items beyond which a look-up takes longer, too: there are as many look-ups as for so many."""
+
 
 class StatementIndex(Protocol):
     """The candidates of a bank by what they state: all up to `position`, and perhaps later ones.
@@ -94,7 +97,7 @@ class LookedUpPeers(Peers):
 
     def _may_ask(self, share: int) -> bool:
         self._asked += 1
-        return self._asked * share <= len(self._ids)
+        return self._asked * share <= min(len(self._ids), _ITEMS_MOST)
 
     def _found(self, ids: Iterable[str]) -> Iterator[Peer]:
         return iter(sorted((peer for id in ids for peer in self._find(id)), key=lambda peer: peer.order))

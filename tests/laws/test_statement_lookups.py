@@ -9,12 +9,15 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from msgspec.json import encode as encode_json
+from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.decisions import append_decided
@@ -23,7 +26,16 @@ from rbank_es.events import Event, MemoriesExtracted, MemoriesRetracted
 from rbank_es.events.items import Item
 from rbank_es.policies import Append, AppendV2, ConsolidationPolicy, DedupV2, MergeV2, looked_up_items
 from rbank_es.policies.known_items import Peers
-from rbank_es.policies.likeness import LINK_MIN, are_near, content_of, is_same, statement_hash, token_set
+from rbank_es.policies.likeness import (
+    LINK_MIN,
+    VERSION,
+    are_near,
+    content_of,
+    facts_of,
+    is_same,
+    statement_hash,
+    token_set,
+)
 from rbank_es.policies.looked_up_items import StatementIndex, known_by
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels
@@ -271,9 +283,15 @@ def test_a_bank_whose_read_models_are_lost_between_decisions_decides_by_its_log(
 
 
 def test_read_models_by_another_version_of_the_rule_are_made_again() -> None:
-    from msgspec.structs import replace
-
     assert replace(MEMORY_INDEX, rules=("likeness-0",)).digest != MEMORY_INDEX.digest
+
+
+def test_a_change_of_what_a_text_states_is_a_new_version_of_the_rule() -> None:
+    """If this fails, raise `VERSION` in `likeness.py`, and note the new digest here."""
+    changed = pairs({**SAME, **EXCHANGED, **CHANGED}, 200, 7, items(LESSONS))
+    read = [[statement_hash(item), sorted(facts_of(item))] for _, *both in changed for item in both]
+    noted = {2: "801071aeda37"}
+    assert sha256(encode_json(read)).hexdigest()[:12] == noted[VERSION]
 
 
 def test_nothing_is_left_by_which_an_erased_text_could_be_guessed(place: Path) -> None:
