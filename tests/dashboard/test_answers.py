@@ -182,6 +182,19 @@ def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, e
         ]
 
 
+def test_the_overview_lists_what_failed_runs_were_given_as_the_runs_own_pages_do() -> None:
+    """In the order in which they were given it, not by their ids; a quotation is no gift."""
+    with Bank.create("memory:") as opened:
+        run = RunStarted(run="r", task="why"), RunFinished(run="r", outcome="submitted")
+        given = ContextBuilt(run="r", chars=1, items=("z", "a")), MemoriesRead(run="r", ids=("b",), how="get", chars=1)
+        quoted = MemoriesRead(run="r", ids=("q",), how="quote", chars=1)
+        judged = RunJudged(run="r", purpose="learning", verdict="failure", judge="c", judge_version="1", kind="check")
+        opened.append([run[0], quoted, *given, run[1], judged])
+        [failure] = answer(opened, "overview", {})["failures"]
+        page = answer(opened, "run", {"id": "r"})
+    assert [gift["id"] for gift in failure["given"]] == [gift["id"] for gift in page["given"]] == ["z", "a", "b"]
+
+
 def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_in_warns(bank: Bank) -> None:
     found = ask(bank, "run", id="lights-07-c225789b-1")
     before, after = (each for each in found["verdicts"] if each["purpose"] == "learning")

@@ -11,6 +11,7 @@ from rbank_es.dashboard.answers.health_answer import thinned
 from rbank_es.dashboard.answers.page_question import NONE, PageQuestion, cut
 from rbank_es.dashboard.answers.runs_answer import run_rows
 from rbank_es.limits import page_limits
+from rbank_es.log.run_reader import read_run
 from rbank_es.system.command_lines import whole_command
 
 DECIDED = ("success", "failure")
@@ -97,10 +98,8 @@ def _groups(runs: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]]:
 
 def _given(asked: PageQuestion, run: str) -> list[dict[str, Any]]:
     """Return the items that a run was given, in order, with their states now."""
-    first: dict[str, int] = {}
-    for row in asked.view.rows("item_exposures", run=run):
-        first[row["item"]] = min(row["seq"], first.get(row["item"], row["seq"]))
-    rows = {id: asked.view.item(id) or {} for id in sorted(first, key=lambda id: (first[id], id))}
+    given = read_run(asked.bank.log, run, asked.position, types={"context_built", "memories_read"}).given
+    rows = {gift.item: asked.view.item(gift.item) or {} for gift in given}
     return [{"id": id, "title": row.get("title"), "state": row.get("state")} for id, row in rows.items()]
 
 
