@@ -10,10 +10,11 @@ from rbank_es.errors import BadPlugin
 from rbank_es.events import Hit, MemoriesRetrieved, WithheldHit
 from rbank_es.events.run_events import Nearness, Shortfall
 from rbank_es.events.short_repr import Shown
+from rbank_es.policies.retrieval import WordShare
 from rbank_es.system.registry import package_of
 
 if TYPE_CHECKING:
-    from rbank_es.policies import Choice, ItemIndex, RetrievalPolicy, WordShare
+    from rbank_es.policies import Choice, ItemIndex, RetrievalPolicy
 
 _FOUND = 'SELECT title, "desc", content, src, polarity FROM active_items WHERE item = ?'
 

@@ -239,7 +239,7 @@ def test_the_program_runs(folder: Path):
     (folder / "program.py").write_text(PYTHON[0])
     title = "Ask the ontology for its classes first"
     first, overruled, before, because = run(f"{sys.executable} program.py", folder).splitlines()
-    assert first == f"add ['{title}']" and overruled == f"[('{title}', 'unsupported')] []"
+    assert first == f"add ['{title}']" and overruled == f"[('{title}', 'unsupported')] 0"
     assert before == f"['{title}']" and because.startswith("me rejected") and because.endswith("It takes too long.")
 
 

@@ -10,9 +10,9 @@
 ...     _ = bank.append(MemoriesConsolidated(
 ...         extraction=extracted.events[0].id, policy="append-1", decisions=(decision,)))
 ...     [hit.title for hit in bank.search("which classes does the ontology have?")]
-...     bank.search("which classes?", point="HEAD~1")
+...     len(bank.at("HEAD~1").search("which classes?"))
 ['Ask the ontology for its classes first']
-[]
+0
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from rbank_es.bank.strict_check import SlipCheck
     from rbank_es.bank.supposed_differences import WhatIf
     from rbank_es.bank.what_if import PackItems
-    from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
     from rbank_es.state import State
     from rbank_es.state.digests import StateDigests
@@ -167,30 +166,10 @@ class Bank(BankActs, BankBranches, Questions):
         last, first = self.resolve(until), self.resolve(since)
         return what_if(self.log, question, first, last, pack=pack, into=target, force=force, progress=progress)
 
-    # ---------------------------------------------------------------- search and items
+    # ---------------------------------------------------------------- items
 
     def _view(self, point: str | int | None) -> View:
         return self.live() if point is None else self.as_of(point)
-
-    def search(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        polarity: str | None = None,
-        role: str | None = None,
-        domain: str | None = None,
-        level: int | None = None,
-        point: str | int | None = None,
-    ) -> list[FoundItem]:
-        """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
-
-        The query is plain words without any syntax. `k` is the policy's unless given; `domain` is
-        the one that the query is about, whose items the policy may prefer; `level` is that of its task, above which the
-        policy may leave items out. Raises `BadSearch`.
-        """
-        with self._view(point) as view:
-            return view.search(query, k, polarity=polarity, role=role, domain=domain, level=level)
 
     def get(
         self, ids: str | Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None

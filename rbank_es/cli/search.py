@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import click
 
+from rbank_es.answers.search import Found
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import Cell, count, echo, echo_json, echo_table, safe_line, styled, warn
-from rbank_es.cli.shared.stored_bank import bank_to_read
+from rbank_es.cli.shared.output import Cell, count, echo, echo_table, safe_line, styled, warn
 from rbank_es.errors import BadSearch
 from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
-from rbank_es.projections.search_result import FoundItem, SearchResult
+from rbank_es.projections.search_result import FoundItem
 from rbank_es.projections.view import View
 from rbank_es.state.proportion import percent
 from rbank_es.system.nearest_name import hint
@@ -43,6 +44,7 @@ from rbank_es.system.nearest_name import hint
 )
 @click.option("--all", "show_all", is_flag=True, help="Show the items too that the bank's policy withholds.")
 @click.option("--explain", is_flag=True, help="Show for each item which words it shares with the query.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the hits as CSV.")
 def search(
     bank: str,
     query: str,
@@ -53,6 +55,7 @@ def search(
     level: int | None,
     show_all: bool,
     explain: bool,
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """Find the active items that fit a query best, ranked exactly as the bank ranked them at that point in time.
@@ -61,28 +64,27 @@ def search(
     policy is withheld, as it is from agents; --all shows it. Scores: farther from 0 is better. In the place of BANK, a
     file that `replay --into` or `whatif --into` wrote.
     """
-    with bank_to_read(bank) as (name, view, _):
-        if not view.retrieval_policy().words(query):
+    about = {"polarity": polarity, "role": role, "domain": domain, "level": level}
+    with opened_reader(bank) as reader:
+        view = reader.view
+        policy = view.retrieval_policy()
+        if not policy.words(query):
             raise BadSearch(f"the query {safe_line(query)!r} has no words to search for: give at least one word")
-        result = view.retrieve(query, k, polarity=polarity, role=role, domain=domain, level=level)
-        if as_json:
-            facts = {"policy": result.event.policy, "hits": result.items, "withheld": result.withheld}
-            floor = {"floor": result.event.floor, "fallback": result.event.fallback}
-            echo_json({"bank": name, "position": view.position, "query": query, **facts, **floor})
-        else:
-            shown = [*result.items, *(result.withheld if show_all else ())]
-            (_print_explained if explain else print_hits)(shown)
-        if result.event.fallback is not None:
-            warn(_fallback_note(result.event.fallback))
-        if level is not None and view.retrieval_policy().level_bound(level) is None:
-            warn(f"the bank's policy gives items of every level: policy {name} --set retrieval.levels=up_to")
+        found: Found = reader.ask("search", query=query, k=k, **about)
+        shown = [*found.hits, *(found.withheld if show_all else ())]
+        print_answer(found, "search", lambda: (_print_explained if explain else print_hits)(shown), as_json, as_csv)
+        if found.fallback is not None:
+            warn(_fallback_note(found.fallback))
+        if level is not None and policy.level_bound(level) is None:
+            warn(f"the bank's policy gives items of every level: policy {found.bank} --set retrieval.levels=up_to")
         slip = _unknown_name(view, "domain", domain) or _unknown_name(view, "role", role)
         if slip is not None:
             warn(slip)
-        if not result.items and (slip is None or view.retrieval_policy().domains != "filter"):
-            warn(_why_nothing(view, result))
-        elif result.withheld and not show_all and not as_json:
-            echo(styled(f"{count(len(result.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
+        if not found.hits and (slip is None or policy.domains != "filter"):
+            above = frozenset[str]() if (bound := policy.level_bound(level)) is None else view.items_above(bound)
+            warn(_why_nothing(view, found, {"polarity": polarity, "role": role}, above))
+        elif found.withheld and not (show_all or as_json or as_csv):
+            echo(styled(f"{count(len(found.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
 
 
 def _unknown_name(view: View, fact: Literal["domain", "role"], name: str | None) -> str | None:
@@ -93,27 +95,26 @@ def _unknown_name(view: View, fact: Literal["domain", "role"], name: str | None)
     return f"no item has the {fact} {safe_line(name)}{hint(name, known)}"
 
 
-def _why_nothing(view: View, result: SearchResult) -> str:
-    """Return why a search found nothing: weak matches, filters, or other words."""
-    polarity, role = result.event.polarity, result.event.role
-    bound = view.retrieval_policy().level_bound(result.event.level)
-    above = frozenset[str]() if bound is None else view.items_above(bound)
-    if result.withheld:
-        return f"nothing is given: the best match {_shortfall(result)}; --all shows what is withheld"
+def _why_nothing(view: View, found: Found, asked: Mapping[str, str | None], above: frozenset[str]) -> str:
+    """Return why a search found nothing: weak matches, filters, or other words. `above` are items left out by level."""
+    if found.withheld:
+        return f"nothing is given: the best match {_shortfall(found)}; --all shows what is withheld"
     # No search but a judge's finds the items that serve the judge.
     active = [row for row in view.items("active") if row["src"] not in JUDGE_SOURCES]
-    fitting = [row for row in active if polarity in (None, row["polarity"]) and role in (None, row["role"])]
-    passing = [row for row in fitting if row["id"] not in above]
-    if active and not passing:
-        return f"none of {count(len(active), 'active item')} passes the filters"
     if not active:
         return "there are no active items"
+    passing = [
+        row for row in active
+        if row["id"] not in above and all(value in (None, row[name]) for name, value in asked.items())
+    ]  # fmt: skip
+    if not passing:
+        return f"none of {count(len(active), 'active item')} passes the filters"
     return f"none of {count(len(passing), 'active item')} has a word of the query"
 
 
-def _shortfall(result: SearchResult) -> str:
+def _shortfall(found: Found) -> str:
     """Return how far the best withheld match is below the floor."""
-    best, floor = result.withheld[0], result.event.floor or Floor()
+    best, floor = found.withheld[0], found.floor or Floor()
     if best.withheld == "coverage":
         return f"covers {_percent(best.coverage)} of the query, and {_percent(floor.coverage)} is the least"
     if best.withheld == "share_of_best":

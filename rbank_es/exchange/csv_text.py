@@ -9,6 +9,8 @@ import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from rbank_es.errors import BadInput
 from rbank_es.events.visible_text import visible
 
@@ -27,12 +29,15 @@ def csv_of(fields: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def csv_cell(value: Any) -> str | int | float:
-    """Return a value as a cell: a number as it is, a text spelled out and, if it could be a formula, after a `'`."""
+    """Return a value as a cell: a number as it is, a text spelled out and, if it could be a formula, after a `'`; what
+    is no text and no list of texts as JSON."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return value
-    text = "" if value is None else "; ".join(value) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        value = "; ".join(value)
+    text = "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
     # A spreadsheet trims a cell before it looks for a formula.
     return visible(f"'{text}" if text.strip(" \u00a0").startswith(tuple(FORMULA_BEGINS)) else text, keep="\n")
 

@@ -40,6 +40,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an item field that is none": ({"": "items", "where": "born=3"}, "'born'; did you mean 'born_seq'?"),
     "an item state that is none": ({"": "items", "where": "state=dead"}, "state is one of active, pending, superseded"),
     "a list that is compared": ({"": "items", "where": "domains=lights"}, "write domains~lights for those that have"),
+    "too many hits": (
+        {"": "search", "query": "labels", "k": 101},
+        "can't return 101 hits: give a number from 1",
+    ),
+    "no polarity": ({"": "search", "query": "labels", "polarity": "maybe"}, "'maybe' is no polarity"),
+    "nothing to search for": ({"": "search"}, "missing required field `query`"),
     "behind no row": ({"after": "nobody"}, "there is no run 'nobody' at position"),
 }
 

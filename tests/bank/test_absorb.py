@@ -150,10 +150,10 @@ def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, thei
 
 
 def test_views_of_earlier_points_stay_as_they_were(mine: Bank, theirs: Bank) -> None:
-    before, position = mine.search("count the lights"), mine.position
+    before, position = mine.search("count the lights").hits, mine.position
     digest = state_digests(mine.state()).all
     mine.absorb(theirs)
-    assert mine.search("count the lights", point=position) == before
+    assert mine.at(position).search("count the lights").hits == before
     assert state_digests(mine.state(position)).all == digest
 
 

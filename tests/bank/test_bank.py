@@ -339,13 +339,14 @@ class TestItems:
     def test_search(self, lively: Bank) -> None:
         """Best first, at any point, filtered; forgotten items are found only where they were active."""
         assert [hit.id for hit in lively.search("which classes has the ontology?", 5)] == [CLASSES.id]
-        assert lively.search("LIMIT", 5) == []
-        assert [hit.id for hit in lively.search("LIMIT", 5, point="HEAD~1")] == [LIMIT.id]
+        then = lively.at("HEAD~1")
+        assert not lively.search("LIMIT", 5)
+        assert [hit.id for hit in then.search("LIMIT", 5)] == [LIMIT.id]
         assert [hit.id for hit in lively.search("a query", 5)] == [CLASSES.id]
-        assert [hit.id for hit in lively.search("a query", 5, point="HEAD~1")] == [LIMIT.id, CLASSES.id]
-        assert lively.search("a query", 5, point="HEAD~1", polarity="success", role="planner") == []
-        assert [hit.id for hit in lively.search("query", 5, point=4, polarity="failure")] == [LIMIT.id]
-        assert lively.search("classes", 5, point=2) == []
+        assert [hit.id for hit in then.search("a query", 5)] == [LIMIT.id, CLASSES.id]
+        assert not then.search("a query", 5, polarity="success", role="planner")
+        assert [hit.id for hit in lively.at(4).search("query", 5, polarity="failure")] == [LIMIT.id]
+        assert not lively.at(2).search("classes", 5)
 
     @pytest.mark.parametrize(
         "query", ['"', "OR", "*", "NEAR(", "🦉", "?!", "", "a AND (b", "classes*", "query:classes", "'; --"]
@@ -481,7 +482,7 @@ class TestCheckingAndErasing:
             (item,) = lively.get([CLASSES.id], point=point)
             assert item == Item.join(CLASSES.head, None)
             assert lively.state(point).items[CLASSES.id].erased
-        assert lively.search("which classes has the ontology?", 5) == []
+        assert not lively.search("which classes has the ontology?", 5)
         with lively.as_of() as view:
             assert view.usage() == {CLASSES.id: (1, 0)}
 
@@ -550,7 +551,7 @@ def test_engines_agree(lively: Bank, tmp_path: Path) -> None:
             with other.as_of(point) as one, lively.as_of(point) as two:
                 for table in ("items", "policies", "item_usage", "runs", "lineage_edges"):
                     assert len(list(one.rows(table))) == len(list(two.rows(table)))
-            hits = [bank.search("query LIMIT classes", 5, point=point) for bank in (other, lively)]
+            hits = [bank.at(point).search("query LIMIT classes", 5).hits for bank in (other, lively)]
             assert hits[0] == hits[1]
         assert lively.verify(retrievals=True).retrievals == other.verify(retrievals=True).retrievals
 

@@ -35,7 +35,7 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
 
 
 def found(bank: Bank, point: str | None = None) -> list[str]:
-    return [hit.id for hit in bank.search("count", 5, point=point)]
+    return [hit.id for hit in bank.at(point).search("count", 5)]
 
 
 @pytest.fixture

@@ -207,11 +207,11 @@ def test_what_an_agent_proposed_is_found_after_the_run_was_judged_and_somebody_a
         box = toolbox_for(session, {"mem_add": MemoryTools(session).mem_add})
         said = box.functions["mem_add"]("Count distinct things", "Joins repeat rows: COUNT(DISTINCT ?x).")
         assert said["proposed"] and not said["stored"]
-        assert bank.search("count distinct") == []
+        assert not bank.search("count distinct")
         made = from_proposals(proposals_of(bank, session.run), WON)
         assert made is not None
         assert consolidate(bank, [made]).added == (said["id"],)
-        assert bank.search("count distinct") == []
+        assert not bank.search("count distinct")
         bank.admit(said["id"])
         assert [hit.id for hit in bank.search("count distinct")] == [said["id"]]
         assert consolidate(bank, [made]).added == ()

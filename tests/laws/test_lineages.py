@@ -183,7 +183,7 @@ def _tried(lives: list[list[Event]], bank: Bank, seen: Counter[str]) -> None:
         for life, _ in each:
             prefixes[life].append(event := next(events))
             active[life] = _stood_for(prefixes[life], seen)
-        hits = bank.search(QUERY, limits.SEARCH_HITS, point=event.seq)
+        hits = bank.at(event.seq).search(QUERY, limits.SEARCH_HITS)
         assert {hit.id for hit in hits} == set().union(*active.values()), event.seq
         seen["hits"] += len(hits)
     seen["lineages"] += len(lives)

@@ -70,7 +70,7 @@ def test_a_bank_of_an_engine_from_outside(tmp_path: Path) -> None:
             assert again.head() == bank.head() and copy.head() == bank.head(3)
             assert again.project().position == 4 and again.replay(3).digests == copy.replay().digests
             assert again.erase(text="something secret here").places and again.verify().log.erased == 1
-            assert again.at(4).difference(2) is not None and again.search("classes") == []
+            assert again.at(4).difference(2) is not None and not again.search("classes")
             shared = again.common_history(fork)
             assert shared is not None and shared.head == fork.head(4) and fork.absorb(again).erased_since == 1
 
@@ -89,10 +89,10 @@ def live(place: str | Path) -> list[object]:
     with Bank.create(place, **options) as bank:
         first = bank.remember("Ask for the classes", "List them first.")
         bank.remember("Sort by height", "A long content. " * 500, tags=("height",))
-        before = bank.search("classes height")
+        before = bank.search("classes height").hits
         bank.reject(first.item, because="too slow")
         stored = [line.partition(b',"dur":')[0] for line in bank.log.lines()]  # how far a sync went is the engine's
-        return [stored, bank.head().digest, before, bank.search("classes height"), bank.replay(5).digests]
+        return [stored, bank.head().digest, before, bank.search("classes height").hits, bank.replay(5).digests]
 
 
 def test_a_branch_stays_with_the_engine_of_its_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

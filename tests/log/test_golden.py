@@ -54,7 +54,7 @@ from rbank_es import Bank
 with Bank.open(Path(place)) as bank:
     with bank.as_of() as view:
         rows = len(view.rows("items"))
-    print(bank.head(), bank.replay().digests.all, rows, len(bank.search("classes", point="HEAD~1")))
+    print(bank.head(), bank.replay().digests.all, rows, len(bank.at("HEAD~1").search("classes")))
 """
 
 

@@ -208,15 +208,15 @@ def bank(tmp_path: Path):
         yield made
 
 
-def ids(bank: Bank, **more: Any) -> list[str]:
-    return [hit.id for hit in bank.search(QUERY, **more)]
+def ids(bank: Bank, point: str | None = None, **more: Any) -> list[str]:
+    return [hit.id for hit in bank.at(point).search(QUERY, **more)]
 
 
 def test_without_a_vector_of_the_query_bm25_2_ranks_alone(bank: Bank) -> None:
     embedded(bank, {"near": [1, 0], "far": [0, 1], "unsaid": [1, 0]})
     with bank.live() as view:
         plain = view.search(QUERY, policy=Bm25V2(coverage=0, share_of_best=0))
-    assert bank.search(QUERY) == plain
+    assert list(bank.search(QUERY)) == plain
 
 
 def test_a_record_says_where_words_alone_ranked(bank: Bank) -> None:
@@ -319,14 +319,14 @@ def test_long_vectors_are_stored_apart_and_erased_with_their_words(bank: Bank) -
 
 def test_a_fork_and_an_absorption_carry_vectors(tmp_path: Path, bank: Bank) -> None:
     embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
-    found = bank.search(QUERY)
+    found = bank.search(QUERY).hits
     with bank.fork(tmp_path / "fork") as fork:
-        assert fork.search(QUERY) == found
+        assert fork.search(QUERY).hits == found
     with Bank.create(
         tmp_path / "other", policies=(HybridV1(model="m", cosine=0.9, coverage=0, share_of_best=0).choice,)
     ) as other:
         other.absorb(bank)
-        assert other.search(QUERY) == found
+        assert other.search(QUERY).hits == found
 
 
 def test_words_erased_here_bring_no_vector_back(tmp_path: Path, bank: Bank) -> None:

@@ -95,7 +95,7 @@ for version in (3, 4):
         bank.append(MemoriesRetrieved(k=2, policy=f"shortest-{version}", query="the lamps", hits=again))
 verified = json.loads(command("verify", "./bank", "--retrievals", "--json")[1])
 with Bank.open("./bank") as bank:
-    found.append([hit.title for hit in bank.search("the lamps", point="HEAD~2")])
+    found.append([hit.title for hit in bank.at("HEAD~2").search("the lamps")])
 result = {"codes": [code for code, _ in made], "refused": refused, "found": found, "verified": verified}
 """
 

@@ -45,8 +45,8 @@ def test_k_and_weights_are_those_of_the_policy_in_force(bank: Bank):
     assert len(bank.search("lamps")) == 3
     bank.append(PolicySet(policies=(Bm25V1(k=2, weights=(0.0, 1.0, 5.0, 1.0)).choice,)))
     assert len(bank.search("lamps")) == 2
-    assert len(bank.search("lamps", point="HEAD~1")) == 3
-    assert bank.search("lamps")[0].score != bank.search("lamps", point="HEAD~1")[0].score
+    assert len(bank.at("HEAD~1").search("lamps")) == 3
+    assert bank.search("lamps")[0].score != bank.at("HEAD~1").search("lamps")[0].score
 
 
 def test_a_policy_of_another_release_is_refused(bank: Bank):
@@ -54,7 +54,7 @@ def test_a_policy_of_another_release_is_refused(bank: Bank):
     bank.append(PolicySet(policies=(PolicyChoice(kind="retrieval", name="embeddings", version=7),)))
     with pytest.raises(BadPolicy, match="embeddings"):
         bank.search("lamps")
-    assert bank.search("lamps", point="HEAD~1")
+    assert bank.at("HEAD~1").search("lamps")
 
 
 def test_a_policy_set_without_retrieval_means_the_default(bank: Bank):

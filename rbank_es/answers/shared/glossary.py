@@ -18,8 +18,6 @@ TEXT = "text"
 ID = "id"
 LIST = "JSON list"
 OBJECT = "JSON object"
-OBJECT = "JSON object"
-OBJECT = "JSON object"
 NAME = "name"
 DIFFERENCE = "difference of shares"
 SECONDS = "seconds"
@@ -69,6 +67,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "context_size": (CHARS, "the largest context that the run was given; null: it had none built"),
     "claimed_seq": (POSITION, "up to where two banks share their log by their ancestry"),
     "FlagCounts.context_size": (NUMBER, "contexts with more characters"),
+    "coverage": (SHARE, "of the query's words, weighed by how rare they are, those that the item has; null: not told"),
     "cost_usd": (DOLLARS, "what its model calls cost; null: unknown"),
     "course": (LIST, "moments at which the memory, or what is known of its uses, changed"),
     "decided_before": (NUMBER, "of the uses before the last ones, those judged a success or a failure"),
@@ -95,6 +94,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "extraction": (ID, "the extraction that the candidate, or the item's words, come from"),
     "facts": (OBJECT, "the facts of the event's type that are known; `rbank-es schema TYPE` says what they are"),
     "failed_runs": (LIST, "errors that ended runs, each with the newest of these"),
+    "fallback": (NAME, "why another ranking took the policy's place; null: none did"),
     "family": (NAME, "the task's family; null: none"),
     "finished_at": (TIME, "when the run ended; null: it didn't yet"),
     "finished_seq": (POSITION, "the end of the run; null: it didn't end yet"),
@@ -111,6 +111,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "high": (SHARE, "upper end of that interval; null: as low"),
     "hit_rank": (NUMBER, "the item's place among the hits of the latest search that found it, from 1; null: none did"),
     "hit_score": (NUMBER, "the score of that hit, of the retrieval policy; null: none"),
+    "floor": (OBJECT, "the figures that a hit must reach; null: none"),
+    "hits": (LIST, "the items that the search gives, best first"),
     "id": (ID, "the item's id"),
     "due.id": (ID, "what is due: an extraction, a run or an item"),
     "EventRow.id": (ID, "the event's id"),
@@ -132,6 +134,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "judged_seq": (POSITION, "the judgment that stands; null: none"),
     "judged_twice": (NUMBER, "runs on which several judges decided"),
     "judgments": (LIST, "the run's judgments in order, whether they stand or not; null: there is no log"),
+    "k": (NUMBER, "hits at most"),
     "kind": (NAME, "of the judge: human, gold, check or lm; null: nobody judged the run"),
     "policies.kind": (NAME, "what the policy decides: retrieval, consolidation, ..."),
     "due.kind": (NAME, "what kind of work is due"),
@@ -153,6 +156,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "bank_health.losses": (NUMBER, "of those, with a run judged a failure"),
     "low": (SHARE, "lower end of the interval of an estimated rate (Wilson, 95 %); null: it is counted, or of nothing"),
     "max_single_return": (CHARS, "the longest tool return; null: a size was not recorded"),
+    "matched": (LIST, "the words of the query that the item has"),
     "meaning": (TEXT, "what the column says"),
     "Measure.meaning": (TEXT, "what is counted"),
     "measures": (LIST, "shares of runs, items or candidates, each with its counts"),
@@ -161,6 +165,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "model": (NAME, "the agent's model; null: unknown"),
     "policies.name": (NAME, "the policy in force"),
     "Measure.name": (NAME, "the measure"),
+    "near": (NAME, "how the item's domains relate to the query's: own, none, other; null: not asked"),
     "near_rejected": (LIST, "ids of the rejected items because of which a pending item waits"),
     "never_used": (NUMBER, "of `for_agents`, items that no run was given"),
     "next": (ID, "the key of the last row here, behind which the next page begins; null: this is the last page"),
@@ -187,6 +192,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "prompt_chars_max": (CHARS, "the longest prompt of the run; null: unknown"),
     "purpose": (NAME, "learning: lessons follow from it; scoring: for measurement alone"),
     "quarter": (NUMBER, "the quarter of the bank's runs in which the run began, 1 to 4"),
+    "query": (TEXT, "the words that were searched for"),
+    "FoundItem.rank": (NUMBER, "its place among the hits, from 1; 0: withheld"),
     "rank": (
         NUMBER,
         "authority of the verdict that stands: 5 a person, 4 gold, 3 a sure check, 2 a model, 1 a check, "
@@ -212,11 +219,13 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "EventRow.run": (ID, "the event's run; null: it belongs to none"),
     "WholeEvent.run": (ID, "the event's run; null: it belongs to none"),
     "FailedRuns.run": (ID, "the newest of these runs"),
-    "items.runs": (LIST, "ids of the runs that the item, or what supports it, was drawn from"),
     "RunAnswer.run": (OBJECT, "the run as the question `runs` lists it"),
     "FailedRuns.runs": (NUMBER, "runs that ended in this error"),
     "BankDifference.runs": (LIST, "the runs that differ"),
+    "ItemRow.runs": (LIST, "ids of the runs that the item, or what supports it, was drawn from"),
     "scope": (NAME, "how far the item holds: general, exception, or not said"),
+    "FoundItem.score": (NUMBER, "by the retrieval policy: farther from 0 is better"),
+    "share": (SHARE, "of the query, what the word weighs"),
     "score": (NAME, "the verdict by the right answer, for measurement alone; null: not scored"),
     "score_reason": (TEXT, "why the run was scored so; null: not scored, erased, or there is no log"),
     "scored_seq": (POSITION, "the judgment with that score; null: not scored"),
@@ -296,6 +305,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "JudgmentRow.verdict": (NAME, "success, failure or undecided"),
     "version": (NUMBER, "the policy's version"),
     "vouched": (BOOLEAN, "whether a person restored or admitted the item"),
+    "word": (TEXT, "a word of the query"),
     "way": (NAME, "how the run was given the item: injected into its context, or read in full"),
     "whole": (NUMBER, "of how many"),
     "win_rate": (SHARE, "wins among wins and losses; null: no use was decided"),
@@ -305,6 +315,11 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "win_rate_high": (SHARE, "upper end of the interval of win_rate (Wilson, 95 %); null: no use was decided"),
     "win_rate_last": (SHARE, "wins among the last judged uses; null: none"),
     "win_rate_low": (SHARE, "lower end of the interval of win_rate (Wilson, 95 %); null: no use was decided"),
+    "withheld": (LIST, "the matches that the policy keeps back, because they are below its floor"),
+    "FoundItem.withheld": (
+        NAME,
+        "what is below the floor: score, share_of_best, coverage; null: it is a hit",
+    ),
     "wins": (NUMBER, "of the uses that count, runs judged a success"),
     "bank_health.wins": (NUMBER, "of those, with a run judged a success"),
     "wins_before": (NUMBER, "of `decided_before`, those judged a success"),

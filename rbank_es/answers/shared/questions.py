@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rbank_es.answers.leakage import Leakage
     from rbank_es.answers.run import RunAnswer
     from rbank_es.answers.runs import RunRow
+    from rbank_es.answers.search import Found
     from rbank_es.answers.shared.conditions import Where
     from rbank_es.answers.shared.question import Page
 
@@ -97,6 +98,26 @@ class Questions:
     def event(self, event: str | int, *, chars: int | None = None) -> EventAnswer:
         """Return an event by its id or its position. Raises `NotInBank`."""
         found: EventAnswer = self.ask("event", event=str(event), chars=chars)
+        return found
+
+    def search(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        polarity: str | None = None,
+        role: str | None = None,
+        domain: str | None = None,
+        level: int | None = None,
+    ) -> Found:
+        """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
+
+        The query is plain words without any syntax. `k` is the policy's unless given; `domain` is
+        the one that the query is about, whose items the policy may prefer; `level` is that of its task, above which the
+        policy may leave items out. Raises `BadSearch`.
+        """
+        about = {"polarity": polarity, "role": role, "domain": domain, "level": level}
+        found: Found = self.ask("search", query=query, k=k, **about)
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types

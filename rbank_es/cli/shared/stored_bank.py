@@ -7,9 +7,8 @@ this release, and nothing in it is followed: it names no other file, and none of
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,6 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import split_point
-from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, safe_block, styled
 from rbank_es.errors import BadBankName, BadInput, BadPoint, BankNotFound, ProjectionError
 from rbank_es.system.files import kind_of
@@ -84,29 +82,6 @@ def stored_bank(text: str) -> StoredBank | None:
     from rbank_es.projections.read_models import holds_read_models
 
     return StoredBank(path, point) if holds_read_models(path) else None
-
-
-class ReadBank(NamedTuple):
-    """A bank to read from, or a file in its place: its name, a view of it, and what resolves points."""
-
-    name: str
-    view: View
-    resolve: Callable[[str], int]
-
-
-@contextmanager
-def bank_to_read(text: str) -> Iterator[ReadBank]:
-    """Open what an argument BANK[@POINT] names, a file of read models or a bank.
-
-    Raises as `StoredBank.view` and `open_at`.
-    """
-    if (stored := stored_bank(text)) is not None:
-        with stored.view() as view:
-            yield ReadBank(stored.name, view, partial(stored.resolve, last=view.position))
-        return
-    opened, point = open_at(text)
-    with opened, view_at(opened, opened.resolve(point)) as view:
-        yield ReadBank(opened.name, view, opened.resolve)
 
 
 def print_stored(row: dict[str, Any]) -> None:

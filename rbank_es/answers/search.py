@@ -1,0 +1,83 @@
+"""The question `search`: the active items that fit a query, ranked as the bank ranked them at that position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from rbank_es import limits
+from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.events import Floor
+from rbank_es.projections.search_result import FoundItem
+
+
+class SearchQuestion(BankQuestion, frozen=True, kw_only=True):
+    """Which words, and which items."""
+
+    query: Annotated[str, Meta(description="Plain words, without any syntax.")]
+    k: Annotated[int | None, Meta(description=f"Hits at most, to {limits.SEARCH_HITS}; null: by the policy.")] = None
+    polarity: Annotated[str | None, Meta(description="Only strategies (success) or guardrails (failure).")] = None
+    role: Annotated[str | None, Meta(description="Only items that serve this role.")] = None
+    domain: Annotated[
+        str | None, Meta(description="The ontology of the query: the policy may rank its items first.")
+    ] = None
+    level: Annotated[
+        int | None, Meta(description="The level of the query's task: the policy may leave out what was learned above.")
+    ] = None
+
+
+class Found(BankAnswer, frozen=True, kw_only=True):
+    """The result of a search: iterated, counted and indexed it is its hits, best first."""
+
+    query: str
+    policy: str
+    k: int
+    hits: tuple[FoundItem, ...]
+    withheld: tuple[FoundItem, ...]
+    floor: Floor | None
+    fallback: str | None
+
+    def __iter__(self) -> Iterator[FoundItem]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int) -> FoundItem:
+        return self.hits[place]
+
+
+def find_hits(reader: BankReader, question: SearchQuestion) -> Found:
+    """Return what a query finds, and what the policy withholds. Raises `BadSearch`, `BadPolicy`."""
+    narrower = {name: getattr(question, name) for name in ("polarity", "role", "domain", "level")}
+    result = reader.view.retrieve(question.query, question.k, **narrower)
+    event, chars = result.event, reader.bounds.chars
+    return Found(
+        bank=reader.name,
+        position=reader.position,
+        query=question.query,
+        policy=event.policy,
+        k=event.k,
+        hits=tuple(_cut(each, chars) for each in result.items),
+        withheld=tuple(_cut(each, chars) for each in result.withheld),
+        floor=event.floor,
+        fallback=event.fallback,
+    )
+
+
+def _cut(found: FoundItem, chars: int | None) -> FoundItem:
+    texts = {name: shortened(getattr(found, name), chars) for name in ("title", "desc", "content")}
+    return found if chars is None else msgspec.structs.replace(found, **texts)
+
+
+QUESTION = QuestionKind(
+    about="The active items that fit a query best, and those that the policy withholds.",
+    question=SearchQuestion,
+    answer=Found,
+    find=find_hits,
+    rows="hits",
+)
