@@ -510,7 +510,7 @@ def test_two_runs_are_compared_by_their_fields(bank: Bank) -> None:
 
 def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:
     for at in (150, HEAD):
-        hits = bank.search("how many lights are there?", 5, point=at)
+        hits = bank.at(at).search("how many lights are there?", 5)
         found = ask(bank, "search", at, q="how many lights are there?", k=5)
         assert [(hit["id"], hit["rank"], hit["score"]) for hit in found["hits"]] == [
             (hit.id, hit.rank, hit.score) for hit in hits

@@ -297,7 +297,7 @@ def test_in_any_log_a_change_is_one_that_asking_at_every_position_shows(data: st
         live(bank, data.draw(lives()))
         ran(bank, "bad", query)
         one = only(bisect_runs(bank, ["bad"], ["good"]))
-        given = {at: {hit.id for hit in bank.search(query, 2, point=at)} for at in range(one.after, one.upto + 1)}
+        given = {at: {hit.id for hit in bank.at(at).search(query, 2)} for at in range(one.after, one.upto + 1)}
         gained = {item for change in one.changes for item in change.gained}
         lost = {item for change in one.changes for item in change.lost}
         assert (gained, lost) == (given[one.upto] - given[one.after], given[one.after] - given[one.upto])

@@ -209,7 +209,7 @@ def test_every_search_can_be_made_again_while_somebody_else_writes(bank: Bank, b
     retrieved = events(bank, MemoriesRetrieved)
     assert len(retrieved) == 10
     for event in retrieved:
-        assert [hit.id for hit in event.hits] == [hit.id for hit in bank.search("lamps", 20, point=event.seq - 1)]
+        assert [hit.id for hit in event.hits] == [hit.id for hit in bank.at(event.seq - 1).search("lamps", 20)]
     seen = bank.verify(retrievals=True).retrievals
     assert seen is not None and seen.checked == 10
 
