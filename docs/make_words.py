@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rbank_es.answers import QUESTIONS
 from rbank_es.answers.shared.answer_schema import answer_fields
-from rbank_es.answers.shared.glossary import COLUMNS, entry_key
+from rbank_es.answers.shared.glossary import GlossaryEntry, entry_of
 from rbank_es.bank import Bank
 from rbank_es.exchange.people_database import write_people_database
 from rbank_es.projections import view_names
@@ -37,10 +37,10 @@ nothing of null, the field is never null, or null where the view has no such thi
 
 
 class Place(NamedTuple):
-    """Somewhere a field is met: the key of its entry (None: it has none), its name, the question or the view."""
+    """Somewhere a field is met: its name, its unit and meaning (None: it has none), the question or the view."""
 
-    key: str | None
     name: str
+    entry: GlossaryEntry | None
     question: str | None
     view: str | None
 
@@ -49,12 +49,12 @@ def places() -> Iterator[Place]:
     """Yield every place of every field."""
     for question in QUESTIONS.names():
         for field in answer_fields(question):
-            yield Place(entry_key(field.name, field.struct, question), field.name, question, None)
+            yield Place(field.name, field.entry, question, None)
     with Bank.create("memory:") as bank, bank.live() as view:
         columns = [(name, column) for name in view_names() for column in view.columns(name)]
         columns += _columns_for_people(bank)
     for name, column in dict.fromkeys(columns):
-        yield Place(entry_key(column, name), column, None, name)
+        yield Place(column, entry_of(column, name), None, name)
 
 
 def _columns_for_people(bank: Bank) -> list[tuple[str, str]]:
@@ -70,17 +70,15 @@ def _columns_for_people(bank: Bank) -> list[tuple[str, str]]:
 
 def document() -> str:
     """Return the whole document."""
-    asked: dict[str, dict[str, None]] = {key: {} for key in COLUMNS}
-    viewed: dict[str, dict[str, None]] = {key: {} for key in COLUMNS}
+    met: dict[GlossaryEntry, list[Place]] = {}
     for place in places():
-        if place.key is not None and place.question is not None:
-            asked[place.key][place.question] = None
-        if place.key is not None and place.view is not None:
-            viewed[place.key][place.view] = None
+        if place.entry is not None:
+            met.setdefault(place.entry, []).append(place)
     lines = [INTRODUCTION, "| name | unit | meaning | questions | SQL |", "|---|---|---|---|---|"]
-    for key in sorted(COLUMNS, key=lambda key: (key.rpartition(".")[2], key)):
-        unit, meaning = COLUMNS[key]
-        cells = (f"`{key}`", unit, meaning, ", ".join(asked[key]), ", ".join(viewed[key]))
+    for entry in sorted(met, key=lambda entry: (entry.key.rpartition(".")[2], entry.key)):
+        questions = dict.fromkeys(place.question for place in met[entry] if place.question)
+        views = dict.fromkeys(place.view for place in met[entry] if place.view)
+        cells = (f"`{entry.key}`", entry.unit, entry.meaning, ", ".join(questions), ", ".join(views))
         lines.append("".join(f"| {cell.replace('|', chr(92) + '|')} " if cell else "| " for cell in cells) + "|")
     return "\n".join(lines) + "\n"
 

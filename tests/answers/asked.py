@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, BankAnswer, Moment, question_kind
+from rbank_es.dashboard.http_request import PageRequest
+from rbank_es.dashboard.page_handler import PageHandler
 
 SOME = 3
 
@@ -51,3 +55,15 @@ def answers_of(bank: Bank | Moment) -> Iterator[tuple[str, dict[str, Any], BankA
     for name in QUESTIONS.names():
         for given in parameters(name, filled):
             yield name, given, bank.ask(name, **given)
+
+
+def served(bank: Bank, name: str, given: dict[str, Any]) -> tuple[int, Any]:
+    """The status and the JSON of a question that a browser asks."""
+    handler = PageHandler(bank, 8000)
+    headers = {"host": "127.0.0.1:8000"}
+    token = handler.address.partition("?")[2]
+    let_in = dict(handler.respond(PageRequest("GET", "/", token, headers)).headers)
+    headers["cookie"] = let_in["Set-Cookie"].partition(";")[0]
+    query = urlencode(given, doseq=True)
+    response = handler.respond(PageRequest("GET", f"{let_in['Location']}api/v1/{name}", query, headers))
+    return response.status, json.loads(response.body)

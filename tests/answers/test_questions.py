@@ -12,9 +12,8 @@ from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, Bounds, Moment, Page, question_kind
 from rbank_es.answers.shared.answer_schema import answer_schema
 from rbank_es.dashboard.answers import ANSWERS
-from rbank_es.dashboard.http_request import PageRequest
-from rbank_es.dashboard.page_handler import PageHandler
 from rbank_es.errors import BadInput, NotInBank
+from tests.answers.asked import served
 from tests.cli_runner import SAMPLE, fails, run
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -54,20 +53,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def bank() -> Any:
     with Bank.open(SAMPLE) as opened:
         yield opened
-
-
-def served(bank: Bank, name: str, given: dict[str, Any]) -> tuple[int, Any]:
-    """The status and the JSON of a question that a browser asks."""
-    handler = PageHandler(bank, 8000)
-    headers = {"host": "127.0.0.1:8000"}
-    token = handler.address.partition("?")[2]
-    let_in = dict(handler.respond(PageRequest("GET", "/", token, headers)).headers)
-    headers["cookie"] = let_in["Set-Cookie"].partition(";")[0]
-    from urllib.parse import urlencode
-
-    query = urlencode(given, doseq=True)
-    response = handler.respond(PageRequest("GET", f"{let_in['Location']}api/v1/{name}", query, headers))
-    return response.status, json.loads(response.body)
 
 
 @pytest.mark.parametrize("case", REFUSED)

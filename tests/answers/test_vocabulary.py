@@ -14,7 +14,7 @@ from docs import make_words
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS
 from rbank_es.answers.shared.answer_schema import answer_fields
-from rbank_es.answers.shared.glossary import BOOLEAN, COLUMNS, POSITION, TIME, entry_key
+from rbank_es.answers.shared.glossary import BOOLEAN, COLUMNS, POSITION, TIME
 from tests.answers.asked import answers_of
 from tests.answers.make_golden import complaint
 from tests.attacks.hostile_text import TEXTS, hostile_bank
@@ -75,12 +75,12 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[s
 def test_every_field_of_every_answer_and_every_column_of_every_view_has_a_meaning(
     places: list[make_words.Place],
 ) -> None:
-    missing = {(place.question or place.view, place.name) for place in places if place.key is None}
-    assert not missing, "say unit and meaning of each in rbank_es/answers/shared/glossary.py"
+    missing = {(place.question or place.view, place.name) for place in places if place.entry is None}
+    assert not missing, "say unit and meaning of each in rbank_es/answers/shared/glossary.py, or where it is declared"
 
 
 def test_every_meaning_is_of_a_field_that_is_there(places: list[make_words.Place]) -> None:
-    assert not COLUMNS.keys() - {place.key for place in places}
+    assert not COLUMNS.keys() - {place.entry.key for place in places if place.entry}
 
 
 def test_the_document_of_words_is_as_the_code_is() -> None:
@@ -123,8 +123,8 @@ def test_yes_and_no_are_booleans_times_end_in_at_and_positions_in_seq(answered: 
 @pytest.mark.parametrize("question", QUESTIONS.names())
 def test_the_unit_and_the_meaning_of_a_field_fit_its_type_and_name(question: str) -> None:
     for field in answer_fields(question):
-        key = entry_key(field.name, field.struct, question)
-        (unit, meaning), types = COLUMNS[key or ""], json.dumps(field.form)
+        assert field.entry is not None
+        unit, meaning, types = field.entry.unit, field.entry.meaning, json.dumps(field.form)
         assert '"null"' not in types or "null" in meaning, (question, field.name, "say what null means")
         assert (unit == BOOLEAN) == ('"boolean"' in types), (question, field.name)
         assert (unit == TIME) == bool(re.search("(^|_)at$", field.name)), (question, field.name)

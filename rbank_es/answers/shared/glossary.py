@@ -6,7 +6,7 @@ A name means the same everywhere, unless a table, a question or a type is named 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 POSITION = "position in the log"
 CHARS = "characters"
@@ -333,31 +333,40 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
 """Unit and meaning by name, or by table and name."""
 
 
+class GlossaryEntry(NamedTuple):
+    """Unit and meaning of a field, and the name under which they are known: its own, or with a table before it."""
+
+    key: str
+    unit: str
+    meaning: str
+
+
+def entry_of(name: str, *tables: str) -> GlossaryEntry | None:
+    """Return the entry of a field: that of the first of some tables that has one, else the one that holds everywhere.
+
+    None for a field without a meaning.
+    """
+    keys = [*(f"{table}.{name}" for table in tables), name]
+    return next((GlossaryEntry(key, *COLUMNS[key]) for key in keys if key in COLUMNS), None)
+
+
 def describe_columns(table: str, names: Iterable[str]) -> list[dict[str, Any]]:
     """Return a row of the table `columns` for each column of a table. Raises `KeyError` for one without a meaning."""
+    found = [(name, _entry(table, name)) for name in names]
     return [
-        {"table_name": table, "column_name": name, **dict(zip(("unit", "meaning"), _entry(table, name), strict=True))}
-        for name in names
+        {"table_name": table, "column_name": name, "unit": entry.unit, "meaning": entry.meaning}
+        for name, entry in found
     ]
 
 
 def column_type(table: str, name: str) -> type:
-    """Return the type that a column is created with."""
-    unit = _entry(table, name)[0]
+    """Return the type that a column is created with. Raises `KeyError` for one without a meaning."""
+    unit = _entry(table, name).unit
     return int if unit in _WHOLE else float if unit in _FRACTIONS else str
 
 
-def _entry(table: str, name: str) -> tuple[str, str]:
-    return COLUMNS[entry_key(name, table) or name]
-
-
-def entry_key(name: str, *tables: str) -> str | None:
-    """Return the key of a field's entry in `COLUMNS`: of the first of some tables that has one, else of all."""
-    keys = [*(f"{table}.{name}" for table in tables), name]
-    return next((key for key in keys if key in COLUMNS), None)
-
-
-def meaning_of(name: str, *tables: str) -> str | None:
-    """Return unit and meaning of a field in one text, as the first of some tables has it; None where nothing has."""
-    key = entry_key(name, *tables)
-    return None if key is None else ": ".join(COLUMNS[key])
+def _entry(table: str, name: str) -> GlossaryEntry:
+    found = entry_of(name, table)
+    if found is None:
+        raise KeyError(f"{table}.{name}")
+    return found
