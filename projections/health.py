@@ -155,30 +155,39 @@ FROM spread WHERE at IS NOT NULL ORDER BY seq
 """
 
 # The items that rest on one run: without its verdict, no extraction of their own words would stand. `grounds` are those
-# extractions, `held` the verdicts that hold in each, by run; the rule is `stands` in `rbank_es.state.validity`.
+# extractions, those of the originals for a copy, `held` the verdicts that hold in each, by run; the rule is `stands` in
+# `rbank_es.state.validity`. An original that isn't known is a ground that no verdict takes.
 _FRAGILE = """
-grounds AS (
-    SELECT s.item, p.text, e.kind, e.relied, count(*) OVER (PARTITION BY s.item) AS landings
+own AS (
+    SELECT s.item, c.extraction, c.originals
     FROM item_states s
     JOIN item_support p ON p.item = s.item AND p.to_seq IS NULL
     JOIN candidates c ON c.text = p.text AND c.item = s.item
-    JOIN extractions e ON e.extraction = c.extraction AND e.to_seq IS NULL
     WHERE s.state = 'active' AND NOT s.vouched AND s.to_seq IS NULL
 ),
+sources AS (
+    SELECT item, extraction FROM own WHERE originals = '[]'
+    UNION SELECT o.item, j.value FROM own o, json_each(o.originals) j
+),
+grounds AS (
+    SELECT g.item, g.extraction, e.kind, e.relied, count(*) OVER (PARTITION BY g.item) AS landings
+    FROM sources g LEFT JOIN extractions e ON e.extraction = g.extraction AND e.to_seq IS NULL
+    WHERE coalesce(e.stands, 1)
+),
 named AS (
-    SELECT g.item, g.text, g.kind, g.landings, json_extract(j.value, '$[0]') AS run,
+    SELECT g.item, g.extraction, g.kind, g.landings, json_extract(j.value, '$[0]') AS run,
         json_extract(j.value, '$[1]') AS verdict
     FROM grounds g JOIN json_each(g.relied) j
 ),
 held AS (
-    SELECT n.item, n.text, n.kind, n.landings, n.run, coalesce(v.verdict <> 'undecided', 0) AS judged,
+    SELECT n.item, n.extraction, n.kind, n.landings, n.run, coalesce(v.verdict <> 'undecided', 0) AS judged,
         sum(n.verdict = 'success') AS won, sum(n.verdict = 'failure') AS lost
     FROM named n LEFT JOIN latest v ON v.run = n.run
     WHERE v.run IS NULL OR v.verdict = n.verdict
-    GROUP BY n.item, n.text, n.run
+    GROUP BY n.item, n.extraction, n.run
 ),
 summed AS (SELECT *, sum(won) OVER ground AS all_won, sum(lost) OVER ground AS all_lost FROM held
-    WINDOW ground AS (PARTITION BY item, text)),
+    WINDOW ground AS (PARTITION BY item, extraction)),
 alone AS (
     SELECT item FROM summed
     WHERE judged AND CASE kind
@@ -251,7 +260,7 @@ WHERE s.to_seq IS NULL GROUP BY c.src, s.state
 
 HEALTH = Projection(
     name="health",
-    version=1,
+    version=2,
     title="Size, novelty, win rate and the firmness of what the bank knows, now and over time",
     handlers=dict.fromkeys(_KINDS, record_moment),
     tables=(MOMENTS, JUDGMENTS),

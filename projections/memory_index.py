@@ -89,7 +89,7 @@ ITEM_PAGES = PagedView(
         **{"id": "s.item", "title": "c.title", "desc": 'c."desc"', "content": "c.content", "src": "c.src"},
         **{"polarity": "c.polarity", "tags": "c.tags_json", "role": "c.role", "scope": "c.scope", "domain": "c.domain"},
         **{name: f"s.{name}" for name in ("domains", "vouched", "superseded_by", "state")},
-        "support": "(SELECT count(*) FROM item_support p WHERE p.item = s.item AND p.to_seq IS NULL)",
+        "support": "(SELECT count(*) FROM item_witnesses w WHERE w.item = s.item AND w.to_seq IS NULL)",
         "uses": f"(SELECT count(DISTINCT u.run) FROM exposures u WHERE u.item = s.item AND {COUNTED})",
         **{"wins": _WINS, "losses": _LOSSES},
         **{"born_seq": "s.born_seq", "ended_seq": "s.ended_seq", "extraction": "c.extraction", "erased": "c.erased"},
@@ -132,7 +132,7 @@ SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices 
 
 MEMORY_INDEX = Projection(
     name="memory_index",
-    version=4,
+    version=5,
     rules=(LIKENESS_RULE,),
     title="Items, what became of them and why, and the full-text index over the active ones",
     memory=StoredMemory,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from rbank_es.projections.projection import Table
 
-CANDIDATES = Table(
+CANDIDATES = Table(  # `originals` is a JSON list: the extractions of which it is a copy
     name="candidates",
     number="text",
     columns="""
         extraction TEXT NOT NULL, place INTEGER NOT NULL, item TEXT NOT NULL, title TEXT NOT NULL, desc TEXT NOT NULL,
         content TEXT NOT NULL, tags TEXT NOT NULL, tags_json TEXT NOT NULL, src TEXT NOT NULL, polarity TEXT NOT NULL,
-        role TEXT, scope TEXT NOT NULL, domain TEXT, erased INTEGER NOT NULL
+        role TEXT, scope TEXT NOT NULL, domain TEXT, erased INTEGER NOT NULL, originals TEXT NOT NULL
     """,
     key=("extraction", "place"),
     bulky=True,
 )
-EXTRACTIONS = Table(  # `runs` is a JSON list, `relied` and `aside` are JSON lists of run and verdict
+EXTRACTIONS = Table(  # `runs` and `witnesses` are JSON lists, `relied` and `aside` JSON lists of run and verdict
     name="extractions",
     columns="""
         extraction TEXT NOT NULL, kind TEXT NOT NULL, pending INTEGER NOT NULL, size INTEGER NOT NULL,
         extracted_seq INTEGER NOT NULL, runs TEXT NOT NULL, relied TEXT NOT NULL, aside TEXT NOT NULL,
-        stands INTEGER NOT NULL
+        witnesses TEXT NOT NULL, stands INTEGER NOT NULL
     """,
     key=("extraction", "from_seq"),
     current=1,
@@ -29,6 +29,11 @@ RELYING = Table(  # the extractions that were drawn from a run or rely on a verd
     name="relying",
     columns="run TEXT NOT NULL, number INTEGER NOT NULL, extraction TEXT NOT NULL",
     key=("run", "number"),
+)
+COPIES = Table(  # the candidates that are copies of those of an extraction, be it known here or not
+    name="copies",
+    columns="original TEXT NOT NULL, text INTEGER NOT NULL",
+    key=("original", "text"),
 )
 DECISIONS = Table(  # the decisions in force
     name="decisions",
@@ -99,11 +104,18 @@ SUPPORT = Table(  # the candidates that landed on an item and count
     key=("item", "text", "from_seq"),
     current=2,
 )
+WITNESSES = Table(  # the runs, and the extractions without one, of these candidates: support is their number
+    name="item_witnesses",
+    columns="item TEXT NOT NULL, witness TEXT NOT NULL",
+    key=("item", "witness", "from_seq"),
+    current=2,
+)
 
 MEMORY_TABLES = (
     CANDIDATES,
     EXTRACTIONS,
     RELYING,
+    COPIES,
     DECISIONS,
     DECISION_TARGETS,
     VERDICTS,
@@ -114,4 +126,5 @@ MEMORY_TABLES = (
     DUE,
     STATES,
     SUPPORT,
+    WITNESSES,
 )

@@ -23,6 +23,7 @@ from rbank_es.projections.memory_tables import (
     ACTS,
     CANDIDATES,
     CHOICES,
+    COPIES,
     DECISION_TARGETS,
     DECISIONS,
     DUE,
@@ -33,6 +34,7 @@ from rbank_es.projections.memory_tables import (
     STATES,
     SUPPORT,
     VERDICTS,
+    WITNESSES,
 )
 from rbank_es.projections.projection import Change, Close, Insert, Row, Table, json_of
 from rbank_es.state import Due, ItemState, Pair, StandingVerdict, State
@@ -53,7 +55,7 @@ class ItemVersion(Struct, frozen=True, kw_only=True, gc=False):
 
 _PAIR = """
 SELECT c.extraction, c.place, c.item, c.domain, d.action, d.targets, d.pending, d.first_seq, d.policy, d.undone,
-    d.undoing_time, d.undoing
+    d.undoing_time, d.undoing, c.originals
 """
 # CROSS JOIN fixes the order of the loops: from what is asked for to what is found by key.
 _PAIR_OF = f"""
@@ -67,9 +69,9 @@ _PAIRS_ON_TARGET = f"""
 {_PAIR} FROM decision_targets t CROSS JOIN decisions d ON d.text = t.text AND d.to_seq IS NULL
 CROSS JOIN candidates c ON c.text = t.text WHERE t.target = ? AND t.to_seq IS NULL
 """
-_CANDIDATE = "SELECT text, item, domain, erased FROM candidates WHERE extraction = ? AND place = ?"
+_CANDIDATE = "SELECT text, item, domain, erased, originals FROM candidates WHERE extraction = ? AND place = ?"
 _EXTRACTION = """
-SELECT kind, pending, size, extracted_seq, runs, relied, aside, stands FROM extractions
+SELECT kind, pending, size, extracted_seq, runs, relied, aside, witnesses FROM extractions
 WHERE extraction = ? AND to_seq IS NULL
 """
 _VERDICT = """
@@ -84,6 +86,11 @@ _ACTS_ON = "SELECT acted_seq, act, acted_time, event FROM item_acts WHERE item =
 _SUPPORT = """
 SELECT c.extraction, c.place FROM item_support p CROSS JOIN candidates c ON c.text = p.text
 WHERE p.item = ? AND p.to_seq IS NULL
+"""
+_WITNESSES = "SELECT witness FROM item_witnesses WHERE item = ? AND to_seq IS NULL"
+_COPIES = """
+SELECT c.extraction, c.place FROM copies k CROSS JOIN candidates c ON c.text = k.text WHERE k.original = ?
+ORDER BY k.text
 """
 
 
@@ -104,6 +111,9 @@ class StoredMemory(MemoryFacts):
         self.extractions = self._facts(self._extraction, _extraction_rows)
         self.relying: Facts[str, tuple[str, ...]] = Facts(  # pyright: ignore[reportIncompatibleVariableOverride]
             self._relying if connection else None
+        )
+        self.copies: Facts[str, tuple[Pair, ...]] = Facts(  # pyright: ignore[reportIncompatibleVariableOverride]
+            self._copies if connection else None
         )
         # Narrower than in the base, whose containers are set once, here.
         any_decision = "SELECT EXISTS (SELECT 1 FROM decisions)"
@@ -143,7 +153,7 @@ class StoredMemory(MemoryFacts):
     def land(self, id: str, pair: Pair, made: PairState, seq: int) -> bool:
         """Take one more landing on an item, if nothing follows from it but support."""
         old = self.items.get(id)
-        new = None if old is None else self.supported(old.entry, made)
+        new = None if old is None else self.supported(old.entry, pair, made)
         if old is None or new is None:
             return False
         self.items[id] = ItemVersion(entry=new, birth=old.birth, landed=(*old.landed, pair))
@@ -160,6 +170,8 @@ class StoredMemory(MemoryFacts):
                     changed += _difference(rows(key, old) if old is not None else (), rows(key, new), event.seq)
         for run, some, more in self.relying.drain():
             changed += _relying_changes(run, some or (), more, event.seq)
+        for original, some_pairs, more_pairs in self.copies.drain():
+            changed += self._copies_changes(original, some_pairs or (), more_pairs, event.seq)
         records, self.records.before = self.records.before, {}
         for id, record in records.items():
             changed += _record_changes(id, record, self.records[id], event.seq)
@@ -179,8 +191,9 @@ class StoredMemory(MemoryFacts):
             self._texts[pair] = self._last_text
             words = (item.title, item.desc, item.content, "\n".join(item.tags), json_of(item.tags))
             facts = (item.src, item.polarity, item.role, item.scope, item.domain, int(new.erased))
-            yield Insert(CANDIDATES.name, (self._last_text, *pair, item.id, *words, *facts, seq))
-            self.candidates.shorten(pair, _wordless(item.id, item.domain, new.erased))
+            originals = json_of(new.originals)
+            yield Insert(CANDIDATES.name, (self._last_text, *pair, item.id, *words, *facts, originals, seq))
+            self.candidates.shorten(pair, _wordless(item.id, item.domain, new.erased, new.originals))
 
     def _text(self, pair: Pair) -> int:
         if pair not in self._texts:
@@ -213,6 +226,18 @@ class StoredMemory(MemoryFacts):
             yield Close(SUPPORT.name, (id, self._text(pair)))
         for pair in sorted(after - before):
             yield Insert(SUPPORT.name, (id, self._text(pair), seq))
+        was, now = set(old.entry.witnesses if old is not None else ()), set(new.entry.witnesses)
+        for witness in was - now:
+            yield Close(WITNESSES.name, (id, witness))
+        for witness in sorted(now - was):
+            yield Insert(WITNESSES.name, (id, witness, seq))
+
+    def _copies_changes(
+        self, original: str, old: tuple[Pair, ...], new: tuple[Pair, ...], seq: int
+    ) -> Iterator[Change]:
+        # They only become more.
+        for pair in new[len(old) :]:
+            yield Insert(COPIES.name, (original, self._text(pair), seq))
 
     # ---------------------------------------------------------------------------------------------- lookups
 
@@ -236,7 +261,7 @@ class StoredMemory(MemoryFacts):
         return None
 
     def _extraction(self, id: str) -> ExtractionState | None:
-        for kind, pending, size, seq, runs, relied, aside, stands in self._rows(_EXTRACTION, (id,)):
+        for kind, pending, size, seq, runs, relied, aside, witnesses in self._rows(_EXTRACTION, (id,)):
             return ExtractionState(
                 seq=seq,
                 kind=kind,
@@ -245,14 +270,14 @@ class StoredMemory(MemoryFacts):
                 aside=_decoded(aside, tuple[tuple[str, Any], ...]),
                 pending=bool(pending),
                 size=size,
-                stands=bool(stands),
+                witnesses=_decoded(witnesses, tuple[str, ...]),
             )
         return None
 
     def _candidate(self, pair: Pair) -> CandidateState | None:
-        for text, item, domain, erased in self._rows(_CANDIDATE, pair):
+        for text, item, domain, erased, originals in self._rows(_CANDIDATE, pair):
             self._texts[pair] = text
-            return _wordless(item, domain, bool(erased))
+            return _wordless(item, domain, bool(erased), _decoded(originals, tuple[str, ...]))
         return None
 
     def _pair(self, pair: Pair) -> PairState | None:
@@ -260,9 +285,8 @@ class StoredMemory(MemoryFacts):
         return found[0] if found else None
 
     def _pairs(self, sql: str, parameters: tuple[Any, ...]) -> Iterator[tuple[Pair, PairState]]:
-        for extraction, place, item, domain, action, given, held, seq, policy, undone, *undoing in self._rows(
-            sql, parameters
-        ):
+        for row in self._rows(sql, parameters):
+            extraction, place, item, domain, action, given, held, seq, policy, undone, time, undoing, originals = row
             targets = _decoded(given, tuple[str, ...])
             yield (
                 (extraction, place),
@@ -270,6 +294,7 @@ class StoredMemory(MemoryFacts):
                     order=(seq, place),
                     item=item,
                     domain=domain or "",
+                    originals=_decoded(originals, tuple[str, ...]),
                     action=action,
                     targets=targets,
                     pending=bool(held),
@@ -277,7 +302,7 @@ class StoredMemory(MemoryFacts):
                     first=Decision(candidate=place, action=action, item=item, targets=targets, pending=bool(held)),
                     policy=policy,
                     undone=bool(undone),
-                    undoing=(undoing[0], undoing[1]),
+                    undoing=(time, undoing),
                 ),
             )
 
@@ -305,6 +330,9 @@ class StoredMemory(MemoryFacts):
         found = self._rows("SELECT extraction FROM relying WHERE run = ? ORDER BY number", (run,))
         return tuple(extraction for (extraction,) in found) or None
 
+    def _copies(self, original: str) -> tuple[Pair, ...] | None:
+        return tuple(self._rows(_COPIES, (original,))) or None
+
     def _prepared(self, correction: str) -> tuple[Event, ...] | None:
         sql = "SELECT event FROM prepared_parts WHERE correction = ? AND to_seq IS NULL ORDER BY part"
         return tuple(decode_event(event.encode()) for (event,) in self._rows(sql, (correction,))) or None
@@ -317,7 +345,7 @@ class StoredMemory(MemoryFacts):
                 state=state,
                 born_seq=born,
                 ended_seq=ended,
-                support=len(landed),
+                witnesses=tuple(witness for (witness,) in self._rows(_WITNESSES, (id,))),
                 extraction=extraction,
                 erased=bool(erased),
                 rank=self.pairs[birth].order,
@@ -349,9 +377,9 @@ class StoredMemory(MemoryFacts):
         )
 
 
-def _wordless(id: str, domain: str | None, erased: bool) -> CandidateState:
+def _wordless(id: str, domain: str | None, erased: bool, originals: tuple[str, ...]) -> CandidateState:
     # The words are in their row; a memory of all of them would be as large as the bank.
-    return CandidateState(item=Item(id=id, title="", domain=domain), erased=erased)
+    return CandidateState(item=Item(id=id, title="", domain=domain), erased=erased, originals=originals)
 
 
 def _decoded(text: str, type_: Any) -> Any:
@@ -380,7 +408,7 @@ def _verdict_rows(key: tuple[str, str], verdict: StandingVerdict) -> Iterator[Ta
 
 def _extraction_rows(id: str, extraction: ExtractionState) -> Iterator[TableRow]:
     facts = (extraction.kind, int(extraction.pending), extraction.size, extraction.seq)
-    lists = (extraction.runs, extraction.relied, extraction.aside)
+    lists = (extraction.runs, extraction.relied, extraction.aside, extraction.witnesses)
     yield EXTRACTIONS, (id, *facts, *map(json_of, lists), int(extraction.stands))
 
 

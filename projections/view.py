@@ -46,15 +46,12 @@ SELECT item FROM drawn UNION
 SELECT value FROM drawn JOIN main.decisions d ON d.text = drawn.text AND d.from_seq <= :seq
     AND (d.to_seq IS NULL OR d.to_seq > :seq), json_each(d.targets)
 """
-# A run that is unknown, or without a level, counts as the lowest; so does support that was drawn from no run. A run for
-# which an extraction was set aside later is none that it was drawn from.
+# A run that is unknown, or without a level, counts as the lowest; so does a witness that is no run.
 _ABOVE = """
-SELECT p.item FROM main.item_support p
-JOIN main.candidates c ON c.text = p.text
-LEFT JOIN main.relying r ON r.extraction = c.extraction AND r.from_seq = c.from_seq
-LEFT JOIN main.run_starts s ON s.run = r.run AND s.from_seq <= :seq
-WHERE p.from_seq <= :seq AND (p.to_seq IS NULL OR p.to_seq > :seq)
-GROUP BY p.item HAVING min(coalesce(s.level, 0)) > :level
+SELECT w.item FROM main.item_witnesses w
+LEFT JOIN main.run_starts s ON s.run = w.witness AND s.from_seq <= :seq
+WHERE w.from_seq <= :seq AND (w.to_seq IS NULL OR w.to_seq > :seq)
+GROUP BY w.item HAVING min(coalesce(s.level, 0)) > :level
 """
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND verdict = 'success' AND to_seq IS NULL"
 _CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
@@ -69,8 +66,8 @@ UNION SELECT from_seq FROM main.word_vectors WHERE from_seq > :after AND from_se
 # What a policy that weighs outcomes goes by beside: support, uses, verdicts, and which uses count. Of levels it is
 # support too, and the start of a run that was recorded after what was drawn from it.
 _OUTCOME_CHANGES = """
-SELECT from_seq FROM main.item_support WHERE from_seq > :after AND from_seq <= :seq
-UNION SELECT to_seq FROM main.item_support WHERE to_seq > :after AND to_seq <= :seq
+SELECT from_seq FROM main.item_witnesses WHERE from_seq > :after AND from_seq <= :seq
+UNION SELECT to_seq FROM main.item_witnesses WHERE to_seq > :after AND to_seq <= :seq
 UNION SELECT s.from_seq FROM main.run_starts s JOIN main.relying r ON r.run = s.run AND r.from_seq < s.from_seq
     WHERE s.from_seq > :after AND s.from_seq <= :seq
 UNION SELECT from_seq FROM main.exposures WHERE from_seq > :after AND from_seq <= :seq
@@ -100,8 +97,8 @@ WHERE s.state = 'active' AND s.from_seq <= {seq:d} AND (s.to_seq IS NULL OR s.to
 _ITEM_OUTCOMES = """
 CREATE TEMP VIEW item_outcomes AS
 SELECT c.item, {wins} AS wins, {losses} AS losses, (
-    SELECT count(*) FROM main.item_support p
-    WHERE p.item = c.item AND p.from_seq <= {seq:d} AND (p.to_seq IS NULL OR p.to_seq > {seq:d})
+    SELECT count(*) FROM main.item_witnesses w
+    WHERE w.item = c.item AND w.from_seq <= {seq:d} AND (w.to_seq IS NULL OR w.to_seq > {seq:d})
 ) AS support FROM active_items c
 """
 _OUTCOME = """(

@@ -25,6 +25,7 @@ from rbank_es.bank.foreign_events import (
     same_event,
     stays,
     texts_in,
+    words_digest,
     words_of,
 )
 from rbank_es.errors import BadEvent, BadInput
@@ -136,9 +137,8 @@ class _Held:
     def _take(self, event: MemoriesExtracted) -> None:
         self.heads[event.id] = tuple(head.id for head in event.heads)
         for head, words in zip(event.heads, event.candidates, strict=False):
-            content = content_id(words)
-            if content is not None:
-                self.words.setdefault(head.id, content)
+            if (digest := words_digest(words)) is not None:
+                self.words.setdefault(head.id, digest)
             elif isinstance(words, Erased):
                 self._erased.add(head.id)
 
@@ -176,7 +176,7 @@ def _names(held: _Held, other: EventLog, upto: int) -> _Names:
             known = held.heads.get(event.id, ())
             for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
                 if index >= len(known):
-                    new.setdefault(head.id, _new_name(held, head.id, content_id(words)))
+                    new.setdefault(head.id, _new_name(held, head.id, words))
                 elif known[index] == head.id:
                     (born if head.id in held.born else same)[head.id] = head.id
                 elif _is_same(head.id, content_id(words), known[index]):
@@ -218,10 +218,10 @@ def _run_name(held: _Held, event: RunStarted) -> str:
     return free_run_name(there, event.id) if there in held.starts else there
 
 
-def _new_name(held: _Held, there: str, content: str | None) -> str:
+def _new_name(held: _Held, there: str, words: Any) -> str:
     """Return the id here of an item there, from a candidate that is new here."""
-    mine = held.words.get(there)
-    return content if content is not None and mine is not None and mine != content else there
+    mine, theirs = held.words.get(there), words_digest(words)
+    return there if mine is None or theirs is None or mine == theirs else content_id(words) or there
 
 
 # ---------------------------------------------------------------- comparison

@@ -31,7 +31,7 @@ from rbank_es.state import BIRTHS, ItemState, Pair, State, counted_uses
 from rbank_es.state.bank_state import Order, PairState
 from rbank_es.state.evolution import Overlay
 from rbank_es.state.memory import MemoryFacts
-from rbank_es.state.validity import LATEST, Standing, standing_of
+from rbank_es.state.validity import LATEST, Standing, standing_of, witnesses_of
 from rbank_es.system.progress import OnProgress
 
 KEPT, ERASED, UNSUPPORTED = "kept", "erased", "unsupported"
@@ -88,7 +88,7 @@ def first_touched(state: State, timeline: DecisionTimeline) -> Order:
 
 def counts(state: State | MemoryFacts, pair: Pair) -> bool:
     """Return whether a candidate that was decided on counts."""
-    return state.extractions[pair[0]].stands and not state.pairs[pair].undone
+    return bool(witnesses_of(pair, state))
 
 
 def effect(decided: Decision | PairState) -> tuple[str, tuple[str, ...], bool]:
@@ -161,7 +161,7 @@ class Redecider(MemoryFacts):
         found = []
         for id in ids:
             record = self.records.get(id)
-            made = None if record is None else standing_of(id, record, self.pairs, self.extractions, order)
+            made = None if record is None else standing_of(id, record, self, order)
             if made is not None:
                 self.put(id, made, order[0])
             if id in self.items:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state import ItemStatus, State, counted_uses
 from rbank_es.state.bank_state import ItemState, Pair
+from rbank_es.state.validity import witnesses_of
 
 
 class VerdictChange(Struct, frozen=True, kw_only=True):
@@ -209,6 +210,6 @@ def stays(state: State, pairs: Iterable[Pair]) -> tuple[Vouched, ...]:
 
 def _own_words_stand(state: State, entry: ItemState) -> bool:
     return any(
-        state.pairs[pair].item == entry.item.id and not state.pairs[pair].undone and state.extractions[pair[0]].stands
+        state.pairs[pair].item == entry.item.id and witnesses_of(pair, state)
         for pair in state.records[entry.item.id].landed
     )

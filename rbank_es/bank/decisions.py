@@ -37,6 +37,7 @@ from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing_a
 from rbank_es.policies.known_items import KnownItems, is_written
 from rbank_es.policies.looked_up_items import StatementIndex, known_by
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
+from rbank_es.state.validity import witnesses_of
 
 if TYPE_CHECKING:
     from rbank_es.bank.reconciler import Reconciler
@@ -117,7 +118,7 @@ class Decider:
         self, event: MemoriesExtracted, policy: ConsolidationPolicy, index: int, head: ItemHead, words: Candidate
     ) -> Decision:
         state = self._live.state
-        if not state.extractions[event.id].stands:
+        if not witnesses_of((event.id, index), state):
             return Decision(candidate=index, action="discard", item=head.id, reason=UNSUPPORTED)
         if not isinstance(words, ItemText) or words == NO_WORDS:
             return Decision(candidate=index, action="discard", item=head.id, reason=ERASED)

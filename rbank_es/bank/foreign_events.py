@@ -39,7 +39,7 @@ from rbank_es.events import (
     WordsEmbedded,
 )
 from rbank_es.events.codec import facts_of, has_plain_texts, texts_of
-from rbank_es.events.items import NO_WORDS, Item, ItemText
+from rbank_es.events.items import NO_WORDS, Item, ItemText, digest_of_words
 from rbank_es.events.memory_events import BY_HAND
 from rbank_es.log.sought_words import SoughtWords
 
@@ -95,6 +95,13 @@ def content_id(words: Any) -> str | None:
     if not isinstance(words, ItemText) or words == NO_WORDS:
         return None
     return Item.make_id(words.title, words.content)
+
+
+def words_digest(words: Any) -> str | None:
+    """Return the digest by which an item's words are the same, however spaced; None for words that are gone."""
+    if not isinstance(words, ItemText) or words == NO_WORDS:
+        return None
+    return digest_of_words(words.title, words.content)
 
 
 def free_run_name(run: str, start: str) -> str:

@@ -47,7 +47,7 @@ from rbank_es.policies.admission import admission_policy, origin_of
 from rbank_es.policies.known_items import KnownItems, is_written
 from rbank_es.state import Due, LiveState, Pair, State
 from rbank_es.state.memory import MEMORY_HANDLERS, rank_of
-from rbank_es.state.validity import law_of
+from rbank_es.state.validity import law_of, witnesses_of
 
 _TYPES: tuple[type[Event], ...] = (*MEMORY_HANDLERS, ContextBuilt, MemoriesRead, RunStarted)
 HISTORY_TYPES = frozenset(type_of(cls) for cls in _TYPES)
@@ -357,14 +357,14 @@ class SupposedHistory:
         assert self._known is not None
         self.decided += 1
         item, proposal = state.candidates[pair].item, state.proposals.get(pair)
-        if not state.extractions[extraction].stands:
+        if not witnesses_of(pair, state):
             return Decision(candidate=index, action="discard", item=item.id, reason=UNSUPPORTED)
         return policy.decide(index, item, self._known, proposal, written=is_written(state.extractions[extraction]))
 
     def _is_unproposed(self, pair: Pair, policy: ConsolidationPolicy) -> bool:
         state = self.supposed
-        asks = isinstance(policy, Merge | MergeV2) and state.extractions[pair[0]].stands
-        return asks and state.proposals.get(pair) is None
+        asks = isinstance(policy, Merge | MergeV2) and witnesses_of(pair, state)
+        return bool(asks) and state.proposals.get(pair) is None
 
     def _forget(self, event: MemoriesForgotten) -> None:
         """Keep what was forgotten by hand; what a policy forgot is forgotten again behind decisions, if it is."""

@@ -39,6 +39,7 @@ from rbank_es.events import MemoriesExtracted
 from rbank_es.projections.view import View
 from rbank_es.state import ItemState, State
 from rbank_es.state.proportion import percent
+from rbank_es.state.validity import witnesses_of
 
 
 @command(
@@ -150,7 +151,7 @@ def _list(bank: Bank, as_json: bool) -> None:
 def _facts(bank: Bank, view: View, state: State, entry: ItemState) -> dict[str, Any]:
     """Return a pending item's words, with each extraction that brought it: its kind, extractor and source runs."""
     names = ("id", "title", "desc", "content", "src", "polarity", "domain")
-    counting = (pair for pair in state.records[entry.item.id].pairs if state.extractions[pair[0]].stands)
+    counting = (pair for pair in state.records[entry.item.id].pairs if witnesses_of(pair, state))
     drawn = dict.fromkeys(state.extractions[extraction].seq for extraction, _ in counting)
     told = {name: getattr(entry.item, name) for name in names}
     near = rejected_near(view, told | {"state": entry.state})

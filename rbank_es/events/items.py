@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import Annotated, Literal
+from unicodedata import normalize
 
 import msgspec
 
@@ -54,6 +55,15 @@ def without_controls(text: str) -> str:
     """
     # The quick test first: nearly all texts are printable.
     return text if text.isprintable() else _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def digest_of_words(title: str, content: str) -> str:
+    """Return a digest that is the same for words that differ only in white space or the composition of letters.
+
+    12 hex digits of SHA-256. Raises `BadEvent` as `utf8` does.
+    """
+    plain = [" ".join(normalize("NFC", text).split()) for text in (title, content)]
+    return hashlib.sha256(utf8("\n".join(plain), "$")).hexdigest()[:12]
 
 
 def polarity_of(src: str) -> Polarity:

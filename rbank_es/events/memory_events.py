@@ -46,6 +46,14 @@ class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracte
     extractor: Annotated[Name | None, Meta(description="Extractor, as name and version.")] = None
     calls: Annotated[Names, Meta(description="Ids of the calls of a model that gave the candidates.")] = ()
     heads: Annotated[tuple[ItemHead, ...], Meta(description="Facts of each candidate.")] = ()
+    copy_of: Annotated[
+        tuple[Names, ...],
+        Meta(
+            max_length=limits.NAMES,
+            description="In the order of `heads`: ids of the extractions of which a candidate that came by a list is a "
+            "copy; it falls with them where all are known. None where it is no copy.",
+        ),
+    ] = ()
     salt: Salt = ""
     candidates: Annotated[tuple[Candidate, ...], Meta(description="Words of each, in the order of `heads`.")] = ()
     reason: Annotated[Text, Meta(description="Why there are none, or why some were left out.")] = ""

@@ -1,6 +1,7 @@
 """Exporters: a bank as it was at a point, in forms that others read and `import` takes back.
 
-    items           the active items as a JSON list; ids, words and facts come back as they are
+    items           the active items as a JSON list, each with a mark of what it is a copy of; ids, words and facts come
+                    back as they are
     trajectories    JSON Lines, one file per run; an imported run comes back under its id, with its keys and values
     reasoningbank   JSON Lines, one per run, with the active items that were drawn from it
     events          JSON Lines: the lines of the log, with texts in place of handles
@@ -34,9 +35,9 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.codec import encode_body, event_types
-from rbank_es.events.items import Item, polarity_of
+from rbank_es.events.items import Item, digest_of_words, polarity_of
 from rbank_es.exchange.exported_runs import begun_runs, extra_of
-from rbank_es.exchange.identity import MARK, Mark
+from rbank_es.exchange.identity import MARK, CopyMark, Mark
 from rbank_es.exchange.importer import TIMESTAMP
 from rbank_es.exchange.reasoningbank_export import memory_lines
 from rbank_es.exchange.trajectories import error_code_of, lines_without_mark, seconds_before
@@ -58,6 +59,7 @@ from rbank_es.exchange.trajectory_fields import (
 from rbank_es.log.lines import REF
 from rbank_es.log.run_reader import RunEvents
 from rbank_es.state import State
+from rbank_es.state.validity import witnesses_of
 from rbank_es.system.utc_times import recorded_time, utc_time
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]
@@ -118,12 +120,27 @@ def _items(state: State) -> Iterator[bytes]:
     separator = b"[\n"
     for entry in state.items.values():
         if entry.state == "active" and not entry.erased:
-            yield separator + msgspec.json.encode(item_fields(entry.item))
+            mark = CopyMark(
+                copy_of=_originals(state, entry.item.id), words=digest_of_words(entry.item.title, entry.item.content)
+            )
+            yield separator + msgspec.json.encode(_item_fields(entry.item) | {MARK: mark})
             separator = b",\n"
     yield b"\n]\n" if separator == b",\n" else b"[]\n"
 
 
-def item_fields(item: Item) -> dict[str, Any]:
+def _originals(state: State, item: str) -> tuple[str, ...]:
+    """Return the extractions that brought an item in its own words, in order: those that count, if any does.
+
+    In the place of a copy there are those that it is a copy of, so no mark names a copy.
+    """
+    pairs = sorted(state.records[item].pairs, key=lambda pair: state.pairs[pair].order)
+    landed = set(state.records[item].landed)
+    counting = [pair for pair in pairs if pair in landed and witnesses_of(pair, state)]
+    first = (state.pairs[pair].originals or (pair[0],) for pair in counting or pairs)
+    return tuple(dict.fromkeys(chain.from_iterable(first)))[: limits.COPY_ORIGINALS]
+
+
+def _item_fields(item: Item) -> dict[str, Any]:
     """Return an item as item JSON has it; a value that follows from the rest is left out."""
     fields: dict[str, Any] = {name: getattr(item, name) for name in ("id", "title", "desc", "content", "src", "tags")}
     if item.polarity != polarity_of(item.src):

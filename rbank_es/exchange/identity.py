@@ -10,6 +10,10 @@ The rule, for every importer:
     a number          Records of one file that are alike by this are told apart by their number among them: two equal
                       lines of a journal are two runs, in every copy of that journal.
 
+An item of a list brings no run, so it is a copy: of the extractions of its words in the bank that exported it
+(`CopyMark`), else of the entry itself, wherever that was imported. What it is a copy of stands behind it; see
+`rbank_es.state.validity`. Whoever changed its words made a statement of his own, which is a copy of nothing.
+
 Content is compared as parsed values: spacing, order of keys, line ends, escapes, a byte order mark, 1 or 1.0, and JSON
 Lines or a JSON array make no difference, nor do line ends within a text, or whether a name is a number or a text (7,
 "7"), because table tools rewrite both. Neither does the name or the place of the file.
@@ -67,6 +71,14 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     finished: EventId | None = None
     judgment: EventId | None = None
     extractions: dict[EventId, Names] = {}
+
+
+class CopyMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The extractions of which an exported item is a copy, the first ones first, and the digest of the words that it
+    had then (`rbank_es.events.items.digest_of_words`)."""
+
+    copy_of: Annotated[tuple[EventId, ...], msgspec.Meta(min_length=1, max_length=limits.COPY_ORIGINALS)]
+    words: Name
 
 
 def identity(kind: str, *key: Any, number: int = 1) -> bytes:

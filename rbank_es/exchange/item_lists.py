@@ -1,26 +1,30 @@
-"""Item JSON: a list of `{id, title, desc, content, src, tags}`, optionally with polarity, role, scope and domain.
+"""Item JSON: a list of `{id, title, desc, content, src, tags}`, optionally with polarity, role, scope and domain, and
+with the mark of the bank that exported it (`rbank_es.exchange.identity.CopyMark`).
 
 Ids are kept, texts are kept whole. A missing id follows from title and content, a missing polarity from the source.
 Neighbours of one source become one extraction of that kind; `principle` and `episode` count as given by hand.
 
-An entry is the item with its id. A list of items names no runs, so it brings items and no witnesses: an entry whose id
-the bank has met, as an item in any state or as a candidate, adds nothing, wherever the list comes from. Other words
-under a known id differ, and are left out.
+An entry is the item with its id; without one, or with that of its words, the item with its words, however they are
+spaced and composed. A list of items names no runs, so it brings items and no witnesses: an entry whose item the bank
+has met, in any state or as a candidate, adds nothing, wherever the list comes from. Other words under a known id
+differ, and are left out. An entry that comes in is a copy: of the extractions that its mark names, else of the entry
+itself, so that the same entry is one witness in every bank that absorbs others. A marked entry whose words were changed
+is another item, with the id of its words.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.events import Event, MemoriesExtracted
-from rbank_es.events.items import Item, ItemText, Name, Polarity, Source
-from rbank_es.exchange.identity import identity, part_id
+from rbank_es.events.items import Item, ItemText, Name, Polarity, Source, digest_of_words
+from rbank_es.exchange.identity import MARK, CopyMark, identity, part_id
 from rbank_es.exchange.importer import Importer, ImportUnit, Opening, Parsed
 from rbank_es.exchange.json_records import JsonRecord, json_records
 from rbank_es.exchange.known_records import News, RecordChange
@@ -45,27 +49,61 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scope: Literal["", "general", "exception"] = ""
     domain: Name | None = None
     state: str = "active"
+    rbank_es: CopyMark | None = None
 
     @property
     def item(self) -> Item:
         """The item that it describes."""
-        return Item.make(**{name: value for name, value in msgspec.structs.asdict(self).items() if name != "state"})
+        left_out = ("state", MARK, *(("id",) if self._is_changed() else ()))
+        return Item.make(
+            **{name: value for name, value in msgspec.structs.asdict(self).items() if name not in left_out}
+        )
+
+    @property
+    def copy_of(self) -> tuple[str, ...]:
+        """The ids of what it is a copy of."""
+        if self.rbank_es is None or self._is_changed():
+            return (part_id(identity(FORM, _name_of(self.item)), "entry"),)
+        return self.rbank_es.copy_of
+
+    def _is_changed(self) -> bool:
+        """Return whether its words are others than those that were exported."""
+        return self.rbank_es is not None and self.rbank_es.words != digest_of_words(self.title, self.content)
+
+
+class Listed(NamedTuple):
+    """An item of a list, and what it is a copy of."""
+
+    item: Item
+    copy_of: tuple[str, ...]
+
+
+def _name_of(item: Item) -> str:
+    """Return what an entry is known by: its id, or its words where that follows from them."""
+    return digest_of_words(item.title, item.content) if _is_named_by_words(item) else item.id
+
+
+def _is_named_by_words(item: Item) -> bool:
+    return item.id == Item.make_id(item.title, item.content)
 
 
 def parse_items(path: str, data: bytes) -> Parsed:
     """Parse an item list into extractions. Raises `BadImport`, naming the entry (from 1)."""
-    items: dict[str, Item] = {}
+    entries: dict[str, Listed] = {}
+    named: dict[str, str] = {}
     notes: list[str] = []
     for record in json_records(path, data):
-        item = _item(path, record)
-        if items.setdefault(item.id, item) != item:
+        entry = _entry(path, record)
+        item = entry.item
+        id = named.setdefault(_name_of(item), item.id)
+        if _words(entries.setdefault(id, Listed(item, entry.copy_of)).item) != _words(item):
             notes.append(f"{record.name}: {item.id} is the id of an earlier entry that differs; left out")
-    units = tuple(units_of(items.values()))
+    units = tuple(units_of(entries.values()))
     shown = tuple(notes[: limits.RECORDS_NAMED])
     return Parsed(path=path, form=FORM, units=units, decided=False, listed=True, left_out=len(notes), notes=shown)
 
 
-def _item(path: str, record: JsonRecord) -> Item:
+def _entry(path: str, record: JsonRecord) -> Entry:
     try:
         entry = msgspec.convert(record.fields, type=Entry)
     except msgspec.ValidationError as error:
@@ -74,38 +112,41 @@ def _item(path: str, record: JsonRecord) -> Item:
         raise record.bad(path, "title and content are both empty")
     if entry.state != "active":
         raise record.bad(path, f"{entry.id} is {entry.state}; only active items can be imported")
-    return entry.item
+    return entry
 
 
-def units_of(items: Iterable[Item]) -> Iterator[ImportUnit]:
+def units_of(entries: Iterable[Listed]) -> Iterator[ImportUnit]:
     """Yield extractions of the items, each of neighbours with one source."""
     # Neighbours only, because the order of births decides which of two near duplicates stays.
-    for _, neighbours in groupby(items, key=lambda item: item.src):
+    for _, neighbours in groupby(entries, key=lambda entry: entry.item.src):
         alike = list(neighbours)
         for start in range(0, len(alike), limits.IMPORT_CANDIDATES):
             chunk = alike[start : start + limits.IMPORT_CANDIDATES]
-            event_id = part_id(identity(FORM, [item.id for item in chunk]), "drawn")
+            # All that the event has, because banks that absorb each other compare events of one id.
+            event_id = part_id(identity(FORM, msgspec.to_builtins(chunk)), "drawn")
             yield ImportUnit((_extraction(event_id, chunk),))
 
 
-def _extraction(event_id: str, items: list[Item]) -> MemoriesExtracted:
-    src = items[0].src
+def _extraction(event_id: str, entries: list[Listed]) -> MemoriesExtracted:
+    src = entries[0].item.src
     return MemoriesExtracted(
         id=event_id,
         # Judges' items have no kind of extraction: no run brought them.
         kind="manual" if src == "principle" or src == "episode" else src,
         extractor=EXTRACTOR,
-        heads=tuple(item.head for item in items),
-        candidates=tuple(item.text for item in items),
+        heads=tuple(entry.item.head for entry in entries),
+        copy_of=tuple(entry.copy_of for entry in entries),
+        candidates=tuple(entry.item.text for entry in entries),
     )
 
 
 def news_of_list(parsed: Parsed, state: State) -> News:
-    """Return the entries of a list whose ids a bank in this state has not met, as extractions."""
+    """Return the entries of a list whose items a bank in this state has not met, as extractions."""
     met = {each.item.id: each.item for each in state.candidates.values() if not each.erased}
     ids = {each.item.id for each in state.candidates.values()} | state.items.keys()
-    items = [item for unit in parsed.units for event in unit.events for item in _items_of(event)]
-    new = list(units_of(item for item in items if item.id not in ids))
+    entries = [entry for unit in parsed.units for event in unit.events for entry in _entries_of(event)]
+    items = [entry.item for entry in entries]
+    new = list(units_of(_without_met(entries, ids, met.values())))
     differing = [item for item in items if item.id in met and _words(item) != _words(met[item.id])]
     ended = Counter(entry.state for item in items if (entry := state.items.get(item.id)) and entry.state != "active")
     notes = []
@@ -116,15 +157,24 @@ def news_of_list(parsed: Parsed, state: State) -> News:
     return News(new, changes, tuple(notes), max(len(parsed.units) - len(new), 0), len(differing))
 
 
-def _items_of(event: Event) -> Iterator[Item]:
+def _without_met(entries: Iterable[Listed], ids: Collection[str], met: Iterable[Item]) -> list[Listed]:
+    """Return the entries whose ids aren't known, nor their words where their ids follow from these."""
+    new = [entry for entry in entries if entry.item.id not in ids]
+    if not any(_is_named_by_words(entry.item) for entry in new):
+        return new
+    words = {digest_of_words(item.title, item.content) for item in met}
+    return [entry for entry in new if not _is_named_by_words(entry.item) or _name_of(entry.item) not in words]
+
+
+def _entries_of(event: Event) -> Iterator[Listed]:
     if isinstance(event, MemoriesExtracted):
-        for head, text in zip(event.heads, event.candidates, strict=True):
+        for head, copy_of, text in zip(event.heads, event.copy_of, event.candidates, strict=True):
             if isinstance(text, ItemText):
-                yield Item.join(head, text)
+                yield Listed(Item.join(head, text), copy_of)
 
 
-def _words(item: Item) -> tuple[str, str, str, tuple[str, ...]]:
-    return item.title, item.desc, item.content, item.tags
+def _words(item: Item) -> tuple[str, str, tuple[str, ...]]:
+    return digest_of_words(item.title, item.content), digest_of_words(item.desc, ""), item.tags
 
 
 def _is_item(opening: Opening) -> bool:

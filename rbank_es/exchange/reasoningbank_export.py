@@ -22,6 +22,7 @@ from rbank_es.exchange.memory_markdown import write_memories
 from rbank_es.exchange.reasoningbank import EventIds, ids_without_mark
 from rbank_es.log.run_reader import RunEvents
 from rbank_es.state import State
+from rbank_es.state.validity import witnesses_of
 
 _TYPES = ("run_started", "step_taken", "run_finished")
 Drawn = dict[str, list[Item]]
@@ -131,7 +132,10 @@ def _judgments(bank: Bank, upto: int, state: State) -> dict[str, str]:
 
 
 def _items_by_run(bank: Bank, upto: int, state: State) -> dict[str, Drawn]:
-    """Return the active items that each run brought or supported under their own id, in order of extraction."""
+    """Return the active items that each run brought or supports under their own id, in order of extraction.
+
+    What a verdict took back is none: under the verdict of today it would come back as another lesson of the run.
+    """
     runs: dict[str, str] = {}
     drawn: dict[str, Drawn] = {}
     for event in bank.log.read(upto=upto, types=("memories_extracted",)):
@@ -142,6 +146,7 @@ def _items_by_run(bank: Bank, upto: int, state: State) -> dict[str, Drawn]:
         entry = state.items.get(candidate.item.id)
         record = state.records.get(candidate.item.id)
         landed = record is not None and (extraction, index) in record.landed
-        if entry is not None and entry.state == "active" and landed and not candidate.erased and extraction in runs:
+        counts = landed and extraction in runs and bool(witnesses_of((extraction, index), state))
+        if entry is not None and entry.state == "active" and counts and not candidate.erased:
             drawn.setdefault(runs[extraction], {}).setdefault(extraction, []).append(candidate.item)
     return drawn

@@ -151,6 +151,8 @@ IMPORT_FILE_BYTES = 256 * MIB
 IMPORT_GROUP_BYTES = GROUP_BYTES // 2
 # Imported items of one extraction: with their words inline, they stay well below the limit of a line.
 IMPORT_CANDIDATES = 100
+# Extractions that an exported item names as its originals, the first ones: the names stay shorter than its words.
+COPY_ORIGINALS = 20
 # How often an import plans again because other writers were faster.
 IMPORT_TRIES = 20
 # Records of a file that one note names, and changed records that a report shows: the rest is counted.

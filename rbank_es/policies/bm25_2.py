@@ -60,8 +60,8 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
     support: Annotated[
         Weight,
         Meta(
-            description="How far support moves a hit: its score is multiplied by 1 + this, times ln of the candidates "
-            "that landed on it and count. Default: 0, until experiments with models judge it. With a simulated "
+            description="How far support moves a hit: its score is multiplied by 1 + this, times ln of the runs that "
+            "taught the same and count. Default: 0, until experiments with models judge it. With a simulated "
             "learner, 1 gained 1 to 3 points where judges pass failures, and lost 2 where they don't "
             "(docs/studies/poisoned-bank.md)."
         ),

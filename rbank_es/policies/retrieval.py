@@ -147,8 +147,8 @@ class ItemIndex(Protocol):
 
     `items_fts` is an FTS5 index (title, desc, content, tags) that holds exactly them, so `bm25(items_fts, …)` weighs
     no other document. `active_items` has their words and facts by `text`, the rowid of `items_fts`, the id as `item`,
-    and all their domains as a JSON list, `domains`. `item_outcomes` has `support`, `wins` and `losses` by `item`: the
-    candidates that landed on it and counted, and the uses that count by the attribution policy in force, under the
+    and all their domains as a JSON list, `domains`. `item_outcomes` has `support`, `wins` and `losses` by `item`: its
+    distinct witnesses that counted, and the uses that count by the attribution policy in force, under the
     verdicts that stood.
     """
 

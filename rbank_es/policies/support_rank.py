@@ -1,7 +1,7 @@
 """Retrieval policy support-1: the best hits of bm25-1, ranked again by how many lessons came to the same.
 
-An item's score is BM25's, times 1 + `weight` times the natural logarithm of its support: the candidates that landed on
-it and count. So an item that one run taught keeps its score, and a lesson that many runs taught outweighs one that was
+An item's score is BM25's, times 1 + `weight` times the natural logarithm of its support: the runs that taught it and
+count. So an item that one run taught keeps its score, and a lesson that many runs taught outweighs one that was
 taught once. Under `append` nearly all support is 1; it is for a policy that consolidates.
 """
 

@@ -46,17 +46,19 @@ _ACTS_APART = 256
 
 class CandidateState(Struct, frozen=True, kw_only=True, gc=False):
     """A candidate as it was extracted; `erased` if its words were erased, here or in the bank that it
-    came from, which leaves them empty in the item."""
+    came from, which leaves them empty in the item. `originals` are the extractions of which it is a copy."""
 
     item: Item
     erased: bool = False
+    originals: tuple[str, ...] = ()
 
 
 class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
     """An extraction, and whether it stands: whether its candidates count.
 
     `runs` are those that it was drawn from, `relied` the verdicts on runs that it relied on. `aside` are the verdicts
-    because of which it was set aside. `size` is the number of its candidates.
+    because of which it was set aside. `size` is the number of its candidates. `witnesses` are the runs behind it, or
+    itself where it was drawn from none; none while it doesn't stand.
     """
 
     seq: int
@@ -66,17 +68,23 @@ class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
     aside: tuple[tuple[str, VerdictValue], ...] = ()
     pending: bool = False
     size: int = 0
-    stands: bool = True
+    witnesses: tuple[str, ...] = ()
+
+    @property
+    def stands(self) -> bool:
+        """Whether it stands."""
+        return bool(self.witnesses)
 
 
 class PairState(Struct, frozen=True, kw_only=True, gc=False):
     """A candidate that was decided on: its order, the id and domain (empty for none) of its item, and the decision in
     force (`action`, `targets`, and `pending`: near to rejected words). `first` is the first decision, under the policy
-    with this label. `undoing` is when somebody undid it, or lifted that."""
+    with this label. `undoing` is when somebody undid it, or lifted that. `originals` are those of the candidate."""
 
     order: Order
     item: str
     domain: str
+    originals: tuple[str, ...] = ()
     action: Action
     targets: tuple[str, ...]
     pending: bool = False
@@ -133,8 +141,9 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     """An item and its state.
 
     `born_seq` is the position at which it first was anything but unsupported. `ended_seq` is the position of the event
-    that set the present state, None while the item is active or pending. `support` is the number of candidates that
-    landed on it and count, its own included. `extraction` is the id of the event with its words, `rank` their order.
+    that set the present state, None while the item is active or pending. `witnesses` stand behind it: the runs, and the
+    extractions without one, of the candidates that landed on it and count; `support` is their number, however many
+    extractions a run had. `extraction` is the id of the event with its words, `rank` their order.
     `domains` are those of the candidates that count, empty for none. `vouched`: it stands on somebody's word.
     `superseded_by` are the items that took its place.
     """
@@ -143,13 +152,18 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     state: ItemStatus = "active"
     born_seq: int
     ended_seq: int | None = None
-    support: int = 0
+    witnesses: tuple[str, ...] = ()
     extraction: str
     erased: bool = False
     rank: Order
     domains: tuple[str, ...] = ()
     vouched: bool = False
     superseded_by: tuple[str, ...] = ()
+
+    @property
+    def support(self) -> int:
+        """The number of witnesses."""
+        return len(self.witnesses)
 
 
 class Due(Struct, frozen=True, kw_only=True):
@@ -274,10 +288,11 @@ class State(Shown, Struct, frozen=True, kw_only=True):
 
     `uses` is item to run to the position at which the run was first given the item in full; `injected` and `read` are
     the same by way, into the context or by a tool. `verdicts` is by run and purpose; `relying` is run to the
-    extractions that were drawn from it, or rely on a verdict on it; `proposals` are those of models, the latest for
-    each candidate. `bounded`: a policy that forgets was in force at some position. `due` is what no completed
-    correction has looked at. `prepared` are parts of corrections that aren't completed. `records` and `run_records` are
-    kept for the continuation of the fold.
+    extractions that were drawn from it, or rely on a verdict on it; `copies` is extraction, known or not, to the
+    candidates that are copies of it; `proposals` are those of models, the latest for each candidate. `bounded`: a
+    policy that forgets was in force at some position. `due` is what no completed correction has looked at. `prepared`
+    are parts of corrections that aren't completed. `records` and `run_records` are kept for the continuation of the
+    fold.
     """
 
     position: int = 0
@@ -294,6 +309,7 @@ class State(Shown, Struct, frozen=True, kw_only=True):
     pairs: Mapping[Pair, PairState] = {}
     records: Mapping[str, ItemRecord] = {}
     relying: Mapping[str, tuple[str, ...]] = {}
+    copies: Mapping[str, tuple[Pair, ...]] = {}
     proposals: Mapping[Pair, Proposal] = {}
     prepared: Mapping[str, tuple[Event, ...]] = {}
     bounded: bool = False
@@ -327,17 +343,7 @@ def items_above(state: State, level: int) -> frozenset[str]:
     level, says nothing of levels: what rests on some is for every level.
     """
     above = {run for run, facts in state.runs.items() if facts.level is not None and facts.level > level}
-
-    def stands(pair: Pair) -> bool:
-        return not state.pairs[pair].undone and state.extractions[pair[0]].stands
-
-    def is_above(pair: Pair) -> bool:
-        drawn = state.extractions[pair[0]]
-        runs = {*drawn.runs, *(run for run, _ in drawn.relied)}
-        return bool(runs) and runs <= above
-
-    support = {id: [pair for pair in record.landed if stands(pair)] for id, record in state.records.items()}
-    return frozenset(id for id, pairs in support.items() if pairs and all(map(is_above, pairs)))
+    return frozenset(id for id, entry in state.items.items() if entry.witnesses and above.issuperset(entry.witnesses))
 
 
 def counted_uses(state: State) -> Mapping[str, Mapping[str, int]]:

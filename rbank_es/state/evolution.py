@@ -8,7 +8,7 @@ began.
     candidates  the extracted items, by the id of the extraction and the index in it
     decisions   the latest about a candidate is in force; the first one gives it its place in the order of all
     items       their states follow from candidates, decisions, verdicts and acts: see `rbank_es.state.validity`
-    support     the candidates that landed on an item and count
+    support     the witnesses of the candidates that landed on an item: each run, and each word of a person, once
     corrections their parts take effect where they are completed, or never
     uses        the distinct runs that were given an item in full, by each way; the attribution policy in force says
                 which count, and wins are those of them that were judged a success
@@ -143,7 +143,7 @@ class _Work(MemoryFacts):
     def land(self, id: str, pair: Pair, made: PairState, seq: int) -> bool:
         """Take one more landing on an item, if nothing follows from it but support."""
         old = self.items.get(id)
-        new = None if old is None else self.supported(old, made)
+        new = None if old is None else self.supported(old, pair, made)
         if new is not None:
             self.items[id] = new
             self.changed.add(id)
@@ -196,6 +196,7 @@ class _Work(MemoryFacts):
             pairs=self.pairs,
             records=self.records,
             relying=self.relying,
+            copies=self.copies,
             proposals=self.proposals,
             prepared=self.prepared,
             bounded=self.bounded,

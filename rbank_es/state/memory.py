@@ -51,7 +51,15 @@ from rbank_es.state.bank_state import (
     StandingVerdict,
     State,
 )
-from rbank_es.state.validity import Standing, authority, is_later, said_by, standing_of, stands
+from rbank_es.state.validity import (
+    Standing,
+    authority,
+    is_later,
+    said_by,
+    standing_of,
+    witnesses_behind,
+    witnesses_of,
+)
 
 ENDS = frozenset({"merge", "supersede"})
 """Actions that end their targets."""
@@ -85,6 +93,7 @@ class MemoryFacts(ABC):
         self.pairs: MutableMapping[Pair, PairState] = own(state.pairs)
         self.records: MutableMapping[str, ItemRecord] = own(state.records)
         self.relying: MutableMapping[str, tuple[str, ...]] = own(state.relying)
+        self.copies: MutableMapping[str, tuple[Pair, ...]] = own(state.copies)
         self.proposals: MutableMapping[Pair, Proposal] = own(state.proposals)
         self.prepared: MutableMapping[str, tuple[Event, ...]] = own(state.prepared)
         self.due = state.due
@@ -96,15 +105,16 @@ class MemoryFacts(ABC):
     def all_active(self, ids: Iterable[str]) -> bool:
         """Return whether some ids are all those of active items."""
         records = ((id, self.records.get(id)) for id in ids)
-        made = (None if it is None else standing_of(id, it, self.pairs, self.extractions) for id, it in records)
+        made = (None if it is None else standing_of(id, it, self) for id, it in records)
         return all(standing is not None and standing.state == "active" for standing in made)
 
-    def supported(self, entry: ItemState, made: PairState) -> ItemState | None:
+    def supported(self, entry: ItemState, pair: Pair, made: PairState) -> ItemState | None:
         """Return an item with the support of one more candidate; None where its state must be derived again."""
         if entry.state != "active" or entry.vouched:
             return None
         domains = tuple(sorted({*(entry.domains or ("",)), made.domain}))
-        return replace(entry, support=entry.support + 1, domains=domains if domains != ("",) else ())
+        new = tuple(each for each in witnesses_of(pair, self) if each not in entry.witnesses)
+        return replace(entry, witnesses=(*entry.witnesses, *new), domains=domains if domains != ("",) else ())
 
     def entry(self, standing: Standing, old: ItemState | None, seq: int) -> ItemState:
         """Return an item as it is after a position, given what became of it and its entry before."""
@@ -115,7 +125,7 @@ class MemoryFacts(ABC):
             state=state,
             born_seq=seq if old is None else old.born_seq,
             ended_seq=old.ended_seq if old is not None and old.state == state else ended,
-            support=len(standing.landed),
+            witnesses=standing.witnesses,
             extraction=standing.birth[0],
             erased=birth.erased,
             rank=standing.rank,
@@ -133,7 +143,7 @@ class MemoryFacts(ABC):
         """Derive the states of items again, after the facts about them changed at a position."""
         for id in ids:
             record = self.records.get(id)
-            made = None if record is None else standing_of(id, record, self.pairs, self.extractions)
+            made = None if record is None else standing_of(id, record, self)
             if made is not None:
                 self.put(id, made, seq)
 
@@ -143,14 +153,22 @@ class MemoryFacts(ABC):
         return dict.fromkeys((known.item, *known.targets))
 
     def flip(self, extraction: str, seq: int, cause: str) -> None:
-        """Derive again whether an extraction stands, and the consequences for items."""
+        """Derive again who stands behind an extraction, and the consequences for items."""
         known = self.extractions.get(extraction)
-        if known is None or stands(known, self.verdict_of) == known.stands:
+        made = () if known is None else witnesses_behind(extraction, known, self.verdict_of)
+        if known is None or made == known.witnesses:
             return
-        self.extractions[extraction] = replace(known, stands=not known.stands)
-        pairs = [pair for pair in ((extraction, index) for index in range(known.size)) if pair in self.pairs]
-        self.settle(dict.fromkeys(id for pair in pairs for id in self.touched(pair)), seq)
-        self.note_due(cause, pairs=pairs)
+        self.extractions[extraction] = replace(known, witnesses=made)
+        pairs = [(extraction, index) for index in range(known.size)]
+        self.recount([*pairs, *self.copies.get(extraction, ())], seq, cause, counted=known.stands != bool(made))
+
+    def recount(self, pairs: Iterable[Pair], seq: int, cause: str, *, counted: bool) -> None:
+        """Derive the items of candidates again whose witnesses changed; `counted`: whether they count may have, too."""
+        decided = [pair for pair in pairs if pair in self.pairs]
+        self.settle(dict.fromkeys(id for pair in decided for id in self.touched(pair)), seq)
+        # By support alone a policy chooses only what to forget.
+        if counted or self.bounded:
+            self.note_due(cause, pairs=decided)
 
     def note_due(
         self,
@@ -184,6 +202,7 @@ class MemoryFacts(ABC):
                 order=(seq, pair[1]),
                 item=candidate.id,
                 domain=candidate.domain or "",
+                originals=self.candidates[pair].originals,
                 action=decision.action,
                 targets=decision.targets,
                 pending=decision.pending,
@@ -208,7 +227,7 @@ class MemoryFacts(ABC):
         """Take the landing of a new candidate; return the items whose states it may change, beside their support."""
         first = len(self.records[made.item].pairs) == 1
         ids = dict.fromkeys((made.item,) if first else ())
-        if self.extractions[pair[0]].stands:
+        if witnesses_of(pair, self):
             # A decision may name a target twice, and supports it once.
             targets = dict.fromkeys(made.targets or (made.item,))
             ids |= dict.fromkeys(id for id in targets if not self.land(id, pair, made, seq))
@@ -304,7 +323,10 @@ def _memories_extracted(memory: MemoryFacts, event: MemoriesExtracted) -> None:
             raise BadEvent(f"candidate {index} at position {event.seq} is a handle; resolve it before the fold")
         erased = isinstance(words, Erased) or words == NO_WORDS
         item = Item.join(head, None if isinstance(words, Erased) else words)
-        memory.candidates[event.id, index] = CandidateState(item=item, erased=erased)
+        originals = event.copy_of[index] if index < len(event.copy_of) else ()
+        memory.candidates[event.id, index] = CandidateState(item=item, erased=erased, originals=originals)
+        for original in dict.fromkeys(originals):
+            memory.copies[original] = (*memory.copies.get(original, ()), (event.id, index))
     made = ExtractionState(
         seq=event.seq,
         kind=event.kind,
@@ -313,10 +335,12 @@ def _memories_extracted(memory: MemoryFacts, event: MemoriesExtracted) -> None:
         pending=event.pending,
         size=len(both),
     )
-    # Nearly all stand when they are recorded, and are not copied for it.
-    memory.extractions[event.id] = made if stands(made, memory.verdict_of) else replace(made, stands=False)
+    made = replace(made, witnesses=witnesses_behind(event.id, made, memory.verdict_of))
+    memory.extractions[event.id] = made
     for run in dict.fromkeys((*made.runs, *(run for run, _ in made.relied))):
         memory.relying[run] = (*memory.relying.get(run, ()), event.id)
+    # Its copies came before it.
+    memory.recount(memory.copies.get(event.id, ()), event.seq, event.id, counted=not made.stands)
 
 
 def _consolidation_proposed(memory: MemoryFacts, event: ConsolidationProposed) -> None:
@@ -415,8 +439,7 @@ def _decision_undone(memory: MemoryFacts, event: DecisionUndone) -> None:
         return
     memory.pairs[pair] = replace(known, undone=not event.lifted, undoing=said_by(event))
     if known.undone is event.lifted:
-        memory.settle(memory.touched(pair), event.seq)
-        memory.note_due(event.id, pairs=(pair,))
+        memory.recount((pair, *memory.copies.get(pair[0], ())), event.seq, event.id, counted=True)
 
 
 def _content_erased(memory: MemoryFacts, event: ContentErased) -> None:

@@ -12,17 +12,38 @@ An item's state is derived from facts at every position, so a verdict acts at on
                  near to rejected ones; and nobody admitted it
     active       none of these
 
-The first that fits is the state. A candidate counts while its extraction stands and the decision about it isn't undone.
+The first that fits is the state. A candidate counts while somebody stands behind it: a witness.
+
+    a run         Each run that its extraction was drawn from, or relied on, while that stands and the decision about
+                  the candidate isn't undone; but none whose verdict is no longer the one that was relied on.
+    itself        An extraction that was drawn from no run, while it stands: somebody's word.
+    the original  A copy, that came by a list, has no witness of its own: it has those of the candidates of which it is
+                  a copy. Those that aren't known in this bank count as one witness together, under the first one's
+                  name, until they come.
+
+Support counts distinct witnesses: however often a run was drawn from, and by whatever way a copy comes back, one
+witness is one witness, and falls as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, Protocol
 
 from rbank_es.events import Event, PolicyChoice
 from rbank_es.events.run_events import JudgeKind, VerdictValue
-from rbank_es.state.bank_state import BIRTHS, ExtractionState, ItemRecord, ItemStatus, Order, Pair, PairState, Said
+from rbank_es.state.bank_state import (
+    BIRTHS,
+    CandidateState,
+    ExtractionState,
+    ItemRecord,
+    ItemStatus,
+    Order,
+    Pair,
+    PairState,
+    Said,
+)
 
 LATEST: Order = (1 << 62, 0)
 """Beyond any position."""
@@ -93,14 +114,70 @@ def stands(extraction: ExtractionState, verdict_of: Callable[[str], VerdictValue
     return len(held) == len(extraction.relied)
 
 
+def witnesses_behind(
+    id: str, extraction: ExtractionState, verdict_of: Callable[[str], VerdictValue | None]
+) -> tuple[str, ...]:
+    """Return the runs that stand behind an extraction with an id, or that id; none if it doesn't stand."""
+    if not stands(extraction, verdict_of):
+        return ()
+    held = {run for run, verdict in extraction.relied if verdict_of(run) in (None, verdict)}
+    fallen = {run for run, _ in extraction.relied} - held
+    runs = dict.fromkeys((*extraction.runs, *(run for run, _ in extraction.relied)))
+    return tuple(run for run in runs if run not in fallen) or (id,)
+
+
+class WitnessFacts(Protocol):
+    """The facts by which a candidate counts: a state has them, and a memory."""
+
+    @property
+    def extractions(self) -> Mapping[str, ExtractionState]:
+        """The extractions, by id."""
+        ...
+
+    @property
+    def candidates(self) -> Mapping[Pair, CandidateState]:
+        """The candidates."""
+        ...
+
+    @property
+    def pairs(self) -> Mapping[Pair, PairState]:
+        """The decisions about them."""
+        ...
+
+
+def witnesses_of(pair: Pair, facts: WitnessFacts) -> tuple[str, ...]:
+    """Return the witnesses of a candidate, decided on or not, in order; it counts if there is one."""
+    known, own = facts.pairs.get(pair), facts.extractions[pair[0]].witnesses
+    if known is not None and known.undone:
+        return ()
+    originals = facts.candidates[pair].originals if known is None else known.originals
+    if not originals or not own:
+        return own
+    item = facts.candidates[pair].item.id if known is None else known.item
+    unknown = [id for id in originals if id not in facts.extractions]
+    found = [facts.extractions[id].witnesses for id in originals if _teaches(facts, id, item)]
+    return tuple(dict.fromkeys(chain(*found, unknown[:1])))
+
+
+def _teaches(facts: WitnessFacts, id: str, item: str) -> bool:
+    """Return whether an extraction is known, and not every candidate of it with an item's id is undone."""
+    known = facts.extractions.get(id)
+    if known is None:
+        return False
+    decided = [put for n in range(known.size) if (put := facts.pairs.get((id, n))) and put.item == item]
+    return not decided or not all(put.undone for put in decided)
+
+
 class Standing(NamedTuple):
     """An item's standing. `birth` is the candidate with its words, `rank` the order of the first decision about it.
-    `landed` are the candidates that support it, `by` those that took its place, both in order."""
+    `landed` are the candidates that support it, `by` those that took its place, both in order; `witnesses` stand behind
+    the former."""
 
     state: ItemStatus
     birth: Pair
     rank: Order
     landed: tuple[Pair, ...]
+    witnesses: tuple[str, ...]
     domains: tuple[str, ...]
     vouched: bool
     by: tuple[Pair, ...] = ()
@@ -124,24 +201,14 @@ class Acts(NamedTuple):
         return cls("", 0, admitted)
 
 
-def standing_of(
-    id: str,
-    record: ItemRecord,
-    pairs: Mapping[Pair, PairState],
-    extractions: Mapping[str, ExtractionState],
-    before: Order = LATEST,
-) -> Standing | None:
+def standing_of(id: str, record: ItemRecord, facts: WitnessFacts, before: Order = LATEST) -> Standing | None:
     """Return the standing of an item by the candidates decided on `before` an order; None if there was none.
 
     Rejections count from the start, other acts from their positions.
     """
-
     if len(record.pairs) == 1 and record.landed == record.pairs and not (record.recent or record.enders):
-        return _alone(record, pairs, extractions, before)
-
-    def counts(pair: Pair) -> bool:
-        known = pairs[pair]
-        return known.order < before and not known.undone and extractions[pair[0]].stands
+        return _alone(record, facts, before)
+    pairs = facts.pairs
 
     def place(pair: Pair) -> tuple[Order, Pair]:
         # The pair too: one event may decide about two extractions, and what follows must not hang on who lists it.
@@ -149,48 +216,54 @@ def standing_of(
 
     # One look at each candidate, because an item may have thousands.
     found = sorted(
-        (put.order, pair, put.item == id, put.domain)
+        (put.order, pair, put.item == id, put.domain, witnesses)
         for pair in record.landed
-        if (put := pairs[pair]).order < before and not put.undone and extractions[pair[0]].stands
+        if (put := pairs[pair]).order < before and (witnesses := witnesses_of(pair, facts))
     )
-    landed = [pair for _, pair, _, _ in found]
-    mine = [pair for _, pair, own, _ in found if own]
+    landed = [each[1] for each in found]
+    mine = [pair for _, pair, own, _, _ in found if own]
     known = mine or [pair for pair in record.pairs if pairs[pair].order < before]
     if not known:
         return None
     birth = mine[0] if mine else min(known, key=place)
     acts = Acts.of(record, before[0])
-    state, by = _state(record, acts, mine, pairs, extractions, counts)
-    domains = {domain for _, _, _, domain in found} or {pairs[birth].domain}
+    state, by = _state(record, acts, mine, facts, before)
     return Standing(
-        state, birth, pairs[birth].order, tuple(landed), tuple(sorted(domains)), acts.last == "vouched", tuple(by)
+        state=state,
+        birth=birth,
+        rank=pairs[birth].order,
+        landed=tuple(landed),
+        witnesses=tuple(dict.fromkeys(chain.from_iterable(each[4] for each in found))),
+        domains=tuple(sorted({each[3] for each in found} or {pairs[birth].domain})),
+        vouched=acts.last == "vouched",
+        by=tuple(by),
     )
 
 
-def _alone(
-    record: ItemRecord, pairs: Mapping[Pair, PairState], extractions: Mapping[str, ExtractionState], before: Order
-) -> Standing | None:
+def _alone(record: ItemRecord, facts: WitnessFacts, before: Order) -> Standing | None:
     """Return the standing of an item with one candidate that landed on it, and nothing else: most items are such."""
     [pair] = record.pairs
-    known, extraction = pairs[pair], extractions[pair[0]]
+    known = facts.pairs[pair]
     if known.order >= before:
         return None
-    counts = extraction.stands and not known.undone
-    waits = extraction.pending or known.pending
+    witnesses = witnesses_of(pair, facts)
+    waits = facts.extractions[pair[0]].pending or known.pending
     state: ItemStatus = "forgotten" if record.forgotten else "pending" if waits else "active"
     return Standing(
-        state if counts else "unsupported", pair, known.order, record.landed if counts else (), (known.domain,), False
+        state=state if witnesses else "unsupported",
+        birth=pair,
+        rank=known.order,
+        landed=record.landed if witnesses else (),
+        witnesses=witnesses,
+        domains=(known.domain,),
+        vouched=False,
     )
 
 
 def _state(
-    record: ItemRecord,
-    acts: Acts,
-    mine: list[Pair],
-    pairs: Mapping[Pair, PairState],
-    extractions: Mapping[str, ExtractionState],
-    counts: Callable[[Pair], bool],
+    record: ItemRecord, acts: Acts, mine: list[Pair], facts: WitnessFacts, before: Order
 ) -> tuple[ItemStatus, list[Pair]]:
+    pairs, extractions = facts.pairs, facts.extractions
     vouched = acts.last == "vouched"
     if record.recent and Acts.of(record, LATEST[0]).last == "rejected":
         return "rejected", []
@@ -204,7 +277,7 @@ def _state(
         born = [pairs[pair].order for pair in mine if pairs[pair].action in BIRTHS]
         revived = max([*born, (acts.seq, _VOUCHED_INDEX)] if vouched else born, default=(0, 0))
         over = sorted(
-            (pair for pair in record.enders if counts(pair) and pairs[pair].order > revived),
+            (pair for pair in record.enders if revived < pairs[pair].order < before and witnesses_of(pair, facts)),
             key=lambda pair: (pairs[pair].order, pair),
         )
         if over:

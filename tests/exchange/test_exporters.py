@@ -106,6 +106,8 @@ def test_items_are_the_active_ones_with_all_their_facts(bank: Bank) -> None:
     bank.append({"type": "memories_forgotten", "ids": [SEED.id], "policy": "bounded-1"})
     found = json.loads(b"".join(export(bank, None, "items")))
     assert [item["id"] for item in found] == [LEARNT.id, "bell"]
+    marks = [item.pop("rbank_es") for item in found]
+    assert [len(mark["copy_of"]) for mark in marks] == [1, 1]
     assert found[0] == {
         "id": LEARNT.id,
         "title": "Sound the horn twice",

@@ -201,7 +201,7 @@ def test_of_a_run_that_did_not_end_no_query_proposed_itself(tmp_path: Path) -> N
 
 
 def test_what_an_agent_proposed_is_found_after_the_run_was_judged_and_somebody_admitted_it(tmp_path: Path) -> None:
-    """From the tool's call to the search, through the policies in force; a second time it only adds support."""
+    """From the tool's call to the search, through the policies in force; the same run adds no support to it."""
     with bank_at(tmp_path / "bank") as bank:
         session = session_for(bank)
         box = toolbox_for(session, {"mem_add": MemoryTools(session).mem_add})
@@ -215,4 +215,4 @@ def test_what_an_agent_proposed_is_found_after_the_run_was_judged_and_somebody_a
         bank.admit(said["id"])
         assert [hit.id for hit in bank.search("count distinct")] == [said["id"]]
         assert consolidate(bank, [made]).added == ()
-        assert bank.state().items[said["id"]].support == 2
+        assert bank.state().items[said["id"]].support == 1

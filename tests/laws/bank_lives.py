@@ -85,6 +85,7 @@ learns = st.tuples(
     st.sampled_from((False, False, False, True)),
     st.lists(st.tuples(st.sampled_from(("supersede", "merge", "skip")), st.integers(0, 9)), max_size=2),
 )
+copies = st.tuples(st.just("copy"), st.lists(st.integers(0, 9), min_size=1, max_size=3), st.booleans())
 by_hand = st.tuples(
     st.just("hand"),
     st.lists(candidates, min_size=1, max_size=2),
@@ -127,7 +128,9 @@ overrules = judges("human")
 lates = st.tuples(st.just("late"), st.integers(0, 3), st.one_of(overrules, acts, acts, undos))
 laws = st.tuples(st.just("law"), st.sampled_from((1, 2, 2)))
 
-JUDGED = st.one_of(learns, learns, learns, judges("lm", "lm", "check", "gold", "human"), overrules, overrules, uses)
+JUDGED = st.one_of(
+    learns, learns, learns, copies, judges("lm", "lm", "check", "gold", "human"), overrules, overrules, uses
+)
 PURE = st.one_of(JUDGED, JUDGED, st.one_of(policies, policies, attributions))
 PEOPLE = st.one_of(PURE, PURE, acts, acts, undos, asides, lates, laws)
 UNBOUNDED = st.one_of(JUDGED, JUDGED, unbounded, acts, acts, undos, asides, lates, laws)
@@ -154,6 +157,7 @@ class Life:
         self.when: str | None = None
         self.policy("policy", DEDUP, Never(), False)
         self.groups: list[int] = []
+        self.ahead: list[str] = []
 
     @classmethod
     def of(cls, log: list[Event]) -> Life:
@@ -225,7 +229,7 @@ class Life:
             relied = [(runs[0], S)]
         given: Any = ("manual" if kind == "manual" else "seed") if not relied else S if kind == "stale" else kind
         return MemoriesExtracted(
-            id=self.bank.log.new_id(),
+            id=self.ahead.pop() if self.ahead else self.bank.log.new_id(),
             kind=given,
             relied=tuple(Reliance(run=run, verdict=verdict) for run, verdict in relied),  # type: ignore[arg-type]
             pending=pending,
@@ -248,6 +252,25 @@ class Life:
             append_decided(self.bank.log, self.bank.latest, [*proposals, made])
         except BadPolicy:
             self.decided_by_hand(made, [Decision(candidate=n, action="add", item=it.id) for n, it in enumerate(items)])
+
+    def copy(self, _: str, numbers: list[int], ahead: bool) -> None:
+        """A list brings a copy of what was learnt; `ahead`: also of what is learnt next."""
+        pairs = [pair for n in numbers if (pair := self.pair(n)) is not None]
+        if not pairs or self.bank.state().candidates[pairs[0]].erased:
+            return
+        originals = dict.fromkeys(pair[0] for pair in pairs)
+        if ahead:
+            self.ahead.append(self.bank.log.new_id())
+            originals[self.ahead[-1]] = None
+        item = self.bank.state().candidates[pairs[0]].item
+        made = MemoriesExtracted(
+            kind="seed", heads=(item.head,), copy_of=(tuple(originals),), candidates=(item.text,), extractor="list"
+        )
+        try:
+            append_decided(self.bank.log, self.bank.latest, [made])
+        except BadPolicy:
+            made = replace(made, id=self.bank.log.new_id())
+            self.decided_by_hand(made, [Decision(candidate=0, action="add", item=item.id)])
 
     def decided_by_hand(self, made: MemoriesExtracted, decisions: list[Decision]) -> None:
         """Somebody records decisions that no policy made, but none against what is rejected, and keeps to the bound."""

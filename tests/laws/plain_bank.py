@@ -293,10 +293,35 @@ class Facts:
         words = self.extractions[pair[0]].candidates[pair[1]]
         return isinstance(words, Erased) or words == ItemText(title="")
 
-    def counting(self, verdicts: Mapping[str, str]) -> set[Pair]:
-        """The candidates that count."""
-        up = {id for id, event in self.extractions.items() if stands(event, verdicts, self.aside.get(id, ()))}
-        return {pair for pair in self.keys if pair[0] in up and pair not in self.undone}
+    def counting(self, verdicts: Mapping[str, str]) -> dict[Pair, set[str]]:
+        """The candidates that count, each with those who stand behind it."""
+        behind = {pair: self._behind(pair, verdicts) for pair in self.keys if pair not in self.undone}
+        return {pair: some for pair, some in behind.items() if some}
+
+    def _behind(self, pair: Pair, verdicts: Mapping[str, str]) -> set[str]:
+        """A copy stands on the candidates of which it is one; all that aren't known are one witness."""
+        drawn, own = self.extractions[pair[0]], self._runs(pair[0], verdicts)
+        originals = drawn.copy_of[pair[1]] if pair[1] < len(drawn.copy_of) else ()
+        if not originals or not own:
+            return own
+        found = {id for id in originals if id not in self.extractions and id == self._unknown(originals)}
+        for id in originals:
+            same = [each for each in self.keys if each[0] == id and self.item(each).id == self.item(pair).id]
+            if id in self.extractions and not (same and self.undone.issuperset(same)):
+                found |= self._runs(id, verdicts)
+        return found
+
+    def _unknown(self, originals: Sequence[str]) -> str:
+        return next(id for id in originals if id not in self.extractions)
+
+    def _runs(self, id: str, verdicts: Mapping[str, str]) -> set[str]:
+        """The runs behind an extraction that stands, without those whose verdict it no longer has; else itself."""
+        drawn = self.extractions[id]
+        if not stands(drawn, verdicts, self.aside.get(id, ())):
+            return set()
+        relied = {each.run for each in drawn.relied}
+        held = {each.run for each in drawn.relied if verdicts.get(each.run, each.verdict) == each.verdict}
+        return held | (set(drawn.runs) - relied) or {id}
 
     def ordered(self, pairs: Iterable[Pair]) -> list[Pair]:
         """Candidates by rank."""
@@ -334,7 +359,11 @@ def acts_until(log: Iterable[Event], seq: int) -> tuple[dict[str, int], set[str]
 
 
 def settled(
-    facts: Facts, seq: int, counting: set[Pair], decided: Mapping[Pair, Decision], forgotten: Collection[str]
+    facts: Facts,
+    seq: int,
+    counting: Mapping[Pair, set[str]],
+    decided: Mapping[Pair, Decision],
+    forgotten: Collection[str],
 ) -> dict[str, PlainItem]:
     """Every item of which a candidate was decided on, with what became of it."""
     vouched, withdrawn, admitted = acts_until(facts.log, seq)
@@ -380,7 +409,7 @@ def settled(
             state=state,
             item=facts.item(birth),
             rank=facts.keys[birth],
-            support=len(landed.get(id, [])),
+            support=len(set[str]().union(*(counting[pair] for pair in landed.get(id, [])))),
             domains=tuple(sorted(domains)),
             erased=facts.erased(birth),
             vouched=said,

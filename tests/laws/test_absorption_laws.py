@@ -57,6 +57,7 @@ def copied(life: Life) -> Iterator[Life]:
     made = Life.__new__(Life)
     with life.bank.copy() as bank:
         made.bank, made.groups, made.version, made.when = bank, list(life.groups), life.version, None
+        made.ahead = []
         yield made
 
 

@@ -228,10 +228,13 @@ def same_as_a_life_with_right_verdicts(life: Life) -> None:
     """Compare with a writer who knew the final verdicts from the first, and never corrected anything."""
     log = visible(life.log)
     final, first = verdicts_of(log)
+    places = {each.id: each.seq for each in log}
     for each in log:
         if isinstance(each, MemoriesExtracted):
-            # A first verdict that comes after what relied on it is a correction of its own.
+            # A first verdict that comes after what relied on it is a correction of its own, and an original after its
+            # copy may be one.
             assume(all(first.get(reliance.run, 0) < each.seq for reliance in each.relied))
+            assume(all(places.get(id, 0) < each.seq for ids in each.copy_of for id in ids))
     twin = Life()
     for each in log:
         if isinstance(each, RunJudged | JudgmentOverruled) and first.get(each.run) == each.seq:

@@ -210,7 +210,7 @@ def assert_lawful(bank: Bank, policy: Append | Dedup) -> None:
         state = fold([event], state)
     assert state == bank.state()
     assert all(entry.extraction for entry in state.items.values())
-    assert sum(entry.support for entry in state.items.values()) == len(state.candidates)
+    assert sum(len(state.records[id].landed) for id in state.items) == len(state.candidates)
 
 
 @settings(max_examples=examples(60))

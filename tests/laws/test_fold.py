@@ -74,7 +74,7 @@ def test_every_item_has_provenance_and_support(log: list[Event]) -> None:
         assert entry.item in candidates
         assert entry.item.id == id
         landed = [pair for pair in state.records[id].landed if counts(state, pair)]
-        assert entry.support == len(landed)
+        assert entry.support == len({each for pair in landed for each in behind(state, pair)})
         if entry.state in ("active", "pending"):
             assert entry.vouched or any(state.pairs[pair].item == id for pair in landed)
         assert (entry.ended_seq is None) == (entry.state in ("active", "pending"))
@@ -83,6 +83,14 @@ def test_every_item_has_provenance_and_support(log: list[Event]) -> None:
 def counts(state: State, pair: Pair) -> bool:
     """Whether a candidate counts: its extraction stands, and nobody undid it."""
     return state.extractions[pair[0]].stands and not state.pairs[pair].undone
+
+
+def behind(state: State, pair: Pair) -> set[str]:
+    """Who stands behind a candidate that counts: the runs that it relied on, and hold, or its extraction."""
+    drawn = state.extractions[pair[0]]
+    verdicts = {run: state.verdicts.get((run, "learning")) for run, _ in drawn.relied}
+    held = {run for run, verdict in drawn.relied if (now := verdicts[run]) is None or now.verdict == verdict}
+    return held | (set(drawn.runs) - verdicts.keys()) or {pair[0]}
 
 
 @given(logs)

@@ -195,7 +195,9 @@ def test_what_corrections_keep_is_the_only_set_that_agrees_with_itself(
     assert len(agreeing) == 1
     [made] = agreeing
     kept = {
-        items[number].id: sum(onto == number for onto in made.values()) for number in counting if made[number] == number
+        items[number].id: len({drawn[each][0] for each, onto in made.items() if onto == number})
+        for number in counting
+        if made[number] == number
     }
     state = life.bank.state()
     assert {id: state.items[id].support for id in active(state)} == kept

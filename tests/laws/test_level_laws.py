@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.what_if import WhatIf
-from rbank_es.events import Event, MemoriesExtracted, MemoriesRetracted, MemoriesRetrieved, RunStarted
+from rbank_es.events import Event, MemoriesRetracted, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels
@@ -53,11 +53,9 @@ def plainly_above(log: list[Event], level: int) -> set[str]:
             level_of.setdefault(event.run, event.level)
     facts = Facts.of(visible(log))
     lowest: dict[str, int] = {}
-    for pair in facts.counting(verdicts_of(log)[0]) & facts.current.keys():
-        drawn, made = facts.extractions[pair[0]], facts.current[pair]
-        assert isinstance(drawn, MemoriesExtracted)
-        runs = [*drawn.runs, *(each.run for each in drawn.relied)]
-        of_candidate = min([level_of.get(run) or 0 for run in runs], default=0)
+    for pair, behind in facts.counting(verdicts_of(log)[0]).items():
+        made = facts.current[pair]
+        of_candidate = min(level_of.get(witness) or 0 for witness in behind)
         for id in (made.item,) if made.action in BIRTHS else made.targets if made.action == "skip" else ():
             lowest[id] = min(lowest.get(id, of_candidate), of_candidate)
     return {id for id, least in lowest.items() if least > level}

@@ -57,6 +57,17 @@ def extracted(number: int, *items: Item) -> MemoriesExtracted:
     )
 
 
+def owl_again(number: int, kind: Any, **relied: Any) -> tuple[Event, Event]:
+    """Draw the owl from runs, in its own words; a bank that has it lets it support that."""
+    made = replace(
+        extracted(number, OWL),
+        kind=kind,
+        runs=tuple(relied),
+        relied=tuple(Reliance(run=run, verdict=verdict) for run, verdict in relied.items()),
+    )
+    return made, consolidated(number, decide(0, "skip", "owl"))
+
+
 def consolidated(number: int, *decisions: Decision) -> MemoriesConsolidated:
     return MemoriesConsolidated(extraction=extraction_id(number), policy="dedup-1", decisions=decisions)
 
@@ -131,11 +142,38 @@ def test_a_candidate_supports_an_item_once() -> None:
 
 def test_support_holds_whenever_its_item_is_born() -> None:
     """The order in which decisions are recorded makes no difference to what they add up to."""
-    early = (extracted(0, OWL, DOG), consolidated(0, decide(1, "skip", "dog", "owl")))
+    early = (extracted(0, OWL), extracted(1, DOG), consolidated(1, decide(0, "skip", "dog", "owl")))
     late = consolidated(0, decide(0, "add", "owl"))
     assert folded(*early, late).items["owl"].support == 2
-    together = consolidated(0, decide(1, "skip", "dog", "owl"), decide(0, "add", "owl"))
-    assert folded(early[0], together).items["owl"].support == 2
+
+
+def test_support_counts_runs_and_not_extractions() -> None:
+    """However often a run was drawn from, by whatever extractor; a run whose verdict fell is no witness any more."""
+    taught = [*BORN, *owl_again(1, "success", a="success"), *owl_again(2, "success", a="success")]
+    assert folded(*taught).items["owl"].witnesses == (extraction_id(0), "a")
+    taught += owl_again(3, "contrastive", a="success", b="failure", c="failure")
+    assert folded(*taught).items["owl"].witnesses == (extraction_id(0), "a", "b", "c")
+    assert folded(*taught, judged("c", "success")).items["owl"].witnesses == (extraction_id(0), "a", "b")
+    assert folded(*taught, judged("b", "success"), judged("c", "success")).items["owl"].support == 2
+
+
+def test_a_copy_stands_on_what_it_is_a_copy_of() -> None:
+    """Where that is known, whenever it comes; all that aren't known are one witness together."""
+    copy = replace(extracted(1, OWL), copy_of=((extraction_id(7), extraction_id(8)),))
+    listed = (copy, consolidated(1, decide(0, "add", "owl")))
+    original = owl_again(7, "success", a="success")
+    assert folded(*listed).items["owl"].witnesses == (extraction_id(7),)
+    for known in ((*listed, *original), (*original, *listed)):
+        assert set(folded(*known).items["owl"].witnesses) == {"a", extraction_id(8)}
+    alone = (replace(copy, copy_of=((extraction_id(7),),)), listed[1])
+    for known in ((*alone, *original), (*original, *alone)):
+        assert folded(*known).items["owl"].witnesses == ("a",)
+        undone = DecisionUndone(extraction=extraction_id(7), candidate=0)
+        for end in (judged("a", "failure"), undone):
+            assert folded(*known, end).items["owl"].state == "unsupported"
+        assert folded(*known, undone, replace(undone, lifted=True)).items["owl"].support == 1
+    fallen = folded(judged("a", "failure"), *alone, *original)
+    assert fallen.items["owl"].state == "unsupported" and (extraction_id(1), 0) in fallen.due.pairs
 
 
 @pytest.mark.parametrize(("action", "state"), [("merge", "merged"), ("supersede", "superseded")])

@@ -32,7 +32,7 @@ OTHER_WORDS: dict[str, Any] = {
 
 
 def with_item(**changes: Any) -> State:
-    entry = ItemState(item=OWL, born_seq=3, extraction="e", support=1, rank=(3, 0))
+    entry = ItemState(item=OWL, born_seq=3, extraction="e", witnesses=("e",), rank=(3, 0))
     entry = replace(entry, **changes)
     return State(position=9, items={entry.item.id: entry})
 
@@ -85,7 +85,7 @@ def test_every_field_of_an_item_counts(field: str) -> None:
     "change",
     [
         {"state": "forgotten"},
-        {"support": 2},
+        {"witnesses": ("e", "r1")},
         {"erased": True},
         {"domains": ("a",)},
         {"vouched": True},

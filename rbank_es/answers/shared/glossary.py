@@ -265,7 +265,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "suite": (NAME, "the suite that the task is from; null: none"),
     "summary": (TEXT, "a sentence about the event, of 300 characters at most"),
     "superseded_by": (LIST, "ids of the items that took its place"),
-    "support": (NUMBER, "candidates that landed on the item and whose extraction stands"),
+    "support": (NUMBER, "distinct runs that taught the item, and whose verdicts stand; what no run taught counts once"),
     "sure": (BOOLEAN, "whether a check was sure of the verdict; null: nobody judged the run"),
     "JudgmentRow.sure": (BOOLEAN, "whether a check is sure of it"),
     "table_name": (NAME, "a table or view of this file"),

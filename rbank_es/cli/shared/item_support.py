@@ -15,6 +15,7 @@ from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted, type_of
 from rbank_es.state import Pair, State, fold
 from rbank_es.state.bank_state import PairState
+from rbank_es.state.validity import witnesses_of
 
 ITEM_TYPES = frozenset(
     {
@@ -56,7 +57,8 @@ class Ground(Struct, frozen=True, kw_only=True):
     """A candidate with an item's id: its extraction, what that relied on, and whether it carries the item.
 
     `landed` is the item on which the decision in force puts it, None if it puts it nowhere. `aside` are the verdicts
-    because of which a person set the extraction aside.
+    because of which a person set the extraction aside. `copy_of` are the extractions of which it is a copy, with which
+    it falls where they are known here.
     """
 
     extraction: str
@@ -66,6 +68,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     pending: bool
     relied: tuple[Relied, ...]
     aside: tuple[Relied, ...]
+    copy_of: tuple[str, ...]
     stands: bool
     undone: bool
     landed: str | None
@@ -106,7 +109,11 @@ def support_of(bank: OpenBank, name: str, position: int) -> tuple[ItemSupport, l
         domains=entry.domains if entry is not None else (),
         superseded_by=entry.superseded_by if entry is not None else (),
         contradicts=tuple(dict.fromkeys(_contradicting(history, name))),
-        ends=_ends(grounds, entry.state if entry is not None else "", vouched=entry is not None and entry.vouched),
+        ends=_ends(
+            [each for each in grounds if not each.copy_of or not state.extractions.keys() >= set(each.copy_of)],
+            entry.state if entry is not None else "",
+            vouched=entry is not None and entry.vouched,
+        ),
     )
     return support, [event for event in history if type_of(event) not in _FOLDED_ONLY]
 
@@ -124,7 +131,9 @@ def _folded(bank: OpenBank, name: str, position: int) -> tuple[State, list[Event
             others.append(event)
     # What was undone or set aside names an extraction only.
     kept |= {event.seq: event for event in others if _concerns(event, extractions)}
-    found = {seq: event for seq, event in _words(bank, extractions, position)}
+    found = dict(_words(bank, extractions, position))
+    originals = {id for event in found.values() for each in event.copy_of for id in each}
+    found |= dict(_words(bank, originals - extractions, position))
     runs = {each.run for event in found.values() for each in event.relied}
     runs |= {event.run for event in kept.values() if isinstance(event, MemoriesRetracted) and event.run}
     judged = {event.seq: event for run in runs for event in bank.events(point=position, run=run, types=JUDGMENT_TYPES)}
@@ -190,10 +199,11 @@ def _ground(state: State, pair: Pair, name: str) -> Ground:
         pending=extraction.pending,
         relied=tuple(_relied(state, run, verdict) for run, verdict in extraction.relied),
         aside=tuple(_relied(state, run, verdict) for run, verdict in extraction.aside),
-        stands=extraction.stands,
+        copy_of=known.originals,
+        stands=bool(witnesses_of(pair, state)) or (known.undone and extraction.stands),
         undone=known.undone,
         landed=landed,
-        carries=extraction.stands and not known.undone and landed == name,
+        carries=landed == name and bool(witnesses_of(pair, state)),
     )
 
 
@@ -235,6 +245,7 @@ def _contradicting(history: Iterable[Any], name: str) -> Iterator[str]:
 
 
 def _ends(grounds: Iterable[Ground], state: str, *, vouched: bool) -> str:
+    """Return the possible end in a sentence; the grounds are without copies, which end with what they are copies of."""
     if state not in ("active", "pending"):
         return ""
     if vouched:
