@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +232,7 @@ def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: py
     message = max(shown["request"], key=lambda each: each["text"]["chars"])["text"]
     assert message["more"] and message["text"] is not None and len(message["text"]) == page_limits.EVENT_TEXT_CHARS
     monkeypatch.setattr(answer_limits, "TEXT_BLOCK_CHARS", 1000)
-    text, offset = "", 0
+    text, offset, block = "", 0, dict[str, Any]()
     while offset is not None:
         block = ask(bank, "text", seq=shown["seq"], path=message["more"], offset=offset)
         text += block["text"]
@@ -321,7 +322,7 @@ def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
             ("runs", "model"),
             ("items", "domain"),
         ):
-            assert ask(bank, name, **{parameter: hostile})["rows"] == []
+            assert answer(bank, name, {parameter: hostile})["rows"] == []
 
 
 # ---------------------------------------------------------------- review, leakage, health, differences, search
@@ -355,8 +356,8 @@ def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list
 
 def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as opened:
-        for run, outcome in (("-r; rm x", "submitted"), ("-f; rm x", "failed")):
-            opened.append([RunStarted(run=run, task="t"), RunFinished(run=run, outcome=outcome)])
+        opened.append([RunStarted(run="-r; rm x", task="t"), RunFinished(run="-r; rm x", outcome="submitted")])
+        opened.append([RunStarted(run="-f; rm x", task="t"), RunFinished(run="-f; rm x", outcome="failed")])
         found = [answer(opened, "review", {}, argument=name) for name in ("", "/my banks/b")]
     for each, name in zip(found, ("b", "'/my banks/b'"), strict=True):
         commands = [row["command"] for part in ("verdicts", "failed") for row in each[part]["rows"]]
@@ -385,13 +386,13 @@ def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path
                 words = error if n < number else (reason.removeprefix(f"{code}: ") if code != reason else None)
                 end = RunFinished(run=run, outcome="failed", error_code=code, error=words)
                 opened.append([RunStarted(run=run, task=f"task {number}"), end])
-        judged = dict(purpose="learning", judge="j", judge_version="1", kind="check")
-        opened.append(RunJudged(run="r0.0", verdict="failure", **judged))
+        judged = partial(RunJudged, purpose="learning", judge="j", judge_version="1", kind="check")
+        opened.append(judged(run="r0.0", verdict="failure"))
         opened.append([RunStarted(run="won", task="t"), RunFinished(run="won", outcome="failed", error="odd")])
-        opened.append(RunJudged(run="won", verdict="success", **judged))
+        opened.append(judged(run="won", verdict="success"))
         for run in ("lost", "forced"):
             opened.append([RunStarted(run=run, task="t"), RunFinished(run=run, outcome="forced_at_limit")])
-        opened.append(RunJudged(run="lost", verdict="failure", **judged))
+        opened.append(judged(run="lost", verdict="failure"))
         overview, review = answer(opened, "overview", {}), answer(opened, "review", {})
         listed = answer(opened, "runs", {"outcome": "failed"})
         first = answer(opened, "run", {"id": "r0.0"})["run"]
@@ -497,15 +498,6 @@ def test_the_day_of_an_overruled_verdict_names_the_run_and_the_items_that_fell(b
     assert [(row["before"], row["after"]) for row in found["items"]["rows"]] == [("active", "unsupported")]
     with pytest.raises(BadInput, match="exchange the two"):
         ask(bank, "changes", 100, **{"from": 200})
-
-
-def test_two_runs_are_compared_by_their_fields(bank: Bank) -> None:
-    rows = ask(bank, "runs", limit=2)["rows"]
-    found = ask(bank, "compare", a=rows[0]["run"], b=rows[1]["run"])
-    assert "task" in found["differ"] and "run" not in found["differ"] and "events" not in found["a"]
-    for name in found["differ"]:
-        assert found["a"]["run"][name] != found["b"]["run"][name]
-    assert ask(bank, "compare", a=rows[0]["run"], b=rows[0]["run"])["differ"] == []
 
 
 def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.dashboard.answers.bank_answer import bank_answer
-from rbank_es.dashboard.answers.difference_answer import changes_answer, compare_answer
+from rbank_es.dashboard.answers.difference_answer import changes_answer
 from rbank_es.dashboard.answers.doubts_answer import doubts_answer
 from rbank_es.dashboard.answers.event_answer import text_answer
 from rbank_es.dashboard.answers.health_answer import health_answer
@@ -39,7 +39,6 @@ ANSWERS: Mapping[str, Answer] = {
     "leakage": leakage_answer,
     "health": health_answer,
     "changes": changes_answer,
-    "compare": compare_answer,
     "search": search_answer,
 }
 """The function that answers each name of `/api/v1/NAME`."""

@@ -1,4 +1,4 @@
-"""The answers `changes`, between two positions, and `compare`, of two runs at one."""
+"""The answer `changes`, between two positions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import Any
 
 from rbank_es.dashboard.answers.bank_answer import second
 from rbank_es.dashboard.answers.page_question import PageQuestion, cut
-from rbank_es.dashboard.answers.run_answer import run_facts
 from rbank_es.errors import BadInput
 from rbank_es.limits import page_limits
-
-NAMING = frozenset({"run", "task_id", "started", "time", "finished", "ended", "reason", "score_reason"})
-"""Fields that differ between any two runs, or say why others differ."""
 
 
 def changes_answer(asked: PageQuestion) -> dict[str, Any]:
@@ -65,11 +61,3 @@ def _policies(asked: PageQuestion, since: int) -> list[dict[str, Any]]:
             labels = [None if row is None else f"{row['name']}-{row['version']}" for row in (old, new)]
             made.append({"kind": kind, "before": labels[0], "after": labels[1]})
     return made
-
-
-def compare_answer(asked: PageQuestion) -> dict[str, Any]:
-    """Return the runs `a` and `b` without their events, and the names of the fields in which they differ."""
-    one, other = (run_facts(asked, asked.needed(name)) for name in ("a", "b"))
-    fields = one["run"].keys() - NAMING
-    differ = sorted(name for name in fields if one["run"][name] != other["run"][name])
-    return {"a": one, "b": other, "differ": differ}
