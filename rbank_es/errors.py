@@ -177,7 +177,8 @@ class BadPoint(BadInput):
     def __init__(self, point: str, reason: str) -> None:
         self.point, self.reason = point, reason
         super().__init__(
-            f"point {point!r}: {reason}. A point is a position, an ISO time, HEAD~n, an event id, or a run id."
+            f"point {point!r}: {reason}. A point is a position, a time such as 2026-01-31T12:00, HEAD~n, "
+            "an event id, or a run id."
         )
 
 

@@ -15,7 +15,7 @@ import os
 import re
 import uuid
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from rbank_es import limits
@@ -125,7 +125,7 @@ def resolve_point(log: EventLog, point: str | int | None) -> int:
         if found_seq is None and prefix == "run":
             found_seq = _run_beginning(log, rest)
         if found_seq is None:
-            raise BadPoint(point, f"there is no such {'position' if prefix == 'seq' else prefix} in {log.place}")
+            raise BadPoint(point, f"there is no such {'position' if prefix == 'seq' else prefix} in {_name(log)}")
         return found_seq
     return _any(log, point, head)
 
@@ -156,7 +156,12 @@ def _any(log: EventLog, point: str, head: int) -> int:
         return _within(int(point), point, head)
     if _TIME.fullmatch(point):
         raise BadPoint(point, "not a valid time, and no event or run has that name")
-    raise BadPoint(point, f"no position, event or run of that name in {log.place} (its head is at {head:,})")
+    raise BadPoint(point, f"no position, event or run of that name in {_name(log)} (its head is at {head:,})")
+
+
+def _name(log: EventLog) -> str:
+    # Not the place: a page shows the reason to whoever reads it, who need not know folders of this machine.
+    return PurePath(log.place).name or log.place
 
 
 def _within(seq: int, point: str, head: int) -> int:

@@ -129,7 +129,7 @@ class PageHandler:
         return json_response(self._answers.ask(name, parameters))
 
 
-_TOLD = (BadInput, LimitExceeded, BadSearch, BadPolicy)
+_TOLD = (BadInput, LimitExceeded, BadSearch, BadPolicy, BadPoint, AmbiguousId)
 """Errors of a question itself, whose messages name nothing but what it asked."""
 
 
@@ -141,12 +141,6 @@ def _position(given: Any) -> int:
     return int(given)
 
 
-NO_POINT = (
-    "there is no such point in this bank: give a position, such as 120, a time, such as 2026-01-31T12:00, HEAD~5, or "
-    "the id of a run"
-)
-
-
 def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
     """Return the status and the reason of a request that an error ended, with commands that name the bank so.
 
@@ -155,8 +149,6 @@ def reason_of(error: RBankError, argument: str) -> tuple[int, str]:
     match error:
         case NotInBank():
             return 404, str(error)
-        case BadPoint() | AmbiguousId():
-            return 400, NO_POINT
         case BankNotFound():
             return 503, "the bank is no longer in its place"
         # By exact class, because the messages of other subclasses may name files.

@@ -35,12 +35,16 @@ def fillings(bank: Bank | Moment) -> dict[str, list[Any]]:
     }
 
 
+def required(name: str) -> list[str]:
+    """Return the parameters without which a question can't be asked."""
+    return [field.name for field in msgspec.structs.fields(question_kind(name).question) if field.required]
+
+
 def parameters(name: str, filled: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """Return the parameters of a question, once for each value of its first required one; none if there is no value."""
-    fields = msgspec.structs.fields(question_kind(name).question)
-    needed = [field.name for field in fields if field.required]
+    known, needed = question_kind(name).question.__struct_fields__, required(name)
     assert set(needed) <= filled.keys(), f"{name} needs {needed}: say in `fillings` what a bank has for it"
-    more = {field.name: filled[field.name][0] for field in fields if field.name in ("course", "points", "since")}
+    more = {each: filled[each][0] for each in ("course", "points", "since") if each in known and each not in needed}
     if not needed:
         return [more]
     if not all(filled[each] for each in needed):

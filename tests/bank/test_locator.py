@@ -128,7 +128,9 @@ def test_no_such_point(log: FileLog, point: str | int, said: str) -> None:
     with pytest.raises(BadPoint) as caught:
         resolve_point(log, point)
     assert said in caught.value.reason and caught.value.point == str(point)
-    assert "A point is a position, an ISO time, HEAD~n, an event id, or a run id." in str(caught.value)
+    assert "A point is a position, a time such as 2026-01-31T12:00, HEAD~n, an event id, or a run id." in str(
+        caught.value
+    )
 
 
 def test_runs_that_are_called_like_other_points(tmp_path: Path) -> None:
