@@ -14,9 +14,8 @@ Which judgment stands depends on the policies too: see `rbank_es.bank.run_judgme
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from itertools import takewhile
-from operator import attrgetter
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -138,11 +137,6 @@ class RunEvents(Struct, frozen=True):
     # ---------------------------------------------------------------- the facts
 
     @property
-    def own(self) -> tuple[Event, ...]:
-        """The events recorded under its id: all but extractions, which may name several runs."""
-        return tuple(event for event in self.events if not isinstance(event, MemoriesExtracted))
-
-    @property
     def execution(self) -> tuple[Event, ...]:
         """The events from its start to the first end behind it; empty if it never began."""
         begun = self.started
@@ -200,23 +194,16 @@ def read_run(
     *,
     types: Collection[str] | None = None,
     resolve: bool | Collection[str] = False,
-    extractions: Iterable[int] | None = None,
 ) -> RunEvents:
     """Return a run as recorded up to a position (default: the head); one that never was has no events.
 
     It costs what the run has, however long the log is, and less if only some `types` are read. `resolve` names the
-    types whose texts are read in place of handles, True for all. A log finds events by the run that they belong to,
-    and an extraction belongs to none: `extractions` are the positions of those that name the run.
-    Raises as `EventLog.read`.
+    types whose texts are read in place of handles, True for all. A log finds events by the run that they belong to;
+    extractions belong to none, so they are not among these. Raises as `EventLog.read`.
     """
     of_run = (frozenset(types) if types is not None else frozenset(event_types())) - _OF_NO_RUN
     texts = event_types().keys() if resolve is True else resolve or ()
-    events = list(log.read(upto=upto, types=types, run=run, resolve=texts))
-    if extractions is None:
-        return RunEvents(run, tuple(events), of_run)
-    for seq in extractions:
-        events += log.read(after=seq - 1, upto=seq, resolve=texts)
-    return RunEvents(run, tuple(sorted(events, key=attrgetter("seq"))), of_run | _OF_NO_RUN)
+    return RunEvents(run, tuple(log.read(upto=upto, types=types, run=run, resolve=texts)), of_run)
 
 
 def runs_named(event: Event) -> tuple[str, ...]:

@@ -56,12 +56,12 @@ def test_a_run_that_goes_on_has_no_end_and_all_its_events_are_of_its_execution(b
     bank.append([RunStarted(run="r"), StepTaken(run="r", index=1), StepTaken(run="other", index=1)])
     run = read_run(bank.log, "r")
     assert run.end is None
-    assert run.execution == run.events == run.own
+    assert run.execution == run.events
     assert read_run(bank.log, "nobody").execution == ()
 
 
 def test_what_was_not_read_is_never_taken_for_absent(bank: Bank) -> None:
-    """Extractions are read only where their positions are given."""
+    """Extractions belong to no run, so a log can't find those that name one."""
     bank.append([RunStarted(run="r"), RunFinished(run="r", outcome="failed")])
     run = read_run(bank.log, "r", types={"run_started"})
     assert run.started is not None
@@ -70,4 +70,3 @@ def test_what_was_not_read_is_never_taken_for_absent(bank: Bank) -> None:
             getattr(run, ask)
     with pytest.raises(AssertionError, match="memories_extracted"):
         _ = read_run(bank.log, "r").extractions
-    assert read_run(bank.log, "r", extractions=()).extractions == ()
