@@ -142,7 +142,7 @@ def folder(tmp_path: Path) -> Path:
 def test_it_shows_what_it_promises_in_order():
     """First the two commands, then a session, then commands for one's own model and bank, then a program."""
     assert [command.split()[:2] for command, _ in transcripts(CONSOLE[0])] == [["make", "demo"], ["make", "test"]]
-    assert len(CONSOLE) == 8 and len(PYTHON) == 1
+    assert len(CONSOLE) == 8 and len(PYTHON) == 2
     own = ("## Your own model and ontology", "## Your own bank", "## Experiments with your own model")
     titles = ("## A session", "## What an agent gets", "docs/dashboard.png", *own, "## Map of the code")
     assert sorted(titles, key=README.index) == list(titles)
@@ -241,6 +241,16 @@ def test_the_program_runs(folder: Path):
     first, overruled, before, because = run(f"{sys.executable} program.py", folder).splitlines()
     assert first == f"add ['{title}']" and overruled == f"[('{title}', 'unsupported')] 0"
     assert before == f"['{title}']" and because.startswith("me rejected") and because.endswith("It takes too long.")
+
+
+def test_what_is_asked_of_a_bank_from_python_is_answered_as_shown(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """The session over the sample bank prints what stands below each line."""
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("RBANK_HOME", raising=False)
+    monkeypatch.setenv("RBANK_CACHE", str(CACHE))
+    session = doctest.DocTestParser().get_doctest(PYTHON[1], {}, "README", "README.md", 0)
+    printed: list[str] = []
+    assert not doctest.DocTestRunner().run(session, out=printed.append).failed, "".join(printed)
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
