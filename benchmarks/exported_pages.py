@@ -16,17 +16,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import rbank_es.dashboard
+import rbank_es.page
 from benchmarks.corpus import SEED, Corpus
 from benchmarks.measure import Goal, Row, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.dashboard import WrittenPage, write_page
 from rbank_es.events import ContextBuilt, Event, LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import LayerUse, VerdictValue
+from rbank_es.page import WrittenPage, write_page
 
 SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
-APP = Path(rbank_es.dashboard.__file__).parent / "app"
+APP = Path(rbank_es.page.__file__).parent / "app"
 RUNS = 1_000
 LONG_EVENTS = 100_000
 SLOWED = 4
@@ -131,7 +131,7 @@ def _run(run: str, number: int, text: Callable[[int], str], instructions: str) -
 
 
 def _in_a_browser(place: Path, pages: Mapping[str, Path]) -> Iterator[Row]:
-    from tests.dashboard.conftest import Chromium, Tab
+    from tests.page.conftest import Chromium, Tab
 
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if binary is None:
@@ -170,7 +170,7 @@ def _opening_rows(browser: Any, name: str, page: Path, blank: Path, slowed: int)
 
 def _opened(browser: Any, path: Path, slowed: int) -> tuple[float, float]:
     """Return the seconds until a page is usable and drawn in a new tab, from outside, and by the page's own clock."""
-    from tests.dashboard.conftest import Tab
+    from tests.page.conftest import Tab
 
     tab = Tab(browser)
     tab.send("Emulation.setCPUThrottlingRate", rate=slowed)

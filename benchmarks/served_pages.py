@@ -16,13 +16,13 @@ from urllib.parse import urlencode, urlsplit
 from benchmarks.measure import Goal, Row, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.dashboard.answers.items_answer import SORTS as ITEM_SORTS
-from rbank_es.dashboard.answers.leakage_answer import RUN_SORTS as LEAKAGE_SORTS
-from rbank_es.dashboard.answers.runs_answer import SORTS as RUN_SORTS
-from rbank_es.dashboard.http_request import parse_request
-from rbank_es.dashboard.page_handler import PageHandler
-from rbank_es.dashboard.page_server import PageServer, listen
 from rbank_es.events import RunStarted
+from rbank_es.page.answers.items_answer import SORTS as ITEM_SORTS
+from rbank_es.page.answers.leakage_answer import RUN_SORTS as LEAKAGE_SORTS
+from rbank_es.page.answers.runs_answer import SORTS as RUN_SORTS
+from rbank_es.page.http_request import parse_request
+from rbank_es.page.page_handler import PageHandler
+from rbank_es.page.page_server import PageServer, listen
 
 ROUNDS = 5
 SHOWN_ROUNDS = 5

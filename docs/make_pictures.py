@@ -11,8 +11,8 @@ HOME = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HOME))
 
 from rbank_es.bank import Bank  # noqa: E402 (after the path of the repository)
-from rbank_es.dashboard import write_page  # noqa: E402
-from tests.dashboard.conftest import Chromium, Tab  # noqa: E402
+from rbank_es.page import write_page  # noqa: E402
+from tests.page.conftest import Chromium, Tab  # noqa: E402
 
 PICTURES = {
     "dashboard.png": ("#/run/lights-08-6e9adf73-1", 1100, 780, False),

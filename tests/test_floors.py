@@ -41,7 +41,7 @@ FLOORS = {
     "rbank_es.judging": (7, "judging"),
     "rbank_es.loop": (8, "loop"),
     "rbank_es.rerun": (9, "rerun"),
-    "rbank_es.dashboard": (10, "dashboard"),
+    "rbank_es.page": (10, "page"),
     "rbank_es.experiments": (11, "experiments"),
     "rbank_es.cli": (12, "cli"),
     "rbank_es.__main__": (12, "cli"),

@@ -1,4 +1,4 @@
-"""`dashboard`: one self-contained page about a bank, which shows it at any position."""
+"""`dashboard`: one self-contained page about a bank, with its lists and counts at earlier positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rbank_es.events import BankCreated
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
-    from rbank_es.dashboard import WrittenPage
+    from rbank_es.page import WrittenPage
 
 
 @command(
@@ -65,7 +65,7 @@ def write_dashboard(
 
     Raises as `write_page` does, and `BadPoint`.
     """
-    from rbank_es.dashboard import ExportOptions, write_page
+    from rbank_es.page import ExportOptions, write_page
 
     options = ExportOptions(runs=runs, prompts=prompts, argument=argument)
     with view_at(bank, point) as view, Progress("writing the page") as progress:

@@ -19,8 +19,8 @@ from rbank_es.errors import ProjectionUnavailable
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
-    from rbank_es.dashboard.page_handler import PageHandler
-    from rbank_es.dashboard.page_server import PageServer
+    from rbank_es.page.page_handler import PageHandler
+    from rbank_es.page.page_server import PageServer
 
 # A port that is seldom in use; --port takes any other.
 PORT = 8642
@@ -41,8 +41,8 @@ def serve(bank: str, port: int, opens: bool, no_prompts: bool, no_path: bool, as
     Only this machine is answered, and only the browser that opened the printed address, which is a key: give it to
     nobody. Nothing can be changed from the page; it shows the commands that do.
     """
-    from rbank_es.dashboard.page_handler import PageHandler
-    from rbank_es.dashboard.page_server import PageServer, listen
+    from rbank_es.page.page_handler import PageHandler
+    from rbank_es.page.page_server import PageServer, listen
 
     with open_whole(bank) as opened:
         _bring_up(opened)

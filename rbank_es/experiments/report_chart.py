@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rbank_es.dashboard.page_text import Html, element, shorten
 from rbank_es.experiments.experiment_results import ConditionResult
 from rbank_es.experiments.learning_curve import CurvePoint, LearningCurve
 from rbank_es.experiments.metrics import Metric
 from rbank_es.experiments.summary import number, with_interval
 from rbank_es.limits import experiment_limits
+from rbank_es.page.page_text import Html, element, shorten
 
 WIDTH, HEIGHT = 520, 210
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 34

@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rbank_es.dashboard.html_page import TableColumn, document, number, table, text
-from rbank_es.dashboard.page_text import Html, clean, count, element, join, plural, short_name, shorten
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
@@ -24,6 +22,8 @@ from rbank_es.experiments.summary import (
 )
 from rbank_es.experiments.trial_pages import page_command, paged, run_address
 from rbank_es.limits import experiment_limits, page_limits
+from rbank_es.page.html_page import TableColumn, document, number, table, text
+from rbank_es.page.page_text import Html, clean, count, element, join, plural, short_name, shorten
 
 CHARTED = ("success", "lm_calls", "tokens")
 """The metrics of which the intervals are drawn, where they have values; tables have all."""

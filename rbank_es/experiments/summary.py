@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rbank_es import limits
-from rbank_es.dashboard.page_text import clean, plural
 from rbank_es.experiments.contrast import Contrast
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, ContrastSaid, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.statistics import Estimate
+from rbank_es.page.page_text import clean, plural
 
 HEADLINE = ("success", "exact", "converged", "lm_calls", "tokens", "cost_usd", "items_in_bank", "judge_accuracy")
 """The metrics of the summary's table, where any condition has a value; the page and `conditions.json` have all."""

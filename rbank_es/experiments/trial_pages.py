@@ -10,12 +10,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rbank_es.bank import Bank
-from rbank_es.dashboard.exported_page import ExportOptions, exported_page, page_data
 from rbank_es.errors import BankNotFound, CannotWrite
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.trial_place import directory, made_directory
 from rbank_es.limits import experiment_limits
 from rbank_es.log import Head
+from rbank_es.page.exported_page import ExportOptions, exported_page, page_data
 from rbank_es.system.command_lines import whole_command
 from rbank_es.system.files import write_replacing
 from rbank_es.system.progress import OnProgress, reported

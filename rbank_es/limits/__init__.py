@@ -473,7 +473,7 @@ COMMIT_WAIT_S = 5.0
 ROLLOUT_COMPARED_CHARS = 4_000
 # Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question.
 GUIDE_ITERATIONS = 20
-# -------------------- dashboard
+# -------------------- page
 # Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000
 FLAG_ITEMS_INJECTED = 3

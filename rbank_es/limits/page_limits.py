@@ -17,9 +17,9 @@ PAGE_STOPS = 40
 PAGE_SUMMARY_RUNS = 50
 # A text of an event from this length on is kept as numbers of lines, which prompts share.
 PAGE_LINED_CHARS = 120
-# Rows of one table of the dashboard; more is for SQL and `--json`.
+# Rows of one table of a report; more is for SQL and `--json`.
 DASHBOARD_ROWS = 200
-# Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
+# Characters that a page shows of a task or a title, of an id or a name, and of a bank's purpose.
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500

@@ -11,8 +11,8 @@ import msgspec
 
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, BankAnswer, Moment, question_kind
-from rbank_es.dashboard.http_request import PageRequest
-from rbank_es.dashboard.page_handler import PageHandler
+from rbank_es.page.http_request import PageRequest
+from rbank_es.page.page_handler import PageHandler
 
 SOME = 3
 

@@ -11,8 +11,8 @@ import pytest
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, Bounds, Moment, Page, question_kind
 from rbank_es.answers.shared.answer_schema import answer_schema
-from rbank_es.dashboard.answers import ANSWERS
 from rbank_es.errors import BadInput, NotInBank
+from rbank_es.page.answers import ANSWERS
 from tests.answers.asked import served
 from tests.cli_runner import SAMPLE, fails, run
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.dashboard.http_request import Refused, parse_request
 from rbank_es.limits import page_limits
+from rbank_es.page.http_request import Refused, parse_request
 from tests.cli_runner import SAMPLE
-from tests.dashboard.served_bank import Served, read_reply, served
 from tests.effort import examples
+from tests.page.served_bank import Served, read_reply, served
 
 
 @pytest.fixture(scope="module")

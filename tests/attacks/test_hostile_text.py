@@ -15,9 +15,9 @@ from rbank_es.bank import Bank
 from rbank_es.cli import main
 from rbank_es.cli.shared import output
 from rbank_es.cli.shared.loop_progress import LoopDisplay
-from rbank_es.dashboard.page_text import clean, escape
 from rbank_es.events import NoteLogged
 from rbank_es.events.visible_text import visible, visible_json, without_hidden
+from rbank_es.page.page_text import clean, escape
 from tests.attacks.hostile_text import TEXTS, hostile_bank, steering
 from tests.cli_runner import on_terminal
 from tests.effort import one_in

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.dashboard.answers.bank_answer import forked_from
 from rbank_es.events import NoteLogged
+from rbank_es.page.answers.bank_answer import forked_from
 from tests.cli_runner import fails, on_terminal, run
 
 WORDS = "the kiln in the cellar is cold"

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.dashboard.page_server import listen
+from rbank_es.page.page_server import listen
 from tests.cli_runner import COMMAND, SAMPLE, environment, fails, run
 
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.dashboard import write_page
 from rbank_es.events import (
     ArtifactMaterialised,
     ContextBuilt,
@@ -35,6 +34,7 @@ from rbank_es.events.items import Item
 from rbank_es.exchange.exporters import FORMS, export_files
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.sought_words import SoughtWords
+from rbank_es.page import write_page
 from rbank_es.system.files import caches_of
 from rbank_es.testing import extraction
 from tests.effort import examples

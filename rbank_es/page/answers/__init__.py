@@ -1,0 +1,69 @@
+"""Answers about a bank as of a position, by the name of what is asked: the pages of a served bank are made of them.
+
+Each is a pure function of a view, the bank's log where texts are needed, and the parameters of the question. An
+exported page holds these answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rbank_es.bank import Bank
+from rbank_es.page.answers.bank_answer import bank_answer
+from rbank_es.page.answers.difference_answer import changes_answer
+from rbank_es.page.answers.doubts_answer import doubts_answer
+from rbank_es.page.answers.event_answer import text_answer
+from rbank_es.page.answers.health_answer import health_answer
+from rbank_es.page.answers.items_answer import item_answer, items_answer
+from rbank_es.page.answers.leakage_answer import leakage_answer
+from rbank_es.page.answers.overview_answer import overview_answer
+from rbank_es.page.answers.page_question import PageQuestion
+from rbank_es.page.answers.review_answer import review_answer
+from rbank_es.page.answers.run_answer import run_answer
+from rbank_es.page.answers.runs_answer import runs_answer
+from rbank_es.page.answers.search_answer import search_answer
+
+Answer = Callable[[PageQuestion], dict[str, Any]]
+
+ANSWERS: Mapping[str, Answer] = {
+    "bank": bank_answer,
+    "overview": overview_answer,
+    "runs": runs_answer,
+    "run": run_answer,
+    "text": text_answer,
+    "items": items_answer,
+    "item": item_answer,
+    "review": review_answer,
+    "doubts": doubts_answer,
+    "leakage": leakage_answer,
+    "health": health_answer,
+    "changes": changes_answer,
+    "search": search_answer,
+}
+"""The function that answers each name of `/api/v1/NAME`."""
+
+
+def answer(
+    bank: Bank,
+    name: str,
+    given: Mapping[str, str],
+    *,
+    prompts: bool = True,
+    argument: str = "",
+    head: int | None = None,
+    statement_s: float | None = None,
+) -> dict[str, Any]:
+    """Return the answer to a question about a bank, with `at`, the position that it is as of.
+
+    `given` are the parameters as text; `at` is any point of the bank, by default the newest. Without `prompts`, what
+    models were sent and answered is left out. `argument` is the bank as commands name it, by default its name. `head`
+    is the position up to which the log is known, by default the newest. `statement_s` bounds the seconds of each
+    question to the read models.
+    Raises `NotInBank` for an unknown name, run, item or position, `BadInput` for parameters that can't be, `BadPoint`,
+    `ProjectionError`.
+    """
+    with PageQuestion.opened(
+        bank, given, prompts=prompts, argument=argument, head=head, statement_s=statement_s
+    ) as asked:
+        return {"at": asked.position} | ANSWERS[name](asked)

@@ -1,0 +1,58 @@
+"""The answers of a page, the same in a file and served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rbank_es.answers import QUESTIONS, Bounds, Moment
+from rbank_es.bank import Bank
+from rbank_es.limits import page_limits
+from rbank_es.page.answers import ANSWERS, answer
+
+
+class PageAnswers:
+    """What a page can ask of a bank: with or without prompts, in commands that name the bank by `argument`.
+
+    `head` is the position up to which the log is known, by default the newest; `statement_s` bounds the seconds of each
+    question to the read models.
+    """
+
+    def __init__(
+        self,
+        bank: Bank,
+        *,
+        prompts: bool = True,
+        argument: str = "",
+        head: int | None = None,
+        statement_s: float | None = None,
+    ) -> None:
+        self._bank, self._head = bank, head
+        self._bounds = Bounds(
+            rows_most=page_limits.LIST_ROWS_MOST,
+            chars=page_limits.LIST_TEXT_CHARS,
+            statement_s=statement_s,
+            prompts=prompts,
+            command=argument,
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return name in ANSWERS or name in QUESTIONS.names()
+
+    def ask(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Return the answer to a question, to be shown as JSON, as of the point `at`; what is empty isn't asked for.
+
+        Raises as `rbank_es.page.answers.answer` and `Moment.ask`.
+        """
+        if name in ANSWERS:
+            return answer(
+                self._bank,
+                name,
+                {each: str(value) for each, value in given.items()},
+                prompts=self._bounds.prompts,
+                argument=self._bounds.command,
+                head=self._head,
+                statement_s=self._bounds.statement_s,
+            )
+        moment = Moment(self._bank, self._bank.resolve(given.get("at") or None), self._bounds)
+        return moment.ask(name, **{each: value for each, value in given.items() if value != "" and each != "at"})

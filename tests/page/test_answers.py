@@ -1,0 +1,526 @@
+"""Answers of pages, as of many positions of the sample, beside the fold and beside plain readings of the log."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rbank_es import Bank, limits
+from rbank_es.bank.health_report import health_of
+from rbank_es.errors import BadInput, BadPoint, NotInBank, RBankError
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    LmCalled,
+    MemoriesRead,
+    MemoriesRetrieved,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    ToolCalled,
+)
+from rbank_es.limits import answer_limits, page_limits
+from rbank_es.page.answers import ANSWERS, answer
+from rbank_es.page.answers.event_answer import messages_of
+from rbank_es.page.answers.health_answer import thinned
+from rbank_es.state import counted_uses, usage
+from tests.cli_runner import SAMPLE
+from tests.cli_runner import run as command
+from tests.effort import one_in
+
+HEAD = 609
+POSITIONS = one_in(7, [*range(0, HEAD, 38), 201, 202, HEAD])
+
+
+@pytest.fixture(scope="module")
+def bank() -> Iterator[Bank]:
+    with Bank.open(SAMPLE) as opened:
+        assert opened.position == HEAD
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def events(bank: Bank) -> list[Event]:
+    return list(bank.events(resolve=True))
+
+
+def ask(bank: Bank, name: str, at: int | None = None, **given: Any) -> dict[str, Any]:
+    parameters = {key: str(value) for key, value in given.items()} | ({} if at is None else {"at": str(at)})
+    found = answer(bank, name, parameters)
+    assert found["at"] == (HEAD if at is None else at)
+    msgspec.json.encode(found)
+    return found
+
+
+@pytest.mark.parametrize("at", POSITIONS)
+def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, events: list[Event], at: int) -> None:
+    state, past = bank.state(at), events[:at]
+    rows = ask(bank, "runs", at, limit=200)["rows"]
+    started = [event for event in past if isinstance(event, RunStarted)]
+    assert [(row["run"], row["started"], row["task"]) for row in rows] == [
+        (event.run, event.seq, str(event.task)[:300]) for event in reversed(started)
+    ]
+    for row in rows:
+        run, own = row["run"], [event for event in past if getattr(event, "run", None) == row["run"]]
+        calls = [event for event in own if isinstance(event, LmCalled)]
+        contexts = [event for event in own if isinstance(event, ContextBuilt)]
+        standing, score = (state.verdicts.get((run, purpose)) for purpose in ("learning", "scoring"))
+        assert row["verdict"] == (standing and standing.verdict)
+        assert row["score"] == (score and score.verdict)
+        if standing is not None:
+            [judgment] = [event for event in own if event.seq == standing.seq]
+            assert isinstance(judgment, RunJudged) or row["overruled"]
+            assert row["reason"] == judgment.reason[:300]  # type: ignore[attr-defined]
+        assert row["tools"] == sum(isinstance(event, ToolCalled) for event in own)
+        assert row["calls"] == (len(calls) or None)
+        assert row["tokens"] == (sum((c.tokens_in or 0) + (c.tokens_out or 0) for c in calls) if calls else None)
+        assert row["items"] == max((len(event.items) for event in contexts), default=None)
+        large = [e for e in own if isinstance(e, ToolCalled) and (e.chars or 0) > limits.FLAG_RETURN_CHARS]
+        crowded = [event for event in contexts if len(event.items) > limits.FLAG_ITEMS_INJECTED]
+        assert row["flags"] == len(large) + len(crowded) + sum(c.chars > limits.FLAG_CONTEXT_CHARS for c in contexts)
+        ends = [event for event in own if isinstance(event, RunFinished)]
+        assert row["outcome"] == (ends[-1].outcome if ends else None)
+
+
+@pytest.mark.parametrize("at", POSITIONS)
+def test_items_are_those_of_the_fold(bank: Bank, at: int) -> None:
+    state = bank.state(at)
+    used = usage(state)
+    found = ask(bank, "items", at, limit=200)
+    rows = {row["id"]: row for row in found["rows"]}
+    assert rows.keys() == state.items.keys() and found["total"] == len(rows)
+    for id, entry in state.items.items():
+        row = rows[id]
+        assert (row["title"], row["state"], row["polarity"]) == (entry.item.title, entry.state, entry.item.polarity)
+        assert (row["uses"], row["wins"]) == used.get(id, (0, 0))
+        assert row["domains"] == list(entry.domains)
+        assert row["losses"] == sum(
+            (verdict := state.verdicts.get((run, "learning"))) is not None and verdict.verdict == "failure"
+            for run in counted_uses(state).get(id, ())
+        )
+
+
+@pytest.mark.parametrize("at", POSITIONS)
+def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: list[Event], at: int) -> None:
+    state, past = bank.state(at), events[:at]
+    verdicts = [each.verdict for (_, purpose), each in state.verdicts.items() if purpose == "learning"]
+    found, overview = ask(bank, "bank", at), ask(bank, "overview", at)
+    states = Counter(entry.state for entry in state.items.values())
+    decided = [verdict for verdict in verdicts if verdict != "undecided"]
+    runs = [event.run for event in past if isinstance(event, RunStarted)]
+    assert found["counts"] == {
+        "events": at,
+        "runs": len(runs),
+        "items": states,
+        "judged": len(decided),
+        "successes": decided.count("success"),
+    }
+    assert overview["items"] == states
+    assert [row["run"] for row in overview["runs"]] == runs[::-1]
+    halves = overview["learning"].pop("halves")
+    assert overview["learning"] == {"judged": len(decided), "successes": decided.count("success")}
+    assert sum(half["judged"] for half in halves) == len(decided)
+    assert abs(halves[0]["judged"] - halves[1]["judged"]) <= 1
+    assert overview["growth"][-1:] == ([{"seq": at, "active": states["active"]}] if at else [])
+    for point in overview["growth"][:: len(past) // 3 + 1]:
+        earlier = bank.state(point["seq"]).items.values()
+        assert point["active"] == sum(entry.state == "active" for entry in earlier)
+    assert overview["flags"] == sum(row["flags"] for row in ask(bank, "runs", at, limit=200)["rows"])
+
+
+def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(bank: Bank, events: list[Event]) -> None:
+    first, last = ask(bank, "bank", 0), ask(bank, "bank")
+    assert first["kinds"] == last["kinds"] and first["notable"] == last["notable"]
+    assert [mark["type"] for mark in last["notable"]].count("memories_forgotten") == 9
+    assert "lights-07-c225789b-1: failure, by curator" in last["notable"][1]["text"]
+    ends = [event.seq for event in events if isinstance(event, RunFinished)]
+    assert sum(last["kinds"]["ends"]) == len(ends) and len(last["kinds"]["ends"]) == page_limits.TIME_BINS
+    assert last["kinds"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
+    for at in range(0, HEAD, 151):
+        stops = [e.seq for e in events if ask_type(e) in ("run_finished", "run_judged", "memories_consolidated")]
+        stops = sorted({*stops, *(mark["seq"] for mark in last["notable"])})
+        found = ask(bank, "bank", at)
+        assert found["before"] == max((seq for seq in stops if seq < at), default=None)
+        assert found["after"] == min((seq for seq in stops if seq > at), default=None)
+
+
+def ask_type(event: Event) -> str:
+    return str(event.__struct_config__.tag)
+
+
+@pytest.mark.parametrize("at", one_in(3, [205, 400, HEAD]))
+def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, events: list[Event], at: int) -> None:
+    state = bank.state(at)
+    for row in ask(bank, "runs", at, limit=200)["rows"]:
+        run = row["run"]
+        found = ask(bank, "run", at, id=run)
+        own = [event for event in events[:at] if getattr(event, "run", None) == run]
+        assert [each["seq"] for each in found["events"]] == [event.seq for event in own]
+        assert found["next"] is None
+        given = {item for event in own if isinstance(event, ContextBuilt) for item in event.items}
+        given |= {item for e in own if isinstance(e, MemoriesRead) and e.how == "get" for item in e.ids}
+        assert {gift["id"] for gift in found["given"]} == given
+        searches = [event for event in own if isinstance(event, MemoriesRetrieved)]
+        for gift in found["given"]:
+            assert gift["state"] == state.items[gift["id"]].state
+            assert gift["state_then"] == bank.state(gift["seq"]).items[gift["id"]].state
+            if gift["way"] == "injected":
+                before = [hit for event in searches if event.seq < gift["seq"] for hit in event.hits]
+                hit = [hit for hit in before if hit.id == gift["id"]][-1]
+                assert (gift["rank"], gift["score"]) == (hit.rank, float(f"{hit.score:.3g}"))
+        assert {each["extraction"] for each in found["learnt"]} <= state.extractions.keys()
+        standing = [each for each in found["verdicts"] if each["stands"] and each["purpose"] == "learning"]
+        assert [each["verdict"] for each in standing] == ([row["verdict"]] if row["verdict"] else [])
+        assert [each["layer"] for each in found["layers"]] == [
+            layer.layer for event in own if isinstance(event, ContextBuilt) for layer in event.layers
+        ]
+
+
+def test_the_overview_lists_what_failed_runs_were_given_as_the_runs_own_pages_do() -> None:
+    """In the order in which they were given it, not by their ids; a quotation is no gift."""
+    with Bank.create("memory:") as opened:
+        run = RunStarted(run="r", task="why"), RunFinished(run="r", outcome="submitted")
+        given = ContextBuilt(run="r", chars=1, items=("z", "a")), MemoriesRead(run="r", ids=("b",), how="get", chars=1)
+        quoted = MemoriesRead(run="r", ids=("q",), how="quote", chars=1)
+        judged = RunJudged(run="r", purpose="learning", verdict="failure", judge="c", judge_version="1", kind="check")
+        opened.append([run[0], quoted, *given, run[1], judged])
+        [failure] = answer(opened, "overview", {})["failures"]
+        page = answer(opened, "run", {"id": "r"})
+    assert [gift["id"] for gift in failure["given"]] == [gift["id"] for gift in page["given"]] == ["z", "a", "b"]
+
+
+def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_in_warns(bank: Bank) -> None:
+    found = ask(bank, "run", id="lights-07-c225789b-1")
+    before, after = (each for each in found["verdicts"] if each["purpose"] == "learning")
+    assert (before["verdict"], before["stands"], before["overruled_seq"]) == ("success", False, 201)
+    assert (after["verdict"], after["stands"], after["by"]) == ("failure", True, "curator")
+    assert after["authority"] == "a person" and after["reason"].startswith("The tal")
+    [fallen] = [each for each in found["learnt"] if each["state"] == "unsupported"]
+    item = ask(bank, "item", id=fallen["id"])
+    assert item["warning"] == (
+        "It was drawn from lights-07-c225789b-1 as a success, and that run's verdict is failure."
+    )
+    assert [span["state"] for span in item["states"]] == ["active", "unsupported"]
+    assert item["states"][0]["to"] == item["states"][1]["from"] == 201
+    assert ask(bank, "item", 200, id=fallen["id"])["warning"] is None
+
+
+def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    whole = ask(bank, "run", id=run)["events"]
+    for name, value in (("RUN_EVENTS", 3), ("ANSWER_BYTES", 1)):
+        monkeypatch.setattr(page_limits, name, value)
+        pages, after = [], 0
+        while after is not None:
+            page = ask(bank, "run", id=run, after=after)
+            pages += page["events"]
+            after = page["next"]
+            assert 1 <= len(page["events"]) <= 3
+        assert pages == whole
+
+
+def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    shown = next(each for each in ask(bank, "run", id=run)["events"] if each["type"] == "lm_called")
+    message = max(shown["request"], key=lambda each: each["text"]["chars"])["text"]
+    assert message["more"] and message["text"] is not None and len(message["text"]) == page_limits.EVENT_TEXT_CHARS
+    monkeypatch.setattr(answer_limits, "TEXT_BLOCK_CHARS", 1000)
+    text, offset, block = "", 0, dict[str, Any]()
+    while offset is not None:
+        block = ask(bank, "text", seq=shown["seq"], path=message["more"], offset=offset)
+        text += block["text"]
+        offset = block["next"]
+    assert len(text) == message["chars"] == block["total"] and text.startswith(message["text"])
+    [event] = bank.events(after=shown["seq"] - 1, point=shown["seq"], resolve=True)
+    assert isinstance(event, LmCalled) and isinstance(event.request, str)
+    assert text in [each["text"] for each in messages_of(event.request)]
+    assert ask(bank, "text", seq=shown["seq"], path="request")["total"] == len(event.request)
+
+
+def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> None:
+    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    found = answer(bank, "run", {"id": run}, prompts=False)
+    for layer in found["layers"]:
+        assert layer["text"]["text"] is None and layer["text"]["left_out"]
+    calls = [each for each in found["events"] if each["type"] == "lm_called"]
+    assert calls and all(m["text"]["text"] is None for each in calls for m in each["request"] + each["response"])
+    with pytest.raises(NotInBank, match="left out"):
+        answer(bank, "text", {"seq": str(calls[0]["seq"]), "path": "request"}, prompts=False)
+
+
+def test_erased_words_are_in_no_answer() -> None:
+    with Bank.create("memory:", purpose="p") as opened:
+        opened.append([RunStarted(run="r", task="a secret task"), RunFinished(run="r", outcome="failed", answer="x")])
+        opened.erase(event=3)
+        row = ask_any(opened, "runs")["rows"][0]
+        assert row["task"] is None
+        assert ask_any(opened, "run", id="r")["events"][0]["task"] == {
+            "text": None, "chars": None, "more": None, "erased": True,
+        }  # fmt: skip
+        assert ask_any(opened, "text", seq="3", path="task") | {"at": 0} == {
+            "at": 0, "seq": 3, "path": "task", "text": None, "total": None, "next": None,
+        }  # fmt: skip
+
+
+def ask_any(bank: Bank, name: str, **given: str) -> dict[str, Any]:
+    return answer(bank, name, given)
+
+
+def test_an_empty_bank_has_answers() -> None:
+    with Bank.create("memory:") as opened:
+        for at in ("0", "1", "2"):
+            assert ask_any(opened, "runs", at=at)["rows"] == ask_any(opened, "items", at=at)["rows"] == []
+            assert ask_any(opened, "overview", at=at)["learning"]["judged"] == 0
+            assert ask_any(opened, "bank", at=at)["counts"]["events"] == int(at)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("runs", {"at": "nosuch"}),
+        ("runs", {"at": "9999"}),
+        ("runs", {"limit": "0"}),
+        ("runs", {"limit": "201"}),
+        ("runs", {"limit": "9" * 5000}),
+        ("runs", {"limit": "\u0661"}),
+        ("runs", {"sort": "run_starts.task"}),
+        ("runs", {"sort": "started; DROP TABLE run_starts"}),
+        ("runs", {"verdict": "' OR 1=1"}),
+        ("runs", {"after": "' OR 1=1"}),
+        ("runs", {"q": "x" * 2000}),
+        ("items", {"state": "nosuch"}),
+        ("run", {}),
+        ("run", {"id": "' UNION SELECT 1 --"}),
+        ("item", {"id": "nosuch"}),
+        ("text", {"seq": "3", "path": "__class__"}),
+        ("text", {"seq": "3", "path": "salt"}),
+        ("text", {"seq": "3", "path": "id"}),
+        ("text", {"seq": "9999", "path": "task"}),
+        ("text", {"seq": "-1", "path": "task"}),
+        ("text", {"seq": "9" * 18, "path": "task"}),
+    ],
+)
+def test_what_can_not_be_answered_is_refused_by_name(bank: Bank, name: str, given: dict[str, str]) -> None:
+    assert name in ANSWERS
+    with pytest.raises((BadInput, BadPoint)):
+        answer(bank, name, given)
+
+
+def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
+    for hostile in ("'; DROP TABLE runs --", '" OR ""="', "%", "\x00"):
+        for name, parameter in (
+            ("runs", "q"),
+            ("items", "q"),
+            ("runs", "item"),
+            ("runs", "model"),
+            ("items", "domain"),
+        ):
+            assert answer(bank, name, {parameter: hostile})["rows"] == []
+
+
+# ---------------------------------------------------------------- review, leakage, health, differences, search
+
+
+@pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))
+def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list[Event], at: int) -> None:
+    state, found = bank.state(at), ask(bank, "review", at)
+
+    def verdict(run: str, purpose: Any) -> str | None:
+        standing = state.verdicts.get((run, purpose))
+        return standing and standing.verdict
+
+    ended = {event.run: event.outcome for event in events[:at] if isinstance(event, RunFinished)}
+    failed = {run for run, outcome in ended.items() if outcome == "failed"}
+    wanted = set()
+    for run in state.runs:
+        learning, scoring = verdict(run, "learning"), verdict(run, "scoring")
+        differ = {learning, scoring} == {"success", "failure"}
+        if differ or (run in ended and run not in failed and learning is None):
+            wanted.add(run)
+    assert {row["run"] for row in found["verdicts"]["rows"]} == wanted
+    assert found["verdicts"]["total"] == len(wanted)
+    pending = {id for id, entry in state.items.items() if entry.state == "pending"}
+    assert {row["id"] for row in found["pending"]["rows"]} == pending
+    assert sum(row["runs"] for row in found["failed"]["rows"]) == len(failed)
+    assert ask(bank, "overview", at)["wants_look"] == len(wanted) + found["failed"]["total"] + len(pending)
+    for row in found["losing"]["rows"]:
+        assert state.items[row["id"]].state == "active" and row["losses"] > row["wins"]
+
+
+def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "b") as opened:
+        opened.append([RunStarted(run="-r; rm x", task="t"), RunFinished(run="-r; rm x", outcome="submitted")])
+        opened.append([RunStarted(run="-f; rm x", task="t"), RunFinished(run="-f; rm x", outcome="failed")])
+        found = [answer(opened, "review", {}, argument=name) for name in ("", "/my banks/b")]
+    for each, name in zip(found, ("b", "'/my banks/b'"), strict=True):
+        commands = [row["command"] for part in ("verdicts", "failed") for row in each[part]["rows"]]
+        assert commands == [
+            f"rbank-es judge run --ont FILE -- {name} '-r; rm x'",
+            f"rbank-es show -- {name} '-f; rm x'",
+        ]
+
+
+ENDINGS: list[tuple[str | None, str | None, str]] = [
+    ("timeout", "no answer in 30 s", "timeout: no answer in 31 s"),
+    (None, "ConnectionError: port 8001 refused\n\nmore", "ConnectionError: port 8002 refused"),
+    (None, "Traceback (most recent call last):\n  File 'a.py', line 3\nKeyError: 'rows'\n", "KeyError: 'rows'"),
+    ("sandbox_failed", None, "sandbox_failed"),
+    (None, " \n", "no reason was recorded"),
+]
+"""Codes and messages of errors, and how they read when each of their figures is another one."""
+
+
+def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path: Path) -> None:
+    """Judged or not; but for those that were judged a success all the same, and runs that ended otherwise."""
+    with Bank.create(tmp_path / "b") as opened:
+        for number, (code, error, reason) in enumerate(ENDINGS):
+            for n in range(number + 1):
+                run = f"r{number}.{n}"
+                words = error if n < number else (reason.removeprefix(f"{code}: ") if code != reason else None)
+                end = RunFinished(run=run, outcome="failed", error_code=code, error=words)
+                opened.append([RunStarted(run=run, task=f"task {number}"), end])
+        judged = partial(RunJudged, purpose="learning", judge="j", judge_version="1", kind="check")
+        opened.append(judged(run="r0.0", verdict="failure"))
+        opened.append([RunStarted(run="won", task="t"), RunFinished(run="won", outcome="failed", error="odd")])
+        opened.append(judged(run="won", verdict="success"))
+        for run in ("lost", "forced"):
+            opened.append([RunStarted(run=run, task="t"), RunFinished(run=run, outcome="forced_at_limit")])
+        opened.append(judged(run="lost", verdict="failure"))
+        overview, review = answer(opened, "overview", {}), answer(opened, "review", {})
+        listed = answer(opened, "runs", {"outcome": "failed"})
+        first = answer(opened, "run", {"id": "r0.0"})["run"]
+    wanted = [
+        (len(ENDINGS) - n, reason, f"r{len(ENDINGS) - n - 1}.{len(ENDINGS) - n - 1}")
+        for n, (*_, reason) in enumerate(reversed(ENDINGS))
+    ]
+    for found in (overview["failed"], review["failed"]):
+        assert [(row["runs"], row["reason"], row["run"]) for row in found["rows"]] == wanted
+        assert found["total"] == len(ENDINGS)
+    assert [row["run"] for row in overview["failures"]] == ["lost"]
+    assert [row["why"] for row in review["verdicts"]["rows"]] == ["it was stopped at a limit, and nobody judged it"]
+    assert overview["wants_look"] == len(ENDINGS) + 1 and listed["total"] == 16
+    assert (first["outcome"], first["error_code"], first["error"]) == ("failed", "timeout", "no answer in 31 s")
+
+
+@pytest.mark.slow
+def test_what_to_check_first_is_what_the_command_lists_and_in_the_past_what_was_doubtful_then(bank: Bank) -> None:
+    listed = command("review", SAMPLE, "--verdicts", page_limits.DOUBTS_SHOWN, "--json", cwd=SAMPLE).json
+    found = answer(bank, "doubts", {}, argument=str(SAMPLE))
+    assert found["total"] == listed["doubtful"] > 0 and found["command"].endswith(f"--verdicts {found['total']}")
+    for row, wanted in zip(found["rows"], listed["verdicts"], strict=True):
+        same = ("run", "verdict", "judge", "seq", "loss", "because", "takes_out", "minutes")
+        assert [row[name] for name in same] == [wanted[name] for name in same]
+        assert row["probability"] == wanted["doubt"]["probability"]
+        assert [row[name] for name in ("confirm", "overrule")] == [
+            f"rbank-es {wanted[name]}" for name in ("confirm", "overrule")
+        ]
+        assert row["total_items"] == len(wanted["stake"]["items"])
+    assert ask(bank, "doubts", 400)["total"] == len(bank.doubtful_verdicts(400)) != found["total"]
+
+
+@pytest.mark.slow
+def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank: Bank, tmp_path: Path) -> None:
+    with bank.fork(tmp_path / "then", "401") as then:
+        found = bank.doubtful_verdicts(401)
+        assert found and found == then.doubtful_verdicts(401) != bank.doubtful_verdicts()
+
+
+@pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))
+def test_leakage_is_what_the_calls_of_tools_returned(bank: Bank, events: list[Event], at: int) -> None:
+    calls = [event for event in events[:at] if isinstance(event, ToolCalled)]
+    found = ask(bank, "leakage", at)
+    assert {row["tool"]: row["calls"] for row in found["rows"]} == Counter(event.tool for event in calls)
+    assert found["rows"][0]["total_chars_returned"] == max(
+        sum(event.chars or 0 for event in calls if event.tool == tool) for tool in {event.tool for event in calls}
+    )
+    flags = ask(bank, "leakage", at, by="flag")
+    assert flags["flags"]["single_return"] == sum((event.chars or 0) > 1_000 for event in calls)
+    assert sum(flags["flags"].values()) == flags["total"]
+    by_run = ask(bank, "leakage", at, by="run", sort="-tool_calls", limit=200)
+    counted = Counter(event.run for event in calls)
+    assert [row["tool_calls"] for row in by_run["rows"]] == sorted(
+        (counted[row["run"]] for row in by_run["rows"]), reverse=True
+    )
+    assert all(row["task"] for row in by_run["rows"])
+
+
+def test_health_is_that_of_the_command_and_its_course_ends_in_it(bank: Bank) -> None:
+    for at in (300, HEAD):
+        found = ask(bank, "health", at)
+        with bank.as_of(at) as view:
+            report = health_of(view)
+        assert found["size"] == report.size == found["series"][-1]["size"]
+        assert found["measures"][0]["part"] == report.novelty.part
+        assert found["stock"] == report.stock
+
+
+def test_a_course_is_thinned_to_the_last_of_each_group() -> None:
+    assert thinned(range(10), 3) == [2, 5, 9]
+    assert thinned(range(2), 3) == [0, 1] and thinned([], 3) == []
+
+
+@pytest.mark.parametrize(("since", "at"), one_in(3, [(200, 202), (0, HEAD), (100, 450), (300, 300)]))
+def test_changes_are_the_differences_of_two_folds(bank: Bank, since: int, at: int) -> None:
+    before, after = bank.state(since), bank.state(at)
+    found = ask(bank, "changes", at, **{"from": since})
+
+    def states(state: Any) -> dict[str, str]:
+        return {id: entry.state for id, entry in state.items.items()}
+
+    def verdicts(state: Any) -> dict[str, str]:
+        return {run: each.verdict for (run, purpose), each in state.verdicts.items() if purpose == "learning"}
+
+    for kind, key, read in (("items", "id", states), ("verdicts", "run", verdicts)):
+        old, new = read(before), read(after)
+        wanted = {name: (old.get(name), new.get(name)) for name in old | new if old.get(name) != new.get(name)}
+        if kind == "verdicts":  # a first one changes none
+            assert found["first_verdicts"] == Counter(now for was, now in wanted.values() if was is None)
+            wanted = {name: pair for name, pair in wanted.items() if pair[0] is not None}
+        else:
+            assert found[kind]["added"] == sum(was is None for was, _ in wanted.values())
+        assert {row[key]: (row["before"], row["after"]) for row in found[kind]["rows"]} == wanted
+        assert all(since < row["seq"] <= at for row in found[kind]["rows"])
+    assert found["runs"] == len(after.runs) - len(before.runs)
+
+
+def test_the_day_of_an_overruled_verdict_names_the_run_and_the_items_that_fell(bank: Bank) -> None:
+    found = ask(bank, "changes", 201, **{"from": 200})
+    assert [(row["run"], row["before"], row["after"]) for row in found["verdicts"]["rows"]] == [
+        ("lights-07-c225789b-1", "success", "failure")
+    ]
+    assert [(row["before"], row["after"]) for row in found["items"]["rows"]] == [("active", "unsupported")]
+    with pytest.raises(BadInput, match="exchange the two"):
+        ask(bank, "changes", 100, **{"from": 200})
+
+
+def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:
+    for at in (150, HEAD):
+        hits = bank.at(at).search("how many lights are there?", 5)
+        found = ask(bank, "search", at, q="how many lights are there?", k=5)
+        assert [(hit["id"], hit["rank"], hit["score"]) for hit in found["hits"]] == [
+            (hit.id, hit.rank, hit.score) for hit in hits
+        ]
+        assert "bm25" in found["note"]
+    assert ask(bank, "search", q='"; NEAR(*')["hits"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"seq": "1000000000000001", "path": "task"}, "from 1 to 1,000,000,000,000,000"),
+        ({"seq": "2", "path": "task", "offset": "1000000000001"}, "from 0 to 1,000,000,000,000"),
+        ({"seq": "x" * 90, "path": "task"}, f"seq is {'x' * 40!r}: "),
+        ({"seq": "2", "path": f"request.{'1' * 900}"}, "no text"),
+    ],
+)
+def test_a_number_beyond_any_bank_is_refused(given: dict[str, str], words: str) -> None:
+    with Bank.create("memory:") as opened, pytest.raises(RBankError, match=re.escape(words)):
+        opened.append(RunStarted(run="r", task="a task"))
+        answer(opened, "text", given)
