@@ -24,8 +24,8 @@ from benchmarks.corpus import SEED, vocabulary
 from benchmarks.measure import Goal, Row
 from benchmarks.sizes import Sizes
 from rbank_es import Bank, Item
-from rbank_es.bank.acts import Ruling
 from rbank_es.bank.decisions import append_decided
+from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.bank.verdict_review import OPPOSITE
 from rbank_es.events import (
     ContextBuilt,

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, structs
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankQuestion, QuestionKind
 from rbank_es.bank.branches import common_history
-from rbank_es.bank.difference import Difference, compared, facts_at
+from rbank_es.bank.difference import Difference, compared, difference_as, facts_at
 
 
 class SharedHistory(Struct, frozen=True, kw_only=True):
@@ -64,8 +64,9 @@ def between(before: BankReader, after: BankReader) -> BankDifference:
     """Return what changed from a bank as of a position, or of a file of read models, to another one."""
     found = compared(after.name, facts_at(before.view), facts_at(after.view))
     same = before.has_log and after.has_log and before.bank.place == after.bank.place
-    return BankDifference(
-        **{name: getattr(found, name) for name in found.__struct_fields__},
+    return difference_as(
+        BankDifference,
+        found,
         since_bank=None if same else before.name,
         shared=None if same else _shared(before, after),
     )

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.absorption_plan import AbsorptionPlan, Refusal, plan_absorption
-from rbank_es.bank.correction import ItemChange
 from rbank_es.bank.corrector import Corrector
 from rbank_es.bank.decisions import Latest, append_decided
+from rbank_es.bank.difference import ActDifference, BankFacts, compared, difference_as, facts_of
 from rbank_es.bank.foreign_events import fresh, texts_in, without
 from rbank_es.errors import BadInput
 from rbank_es.events import (
@@ -40,7 +40,6 @@ from rbank_es.events.memory_events import Action
 from rbank_es.log import Erasing, Erasure, EventLog
 from rbank_es.log.ancestry import check_ancestry
 from rbank_es.log.groups import system_clock, utc_text
-from rbank_es.state import ItemStatus
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.shown_locator import shown_locator
 
@@ -48,11 +47,13 @@ LOCK = "absorption"
 """The name under which an absorption excludes another one of the same bank."""
 
 
-class Absorption(Struct, frozen=True, kw_only=True):
-    """The result of an absorption; of a dry run, what it would do.
+class Absorption(ActDifference, frozen=True, kw_only=True):
+    """What an absorption changed, or would change, with positions from its first event to its last.
 
-    bank, upto, digest   the other bank: its id, the position up to which it was absorbed, its head digest there
-    brought              events that came in; `runs`, `judgments`, `extractions` and `candidates` are among them
+    other_id, other_seq, other_digest
+                         the other bank: its id, the position up to which it was absorbed, its head digest there
+    brought              events that came in; `brought_runs`, `brought_judgments`, `brought_extractions` and the
+                         candidates of these, `brought_candidates`, are among them
     known                events that were here already
     own                  events that stay there: policies, decisions, corrections, records of erasures
     refused              events whose id is known here with other content; `refusals` names the first of them
@@ -67,18 +68,16 @@ class Absorption(Struct, frozen=True, kw_only=True):
     renamed_runs         names here of runs, by their names there, which other runs have here
     renamed_items        ids here of items, by their ids there, which items with other words have here
     decisions            number of decisions about the candidates that came, by action
-    items                items whose state changed, in order of id
-    first, last          positions of the first and the last event that was appended, 0 if none was
     """
 
-    bank: str
-    upto: int
-    digest: str
+    other_id: str
+    other_seq: int
+    other_digest: str
     brought: int = 0
-    runs: int = 0
-    judgments: int = 0
-    extractions: int = 0
-    candidates: int = 0
+    brought_runs: int = 0
+    brought_judgments: int = 0
+    brought_extractions: int = 0
+    brought_candidates: int = 0
     known: int = 0
     own: int = 0
     refused: int = 0
@@ -93,19 +92,6 @@ class Absorption(Struct, frozen=True, kw_only=True):
     renamed_runs: dict[str, str] = {}
     renamed_items: dict[str, str] = {}
     decisions: dict[Action, int] = {}
-    items: tuple[ItemChange, ...] = ()
-    first: int = 0
-    last: int = 0
-
-    @property
-    def came(self) -> tuple[ItemChange, ...]:
-        """The items that are active now and were not."""
-        return tuple(change for change in self.items if change.after == "active")
-
-    @property
-    def left(self) -> tuple[ItemChange, ...]:
-        """The items that were active and are not any more."""
-        return tuple(change for change in self.items if change.before == "active")
 
 
 def absorb(
@@ -114,12 +100,13 @@ def absorb(
     other: EventLog,
     upto: int,
     *,
+    name: str,
     by: str | None = None,
     rebuild: Callable[[], object] | None = None,
     dry_run: bool = False,
     progress: OnProgress | None = None,
 ) -> Absorption:
-    """Bring the events of another log, up to a position of it, into a log, of which `latest` is the state.
+    """Bring the events of another log, up to a position of it, into the log of a bank, whose state is `latest`.
 
     With `rebuild`, which makes the read models again, texts are erased that were erased there.
     A dry run brings them into a copy that is removed. Raises what reading the other log does, and `BadInput` for one
@@ -131,9 +118,10 @@ def absorb(
         raise BadInput(f"{log.place} can't absorb itself; name another bank")
     if dry_run:
         with log.copy(log.position()) as trial:
-            return _Absorber(trial, Latest(trial), other, upto, by, None, progress).run()
+            return _Absorber(trial, Latest(trial), other, upto, name, by, None, progress).run()
     with log.exclusive(LOCK):
-        return _Absorber(log, latest, other, upto, by, rebuild, progress).run()
+        made = _Absorber(log, latest, other, upto, name, by, rebuild, progress).run()
+        return replace(made, recorded=made.last_seq is not None)
 
 
 def _wait_until(when: str) -> None:
@@ -151,34 +139,38 @@ class _Absorber:
         latest: Latest,
         other: EventLog,
         upto: int,
+        name: str,
         by: str | None,
         rebuild: Callable[[], object] | None,
         progress: OnProgress | None,
     ) -> None:
         self._log, self._latest, self._other, self._upto, self._by = log, latest, other, upto, by
-        self._rebuild = rebuild
+        self._name, self._rebuild = name, rebuild
         check_ancestry(other, upto)
         self._ancestors = other.ancestors()
-        self._corrector = Corrector(log, latest)
+        self._corrector = Corrector(log, latest, name)
         self._progress = progress
         self._counts: Counter[str] = Counter()
         self._decisions: Counter[Action] = Counter()
-        self._first = self._last = 0
+        self._first: int | None = None
+        self._last: int | None = None
 
     def run(self) -> Absorption:
         digest = self._other.head(self._upto).digest
         plan = plan_absorption(self._log, self._other, self._upto, self._reached)
-        before = self._statuses()
+        before = self._facts()
         if plan.brought:
             _wait_until(plan.latest)
             self._bring(plan, digest)
         self._complete()
         erasure = self._erase(plan)
-        named = ("runs", "judgments", "extractions", "candidates", "erased", "withheld")
-        return Absorption(
-            bank=self._other.bank_id,
-            upto=self._upto,
-            digest=digest,
+        named = [f"brought_{each}" for each in ("runs", "judgments", "extractions", "candidates")]
+        return difference_as(
+            Absorption,
+            compared(self._name, before, self._facts()),
+            other_id=self._other.bank_id,
+            other_seq=self._upto,
+            other_digest=digest,
             brought=plan.brought,
             known=plan.known,
             own=plan.own,
@@ -192,10 +184,9 @@ class _Absorber:
             renamed_runs=dict(plan.renaming.runs),
             renamed_items=dict(plan.renaming.items),
             decisions=dict(self._decisions),
-            items=self._changes(before),
-            first=self._first,
-            last=self._last,
-            **{name: self._counts[name] for name in named},
+            first_seq=self._first,
+            last_seq=self._last,
+            **{name: self._counts[name] for name in (*named, "erased", "withheld")},
         )
 
     def _reached(self, seq: int) -> None:
@@ -240,12 +231,12 @@ class _Absorber:
         self._counts["withheld"] += withheld
         match event:
             case RunStarted():
-                self._counts["runs"] += 1
+                self._counts["brought_runs"] += 1
             case RunJudged() | JudgmentOverruled():
-                self._counts["judgments"] += 1
+                self._counts["brought_judgments"] += 1
             case MemoriesExtracted():
-                self._counts["extractions"] += 1
-                self._counts["candidates"] += len(event.heads)
+                self._counts["brought_extractions"] += 1
+                self._counts["brought_candidates"] += len(event.heads)
         return plan.renaming.applied(fresh(kept, self._recorder(event.seq)))
 
     def _recorder(self, seq: int) -> str:
@@ -280,8 +271,8 @@ class _Absorber:
 
     def _complete(self) -> None:
         made = self._corrector.correct(lambda state: [])
-        if made.last:
-            self._took(made.first, made.last)
+        if made.first_seq is not None and made.last_seq is not None:
+            self._took(made.first_seq, made.last_seq)
 
     def _took(self, first: int, last: int) -> None:
         self._first, self._last = self._first or first, last
@@ -300,17 +291,6 @@ class _Absorber:
             self._complete()
         return done
 
-    # ---------------------------------------------------------------- items
-
-    def _statuses(self) -> dict[str, ItemStatus]:
+    def _facts(self) -> BankFacts:
         with self._latest.at(self._log.position()) as basis:
-            return {id: entry.state for id, entry in basis.state.items.items()}
-
-    def _changes(self, before: Mapping[str, ItemStatus]) -> tuple[ItemChange, ...]:
-        with self._latest.at(self._log.position()) as basis:
-            items = basis.state.items
-            changed = sorted(id for id, entry in items.items() if before.get(id) != entry.state)
-            return tuple(
-                ItemChange(id=id, title=items[id].item.title, before=before.get(id), after=items[id].state)
-                for id in changed
-            )
+            return facts_of(basis.state)

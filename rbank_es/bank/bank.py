@@ -25,9 +25,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.answers.shared.questions import Questions
-from rbank_es.bank.acts import BankActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
+from rbank_es.bank.item_acts import ItemActs
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events.items import Item, truncate
 from rbank_es.events.run_events import VerdictValue
@@ -42,7 +42,7 @@ from rbank_es.system.shown_locator import shown_locator
 if TYPE_CHECKING:
     from rbank_es.answers.shared.moment import Moment
     from rbank_es.bank.canonical_check import CanonicalCheck
-    from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
+    from rbank_es.bank.policy_record import PolicyInForce
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.bank.strict_check import SlipCheck
     from rbank_es.bank.supposed_differences import WhatIf
@@ -71,7 +71,7 @@ class Verified(msgspec.Struct, frozen=True):
     slips: SlipCheck | None = None
 
 
-class Bank(BankActs, BankBranches, Questions):
+class Bank(ItemActs, BankBranches, Questions):
     """One bank, for use as a context manager. Threads may share it; processes open the same place each.
 
     A forked child may go on with it. Where other threads of the parent search meanwhile, spawn the child instead: it
@@ -97,15 +97,6 @@ class Bank(BankActs, BankBranches, Questions):
         from rbank_es.bank.policy_record import policies_in_force
 
         return policies_in_force(self.log, self.resolve(point))
-
-    def set_policies(self, tables: Mapping[str, Any], *, by: str | None = None, why: str = "") -> PoliciesChanged:
-        """Change policies in force, by kind: `{"retrieval": {"k": 3}, "forgetting": {"name": "bounded"}}`.
-
-        What is not named stays as it is. One event records all policies; none if nothing changes. Raises `BadPolicy`.
-        """
-        from rbank_es.bank.policy_record import set_policies
-
-        return set_policies(self.log, tables, by=by, why=why)
 
     def replay(
         self,

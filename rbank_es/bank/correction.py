@@ -1,4 +1,4 @@
-"""The effect of a correction, as a value: verdicts, items, uses and wins, and the runs and items that were misled."""
+"""The effect of a correction, as a value: what it changed, and the runs and items that were misled."""
 
 from __future__ import annotations
 
@@ -6,41 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from rbank_es.bank.difference import ActDifference
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.state import ItemStatus, State, counted_uses
+from rbank_es.state import State
 from rbank_es.state.bank_state import ItemState, Pair
 from rbank_es.state.validity import witnesses_of
-
-
-class VerdictChange(Struct, frozen=True, kw_only=True):
-    """The standing verdict for learning of a run, before and after; None where nobody judged it.
-
-    `given` is the verdict that was given; it differs from `after` where the judgment was weaker than the standing one.
-    """
-
-    run: str
-    before: VerdictValue | None
-    after: VerdictValue | None
-    given: VerdictValue
-
-
-class ItemChange(Struct, frozen=True, kw_only=True):
-    """The state of an item, before and after; `before` is None for one that was newly born. The title of an item
-    whose words were erased is empty."""
-
-    id: str
-    title: str
-    before: ItemStatus | None
-    after: ItemStatus
-
-
-class UsageChange(Struct, frozen=True, kw_only=True):
-    """Wins of an item, before and after, and its uses, which no correction changes."""
-
-    id: str
-    uses: int
-    wins_before: int
-    wins_after: int
 
 
 class MisledRun(Struct, frozen=True, kw_only=True):
@@ -67,14 +37,10 @@ class Vouched(Struct, frozen=True, kw_only=True):
     seq: int
 
 
-class Correction(Struct, frozen=True, kw_only=True):
-    """The effect that a correction had, or would have.
+class Correction(ActDifference, frozen=True, kw_only=True):
+    """What a correction changed, or would change, and what it shows.
 
-    correction  id of the correction, empty if nothing was appended
-    first, last positions of its last group, 0 if nothing was appended
-    verdicts    verdicts that were given
-    items       items whose state changed, in order of id
-    usage       items whose wins changed, in order of id
+    verdicts    verdicts that were given, by run
     misled      runs that had been given items that left
     tainted     items that were drawn from such runs and are active or pending
     aside       extractions that were set aside because they were drawn from such runs
@@ -84,12 +50,7 @@ class Correction(Struct, frozen=True, kw_only=True):
     decided     number of decisions that differ, which were recorded again
     """
 
-    correction: str = ""
-    first: int = 0
-    last: int = 0
-    verdicts: tuple[VerdictChange, ...] = ()
-    items: tuple[ItemChange, ...] = ()
-    usage: tuple[UsageChange, ...] = ()
+    verdicts: dict[str, VerdictValue] = {}
     misled: tuple[MisledRun, ...] = ()
     tainted: tuple[TaintedItem, ...] = ()
     aside: tuple[str, ...] = ()
@@ -97,46 +58,11 @@ class Correction(Struct, frozen=True, kw_only=True):
     to_extract: tuple[str, ...] = ()
     decided: int = 0
 
-    @property
-    def left(self) -> tuple[ItemChange, ...]:
-        """The items that left the active bank."""
-        return tuple(change for change in self.items if change.before == "active")
-
-    @property
-    def came(self) -> tuple[ItemChange, ...]:
-        """The items that are active now and were not: restored, or newly born."""
-        return tuple(change for change in self.items if change.after == "active")
-
 
 def verdict_on(state: State, run: str) -> VerdictValue | None:
     """Return the standing verdict for learning of a run; None if nobody judged it."""
     found = state.verdicts.get((run, "learning"))
     return None if found is None else found.verdict
-
-
-def item_changes(before: State, after: State, ids: Iterable[str]) -> tuple[ItemChange, ...]:
-    """Return the items, of some, whose state differs, in order of id."""
-    made = []
-    for id in sorted(ids):
-        old, new = before.items.get(id), after.items[id]
-        if (None if old is None else old.state) != new.state:
-            made.append(
-                ItemChange(id=id, title=new.item.title, before=None if old is None else old.state, after=new.state)
-            )
-    return tuple(made)
-
-
-def usage_changes(before: State, after: State, runs: Iterable[str]) -> tuple[UsageChange, ...]:
-    """Return the items whose wins differ because verdicts on some runs do, in order of id."""
-    gained = {run: (verdict_on(after, run) == "success") - (verdict_on(before, run) == "success") for run in runs}
-    gained = {run: gain for run, gain in gained.items() if gain}
-    made = []
-    for id, users in counted_uses(before).items() if gained else ():
-        gain = sum(gained[run] for run in gained.keys() & users.keys())
-        if gain:
-            won = sum(verdict_on(before, run) == "success" for run in users)
-            made.append(UsageChange(id=id, uses=len(users), wins_before=won, wins_after=won + gain))
-    return tuple(sorted(made, key=lambda change: change.id))
 
 
 def causes_of_loss(state: State, item: str, runs: Iterable[str]) -> set[str]:

@@ -7,6 +7,7 @@ end on, and never if it doesn't come.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,15 +18,14 @@ from rbank_es.bank.canonical import Canon, parts_of, pieces
 from rbank_es.bank.correction import (
     Correction,
     causes_of_loss,
-    item_changes,
     misled_runs,
     pairs_of,
     stays,
     tainted_extractions,
     tainted_items,
-    usage_changes,
 )
 from rbank_es.bank.decisions import Basis, Latest, optimistically
+from rbank_es.bank.difference import ActDifference, difference, difference_as
 from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.reconciler import completed, fits
 from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
@@ -48,10 +48,36 @@ Act = Callable[[State], Sequence[Event]]
 
 
 class Corrector:
-    """Corrections of one log."""
+    """Corrections of one log, of a bank of this name."""
 
-    def __init__(self, log: EventLog, latest: Latest) -> None:
-        self._log, self._latest = log, latest
+    def __init__(self, log: EventLog, latest: Latest, bank: str) -> None:
+        self._log, self._latest, self._bank = log, latest, bank
+
+    def record(self, act: Callable[[Basis], Sequence[Event]], *, dry_run: bool = False) -> ActDifference:
+        """Append an act from which no correction follows; return what it changed, or with `dry_run` would change.
+
+        `act` returns the events for the state that it is given. Raises as `correct`.
+        """
+
+        def try_once(position: int) -> ActDifference:
+            with self._latest.at(position) as basis:
+                before = basis.state
+                at, events = before.position, self._with_ids(act(basis))
+                trial = LiveState(before)
+                trial.advance(_stamped(events, at))
+                changed = difference(self._bank, before, trial.state)
+            if not events:
+                return difference_as(ActDifference, changed)
+            if not dry_run:
+                self._latest.follow(self._log.append(events, expected=at))
+            return difference_as(
+                ActDifference, changed, first_seq=at + 1, last_seq=at + len(events), recorded=not dry_run
+            )
+
+        return optimistically(self._log, try_once, limits.CONSOLIDATION_TRIES)
+
+    def _with_ids(self, events: Iterable[Event]) -> list[Event]:
+        return [each if each.id else replace(each, id=self._log.new_id()) for each in events]
 
     def correct(
         self,
@@ -76,8 +102,12 @@ class Corrector:
             with self._latest.at(position) as basis:
                 plan = self._plan(basis, act, influence, runs, every)
                 at = basis.state.position
-            if plan is None or dry_run:
-                return Correction() if plan is None else plan.report
+            if plan is None:
+                return Correction(bank=self._bank, since_seq=at, position=at)
+            if dry_run:
+                # What doesn't fit goes ahead, and changes nothing.
+                ahead = 0 if fits(plan.group) else len(plan.parts)
+                return plan.placed(at + ahead + 1, len(plan.group) - ahead)
             if fits(plan.group):
                 events = plan.group
             else:
@@ -90,8 +120,7 @@ class Corrector:
                 events = plan.last_of(prepared[0])
             appended = self._log.append(events, expected=at)
             self._latest.follow(appended)
-            correction = prepared[0] if events is not plan.group and prepared else plan.correction
-            return replace(plan.report, correction=correction, first=appended.first, last=appended.last)
+            return replace(plan.placed(appended.first, len(events)), recorded=True)
 
         return optimistically(self._log, try_once, limits.CONSOLIDATION_TRIES)
 
@@ -104,7 +133,7 @@ class Corrector:
         self, basis: Basis, act: Act, influence: Sequence[Influence], runs: Sequence[str], every: bool
     ) -> _Plan | None:
         before = basis.state
-        acts = [each if each.id else replace(each, id=self._log.new_id()) for each in act(before)]
+        acts = self._with_ids(act(before))
         if not acts and not influence and not before.due and not every:
             return None
         trial, changed = LiveState(before), set[str]()
@@ -127,13 +156,15 @@ class Corrector:
             changed |= trial.advance(_stamped(aside, trial.state.position))
         if not acts and not before.due and not canon:
             return None
-        items = item_changes(before, after.state, changed_after)
-        counted: dict[str, int] = {}
-        for change in items:
-            counted[change.after] = counted.get(change.after, 0) + 1
-        report = Correction(
-            items=items,
-            usage=usage_changes(before, after.state, runs),
+        changes = difference(self._bank, before, after.state)
+        counted: dict[str, int] = Counter(
+            each.after.state
+            for each in changes.items
+            if each.after is not None and (each.before is None or each.before.state != each.after.state)
+        )
+        report = difference_as(
+            Correction,
+            changes,
             misled=misled,
             tainted=tainted_items(after.state, tainted),
             aside=tuple(id for each in acts if isinstance(each, MemoriesRetracted) for id in each.extractions),
@@ -141,7 +172,7 @@ class Corrector:
             to_extract=tuple(dict.fromkeys(run for each in lessons_to_draw(after.state, runs) for run in each.runs)),
             decided=len(canon.decisions),
         )
-        return _Plan(correction, canon, acts, parts, completed(correction, trial.state, counted), report)
+        return _Plan(correction, canon, acts, parts, completed(correction, trial.state, dict(counted)), report)
 
 
 class _Plan(NamedTuple):
@@ -158,6 +189,11 @@ class _Plan(NamedTuple):
     def group(self) -> list[Event]:
         """All events, as one group."""
         return [*self.acts, *self.parts, self.completed]
+
+    def placed(self, first: int, number: int) -> Correction:
+        """Return what the correction changes if so many events are appended from a position on."""
+        last = first + number - 1
+        return replace(self.report, since_seq=first - 1, position=last, first_seq=first, last_seq=last)
 
     def last_of(self, correction: str) -> list[Event]:
         """Return the last group of a correction whose parts are in the log already."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -105,6 +105,14 @@ class ActDifference(Difference, frozen=True, kw_only=True):
     first_seq: int | None = None
     last_seq: int | None = None
     recorded: bool = False
+
+
+D = TypeVar("D", bound=Difference)
+
+
+def difference_as(kind: type[D], found: Difference, **facts: Any) -> D:
+    """Return a difference as one of another kind, with the facts that this has beyond."""
+    return kind(**{name: getattr(found, name) for name in Difference.__struct_fields__} | facts)
 
 
 class BankFacts(NamedTuple):

@@ -1,4 +1,4 @@
-"""The policies of a bank as its log has them: those in force at a position, and changes of them as one event."""
+"""The policies of a bank as its log has them: those in force at a position."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from rbank_es import limits
-from rbank_es.bank.decisions import optimistically
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice, PolicySet
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.log import EventLog
-from rbank_es.policies.policy import PolicyDifference, Tables, changed, differences, governing
+from rbank_es.policies.policy import governing
 
 
 class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,13 +31,6 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
     def label(self) -> str:
         """Name and version: `dedup-1`."""
         return f"{self.name}-{self.version}"
-
-
-class PoliciesChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of setting policies: the changes, and the position of their event, None if nothing changed."""
-
-    changes: tuple[PolicyDifference, ...]
-    position: int | None = None
 
 
 def policies_in_force(log: EventLog, position: int) -> tuple[PolicyInForce, ...]:
@@ -70,23 +61,3 @@ def _in_force(kind: PolicyKind, found: tuple[PolicyChoice, int] | None) -> Polic
     return PolicyInForce(
         kind=kind, name=choice.name, version=choice.version, settings=choice.settings, since=since, problem=problem
     )
-
-
-def set_policies(log: EventLog, tables: Tables, *, by: str | None = None, why: str = "") -> PoliciesChanged:
-    """Record a change of the policies in force as one event; append nothing if nothing changes.
-
-    `tables` as for `changed`. Raises `BadPolicy`, `PositionConflict` after `limits.CONSOLIDATION_TRIES` lost tries, and
-    as `EventLog.append`.
-    """
-
-    def try_once(position: int) -> PoliciesChanged:
-        last = [event.policies for event in _settings_of(log, position)][-1:]
-        before = last[0] if last else ()
-        after = changed(before, tables)
-        changes = differences(before, after)
-        if not changes:
-            return PoliciesChanged(changes=())
-        appended = log.append([PolicySet(policies=after, by=by, why=why)], expected=position)
-        return PoliciesChanged(changes=changes, position=appended.first)
-
-    return optimistically(log, try_once, limits.CONSOLIDATION_TRIES)

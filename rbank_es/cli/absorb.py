@@ -5,32 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.registrations import confused_ids
+from rbank_es.cli.shared.answers import print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, open_whole
-from rbank_es.cli.shared.correction_report import act_options
+from rbank_es.cli.shared.correction_report import act_options, recorded
+from rbank_es.cli.shared.difference_report import print_difference, print_rows
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
     count,
     echo,
     echo_fields,
-    echo_json,
-    echo_section,
-    format_positions,
     safe_line,
     warn,
 )
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rbank_es.bank.absorption import Absorption
-    from rbank_es.bank.correction import ItemChange
     from rbank_es.log import Erasure
 
 
@@ -68,10 +64,7 @@ def absorb(bank: str, other: str, erase: bool, by: str | None, dry_run: bool, as
             f"two ontologies are called {', '.join(map(safe_line, confused))} here and there: what is learned on one "
             "counts as learned on the other; give one of them another --id from now on"
         )
-    if as_json:
-        echo_json({"bank": bank, "other": other, "dry_run": dry_run} | msgspec.to_builtins(made))
-    else:
-        _print(other, made, dry_run)
+    print_answer(made, "absorption", lambda: _print(other, made, dry_run), as_json)
 
 
 def _print(other: str, made: Absorption, dry_run: bool) -> None:
@@ -87,28 +80,27 @@ def _print(other: str, made: Absorption, dry_run: bool) -> None:
             f"{count(made.waiting, 'event')} {verb}: of a time in the future, or about what is; absorb again after "
             f"{safe_line(made.waiting_until)}"
         )
-    _print_items("came", made.came)
-    _print_items("left the bank", made.left)
+    print_difference(replace(made, runs=()))  # they were counted
     if made.brought or made.items:
         echo()
     if made.erasure is not None:
         _print_erasure(made, made.erasure)
     if dry_run:
-        echo("nothing was recorded")
-    elif made.last:
+        echo(recorded(made))
+    elif made.recorded:
         own = made.brought or (made.erasure is not None and made.erasure.appended is not None)
         due = "" if own else "a correction that was due here before was "
-        echo(f"{due}recorded at {format_positions(made.first, made.last)}")
+        echo(f"{due}{recorded(made)}")
 
 
 def _print_counts(made: Absorption) -> None:
-    echo(f"brought up to position {made.upto:,} of bank {safe_line(made.bank)}")
+    echo(f"brought up to position {made.other_seq:,} of bank {safe_line(made.other_id)}")
     fields: dict[str, Cell] = {
         "events": made.brought,
-        "runs": made.runs,
-        "judgments": made.judgments,
-        "extractions": made.extractions,
-        "candidates": made.candidates,
+        "runs": made.brought_runs,
+        "judgments": made.brought_judgments,
+        "extractions": made.brought_extractions,
+        "candidates": made.brought_candidates,
     }
     fields |= {f"decided: {action}": number for action, number in sorted(made.decisions.items())}
     fields |= {
@@ -123,14 +115,7 @@ def _print_counts(made: Absorption) -> None:
 def _print_renamed(made: Absorption) -> None:
     for noun, names in (("run", made.renamed_runs), ("item", made.renamed_items)):
         title = f"renamed, because the name is taken here: {count(len(names), noun)}"
-        echo_section(title, [f"{noun} there", "here"], list(names.items())[: limits.TABLE_ROWS])
-        _print_rest(len(names))
-
-
-def _print_items(title: str, changes: Sequence[ItemChange]) -> None:
-    rows = [[each.id, each.after, each.title or "[erased]"] for each in changes[: limits.TABLE_ROWS]]
-    echo_section(f"{title}: {count(len(changes), 'item')}", ["item", "now", "title"], rows, flexible=["title"])
-    _print_rest(len(changes))
+        print_rows(title, [f"{noun} there", "here"], list(names.items()))
 
 
 def _print_erasure(made: Absorption, erasure: Erasure) -> None:
@@ -141,10 +126,7 @@ def _print_erasure(made: Absorption, erasure: Erasure) -> None:
     ]
     kept = erasure.appended is None
     title = "were erased there, and are here" if kept else "erased here, as there"
-    echo_section(
-        f"{title}: {count(made.erased_since, 'text')}", ["seq", "type", "field", "why"], rows[: limits.TABLE_ROWS]
-    )
-    _print_rest(len(rows))
+    print_rows(f"{title}: {count(made.erased_since, 'text')}", ["seq", "type", "field", "why"], rows)
     if made.erased_items:
         echo(f"words of {', '.join(map(safe_line, made.erased_items[: limits.TABLE_ROWS]))} are among them")
     if erasure.texts:
@@ -155,11 +137,6 @@ def _print_erasure(made: Absorption, erasure: Erasure) -> None:
         where = ", ".join(map(safe_line, erasure.residue.found))
         warn(f"the words are still in {where}: erase them by hand, and look there with --dry-run")
     echo()
-
-
-def _print_rest(number: int) -> None:
-    if number > limits.TABLE_ROWS:
-        echo(f"and {number - limits.TABLE_ROWS:,} more; --json lists all")
 
 
 def _warn_of_refusals(made: Absorption) -> None:

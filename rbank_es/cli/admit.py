@@ -21,4 +21,4 @@ def admit(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_
     """
     with open_whole(bank) as opened:
         made = opened.admit(item, because=because, by=by, dry_run=dry_run)
-    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is active already: nothing was recorded")
+    report(bank, made, as_json=as_json, unchanged="it is active already: nothing was recorded")

@@ -24,4 +24,4 @@ def correct(bank: str, decisions: bool, dry_run: bool, as_json: bool) -> None:
     """
     with open_whole(bank) as opened:
         made = opened.correct(decisions=decisions, dry_run=dry_run)
-    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="nothing is due: the bank is as its verdicts say")
+    report(bank, made, as_json=as_json, unchanged="nothing is due: the bank is as its verdicts say")

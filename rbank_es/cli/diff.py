@@ -52,6 +52,8 @@ def _print(before: str, after: str, found: BankDifference) -> None:
         _print_shared(before, after, found.shared)
     elif found.since_bank is not None:
         echo("they share no history: neither was forked from the other, nor both from a third")
+    if found.empty:
+        echo("nothing differs")
     print_difference(found)
 
 

@@ -20,7 +20,7 @@ from rbank_es.system.nearest_name import hint
 from rbank_es.system.toml_input import parse_toml
 
 if TYPE_CHECKING:
-    from rbank_es.bank.acts import Ruling
+    from rbank_es.bank.verdict_acts import Ruling
 
 
 @command(
@@ -70,7 +70,7 @@ def overrule(
             raise click.UsageError("say why, with --reason.")
         with open_whole(bank) as opened:
             made = opened.overrule(run_id or "", verdict, reason=reason, by=by, influence=influence, dry_run=dry_run)
-    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="a person said so before: nothing was recorded")
+    report(bank, made, as_json=as_json, unchanged="a person said so before: nothing was recorded")
 
 
 FIELDS = ("run", "verdict", "reason", "by")
@@ -84,7 +84,7 @@ def read_rulings(path: str, *, reason: str | None = None, by: str | None = None)
     The ending of the name says the form: .csv or .tsv (with a line of headers), .jsonl, .json, .toml. `reason` and `by`
     are for rows that have none. Raises `BadInput`, which names the row, and `LimitExceeded`.
     """
-    from rbank_es.bank.acts import Ruling
+    from rbank_es.bank.verdict_acts import Ruling
 
     made = []
     for where, row in _rows(path, read_text_file(path)):

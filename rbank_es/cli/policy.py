@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rbank_es.cli.shared.answers import print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, open_whole, read_policy_tables
+from rbank_es.cli.shared.correction_report import recorded
+from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.output import (
     Cell,
     echo,
-    echo_fields,
     echo_heading,
     echo_json,
     echo_paragraph,
@@ -23,7 +25,8 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadPolicy
 
 if TYPE_CHECKING:
-    from rbank_es.bank.policy_record import PoliciesChanged, PolicyInForce
+    from rbank_es.bank.difference import ActDifference
+    from rbank_es.bank.policy_record import PolicyInForce
     from rbank_es.policies import Policy
 
 
@@ -42,8 +45,15 @@ if TYPE_CHECKING:
 @click.option("--list", "all_there_are", is_flag=True, help="List all policies that there are, with their settings.")
 @click.option("--why", metavar="TEXT", default="", help="The reason, recorded with the change.")
 @click.option("--by", metavar="NAME", help="Who changes them, recorded too.")
+@click.option("--dry-run", is_flag=True, help="Only report what would change.")
 def policy(
-    bank: str | None, given: tuple[str, ...], all_there_are: bool, why: str, by: str | None, as_json: bool
+    bank: str | None,
+    given: tuple[str, ...],
+    all_there_are: bool,
+    why: str,
+    by: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Show the policies in force, each with its settings, their defaults and the position since which it holds.
 
@@ -59,9 +69,9 @@ def policy(
     elif bank is None:
         raise click.UsageError("name a bank, or list all policies with --list.")
     elif given:
-        _set(bank, given, by, why, as_json)
-    elif why or by:
-        raise click.UsageError("--why and --by go with a change: add --set.")
+        _set(bank, given, by, why, dry_run, as_json)
+    elif why or by or dry_run:
+        raise click.UsageError("--why, --by and --dry-run go with a change: add --set.")
     else:
         _show(bank, as_json)
 
@@ -161,17 +171,20 @@ def _listed(name: str, policy_class: type[Policy]) -> dict[str, Any]:
 # ---------------------------------------------------------------- a change
 
 
-def _set(bank: str, given: Sequence[str], by: str | None, why: str, as_json: bool) -> None:
+def _set(bank: str, given: Sequence[str], by: str | None, why: str, dry_run: bool, as_json: bool) -> None:
     tables = _tables(given)
     with open_whole(bank) as opened:
-        done = opened.set_policies(tables, by=by, why=why)
-        name = opened.name
-    if as_json:
-        echo_json({"bank": name, "position": done.position, "changes": done.changes})
-    elif not done.changes:
+        done = opened.set_policies(tables, by=by, why=why, dry_run=dry_run)
+    print_answer(done, "policies", lambda: _print_change(done), as_json)
+
+
+def _print_change(done: ActDifference) -> None:
+    if done.last_seq is None:
         echo("nothing recorded: these policies are in force already")
-    else:
-        _print_changes(done)
+        return
+    print_difference(done)
+    echo()
+    echo(recorded(done))
 
 
 def _tables(given: Sequence[str]) -> dict[str, Any]:
@@ -185,16 +198,3 @@ def _tables(given: Sequence[str]) -> dict[str, Any]:
                 raise BadPolicy(f"{kind} is set in {path} and elsewhere: set it once")
             tables[kind] = table
     return tables
-
-
-def _print_changes(done: PoliciesChanged) -> None:
-    rows = [
-        [change.kind, change.setting or "policy", _cell(change.before), _cell(change.after)] for change in done.changes
-    ]
-    echo_table(["kind", "setting", "before", "after"], rows)
-    echo()
-    echo_fields({"recorded at": done.position})
-
-
-def _cell(value: Any) -> Cell:
-    return None if value is None else _shown(value)

@@ -23,4 +23,4 @@ def reject(bank: str, item: str, because: str, by: str | None, dry_run: bool, as
     """
     with open_whole(bank) as opened:
         made = opened.reject(item, because=because, by=by, dry_run=dry_run)
-    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is rejected already: nothing was recorded")
+    report(bank, made, as_json=as_json, unchanged="it is rejected already: nothing was recorded")

@@ -25,6 +25,4 @@ def restore(
     """
     with open_whole(bank) as opened:
         made = opened.restore(item, because=because, by=by, even_rejected=even_rejected, dry_run=dry_run)
-    report(
-        bank, made, dry_run=dry_run, as_json=as_json, unchanged="somebody vouched for it already: nothing was recorded"
-    )
+    report(bank, made, as_json=as_json, unchanged="somebody vouched for it already: nothing was recorded")

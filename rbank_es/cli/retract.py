@@ -21,4 +21,4 @@ def retract(bank: str, item: str, because: str, by: str | None, dry_run: bool, a
     """
     with open_whole(bank) as opened:
         made = opened.retract(item, because=because, by=by, dry_run=dry_run)
-    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="it is withdrawn already: nothing was recorded")
+    report(bank, made, as_json=as_json, unchanged="it is withdrawn already: nothing was recorded")

@@ -110,7 +110,7 @@ def review(
         return
     for id, each in made.items():
         echo_heading(f"{'admitted' if id in admitted else 'rejected'} {id}")
-        print_correction(bank, each, dry_run=dry_run, unchanged="decided already: nothing was recorded")
+        print_correction(bank, each, unchanged="decided already: nothing was recorded")
 
 
 def _decide(

@@ -24,4 +24,4 @@ def undo(bank: str, seq: int, candidate: int, because: str, by: str | None, dry_
     """
     with open_whole(bank) as opened:
         made = opened.undo(seq, candidate, because=because, by=by, dry_run=dry_run)
-    report(bank, made, dry_run=dry_run, as_json=as_json, unchanged="that is so already: nothing was recorded")
+    report(bank, made, as_json=as_json, unchanged="that is so already: nothing was recorded")

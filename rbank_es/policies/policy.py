@@ -346,9 +346,9 @@ def _differences(kind: PolicyKind, old: PolicyChoice | None, new: PolicyChoice |
     else:
         settings = {} if old is None else old.settings
     for name, value in () if new is None else new.settings.items():
-        # Settings that are read from a log are lists, where a policy's own are tuples.
-        if _plain(settings.get(name)) != _plain(value):
-            yield PolicyDifference(kind=kind, setting=name, before=settings.get(name), after=value)
+        was, now = _plain(settings.get(name)), _plain(value)
+        if was != now:
+            yield PolicyDifference(kind=kind, setting=name, before=was, after=now)
 
 
 def label_of(choice: PolicyChoice) -> str:
@@ -357,4 +357,5 @@ def label_of(choice: PolicyChoice) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value)
+    """Return a setting as a log has it: with lists, where a policy's own has tuples."""
+    return msgspec.json.decode(msgspec.json.encode(value))

@@ -106,7 +106,7 @@ def test_whatever_corrections_are_forged_making_every_decision_again_mends_the_b
         bank.correct(decisions=True)
         assert bank.verify(decisions=True).canonical.canonical
         end = bank.position
-        assert not bank.correct(decisions=True).correction and not bank.correct().correction
+        assert not bank.correct(decisions=True).recorded and not bank.correct().recorded
         assert bank.position == end
         state = bank.state()
         assert set(active(state)) == (

@@ -82,7 +82,12 @@ def test_events_come_with_their_ids_facts_words_and_times(mine: Bank, theirs: Ba
         salted = {"salt": event.salt} if hasattr(event, "salt") else {}
         assert replace(here, **envelope, **salted) == event
     assert made.brought == len(there) and (made.known, made.refused) == (0, 0)
-    assert (made.runs, made.judgments, made.extractions, made.candidates) == (4, 4, 4, 4)
+    assert (made.brought_runs, made.brought_judgments, made.brought_extractions, made.brought_candidates) == (
+        4,
+        4,
+        4,
+        4,
+    )
 
 
 def test_nothing_comes_of_policies_and_decisions_and_this_bank_decides(mine: Bank, theirs: Bank) -> None:
@@ -113,7 +118,7 @@ def test_what_it_appends_is_not_read_again(mine: Bank, theirs: Bank, monkeypatch
             yield event
 
     monkeypatch.setattr(mine.log, "read", counted)
-    assert mine.absorb(theirs).last == mine.position
+    assert mine.absorb(theirs).last_seq == mine.position
     assert not again
     with Bank.create("memory:") as other:
         other.append([*mine.events(resolve=True)][2:])
@@ -126,13 +131,13 @@ def test_the_record_names_the_other_bank_its_head_and_the_counts(mine: Bank, the
     [record] = mine.events(types={"bank_absorbed"})
     assert (record.bank, record.upto, record.digest, record.by) == (theirs.id, head.seq, head.digest, "ann")  # type: ignore[attr-defined]
     assert record.counts == {"brought": made.brought, "known": 0, "refused": 0}  # type: ignore[attr-defined]
-    assert (made.upto, made.digest, made.last) == (head.seq, head.digest, mine.position)
+    assert (made.other_seq, made.other_digest, made.last_seq) == (head.seq, head.digest, mine.position)
 
 
 def test_a_point_bounds_what_comes(mine: Bank, theirs: Bank) -> None:
     made = mine.absorb(theirs, "misled")
-    assert made.runs == 2 and "misled" not in mine.state().runs
-    assert mine.absorb(theirs).runs == 2
+    assert made.brought_runs == 2 and "misled" not in mine.state().runs
+    assert mine.absorb(theirs).brought_runs == 2
 
 
 def test_usage_of_absorbed_runs_counts_and_their_verdicts_too(mine: Bank, theirs: Bank) -> None:
@@ -164,7 +169,7 @@ def test_absorbing_twice_adds_nothing(mine: Bank, theirs: Bank) -> None:
     first = mine.absorb(theirs)
     position = mine.position
     again = mine.absorb(theirs)
-    assert (again.brought, again.known, again.last, mine.position) == (0, first.brought, 0, position)
+    assert (again.brought, again.known, again.last_seq, mine.position) == (0, first.brought, None, position)
 
 
 def test_a_copy_that_comes_back_adds_only_what_is_new(mine: Bank) -> None:
@@ -174,13 +179,13 @@ def test_a_copy_that_comes_back_adds_only_what_is_new(mine: Bank) -> None:
         taught(copied, "there", HEIGHT)
         taught(mine, "here", SORTED)
         made = mine.absorb(copied)
-        assert (made.brought, made.runs, made.candidates) == (5, 1, 1)
+        assert (made.brought, made.brought_runs, made.brought_candidates) == (5, 1, 1)
         assert set(active(mine.state())) == {COUNTED.id, HEIGHT.id, SORTED.id}
 
 
 def test_cycles_end_and_both_banks_hold_the_same(mine: Bank, theirs: Bank) -> None:
     mine.absorb(theirs)
-    assert theirs.absorb(mine).runs == 1
+    assert theirs.absorb(mine).brought_runs == 1
     assert mine.absorb(theirs).brought == theirs.absorb(mine).brought == 0
     assert active(mine.state()).keys() == active(theirs.state()).keys()
 
@@ -201,7 +206,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_come(mine: Bank, theirs: 
     planned = mine.absorb(theirs, dry_run=True)
     assert mine.head() == head
     made = mine.absorb(theirs)
-    assert replace(planned, first=0, last=0) == replace(made, first=0, last=0)
+    assert replace(planned, recorded=True) == made
 
 
 def test_a_fork_comes_back_with_what_is_new_in_it_alone(theirs: Bank) -> None:
@@ -212,10 +217,10 @@ def test_a_fork_comes_back_with_what_is_new_in_it_alone(theirs: Bank) -> None:
         taught(fork, "there", COUNTED)
         taught(theirs, "here", PORTS)
         made = theirs.absorb(fork)
-        assert (made.brought, made.runs) == (5, 1)
+        assert (made.brought, made.brought_runs) == (5, 1)
         [record] = theirs.events(types={"bank_absorbed"})
         assert (record.bank, record.lineage) == (fork.id, theirs.id)  # type: ignore[attr-defined]
-        assert fork.absorb(theirs).runs == 1
+        assert fork.absorb(theirs).brought_runs == 1
         assert theirs.absorb(fork).brought == fork.absorb(theirs).brought == 0
         assert active(theirs.state()).keys() == active(fork.state()).keys()
 
@@ -431,7 +436,7 @@ def test_other_words_of_an_item_of_which_some_were_erased_here_come_in(mine: Ban
     with Bank.create("memory:") as other:
         kept = imported(other, "locks")
         made = mine.absorb(other)
-        assert (made.withheld, made.refused, made.candidates) == (0, 0, 1)
+        assert (made.withheld, made.refused, made.brought_candidates) == (0, 0, 1)
         [came] = [event for event in brought(mine, other.id).values() if isinstance(event, MemoriesExtracted)]
         assert came.candidates == (kept.text,)
 
@@ -453,7 +458,7 @@ def test_words_that_were_erased_there_since_are_listed_and_erased_where_that_is_
         assert not any(words in line for line in bank.log.lines())
         assert bank.verify(noted=[head]).log.erased >= 2 and bank.verify(decisions=True).canonical.canonical
         again = bank.absorb(copied, erase=True)
-        assert (again.erasure, again.last) == (None, 0)
+        assert (again.erasure, again.last_seq) == (None, None)
 
 
 # ---------------------------------------------------------------- groups and interruptions
@@ -655,7 +660,7 @@ def test_a_bank_with_a_policy_that_nobody_knows_comes_in(mine: Bank, theirs: Ban
 
     theirs.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="dream", version=9),)))
     made = mine.absorb(theirs)
-    assert made.candidates == 4 and "dream" not in {each.label for each in mine.policies()}
+    assert made.brought_candidates == 4 and "dream" not in {each.label for each in mine.policies()}
 
 
 def test_an_extraction_that_nobody_decided_about_there_is_decided_here(mine: Bank, theirs: Bank) -> None:

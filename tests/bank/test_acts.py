@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.acts import Remembered, Ruling
-from rbank_es.bank.correction import Correction
 from rbank_es.bank.decisions import append_decided
+from rbank_es.bank.item_acts import Remembered
+from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.bank.work_list import CandidateIndex
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
@@ -31,6 +32,7 @@ from rbank_es.log import Appended
 from rbank_es.policies import changed, default_policies
 from rbank_es.state import active
 from rbank_es.state.digests import state_digests
+from tests.differences import states_in
 
 WORDS = "one two three four five six seven eight"
 """Contents that begin so, with one word more or less, are near duplicates."""
@@ -90,11 +92,11 @@ def test_what_rested_on_an_overruled_verdict_leaves_and_its_duplicates_are_born(
     before = bank.position
     made = bank.overrule("r1", "failure", reason="it counted twice", by="ann")
     assert states(bank) == {b: ("active", 2)}
-    assert [(each.id, each.before, each.after) for each in made.items] == sorted(
-        [(a, "active", "unsupported"), (b, None, "active")]
-    )
-    assert (made.first, made.last) == (before + 1, bank.position) and made.decided == 2
-    assert [(each.before, each.after) for each in made.verdicts] == [("success", "failure")]
+    assert states_in(made) == {a: ("active", "unsupported"), b: (None, "active")}
+    assert (made.first_seq, made.last_seq) == (before + 1, bank.position) and made.decided == 2
+    [run] = made.runs
+    assert run.before and run.after and (run.before.verdict, run.after.verdict) == ("success", "failure")
+    assert made.verdicts == {"r1": "failure"}
     assert list(active(bank.state(before))) == [a] and list(active(bank.state())) == [b]
 
 
@@ -111,23 +113,23 @@ def test_the_same_verdict_of_a_person_twice_appends_nothing(bank: Bank, abc: tup
     bank.overrule("r1", "failure", reason="wrong")
     position = bank.position
     again = bank.overrule("r1", "failure", reason="wrong, I said")
-    assert again.correction == "" and bank.position == position
-    assert [(each.before, each.after) for each in again.verdicts] == [("failure", "failure")]
+    assert again.last_seq is None and again.empty and bank.position == position
+    assert again.verdicts == {"r1": "failure"}
 
 
 def test_no_judge_brings_back_what_a_person_overruled(bank: Bank, abc: tuple[str, str, str]) -> None:
     bank.overrule("r1", "failure", reason="wrong")
     held = states(bank)
     judged(bank, "r1", "success", "lm")
-    assert states(bank) == held and bank.correct() == Correction()
+    assert states(bank) == held and bank.correct().last_seq is None
 
 
 def test_a_dry_run_tells_the_same_and_appends_nothing(bank: Bank, abc: tuple[str, str, str]) -> None:
     position = bank.position
     told = bank.overrule("r1", "failure", reason="wrong", dry_run=True)
-    assert bank.position == position and told.correction == ""
+    assert bank.position == position and not told.recorded
     done = bank.overrule("r1", "failure", reason="wrong")
-    assert (told.items, told.usage, told.misled, told.decided) == (done.items, done.usage, done.misled, done.decided)
+    assert replace(told, recorded=True) == done
 
 
 def test_a_verdict_that_came_by_append_acts_at_once_and_correct_completes_it(
@@ -138,14 +140,14 @@ def test_a_verdict_that_came_by_append_acts_at_once_and_correct_completes_it(
     assert states(bank) == {}
     assert [each.id for each in bank.correct().came] == [b]
     assert states(bank) == {b: ("active", 2)}
-    assert bank.correct() == Correction()
+    assert bank.correct().last_seq is None
 
 
 def test_a_writer_completes_what_is_due_before_it_learns(bank: Bank, abc: tuple[str, str, str]) -> None:
     _, b, _ = abc
     judged(bank, "r1", "failure", "human")
     assert learn(bank, None, "one two three four five six seven nine").targets == (b,)
-    assert bank.correct() == Correction()
+    assert bank.correct().last_seq is None
 
 
 def test_runs_that_were_misled_and_what_was_drawn_from_them_are_named_and_set_aside_if_asked(bank: Bank) -> None:
@@ -190,8 +192,10 @@ def test_wins_are_counted_again(bank: Bank) -> None:
     a = learn(bank, "r1", WORDS).item
     given(bank, "r4", a)
     judged(bank, "r4", "success")
-    [change] = bank.overrule("r4", "failure", reason="wrong").usage
-    assert (change.id, change.uses, change.wins_before, change.wins_after) == (a, 1, 1, 0)
+    [change] = bank.overrule("r4", "failure", reason="wrong").items
+    was, now = change.before, change.after
+    assert was and now and change.id == a
+    assert [(each.uses, each.wins, each.losses) for each in (was, now)] == [(1, 1, 0), (1, 0, 1)]
 
 
 def test_wins_that_change_choose_again_what_was_forgotten(bank: Bank) -> None:
@@ -204,10 +208,10 @@ def test_wins_that_change_choose_again_what_was_forgotten(bank: Bank) -> None:
     c = learn(bank, "r3", "eleven twelve", "C").item
     assert set(active(bank.state())) == {a, c}
     made = bank.overrule("u", "failure", reason="wrong")
-    assert {each.id: each.after for each in made.items} == {a: "forgotten", b: "active"}
+    assert {id: now for id, (_, now) in states_in(made).items()} == {a: "forgotten", b: "active"}
     assert bank.verify(decisions=True).canonical.canonical
     judged(bank, "u", "success", "human")
-    assert bank.verify().canonical.forgotten == 2 and bank.correct().correction
+    assert bank.verify().canonical.forgotten == 2 and bank.correct().recorded
     assert set(active(bank.state())) == {a, c} and bank.verify(decisions=True).canonical.canonical
 
 
@@ -238,12 +242,12 @@ def test_rejected_words_leave_with_their_near_duplicates_and_do_not_come_back(
 ) -> None:
     a, b, _ = abc
     made = bank.reject(a, because="it is wrong", by="eve")
-    assert a in {each.id for each in made.items if each.after == "rejected"}
+    assert a in {id for id, (_, now) in states_in(made).items() if now == "rejected"}
     again = learn(bank, None, WORDS.upper().replace(" ", ", "), "Other title")
     assert (again.action, again.reason) == ("discard", "rejected")
     assert again.because.startswith(f"eve rejected {a}") and again.because.endswith("it is wrong")
     assert b not in states(bank)
-    assert bank.reject(a, because="it is wrong").correction == ""
+    assert bank.reject(a, because="it is wrong").last_seq is None
 
 
 def test_of_two_ends_in_a_row_each_is_told_by_its_own_author_and_reason(bank: Bank) -> None:
@@ -299,7 +303,7 @@ def test_what_has_ended_can_still_be_rejected_which_bars_its_words(bank: Bank, a
     bank.forget(abc[0])
     bank.retract(abc[1], because="tidied")
     for id in abc[:2]:
-        assert (id, "rejected") in [(each.id, each.after) for each in bank.reject(id, because="wrong").items]
+        assert states_in(bank.reject(id, because="wrong"))[id][1] == "rejected"
     assert learn(bank, "r3", WORDS.upper()).reason == "rejected"
 
 
@@ -321,8 +325,8 @@ def test_an_active_item_that_a_person_vouches_for_stays_when_its_verdict_falls(
     bank: Bank, abc: tuple[str, str, str]
 ) -> None:
     a, *_ = abc
-    assert bank.restore(a, because="I measured it", by="ann").correction
-    assert not bank.restore(a, because="I measured it", by="ann").correction
+    assert bank.restore(a, because="I measured it", by="ann").recorded
+    assert not bank.restore(a, because="I measured it", by="ann").recorded
     made = bank.overrule("r1", "failure", reason="it counted twice")
     assert [each.id for each in made.stays] == [a] and bank.state().items[a].state == "active"
 
@@ -336,8 +340,8 @@ def test_an_undone_decision_counts_as_never_made_and_undoing_that_takes_it_back(
     ]
     undone = bank.undo(first, 0, because="not a lesson")
     assert a not in states(bank)
-    assert bank.undo(first, 0, because="not a lesson").correction == ""
-    bank.undo(undone.first, 0, because="it was one")
+    assert bank.undo(first, 0, because="not a lesson").last_seq is None
+    bank.undo(undone.first_seq or 0, 0, because="it was one")
     assert states(bank) == before
 
 
@@ -350,7 +354,7 @@ def test_a_decision_that_names_an_item_that_never_was_can_be_undone_and_taken_ba
     by_hand = Decision(candidate=0, action=action, item=item.id, targets=("never",))
     decided = bank.append(MemoriesConsolidated(extraction=extraction, policy="dedup-1", decisions=(by_hand,)))
     undone = bank.undo(decided.first, 0, because="x")
-    bank.undo(undone.first or 0, 0, because="x")
+    bank.undo(undone.first_seq or 0, 0, because="x")
     assert set(active(bank.state())) == {item.id}
     assert not bank.check_canonical(decisions=True).decisions
 
@@ -369,8 +373,8 @@ def test_a_decision_that_names_a_target_twice_supports_it_once(bank: Bank, abc: 
 
 
 def test_forgetting_by_hand_holds_and_what_is_not_active_is_refused(bank: Bank, abc: tuple[str, str, str]) -> None:
-    assert bank.forget(abc[0]) == "forgotten"
-    assert states(bank)[abc[0]][0] == "forgotten" and bank.correct() == Correction()
+    assert states_in(bank.forget(abc[0]))[abc[0]] == ("active", "forgotten")
+    assert states(bank)[abc[0]][0] == "forgotten" and bank.correct().last_seq is None
     with pytest.raises(BadInput, match="not active"):
         bank.forget(abc[0])
     bank.restore(abc[0], because="needed")

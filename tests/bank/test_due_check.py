@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.bank.correction import Correction
 from rbank_es.events import RunJudged, RunStarted
 from rbank_es.state import active
 
@@ -30,9 +29,9 @@ def place(tmp_path: Path) -> Path:
 
 def test_with_read_models_at_the_head_or_nearly_no_state_is_folded_to_find_nothing_due(place: Path) -> None:
     with Bank.open(place) as bank:
-        assert bank.correct() == Correction() and bank.latest.is_empty()
+        assert bank.correct().last_seq is None and bank.latest.is_empty()
         bank.append(RunStarted(run="r2"))
-        assert bank.correct() == Correction() and bank.latest.is_empty()
+        assert bank.correct().last_seq is None and bank.latest.is_empty()
 
 
 def test_verify_folds_no_state_either_to_find_nothing_due(place: Path) -> None:
@@ -47,9 +46,9 @@ def test_verify_folds_no_state_either_to_find_nothing_due(place: Path) -> None:
 def test_what_came_after_the_read_models_is_corrected(place: Path) -> None:
     with Bank.open(place) as bank:
         bank.append(judgment("failure"))
-        assert bank.correct().correction and not active(bank.state())
+        assert bank.correct().recorded and not active(bank.state())
     with Bank.open(place) as bank:
-        assert bank.correct() == Correction()
+        assert bank.correct().last_seq is None
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a database"], ids=["missing", "empty", "broken"])
@@ -57,7 +56,7 @@ def test_without_read_models_the_log_answers(place: Path, content: bytes | None)
     with Bank.open(place) as bank:
         path = bank.log.derived_directory / "projections.sqlite"
         path.unlink() if content is None else path.write_bytes(content)
-        assert bank.correct() == Correction() and not bank.latest.is_empty()
+        assert bank.correct().last_seq is None and not bank.latest.is_empty()
         bank.append(judgment("failure"))
     with Bank.open(place) as bank:
-        assert bank.correct().correction
+        assert bank.correct().recorded

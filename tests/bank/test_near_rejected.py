@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank, Item
-from rbank_es.bank.acts import Remembered
 from rbank_es.bank.decisions import append_decided
+from rbank_es.bank.item_acts import Remembered
 from rbank_es.events import MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted, Reliance, RunJudged
 from rbank_es.exchange import import_paths
 from rbank_es.policies import AppendV2, DedupV2, MergeV2, Policy

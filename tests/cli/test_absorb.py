@@ -43,17 +43,17 @@ def test_it_says_what_came_and_under_which_names(place: Path) -> None:
 def test_programs_get_every_number(place: Path) -> None:
     planned = run("absorb", "notes", "ann", "--dry-run", "--json", cwd=place).json
     made = run("absorb", "notes", "ann", "--json", cwd=place).json
-    assert planned | {"dry_run": False, "first": 0, "last": 0} == made | {"first": 0, "last": 0}
-    assert (made["runs"], made["known"], made["refused"]) == (4, 0, 0)
+    assert made == planned | {"recorded": True}
+    assert (made["brought_runs"], made["known"], made["refused"]) == (4, 0, 0)
     [(there, here)] = made["renamed_runs"].items()
     assert there == "well" and here.startswith("well-")
-    shown = run("show", "notes", made["first"], cwd=place).out
-    assert "recorded first in bank" in shown and made["bank"] in shown
+    shown = run("show", "notes", str(made["first_seq"]), cwd=place).out
+    assert "recorded first in bank" in shown and made["other_id"] in shown
 
 
 def test_show_names_the_bank_in_which_an_event_or_a_verdict_was_recorded_first(place: Path) -> None:
     """Of what came in with another bank; what began here has no such column."""
-    ann = run("absorb", "notes", "ann", "--json", cwd=place).json["bank"][:12]
+    ann = run("absorb", "notes", "ann", "--json", cwd=place).json["other_id"][:12]
     run("overrule", "notes", "misled", "--success", "--reason", "It was right.", cwd=place)
     said = run("show", "notes", "misled", cwd=place).out
     verdicts = said[said.index("verdicts") : said.index("given to it")].splitlines()
@@ -71,7 +71,7 @@ def test_a_dry_run_records_nothing(place: Path) -> None:
 
 
 def test_a_point_of_the_other_bank(place: Path) -> None:
-    assert run("absorb", "notes", "ann@lucky", "--json", cwd=place).json["runs"] == 3
+    assert run("absorb", "notes", "ann@lucky", "--json", cwd=place).json["brought_runs"] == 3
 
 
 def test_what_cannot_be_absorbed(place: Path) -> None:
@@ -119,7 +119,7 @@ def test_twenty_items_are_listed_and_the_others_counted(place: Path) -> None:
             )
     out = run("absorb", "notes", "ann", cwd=place).out
     assert sum(f"{number:012x}" in out for number in range(45)) + sum(id in out for id in (HEIGHT.id,)) <= 20
-    assert "28 more; --json lists all" in out
+    assert "28 more: --json lists all" in out
 
 
 def test_what_waits_for_a_fast_clock_is_said_and_comes_later(place: Path) -> None:

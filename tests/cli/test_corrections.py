@@ -14,6 +14,7 @@ from rbank_es.events.items import Item
 from rbank_es.extraction.candidates import consolidate
 from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.cli_runner import fails, run
+from tests.differences import states_in
 
 RULED = ("overrule", "misled", "wrong", "--failure", "--reason", "It is Cormorant Rock.", "--by", "ann")
 PENDING = Item.make("Count with DISTINCT", "A light may be typed twice; count the lights, not the rows.")
@@ -47,9 +48,10 @@ def position(place: Path) -> int:
 def test_overrule_shows_what_was_taught_who_was_misled_what_left_and_what_came(place: Path) -> None:
     """The item that rested on the verdict leaves, its twin is born in its own words, the runs given it are named."""
     facts = corrected(place, *RULED)
-    assert facts["verdicts"] == [{"run": "wrong", "before": "success", "after": "failure", "given": "failure"}]
-    items = {each["id"]: (each["before"], each["after"]) for each in facts["items"]}
-    assert items == {HEIGHT.id: ("active", "unsupported"), TWIN.id: (None, "active")}
+    assert facts["verdicts"] == {"wrong": "failure"}
+    verdicts = {each["run"]: [each[side]["verdict"] for side in ("before", "after")] for each in facts["runs"]}
+    assert verdicts == {"wrong": ["success", "failure"]}
+    assert states_in(facts) == {HEIGHT.id: ("active", "unsupported"), TWIN.id: (None, "active")}
     assert [each["run"] for each in facts["misled"]] == ["misled", "lucky"]
     assert {each["id"] for each in facts["tainted"]} == {WARNING.id, SORTED.id}
     assert facts["to_extract"] == ["wrong"]
@@ -76,10 +78,7 @@ def test_a_dry_run_reports_the_same_and_records_nothing(place: Path) -> None:
     tried = corrected(place, *RULED, "--dry-run")
     assert position(place) == before and "nothing was recorded" in run(*RULED, "--dry-run", cwd=place).out
     done = corrected(place, *RULED)
-    ignored = ("correction", "first", "last", "dry_run")
-    assert {name: tried[name] for name in tried if name not in ignored} == {
-        name: done[name] for name in done if name not in ignored
-    }
+    assert done == tried | {"recorded": True}
 
 
 def test_the_same_overrule_twice_records_nothing(place: Path) -> None:
@@ -92,7 +91,7 @@ def test_overruling_back_brings_the_items_back(place: Path) -> None:
     before = states(place)
     run(*RULED, cwd=place)
     back = corrected(place, "overrule", "misled", "wrong", "--success", "--reason", "I had misread it.")
-    assert {each["id"]: each["after"] for each in back["items"]} == {HEIGHT.id: "active", TWIN.id: "unsupported"}
+    assert states_in(back) == {HEIGHT.id: ("unsupported", "active"), TWIN.id: ("active", "unsupported")}
     assert {id: state for id, state in states(place).items() if state != "unsupported"} == before
 
 
@@ -152,12 +151,9 @@ FORMS = {
 def test_many_verdicts_come_from_a_file_in_one_correction(name: str, place: Path) -> None:
     (place / name).write_text(FORMS[name])
     facts = corrected(place, "overrule", "misled", "--from", name, "--reason", "Checked by hand.", "--by", "ann")
-    assert [(each["run"], each["after"]) for each in facts["verdicts"]] == [
-        ("wrong", "failure"),
-        ("lucky", "undecided"),
-    ]
+    assert facts["verdicts"] == {"wrong": "failure", "lucky": "undecided"}
     with Bank.open(place / "logs" / "misled") as bank:
-        given = list(bank.events(after=facts["first"] - 1, types={"judgment_overruled"}))
+        given = list(bank.events(after=facts["first_seq"] - 1, types={"judgment_overruled"}))
         assert [getattr(event, "by", "") for event in given] == ["ann", "ann"]
         assert len(list(bank.events(types={"correction_completed"}))) == 1
 
@@ -182,7 +178,7 @@ def test_verdicts_come_from_standard_input_as_json_lines(place: Path) -> None:
 
 def test_retract_ends_one_item_and_leaves_its_twin_free(place: Path) -> None:
     facts = corrected(place, "retract", "misled", HEIGHT.id, "--because", "Outdated.", "--by", "ann")
-    assert {each["id"]: each["after"] for each in facts["items"]} == {HEIGHT.id: "withdrawn"}
+    assert states_in(facts) == {HEIGHT.id: ("active", "withdrawn")}
     with Bank.open(place / "logs" / "misled") as bank:
         learned(bank, TWIN, ("well", "success"))
         learned(bank, HEIGHT, ("well", "success"))
@@ -192,7 +188,7 @@ def test_retract_ends_one_item_and_leaves_its_twin_free(place: Path) -> None:
 def test_reject_bars_the_words_of_an_item_and_of_its_twins(place: Path) -> None:
     run(*RULED, cwd=place)
     facts = corrected(place, "reject", "misled", HEIGHT.id, "--because", "Wrong.", "--by", "ann")
-    assert {each["id"]: each["after"] for each in facts["items"]}[HEIGHT.id] == "rejected"
+    assert states_in(facts)[HEIGHT.id][1] == "rejected"
     assert "active" not in {states(place)[HEIGHT.id], states(place).get(TWIN.id)}
     assert "rejected already" in run("reject", "misled", HEIGHT.id, "--because", "Wrong.", cwd=place).out
 
@@ -201,7 +197,7 @@ def test_restore_brings_an_item_back_and_a_rejected_one_only_if_that_is_said(pla
     run("reject", "misled", WARNING.id, "--because", "Wrong.", cwd=place)
     assert "--even-rejected" in fails("restore", "misled", WARNING.id, "--because", "It holds.", cwd=place)
     facts = corrected(place, "restore", "misled", WARNING.id, "--because", "It holds.", "--even-rejected")
-    assert [(each["before"], each["after"]) for each in facts["items"]] == [("rejected", "active")]
+    assert states_in(facts) == {WARNING.id: ("rejected", "active")}
     assert "vouched for it already" in run("restore", "misled", WARNING.id, "--because", "It holds.", cwd=place).out
 
 
@@ -210,9 +206,9 @@ def test_undo_takes_a_candidate_out_and_undo_of_that_takes_it_back(place: Path) 
         [seq] = [event.seq for event in bank.events(types={"memories_extracted"}) if WARNING.head in event.heads]  # type: ignore[attr-defined]
     facts = corrected(place, "undo", "misled", str(seq), "--because", "A slip.")
     assert states(place)[WARNING.id] == "unsupported"
-    run("undo", "misled", str(facts["first"]), "--because", "No slip.", cwd=place)
+    run("undo", "misled", str(facts["first_seq"]), "--because", "No slip.", cwd=place)
     assert states(place)[WARNING.id] == "active"
-    again = run("undo", "misled", str(facts["first"]), "--because", "No slip.", cwd=place).out
+    again = run("undo", "misled", str(facts["first_seq"]), "--because", "No slip.", cwd=place).out
     assert "nothing was recorded" in again and "undone" not in again
 
 
@@ -282,7 +278,7 @@ def test_review_admits_and_rejects_several_or_none(place: Path) -> None:
 def test_admit_lets_one_in_and_only_what_is_pending(place: Path) -> None:
     propose(place, PENDING)
     facts = corrected(place, "admit", "misled", PENDING.id, "--by", "ann")
-    assert [(each["before"], each["after"]) for each in facts["items"]] == [("pending", "active")]
+    assert states_in(facts) == {PENDING.id: ("pending", "active")}
     run("retract", "misled", PENDING.id, "--because", "x", cwd=place)
     assert "withdrawn, not pending" in fails("admit", "misled", PENDING.id, cwd=place)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.bank.acts import Ruling
+from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.events import MemoriesExtracted, RunFinished, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.loop.late_extraction import all_lessons_to_draw

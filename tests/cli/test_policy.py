@@ -41,13 +41,15 @@ def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> No
     changes = ("--set", "retrieval.k_success=2", "--set", "forgetting=bounded", "--set", "forgetting.max_items=9")
     done = run("policy", "./notes", *changes, "--why", "to try", "--by", "ann", "--json", cwd=place).json
     assert done["position"] == 3
-    assert [(each["kind"], each["setting"], each["before"], each["after"]) for each in done["changes"]] == [
+    assert [(each["kind"], each["setting"], each["before"], each["after"]) for each in done["policies"]] == [
         ("retrieval", "k_success", 1, 2),
         ("forgetting", None, "never-1", "bounded-1"),
         ("forgetting", "max_items", 1_000, 9),
     ]
     again = run("policy", "./notes", *changes, "--json", cwd=place).json
-    assert (again["position"], again["changes"]) == (None, [])
+    assert (again["last_seq"], again["policies"]) == (None, [])
+    tried = run("policy", "./notes", "--set", "retrieval.k=9", "--dry-run", "--json", cwd=place).json
+    assert (tried["last_seq"], tried["recorded"]) == (4, False)
     with Bank.open(place / "notes") as bank:
         assert bank.position == 3
         [*_, event] = bank.events(types={"policy_set"})
@@ -119,8 +121,8 @@ def test_a_policy_of_an_unknown_version_is_named_and_another_can_be_put_in_force
 def test_settings_in_python_are_one_call(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "notes", unsafe_no_sync=True) as bank:
         done = bank.set_policies({"retrieval": {"k": 2}, "selection": {"among": "first"}}, by="ann")
-        assert (done.position, len(done.changes)) == (3, 2)
-        assert bank.set_policies({"retrieval": {"k": 2}}).position is None
+        assert (done.last_seq, len(done.policies)) == (3, 2)
+        assert bank.set_policies({"retrieval": {"k": 2}}).last_seq is None
         assert {each.kind: each.since for each in bank.policies() if each.since == 3}.keys() == {
             "retrieval",
             "selection",

@@ -14,6 +14,7 @@ from rbank_es import Bank, limits
 from rbank_es.events import CorrectionCompleted, Event, MemoriesConsolidated, RunJudged, RunStarted
 from rbank_es.policies import Dedup
 from rbank_es.state.digests import state_digests
+from tests.differences import states_in
 from tests.faults.disk import Disk, Quick, calls_of, dying
 
 LESSONS = 5
@@ -122,14 +123,14 @@ def test_a_correction_is_made_anew_if_another_person_corrected_first(
     made = one.overrule("r1", "failure", reason="wrong")
     assert canonical(one) and one.state().due == other.state().due and not one.state().due
     completed = [event for event in one.log.read() if isinstance(event, CorrectionCompleted)]
-    assert completed[-1].correction == made.correction and len(completed) == 1 + parts
-    assert {change.after for change in made.items} == {"unsupported", "active"}
+    assert completed[-1].seq == made.last_seq and len(completed) == 1 + parts
+    assert {now for _, now in states_in(made).values()} == {"unsupported", "active"}
 
 
 def test_what_another_corrected_alike_needs_nothing_more(two: tuple[Bank, Bank]) -> None:
     one, other = two
     Interrupted(one, [lambda: other.overrule("r1", "failure", reason="wrong")])
-    assert one.overrule("r1", "failure", reason="wrong").correction == "" and canonical(one)
+    assert one.overrule("r1", "failure", reason="wrong").last_seq is None and canonical(one)
 
 
 def test_people_who_correct_and_a_writer_who_learns_at_once_leave_a_canonical_bank(place: Path) -> None:

@@ -181,7 +181,7 @@ class Life:
 
     def correct(self) -> bool:
         """Reconcile the bank; return whether anything was due."""
-        return bool(self.bank.correct().correction)
+        return self.bank.correct().recorded
 
     def one(self, n: int) -> str | None:
         """An item, by number."""

@@ -188,7 +188,7 @@ class BankMachine(RuleBasedStateMachine):
             self.banks[which].overrule(run, verdict, reason="x", influence=influence)
             assert self.bank.state().verdicts[run, "learning"].verdict == verdict
             position = self.bank.position
-            assert not self.banks[1 - which].overrule(run, verdict, reason="x", influence=influence).correction
+            assert not self.banks[1 - which].overrule(run, verdict, reason="x", influence=influence).recorded
             assert self.bank.position == position
         self.tell_since(before)
 
@@ -214,11 +214,11 @@ class BankMachine(RuleBasedStateMachine):
         before, items = self.bank.position, state_digests(self.bank.state()).items
         assert seq is not None
         # A decision by hand under the policy's name is not what the policy decides, and an undoing makes it again.
-        if self.bank.correct(decisions=True).correction:
+        if self.bank.correct(decisions=True).recorded:
             items = state_digests(self.bank.state()).items
         with suppress(NotInBank):
             made = self.bank.undo(seq, candidate, because="x")
-            if made.correction:
+            if made.recorded:
                 self.bank.undo(made.first, candidate, because="x")
                 assert state_digests(self.bank.state()).items == items
         self.tell_since(before)
@@ -228,7 +228,7 @@ class BankMachine(RuleBasedStateMachine):
         """What is due is completed, once."""
         before = self.bank.position
         self.banks[which].correct()
-        assert not self.bank.state().due and not self.banks[1 - which].correct().correction
+        assert not self.bank.state().due and not self.banks[1 - which].correct().recorded
         self.tell_since(before)
 
     @rule(share=shares)

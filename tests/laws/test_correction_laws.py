@@ -327,7 +327,7 @@ def test_a_correction_in_parts_counts_whole_or_never_wherever_it_is_cut(
     assert not refolded(life)
     if made.decided > 2:
         # What an interrupted correction left changes nothing, for anybody who goes on.
-        cut = Life.of(log[: made.first - 1])
+        cut = Life.of(log[: (made.first_seq or 0) - 1])
         for op in others:
             cut.do(op)
             cut.correct()

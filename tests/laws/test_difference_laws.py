@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rbank_es.bank.difference import BankFacts, Difference, compared, difference, facts_at, facts_of
+from rbank_es.errors import BadInput
 from tests.effort import examples
-from tests.laws.bank_lives import ALL, Life, Op, lives
+from tests.laws.bank_lives import ALL, RUNS, F, Life, Op, S, U, lives
 
 law = settings(max_examples=examples(60), deadline=None)
 
@@ -60,3 +63,56 @@ def test_a_difference_leads_from_one_state_to_the_other_and_back(ops: list[Op], 
 
     made = known(old) | sides(there, "after")
     assert {key: value for key, value in made.items() if value is not None} == known(new)
+
+
+RUN, VERDICT, WHY = st.sampled_from(RUNS), st.sampled_from((S, F, U)), st.just("x")
+ACTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "overrule": st.fixed_dictionaries({"run": RUN, "verdict": VERDICT, "reason": WHY, "influence": st.booleans()}),
+    **{
+        name: st.fixed_dictionaries({"item": st.integers(0, 9), "because": WHY})
+        for name in ("reject", "retract", "admit", "forget")
+    },
+    "restore": st.fixed_dictionaries({"item": st.integers(0, 9), "because": WHY, "even_rejected": st.booleans()}),
+    "undo": st.fixed_dictionaries({"seq": st.integers(1, 40), "candidate": st.integers(0, 2), "because": WHY}),
+    "correct": st.fixed_dictionaries({"decisions": st.booleans()}),
+    "set_policies": st.sampled_from(
+        [
+            {"tables": {"attribution": {"counted": "read"}}},
+            {"tables": {"consolidation": {"name": "append"}, "retrieval": {"k_success": 4}}},
+            {"tables": {"forgetting": {"name": "bounded", "max_items": 2, "grace": 0}}},
+        ]
+    ),
+}
+
+
+@law
+@given(lives(ALL), st.sampled_from(sorted(ACTS)), st.data())
+def test_a_dry_run_is_the_act_and_an_act_is_the_difference_of_the_states(
+    ops: list[Op], name: str, data: st.DataObject
+) -> None:
+    life = lived(ops)
+    given_ = data.draw(ACTS[name])
+    if "item" in given_:
+        given_["item"] = life.one(given_["item"])
+    head = life.bank.head()
+    with life.bank.copy() as copy, suppress(BadInput):
+        told = getattr(life.bank, name)(**given_, dry_run=True)
+        done = getattr(copy, name)(**given_)
+        assert life.bank.head() == head and not told.recorded
+        assert replace(told, recorded=done.recorded) == done
+        assert done.recorded == (done.last_seq is not None) and done.position == copy.position
+        states = difference(copy.name, copy.state(done.since_seq), copy.state(done.position))
+        assert (done.items, done.runs, done.policies) == (states.items, states.runs, states.policies)
+        event(f"{name}: {'nothing' if done.last_seq is None else 'changes'}")
+
+
+@law
+@given(lives(ALL), lives(ALL))
+def test_a_dry_absorption_is_the_absorption(ops: list[Op], others: list[Op]) -> None:
+    into, other = lived(ops).bank, lived(others).bank
+    with into.copy() as copy:
+        told = into.absorb(other, dry_run=True)
+        done = copy.absorb(other)
+        assert replace(told, recorded=done.recorded) == done
+        states = difference(copy.name, copy.state(done.since_seq), copy.state(done.position))
+        assert (done.items, done.runs, done.policies) == (states.items, states.runs, states.policies)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.bank.acts import Ruling
+from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.events import MemoriesExtracted, Reliance, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue

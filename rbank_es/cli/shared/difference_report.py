@@ -19,10 +19,8 @@ NOT_JUDGED = "not judged"
 VERDICTS = ("success", "failure", "undecided", NOT_JUDGED)
 
 
-def print_difference(found: Difference, unchanged: str = "nothing differs") -> None:
-    """Print what changed of items, runs and policies; the sentence `unchanged` where nothing did."""
-    if found.empty:
-        echo(unchanged)
+def print_difference(found: Difference) -> None:
+    """Print what changed of items, runs and policies; nothing where nothing did."""
     others = [each for each in found.items if not (each.left or each.came)]
     for title, items in (("left the bank", found.left), ("came", found.came), ("changed otherwise", others)):
         _print_items(title, items)

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from rbank_es import __version__
 from rbank_es.bank import Bank
-from rbank_es.bank.acts import Ruling
 from rbank_es.bank.correction import Correction
 from rbank_es.bank.decisions import append_decided
+from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.context.layer import LayerText
 from rbank_es.context.procedures import procedures
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted

@@ -1,61 +1,46 @@
-"""Acts of people on what a bank learned: verdicts, ends and returns of items, learning and forgetting by hand.
+"""Acts of people on what a bank learned: ends and returns of items, learning and forgetting by hand, policies.
 
 Each act is one group: what the person did, what follows from it by the law of correction, and `correction_completed`.
-An act that changes nothing appends nothing. Ids are whole ones: a beginning might mean another.
+An act that changes nothing appends nothing. With `dry_run` nothing is appended; what is returned is the same.
+Ids are whole ones: a beginning might mean another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from rbank_es import limits
 from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.bank.open_bank import OpenBank
+from rbank_es.bank.verdict_acts import SOMEBODY, VerdictActs, given_words
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
     Decision,
     DecisionUndone,
     Event,
-    JudgmentOverruled,
     MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRestored,
     MemoriesRetracted,
+    PolicySet,
     Reliance,
-    RunJudged,
 )
 from rbank_es.events.items import Item, Polarity, Source
 from rbank_es.events.memory_events import BY_HAND, Action
-from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.progress import OnProgress
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
     from rbank_es.bank.absorption import Absorption
-    from rbank_es.bank.canonical_check import CanonicalCheck
-    from rbank_es.bank.correction import Correction, VerdictChange
-    from rbank_es.bank.corrector import Corrector
-    from rbank_es.bank.verdict_review import DoubtfulVerdict
+    from rbank_es.bank.correction import Correction
+    from rbank_es.bank.decisions import Basis
+    from rbank_es.bank.difference import ActDifference
     from rbank_es.state import ItemStatus, Pair, State
     from rbank_es.state.bank_state import ItemRecord
-
-SOMEBODY = "somebody"
-"""The name of a person who gave none."""
-
-
-class Ruling(NamedTuple):
-    """A person's verdict on a run, and the reason."""
-
-    run: str
-    verdict: VerdictValue
-    reason: str
-    by: str | None = None
 
 
 class Remembered(Struct, frozen=True, kw_only=True):
@@ -78,143 +63,15 @@ class Remembered(Struct, frozen=True, kw_only=True):
     seq: int
 
 
-class BankActs(OpenBank):
+class ItemActs(VerdictActs):
     """The part of `Bank` by which people correct what it learned."""
-
-    @property
-    def corrector(self) -> Corrector:
-        """Corrections of this bank."""
-        from rbank_es.bank.corrector import Corrector
-
-        return Corrector(self.log, self.latest)
-
-    # ---------------------------------------------------------------- verdicts
-
-    def overrule(
-        self,
-        run: str,
-        verdict: VerdictValue,
-        *,
-        reason: str,
-        by: str | None = None,
-        influence: bool = False,
-        dry_run: bool = False,
-    ) -> Correction:
-        """Give a person's verdict on a run, which no judge outranks, and correct what was learned from it.
-
-        With `influence`, extractions from runs that had been given items which left are set aside too, while this
-        verdict stands. A verdict that a person gave already appends nothing.
-        Raises `NotInBank` for the run, `BadInput` without a reason.
-        """
-        return self._overrule([Ruling(run, verdict, reason, by)], influence, dry_run)
-
-    def overrule_many(self, rulings: Iterable[Ruling], *, influence: bool = False, dry_run: bool = False) -> Correction:
-        """Give many verdicts in one correction.
-
-        With `influence`, each extraction that is set aside stays so while any verdict stands because of which it was.
-        Raises as `overrule`, then nothing was appended; `BadInput` if two differ about a run.
-        """
-        return self._overrule(list(rulings), influence, dry_run)
-
-    def _overrule(self, given: Sequence[Ruling], influence: bool, dry_run: bool) -> Correction:
-        from rbank_es.bank.correction import VerdictChange, verdict_on
-        from rbank_es.bank.corrector import Influence
-
-        rulings = self._resolved(given)
-        changes: list[VerdictChange] = []
-
-        def act(state: State) -> list[Event]:
-            # Each time that the act is tried: another writer may have changed the verdicts before.
-            changes[:] = [
-                VerdictChange(run=each.run, before=verdict_on(state, each.run), after=each.verdict, given=each.verdict)
-                for each in rulings
-            ]
-            return [self._judgment(state, each) for each in rulings if not _given_already(state, each)]
-
-        tainting = [Influence(each.run, each.verdict, each.by) for each in rulings] if influence else []
-        runs = [each.run for each in rulings]
-        made = self.corrector.correct(act, influence=tainting, runs=runs, dry_run=dry_run)
-        return replace(made, verdicts=tuple(changes))
-
-    def _resolved(self, given: Sequence[Ruling]) -> list[Ruling]:
-        """Return rulings about known runs, each run once."""
-        found: dict[str, Ruling] = {}
-        for each in given:
-            ruling = each._replace(run=self._known("run", each.run), reason=_words("a reason", each.reason))
-            known = found.setdefault(ruling.run, ruling)
-            if known.verdict != ruling.verdict:
-                raise BadInput(f"two verdicts on run {ruling.run!r}: {known.verdict} and {ruling.verdict}; give one")
-        return list(found.values())
-
-    def _judgment(self, state: State, ruling: Ruling) -> JudgmentOverruled:
-        standing = state.verdicts.get((ruling.run, "learning"))
-        return JudgmentOverruled(
-            run=ruling.run,
-            purpose="learning",
-            verdict=ruling.verdict,
-            judge="human",
-            judge_version="1",
-            kind="human",
-            by=ruling.by or SOMEBODY,
-            judgment=None if standing is None else self.event_at(standing.seq).id,
-            reason=ruling.reason,
-        )
-
-    def doubtful_verdicts(
-        self, point: str | int | None = None, *, progress: OnProgress | None = None
-    ) -> tuple[DoubtfulVerdict, ...]:
-        """Return the verdicts on which items rest alone at a point, first those whose being wrong would cost most.
-
-        `progress` is called with the number of runs done and their total. See `rbank_es.bank.verdict_review`.
-        Raises `BadPoint`.
-        """
-        position = self.resolve(point)
-        if position < self.log.position():
-            return self._doubtful(self.state(position), progress)
-        with self.latest.at(position) as basis:
-            return self._doubtful(basis.state, progress)
-
-    def _doubtful(self, state: State, progress: OnProgress | None) -> tuple[DoubtfulVerdict, ...]:
-        from rbank_es.bank.verdict_review import JUDGMENTS, doubtful_verdicts
-
-        events = self.log.read(upto=state.position, types=JUDGMENTS)
-        judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
-        return doubtful_verdicts(state, judgments, progress)
-
-    def correct(self, *, decisions: bool = False, dry_run: bool = False) -> Correction:
-        """Complete what is due: after verdicts and acts that came by `append`, by import or from judges.
-
-        With `decisions`, make every decision of the bank again, as `verify` does: also where the log claims, wrongly,
-        that nothing is due.
-        """
-        from rbank_es.bank.correction import Correction
-
-        if not decisions and self._shows_nothing_due():
-            return Correction()
-        return self.corrector.correct(lambda state: [], every=decisions, dry_run=dry_run)
-
-    def check_canonical(self, *, decisions: bool = False, progress: OnProgress | None = None) -> CanonicalCheck:
-        """Return how far the bank is from its canonical form: by what is due, or with `decisions` by making every
-        decision again. `progress` is called with the number of candidates done and their total."""
-        from rbank_es.bank.canonical_check import NOTHING_DUE, check_canonical
-
-        if not decisions and self._shows_nothing_due():
-            return NOTHING_DUE
-        return check_canonical(self.latest, self.log.position(), every=decisions, progress=progress)
-
-    def _shows_nothing_due(self) -> bool:
-        """Return whether read models show that no correction is due; False where they are far behind, and where the
-        state is in memory: it answers at once, and folding the log takes ten times as long as reading it."""
-        from rbank_es.bank.canonical_check import is_nothing_due
-
-        return self.latest.is_empty() and is_nothing_due(self.log, self.read_models())
 
     # ---------------------------------------------------------------- items
 
     def reject(self, item: str, *, because: str, by: str | None = None, dry_run: bool = False) -> Correction:
         """Condemn the words of an item: it leaves, and so does, now and later, what states the same; what is near to it
         waits for a person."""
-        why = _words("a reason", because)
+        why = given_words("a reason", because)
 
         def act(state: State) -> list[Event]:
             id = _item(state, item)
@@ -225,7 +82,7 @@ class BankActs(OpenBank):
 
     def retract(self, item: str, *, because: str, by: str | None = None, dry_run: bool = False) -> Correction:
         """End one item; what states the same stays, and may come. Raises `BadInput` if it is rejected already."""
-        why = _words("a reason", because)
+        why = given_words("a reason", because)
 
         def act(state: State) -> list[Event]:
             id = _item(state, item)
@@ -243,7 +100,7 @@ class BankActs(OpenBank):
 
         Raises `BadInput` for a rejected one without `even_rejected`, which lifts the bar on its words.
         """
-        why = _words("a reason", because)
+        why = given_words("a reason", because)
 
         def act(state: State) -> list[Event]:
             id = _item(state, item)
@@ -277,7 +134,7 @@ class BankActs(OpenBank):
         `seq` is the position of its extraction or of the decision about it; or of an earlier undoing, which is taken
         back. Raises `NotInBank` if there is no such decision.
         """
-        why = _words("a reason", because)
+        why = given_words("a reason", because)
         pair, lifted = self._decision_at(seq, candidate)
 
         def act(state: State) -> list[Event]:
@@ -332,7 +189,9 @@ class BankActs(OpenBank):
         """
         from rbank_es.bank.decisions import append_decided
 
-        item = Item.make(_words("a title", title), content, src, desc=desc, polarity=polarity, tags=tags, domain=domain)
+        item = Item.make(
+            given_words("a title", title), content, src, desc=desc, polarity=polarity, tags=tags, domain=domain
+        )
         sources = tuple(dict.fromkeys(self._known("run", run) for run in runs))
         extracted = MemoriesExtracted(
             kind=kind,
@@ -410,26 +269,39 @@ class BankActs(OpenBank):
         told = in_words(differences(other, item))
         return f"it is near to {rejected}, which is rejected{f' ({told})' if told else ''}; admit it if it is right"
 
-    def forget(self, item: str, *, because: str = "") -> ItemStatus:
-        """Forget an active item, as a policy would; return its state then. Another candidate with its words revives it.
+    def forget(self, item: str, *, because: str = "", dry_run: bool = False) -> ActDifference:
+        """Forget an active item, as a policy would. Another candidate with its words revives it.
 
         Raises `NotInBank`; `BadInput` if the item is not active; `PositionConflict` if other writers were faster
         `limits.CONSOLIDATION_TRIES` times.
         """
-        from rbank_es.bank.decisions import optimistically
 
-        def try_once(position: int) -> ItemStatus:
-            with self.latest.at(position) as basis:
-                id = _item(basis.state, item)
-                was = _state_of(basis.state, id)
-                pending = self.latest.due(basis.state)
-                at = basis.state.position
+        def act(basis: Basis) -> list[Event]:
+            id = _item(basis.state, item)
+            was = _state_of(basis.state, id)
             if was != "active":
                 raise BadInput(f"item {id!r} is {was}, not active; there is nothing to forget")
-            self.log.append([*pending, MemoriesForgotten(ids=(id,), policy=BY_HAND, why=because)], expected=at)
-            return "forgotten"
+            return [*self.latest.due(basis.state), MemoriesForgotten(ids=(id,), policy=BY_HAND, why=because)]
 
-        return optimistically(self.log, try_once, limits.CONSOLIDATION_TRIES)
+        return self.corrector.record(act, dry_run=dry_run)
+
+    # ---------------------------------------------------------------- policies
+
+    def set_policies(
+        self, tables: Mapping[str, Any], *, by: str | None = None, why: str = "", dry_run: bool = False
+    ) -> ActDifference:
+        """Change policies in force, by kind: `{"retrieval": {"k": 3}, "forgetting": {"name": "bounded"}}`.
+
+        What is not named stays as it is. One event records all policies; none if nothing changes. Raises `BadPolicy`.
+        """
+        from rbank_es.policies.policy import changed, differences
+
+        def act(basis: Basis) -> list[Event]:
+            before = tuple(basis.state.policies.values())
+            after = changed(before, tables)
+            return [PolicySet(policies=after, by=by, why=why)] if differences(before, after) else []
+
+        return self.corrector.record(act, dry_run=dry_run)
 
     # ---------------------------------------------------------------- other banks
 
@@ -458,14 +330,16 @@ class BankActs(OpenBank):
 
         upto, rebuild = other.resolve(point), self.project if erase else None
         return absorb(
-            self.log, self.latest, other.log, upto, by=by, rebuild=rebuild, dry_run=dry_run, progress=progress
+            self.log,
+            self.latest,
+            other.log,
+            upto,
+            name=self.name,
+            by=by,
+            rebuild=rebuild,
+            dry_run=dry_run,
+            progress=progress,
         )
-
-    # ---------------------------------------------------------------- ids
-
-    def _known(self, kind: Literal["run", "item"], given: str) -> str:
-        with self.latest.at(self.log.position()) as basis:
-            return exact_id(StateIds(basis.state), kind, given)
 
 
 def _item(state: State, given: str) -> str:
@@ -485,15 +359,3 @@ def _latest(records: Mapping[str, ItemRecord], id: str, act: str) -> int:
 def _state_of(state: State, id: str) -> ItemStatus:
     entry = state.items.get(id)
     return "unsupported" if entry is None else entry.state
-
-
-def _given_already(state: State, ruling: Ruling) -> bool:
-    """Return whether a person gave this verdict, and it stands."""
-    standing = state.verdicts.get((ruling.run, "learning"))
-    return standing is not None and standing.kind == "human" and standing.verdict == ruling.verdict
-
-
-def _words(what: str, given: str) -> str:
-    if not given.strip():
-        raise BadInput(f"{what} is missing; those who read the log later need it")
-    return given

@@ -1,0 +1,180 @@
+"""Acts of people on verdicts: what they say of runs, and what is due after them.
+
+Each act is one group: what the person did, what follows from it by the law of correction, and `correction_completed`.
+An act that changes nothing appends nothing. With `dry_run` nothing is appended; what is returned is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from rbank_es.bank.ids import StateIds, exact_id
+from rbank_es.bank.open_bank import OpenBank
+from rbank_es.errors import BadInput
+from rbank_es.events import Event, JudgmentOverruled, RunJudged
+from rbank_es.events.run_events import VerdictValue
+from rbank_es.system.progress import OnProgress
+
+# Imported where they are used, as in `Bank`: an append needs none of them.
+if TYPE_CHECKING:
+    from rbank_es.bank.canonical_check import CanonicalCheck
+    from rbank_es.bank.correction import Correction
+    from rbank_es.bank.corrector import Corrector
+    from rbank_es.bank.verdict_review import DoubtfulVerdict
+    from rbank_es.state import State
+
+SOMEBODY = "somebody"
+"""The name of a person who gave none."""
+
+
+class Ruling(NamedTuple):
+    """A person's verdict on a run, and the reason."""
+
+    run: str
+    verdict: VerdictValue
+    reason: str
+    by: str | None = None
+
+
+class VerdictActs(OpenBank):
+    """The part of `Bank` by which people correct verdicts."""
+
+    @property
+    def corrector(self) -> Corrector:
+        """Corrections of this bank."""
+        from rbank_es.bank.corrector import Corrector
+
+        return Corrector(self.log, self.latest, self.name)
+
+    def overrule(
+        self,
+        run: str,
+        verdict: VerdictValue,
+        *,
+        reason: str,
+        by: str | None = None,
+        influence: bool = False,
+        dry_run: bool = False,
+    ) -> Correction:
+        """Give a person's verdict on a run, which no judge outranks, and correct what was learned from it.
+
+        With `influence`, extractions from runs that had been given items which left are set aside too, while this
+        verdict stands. A verdict that a person gave already appends nothing.
+        Raises `NotInBank` for the run, `BadInput` without a reason.
+        """
+        return self._overrule([Ruling(run, verdict, reason, by)], influence, dry_run)
+
+    def overrule_many(self, rulings: Iterable[Ruling], *, influence: bool = False, dry_run: bool = False) -> Correction:
+        """Give many verdicts in one correction.
+
+        With `influence`, each extraction that is set aside stays so while any verdict stands because of which it was.
+        Raises as `overrule`, then nothing was appended; `BadInput` if two differ about a run.
+        """
+        return self._overrule(list(rulings), influence, dry_run)
+
+    def _overrule(self, given: Sequence[Ruling], influence: bool, dry_run: bool) -> Correction:
+        from rbank_es.bank.corrector import Influence
+
+        rulings = self._resolved(given)
+
+        def act(state: State) -> list[Event]:
+            return [self._judgment(state, each) for each in rulings if not _given_already(state, each)]
+
+        tainting = [Influence(each.run, each.verdict, each.by) for each in rulings] if influence else []
+        runs = [each.run for each in rulings]
+        made = self.corrector.correct(act, influence=tainting, runs=runs, dry_run=dry_run)
+        return replace(made, verdicts={each.run: each.verdict for each in rulings})
+
+    def _resolved(self, given: Sequence[Ruling]) -> list[Ruling]:
+        """Return rulings about known runs, each run once."""
+        found: dict[str, Ruling] = {}
+        for each in given:
+            ruling = each._replace(run=self._known("run", each.run), reason=given_words("a reason", each.reason))
+            known = found.setdefault(ruling.run, ruling)
+            if known.verdict != ruling.verdict:
+                raise BadInput(f"two verdicts on run {ruling.run!r}: {known.verdict} and {ruling.verdict}; give one")
+        return list(found.values())
+
+    def _judgment(self, state: State, ruling: Ruling) -> JudgmentOverruled:
+        standing = state.verdicts.get((ruling.run, "learning"))
+        return JudgmentOverruled(
+            run=ruling.run,
+            purpose="learning",
+            verdict=ruling.verdict,
+            judge="human",
+            judge_version="1",
+            kind="human",
+            by=ruling.by or SOMEBODY,
+            judgment=None if standing is None else self.event_at(standing.seq).id,
+            reason=ruling.reason,
+        )
+
+    def doubtful_verdicts(
+        self, point: str | int | None = None, *, progress: OnProgress | None = None
+    ) -> tuple[DoubtfulVerdict, ...]:
+        """Return the verdicts on which items rest alone at a point, first those whose being wrong would cost most.
+
+        `progress` is called with the number of runs done and their total. See `rbank_es.bank.verdict_review`.
+        Raises `BadPoint`.
+        """
+        position = self.resolve(point)
+        if position < self.log.position():
+            return self._doubtful(self.state(position), progress)
+        with self.latest.at(position) as basis:
+            return self._doubtful(basis.state, progress)
+
+    def _doubtful(self, state: State, progress: OnProgress | None) -> tuple[DoubtfulVerdict, ...]:
+        from rbank_es.bank.verdict_review import JUDGMENTS, doubtful_verdicts
+
+        events = self.log.read(upto=state.position, types=JUDGMENTS)
+        judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
+        return doubtful_verdicts(state, judgments, progress)
+
+    def correct(self, *, decisions: bool = False, dry_run: bool = False) -> Correction:
+        """Complete what is due: after verdicts and acts that came by `append`, by import or from judges.
+
+        With `decisions`, make every decision of the bank again, as `verify` does: also where the log claims, wrongly,
+        that nothing is due.
+        """
+        from rbank_es.bank.correction import Correction
+
+        if not decisions and self._shows_nothing_due():
+            position = self.position
+            return Correction(bank=self.name, since_seq=position, position=position)
+        return self.corrector.correct(lambda state: [], every=decisions, dry_run=dry_run)
+
+    def check_canonical(self, *, decisions: bool = False, progress: OnProgress | None = None) -> CanonicalCheck:
+        """Return how far the bank is from its canonical form: by what is due, or with `decisions` by making every
+        decision again. `progress` is called with the number of candidates done and their total."""
+        from rbank_es.bank.canonical_check import NOTHING_DUE, check_canonical
+
+        if not decisions and self._shows_nothing_due():
+            return NOTHING_DUE
+        return check_canonical(self.latest, self.log.position(), every=decisions, progress=progress)
+
+    def _shows_nothing_due(self) -> bool:
+        """Return whether read models show that no correction is due; False where they are far behind, and where the
+        state is in memory: it answers at once, and folding the log takes ten times as long as reading it."""
+        from rbank_es.bank.canonical_check import is_nothing_due
+
+        return self.latest.is_empty() and is_nothing_due(self.log, self.read_models())
+
+    def _known(self, kind: Literal["run", "item"], given: str) -> str:
+        with self.latest.at(self.log.position()) as basis:
+            return exact_id(StateIds(basis.state), kind, given)
+
+
+def _given_already(state: State, ruling: Ruling) -> bool:
+    """Return whether a person gave this verdict, and it stands."""
+    standing = state.verdicts.get((ruling.run, "learning"))
+    return standing is not None and standing.kind == "human" and standing.verdict == ruling.verdict
+
+
+def given_words(what: str, given: str) -> str:
+    """Return words that a person gave. Raises `BadInput` where `what` they are is missing."""
+    if not given.strip():
+        raise BadInput(f"{what} is missing; those who read the log later need it")
+    return given
