@@ -116,8 +116,8 @@ FROM candidates c LEFT JOIN decisions d ON d.text = c.text AND d.to_seq IS NULL
 
 # One row for each run that the extraction was drawn from or relies on, and one without where there is none.
 _DRAWN = """
-SELECT r.run, c.extraction, c.place, c.item, c.title, c.erased, c.from_seq AS seq, e.kind, e.relied, e.stands, d.action,
-    d.undone, s.state
+SELECT r.run, c.extraction, c.place, c.item, c.title, c.erased, c.from_seq AS seq, e.kind, e.relied, e.aside, e.stands,
+    c.originals AS copy_of, d.action, d.undone, s.state
 FROM candidates c
 JOIN extractions e ON e.extraction = c.extraction AND e.to_seq IS NULL
 LEFT JOIN relying r ON r.extraction = c.extraction

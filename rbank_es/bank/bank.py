@@ -174,9 +174,9 @@ class Bank(ItemActs, BankBranches, Questions):
         if len(ids) > max_n:
             raise LimitExceeded("items asked for", len(ids), max_n, "ask for fewer, or raise max_n")
         with self._view(point) as view:
-            return [self._item(view, item_id) for item_id in ids]
+            return [self._in_full(view, item_id) for item_id in ids]
 
-    def _item(self, view: View, item_id: str) -> Item:
+    def _in_full(self, view: View, item_id: str) -> Item:
         row = view.item(item_id)
         if row is None:
             raise NotInBank(item_id, view.position)
@@ -188,7 +188,7 @@ class Bank(ItemActs, BankBranches, Questions):
         if max_chars < 1:
             raise BadInput(f"max_chars is {max_chars}; it must be at least 1")
         with self._view(point) as view:
-            return truncate(self._item(view, item_id).content, max_chars)
+            return truncate(self._in_full(view, item_id).content, max_chars)
 
     # ---------------------------------------------------------------- checking and erasing
 

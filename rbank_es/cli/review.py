@@ -14,12 +14,12 @@ from rbank_es.bank.correction import Correction
 from rbank_es.bank.doubt_report import RUN_TEXTS, doubt_facts
 from rbank_es.bank.failed_runs import failed_runs
 from rbank_es.bank.ids import exact_id
+from rbank_es.bank.near_items import rejected_near
 from rbank_es.bank.verdict_review import DoubtfulVerdict, within
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_whole, view_at
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
-from rbank_es.cli.shared.near_items import print_near, rejected_near
 from rbank_es.cli.shared.output import (
     Progress,
     count,
@@ -34,6 +34,7 @@ from rbank_es.cli.shared.output import (
     truncate,
     warn,
 )
+from rbank_es.cli.shared.shown_items import print_near
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesExtracted
 from rbank_es.projections.view import View

@@ -42,16 +42,16 @@ def test_show_tells_everything_about_an_item(place: Path) -> None:
     """Words, state, counters, where it comes from, who used it and what happened to it."""
     item = Item.make_id(ITEM["title"], ITEM["content"])
     shown = run("show", "notes", item, "--json", cwd=place).json
-    assert shown["kind"] == "item" and shown["item"]["title"] == ITEM["title"]
+    assert shown["item"]["title"] == ITEM["title"]
     assert (shown["item"]["uses"], shown["item"]["wins"], shown["item"]["support"]) == (1, 1, 1)
-    assert shown["provenance"][0]["extraction"] == EXTRACTION
+    assert shown["grounds"][0]["extraction"] == EXTRACTION
     assert [use["run"] for use in shown["used_in"]] == ["r1"]
-    assert [event["type"] for event in shown["history"]] == [
+    assert [event["type"] for event in shown["events"]] == [
         "memories_extracted", "memories_consolidated", "context_built"]  # fmt: skip
     said = run("show", "notes", item, cwd=place).out
     assert said.startswith(ITEM["title"]) and ITEM["content"] in said and "r1" in said
     earlier = run("show", "notes@r1", item, "--json", cwd=place).json
-    assert (earlier["item"]["uses"], len(earlier["history"])) == (0, 2)
+    assert (earlier["item"]["uses"], earlier["events_total"]) == (0, 2)
     assert "at position 2" in fails("show", "notes@2", item, cwd=place)
 
 

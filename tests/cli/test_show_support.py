@@ -48,11 +48,17 @@ def shown(place: Path, thing: str) -> Any:
 
 def test_an_item_names_the_verdicts_that_it_rests_on_and_what_would_end_it(place: Path) -> None:
     """One candidate in its own words carries it; a twin that supports it doesn't."""
-    support = shown(place, HEIGHT.id)["support"]
-    assert support["ends"] == "it ends if wrong is no longer a success"
-    [ground] = support["grounds"]
-    assert ground["relied"] == [{"run": "wrong", "verdict": "success", "now": "success", "holds": True}]
-    assert ground["carries"] and ground["landed"] == HEIGHT.id
+    found = shown(place, HEIGHT.id)
+    assert found["ends"] == "it ends if wrong is no longer a success" and found["warning"] is None
+    [ground] = found["grounds"]
+    [drawn] = ground["runs"]
+    assert (drawn["run"], drawn["relied_verdict"], drawn["verdict"], drawn["holds"]) == (
+        "wrong",
+        "success",
+        "success",
+        True,
+    )
+    assert ground["carries"] and ground["landed"] == [HEIGHT.id]
     said = run("show", "misled", HEIGHT.id, cwd=place).out
     assert "carries it" in said and "it ends if wrong is no longer a success" in said
 
@@ -60,20 +66,20 @@ def test_an_item_names_the_verdicts_that_it_rests_on_and_what_would_end_it(place
 def test_an_item_that_lost_its_verdict_says_which_and_nothing_of_an_end(place: Path) -> None:
     append(place, overruled())
     facts = shown(place, HEIGHT.id)
-    assert facts["support"]["ends"] == ""
-    [ground] = facts["support"]["grounds"]
-    assert (ground["stands"], ground["relied"][0]["now"], ground["relied"][0]["holds"]) == (False, "failure", False)
+    assert facts["ends"] is None and "that run's verdict is failure" in facts["warning"]
+    [ground] = facts["grounds"]
+    assert (ground["stands"], ground["runs"][0]["verdict"], ground["runs"][0]["holds"]) == (False, "failure", False)
     assert "no longer stands" in run("show", "misled", HEIGHT.id, cwd=place).out
-    assert "judgment_overruled" in {event["type"] for event in facts["history"]}
+    assert "judgment_overruled" in {event["type"] for event in facts["events"]}
     earlier = run("show", "misled@HEAD~1", HEIGHT.id, "--json", cwd=place).json
-    assert earlier["support"]["grounds"][0]["stands"]
+    assert earlier["grounds"][0]["stands"]
 
 
 def test_an_item_of_two_runs_ends_only_if_both_verdicts_change(place: Path) -> None:
     with Bank.open(place / "logs" / "misled") as bank:
         bank.append([*ran("again"), judged("again", "success")])
         learned(bank, HEIGHT, ("again", "success"))
-    ends = shown(place, HEIGHT.id)["support"]["ends"]
+    ends = shown(place, HEIGHT.id)["ends"]
     assert ends == "it ends if all of these happen: wrong is no longer a success; again is no longer a success"
 
 
@@ -91,13 +97,13 @@ def test_an_end_follows_from_the_kind_of_the_extraction(kind: Any, verdicts: Any
         for name, verdict in zip("ab", verdicts, strict=False):
             bank.append([*ran(name), judged(name, verdict)])
         learned(bank, item, *zip("ab", verdicts, strict=False), kind=kind)
-    assert ends in shown(tmp_path, item.id)["support"]["ends"]
+    assert ends in shown(tmp_path, item.id)["ends"]
 
 
 def test_an_item_says_who_vouched_for_it_and_that_no_verdict_ends_it(place: Path) -> None:
     append(place, overruled(), MemoriesRestored(ids=(HEIGHT.id,), by="bo", why="It helps with lightships."))
-    support = shown(place, HEIGHT.id)["support"]
-    assert support["vouched"] and "no verdict ends it, because a person vouched for it" in support["ends"]
+    support = shown(place, HEIGHT.id)
+    assert support["item"]["vouched"] and "no verdict ends it, because a person vouched for it" in support["ends"]
     assert [(act["act"], act["by"]) for act in support["acts"]] == [("vouched", "bo")]
     assert "vouched by bo at position" in run("show", "misled", HEIGHT.id, cwd=place).out
 
@@ -110,14 +116,14 @@ def test_what_people_did_to_an_item_is_named_in_order(place: Path) -> None:
         MemoriesAdmitted(ids=(WARNING.id,), by="cy"),
         MemoriesRetracted(ids=(WARNING.id,), how="rejected", by="di"),
     )
-    support = shown(place, WARNING.id)["support"]
+    support = shown(place, WARNING.id)
     assert [act["act"] for act in support["acts"]] == ["withdrawn", "vouched", "admitted", "rejected"]
 
 
 @pytest.mark.slow
 def test_a_decision_that_was_undone_and_an_extraction_that_was_set_aside_say_so(place: Path) -> None:
-    drawn = shown(place, WARNING.id)["support"]["grounds"][0]["extraction"]
-    tainted = shown(place, SORTED.id)["support"]["grounds"][0]["extraction"]
+    drawn = shown(place, WARNING.id)["grounds"][0]["extraction"]
+    tainted = shown(place, SORTED.id)["grounds"][0]["extraction"]
     append(
         place,
         overruled(),
@@ -131,7 +137,7 @@ def test_a_decision_that_was_undone_and_an_extraction_that_was_set_aside_say_so(
 def test_an_item_names_what_contradicts_it(place: Path) -> None:
     append(place, ItemsLinked(source=WARNING.id, target=HEIGHT.id, how="contradicts", by="ann"))
     for one, other in ((HEIGHT, WARNING), (WARNING, HEIGHT)):
-        assert shown(place, one.id)["support"]["contradicts"] == [other.id]
+        assert [(each["item"], each["how"]) for each in shown(place, one.id)["links"]] == [(other.id, "contradicts")]
 
 
 def test_a_run_names_what_it_was_given_and_what_it_taught(place: Path) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rbank_es.answers.difference import BankDifference
     from rbank_es.answers.event import EventAnswer
     from rbank_es.answers.health import Health
+    from rbank_es.answers.item import ItemAnswer
     from rbank_es.answers.items import ItemRow
     from rbank_es.answers.leakage import Leakage
     from rbank_es.answers.run import RunAnswer
@@ -83,6 +84,14 @@ class Questions:
     def difference(self, since: str | int = 0, *, chars: int | None = None) -> BankDifference:
         """Return what changed since a point, which may be later, too: items, runs, policies. Raises `BadPoint`."""
         found: BankDifference = self.ask("difference", since=since, chars=chars)
+        return found
+
+    def item(self, item: str, *, limit: int = answer_limits.ANSWER_ROWS, history: bool = True) -> ItemAnswer:
+        """Return everything about an item, with its newest uses; without `history` it doesn't read the whole log.
+
+        Raises `NotInBank`, `AmbiguousId`.
+        """
+        found: ItemAnswer = self.ask("item", item=item, limit=limit, history=history)
         return found
 
     def run(

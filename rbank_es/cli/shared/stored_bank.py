@@ -10,21 +10,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import split_point
-from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, safe_block, styled
 from rbank_es.errors import BadBankName, BadInput, BadPoint, BankNotFound, ProjectionError
 from rbank_es.system.files import kind_of
 from rbank_es.system.whole_number import whole_number
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
-
-_LONG = ("title", "desc", "content")
 
 
 class StoredBank(NamedTuple):
@@ -82,13 +79,3 @@ def stored_bank(text: str) -> StoredBank | None:
     from rbank_es.projections.read_models import holds_read_models
 
     return StoredBank(path, point) if holds_read_models(path) else None
-
-
-def print_stored(row: dict[str, Any]) -> None:
-    """Print an item as a file of read models has it."""
-    echo(styled(safe_block(str(row.get("title") or "[no title]")), "bold"))
-    echo_fields({name.replace("_", " "): value for name, value in row.items() if name not in _LONG})
-    for name in _LONG[1:]:
-        if row.get(name):
-            echo_heading(name)
-            echo(safe_block(str(row[name])))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from rbank_es.cli.shared.output import echo_fields, safe_line
 from rbank_es.events.items import Item
 from rbank_es.policies.likeness import Exchange, differences, in_words
 
@@ -51,12 +50,6 @@ def near_of(view: View, row: dict[str, Any], history: Iterable[Any]) -> tuple[Ne
     which it waits."""
     linked = dict.fromkeys(_linked(history, row["id"]))
     return (*rejected_near(view, row), *(_near(view, row, id, how) for id, how in linked))
-
-
-def print_near(near: NearItem) -> None:
-    """Print the relation, and the words of the other item."""
-    label = "waits" if near.how == "near-rejected" else "linked"
-    echo_fields({label: safe_line(near.sentence), "its words": safe_line(f"{near.title}: {near.content}")})
 
 
 def _linked(history: Iterable[Any], name: str) -> Iterator[tuple[str, str]]:

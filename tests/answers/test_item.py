@@ -1,0 +1,56 @@
+"""The question `item`: an item rests on what the fold says, at any point; a file of read models tells the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.state import State
+from rbank_es.state.validity import witnesses_of
+from tests.cli.misled import HEIGHT, misled_bank
+from tests.cli_runner import SAMPLE, run
+
+
+def carrying(state: State, item: str) -> set[tuple[str, int]]:
+    """The candidates in an item's own words on which it stands, by the fold."""
+    found = set()
+    for pair in state.records[item].pairs:
+        known = state.pairs[pair]
+        landed = known.targets[0] if known.action == "skip" and known.targets else known.item
+        if witnesses_of(pair, state) and known.action != "discard" and landed == item:
+            found.add(pair)
+    return found
+
+
+@pytest.mark.parametrize("point", [200, 333, 450, None])
+def test_what_an_item_rests_on_is_what_the_fold_says(point: int | None) -> None:
+    with Bank.open(SAMPLE) as bank, bank.at(point) as then:
+        state = bank.state(point)
+        for id in state.items:
+            found = then.item(id, history=False)
+            assert {(each.extraction, each.place) for each in found.grounds if each.carries} == carrying(state, id)
+            for each in found.grounds:
+                known = state.extractions[each.extraction]
+                assert (each.stands, each.seq, each.kind) == (known.stands, known.seq, known.kind)
+                assert {run.run: run.relied_verdict for run in each.runs if run.relied_verdict} == dict(known.relied)
+            assert (found.ends is None) == (found.item.state not in ("active", "pending"))
+
+
+def test_without_its_history_it_is_the_same_but_for_that() -> None:
+    with Bank.open(SAMPLE) as bank:
+        for row in bank.items(where="uses>0").rows:
+            whole, quick = (bank.item(row.id, history=history) for history in (True, False))
+            assert whole.events_total and quick.events is None
+            assert (whole.acts, whole.links, whole.near) == (quick.acts, quick.links, quick.near)
+
+
+def test_a_file_of_read_models_tells_all_but_what_the_log_has(tmp_path: Path) -> None:
+    misled_bank(tmp_path / "bank").close()
+    run("replay", "./bank", "--into", "then.sqlite", cwd=tmp_path)
+    there, here = (run("show", place, HEIGHT.id, "--json", cwd=tmp_path).json for place in ("./then.sqlite", "./bank"))
+    assert there["events"] is there["links"] is there["acts"] is None
+    for name in ("item", "states", "used_in", "compared", "ends", "warning"):
+        assert there[name] == here[name], name
+    assert "it ends if wrong is no longer a success" in run("show", "./then.sqlite", HEIGHT.id, cwd=tmp_path).out
