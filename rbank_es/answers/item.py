@@ -93,7 +93,7 @@ class ItemLink(Struct, frozen=True, kw_only=True):
     from_here: bool
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class ComparedRuns(Struct, frozen=True, kw_only=True):
     """Runs of a group, and those of them that were judged a success."""
 
     part: int
@@ -104,8 +104,8 @@ class Tally(Struct, frozen=True, kw_only=True):
 class Compared(Struct, frozen=True, kw_only=True):
     """Runs that used an item beside runs like them without it: no effect, because they were not given it at random."""
 
-    used: Tally
-    others: Tally
+    used: ComparedRuns
+    others: ComparedRuns
     strata: int
     matched_runs: int
     needed_runs: int
@@ -216,8 +216,8 @@ def _compared(found: OutcomeDifference) -> Compared:
     )
 
 
-def _tally(share: Share) -> Tally:
-    return Tally(part=int(share.part), whole=share.whole, rate=_rounded(share.rate))
+def _tally(share: Share) -> ComparedRuns:
+    return ComparedRuns(part=int(share.part), whole=share.whole, rate=_rounded(share.rate))
 
 
 def _rounded(value: float | None) -> float | None:
