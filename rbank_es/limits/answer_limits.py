@@ -25,3 +25,11 @@ LINEAGE_NODES = 200
 COURSE_POINTS = 1_000
 # Tools, and red flags, of one answer: a toolbox has some 30 tools, and of more flags than these the newest tell enough.
 LEAKAGE_ROWS = 200
+# Marks and points of the overview, and rows of its lists: more can't be distinguished, or read.
+OVERVIEW_RUNS = 240
+# Groups of the runs before those, and the runs of one at least: a group of fewer takes as much room as their marks.
+OVERVIEW_GROUPS = 60
+OVERVIEW_GROUP_RUNS = 20
+OVERVIEW_POINTS = 200
+OVERVIEW_FAILURES = 5
+OVERVIEW_ITEMS = 10

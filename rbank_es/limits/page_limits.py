@@ -38,14 +38,6 @@ NOTABLE_EVENTS = 1_000
 TIME_BINS = 200
 # Doubtful verdicts of one answer: a person checks so many at a sitting; the command lists all.
 DOUBTS_SHOWN = 10
-# Marks and points of the overview, and rows of its lists: more can't be distinguished, or read.
-OVERVIEW_RUNS = 240
-# Groups of the runs before those, and the runs of one at least: a group of fewer takes as much room as their marks.
-OVERVIEW_GROUPS = 60
-OVERVIEW_GROUP_RUNS = 20
-OVERVIEW_POINTS = 200
-OVERVIEW_FAILURES = 5
-OVERVIEW_ITEMS = 10
 # Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
 PARAMETER_CHARS = 1_000
 # Digits of a position that is asked for, the largest one and the largest offset in a text: far beyond any bank.

@@ -31,11 +31,11 @@ Given = dict[str, str]
 Question = tuple[str, Given]
 
 LISTS: tuple[Question, ...] = (
-    ("runs", {}), ("items", {}), ("leakage", {"by": "tool"}), ("leakage", {"by": "run"}), ("leakage", {"by": "flag"}),
+    ("runs", {}), ("items", {}), ("leakage", {}),
 )  # fmt: skip
 """The lists that the file holds as of each stop: the browser filters, sorts and pages them."""
 
-COUNTS: tuple[Question, ...] = (("bank", {}), ("overview", {}), ("health", {}))
+COUNTS: tuple[Question, ...] = (("bank", {}), ("overview", {}), ("health", {"course": "200"}))
 """What else it holds as of each stop."""
 
 NEWEST: tuple[Question, ...] = (("review", {}), ("doubts", {}))

@@ -12,9 +12,9 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, ListQuestion, question_kind
-from rbank_es.dashboard.answers import ANSWERS
 from rbank_es.errors import BadInput
 from rbank_es.events import RunStarted
+from rbank_es.page.answers import ANSWERS
 from tests.answers.asked import fillings, parameters, required, served
 from tests.attacks.hostile_text import TEXTS, hostile_bank
 from tests.attacks.test_absurd_banks import NUL, written_elsewhere

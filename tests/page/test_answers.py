@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from rbank_es import Bank, limits
+from rbank_es.answers.health import thinned
 from rbank_es.bank.health_report import health_of
 from rbank_es.errors import BadInput, BadPoint, NotInBank, RBankError
 from rbank_es.events import (
@@ -29,7 +30,7 @@ from rbank_es.events import (
 from rbank_es.limits import answer_limits, page_limits
 from rbank_es.page.answers import ANSWERS, answer
 from rbank_es.page.answers.event_answer import messages_of
-from rbank_es.page.answers.health_answer import thinned
+from rbank_es.page.page_answer import PageAnswers
 from rbank_es.state import counted_uses, usage
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
@@ -53,9 +54,8 @@ def events(bank: Bank) -> list[Event]:
 
 def ask(bank: Bank, name: str, at: int | None = None, **given: Any) -> dict[str, Any]:
     parameters = {key: str(value) for key, value in given.items()} | ({} if at is None else {"at": str(at)})
-    found = answer(bank, name, parameters)
-    assert found["at"] == (HEAD if at is None else at)
-    msgspec.json.encode(found)
+    found = ask_any(bank, name, **parameters)
+    assert found.get("position", found.get("at")) == (HEAD if at is None else at)
     return found
 
 
@@ -122,9 +122,9 @@ def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: l
         "judged": len(decided),
         "successes": decided.count("success"),
     }
-    assert overview["items"] == states
+    assert {each["state"]: each["items"] for each in overview["items"]} == states
     assert [row["run"] for row in overview["runs"]] == runs[::-1]
-    halves = overview["learning"].pop("halves")
+    halves = overview["first_half"], overview["second_half"]
     assert overview["learning"] == {"judged": len(decided), "successes": decided.count("success")}
     assert sum(half["judged"] for half in halves) == len(decided)
     assert abs(halves[0]["judged"] - halves[1]["judged"]) <= 1
@@ -132,7 +132,7 @@ def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: l
     for point in overview["growth"][:: len(past) // 3 + 1]:
         earlier = bank.state(point["seq"]).items.values()
         assert point["active"] == sum(entry.state == "active" for entry in earlier)
-    assert overview["flags"] == sum(row["flags"] for row in ask(bank, "runs", at, limit=200)["rows"])
+    assert overview["red_flags"] == sum(row["flags"] for row in ask(bank, "runs", at, limit=200)["rows"])
 
 
 def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(bank: Bank, events: list[Event]) -> None:
@@ -270,7 +270,8 @@ def test_erased_words_are_in_no_answer() -> None:
 
 
 def ask_any(bank: Bank, name: str, **given: str) -> dict[str, Any]:
-    return answer(bank, name, given)
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(PageAnswers(bank).ask(name, given)))
+    return found
 
 
 def test_an_empty_bank_has_answers() -> None:
@@ -393,17 +394,20 @@ def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path
         for run in ("lost", "forced"):
             opened.append([RunStarted(run=run, task="t"), RunFinished(run=run, outcome="forced_at_limit")])
         opened.append(judged(run="lost", verdict="failure"))
-        overview, review = answer(opened, "overview", {}), answer(opened, "review", {})
-        listed = answer(opened, "runs", {"outcome": "failed"})
-        first = answer(opened, "run", {"id": "r0.0"})["run"]
+        overview, review = ask_any(opened, "overview"), ask_any(opened, "review")
+        listed = ask_any(opened, "runs", outcome="failed")
+        first = ask_any(opened, "run", id="r0.0")["run"]
     wanted = [
         (len(ENDINGS) - n, reason, f"r{len(ENDINGS) - n - 1}.{len(ENDINGS) - n - 1}")
         for n, (*_, reason) in enumerate(reversed(ENDINGS))
     ]
-    for found in (overview["failed"], review["failed"]):
-        assert [(row["runs"], row["reason"], row["run"]) for row in found["rows"]] == wanted
-        assert found["total"] == len(ENDINGS)
-    assert [row["run"] for row in overview["failures"]] == ["lost"]
+    for rows, total in (
+        (overview["failed_runs"], overview["errors"]),
+        (review["failed"]["rows"], review["failed"]["total"]),
+    ):
+        assert [(row["runs"], row["reason"], row["run"]) for row in rows] == wanted[: len(rows)]
+        assert total == len(ENDINGS)
+    assert [row["run"]["run"] for row in overview["failures"]] == ["lost"]
     assert [row["why"] for row in review["verdicts"]["rows"]] == ["it was stopped at a limit, and nobody judged it"]
     assert overview["wants_look"] == len(ENDINGS) + 1 and listed["total"] == 16
     assert (first["outcome"], first["error_code"], first["error"]) == ("failed", "timeout", "no answer in 31 s")
@@ -436,14 +440,13 @@ def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank:
 def test_leakage_is_what_the_calls_of_tools_returned(bank: Bank, events: list[Event], at: int) -> None:
     calls = [event for event in events[:at] if isinstance(event, ToolCalled)]
     found = ask(bank, "leakage", at)
-    assert {row["tool"]: row["calls"] for row in found["rows"]} == Counter(event.tool for event in calls)
-    assert found["rows"][0]["total_chars_returned"] == max(
+    assert {row["tool"]: row["calls"] for row in found["tools"]} == Counter(event.tool for event in calls)
+    assert found["tools"][0]["total_chars_returned"] == max(
         sum(event.chars or 0 for event in calls if event.tool == tool) for tool in {event.tool for event in calls}
     )
-    flags = ask(bank, "leakage", at, by="flag")
-    assert flags["flags"]["single_return"] == sum((event.chars or 0) > 1_000 for event in calls)
-    assert sum(flags["flags"].values()) == flags["total"]
-    by_run = ask(bank, "leakage", at, by="run", sort="-tool_calls", limit=200)
+    assert found["flags"]["single_return"] == sum((event.chars or 0) > 1_000 for event in calls)
+    assert sum(found["flags"].values()) == len(found["red_flags"])
+    by_run = ask(bank, "leakage", at, sort="-tool_calls", limit=200)
     counted = Counter(event.run for event in calls)
     assert [row["tool_calls"] for row in by_run["rows"]] == sorted(
         (counted[row["run"]] for row in by_run["rows"]), reverse=True
@@ -453,12 +456,14 @@ def test_leakage_is_what_the_calls_of_tools_returned(bank: Bank, events: list[Ev
 
 def test_health_is_that_of_the_command_and_its_course_ends_in_it(bank: Bank) -> None:
     for at in (300, HEAD):
-        found = ask(bank, "health", at)
+        found = ask(bank, "health", at, course=200)
         with bank.as_of(at) as view:
             report = health_of(view)
-        assert found["size"] == report.size == found["series"][-1]["size"]
+        assert found["size"] == report.size == found["course"][-1]["size"]
         assert found["measures"][0]["part"] == report.novelty.part
-        assert found["stock"] == report.stock
+        assert {(each["src"], each["state"]): each["items"] for each in found["stock"]} == {
+            (src, state): items for src, states in report.stock.items() for state, items in states.items()
+        }
 
 
 def test_a_course_is_thinned_to_the_last_of_each_group() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rbank_es.answers.item import ItemAnswer
     from rbank_es.answers.items import ItemRow
     from rbank_es.answers.leakage import Leakage
+    from rbank_es.answers.overview import Overview
     from rbank_es.answers.run import RunAnswer
     from rbank_es.answers.runs import RunRow
     from rbank_es.answers.search import Found
@@ -127,6 +128,11 @@ class Questions:
         """
         about = {"polarity": polarity, "role": role, "domain": domain, "level": level}
         found: Found = self.ask("search", query=query, k=k, **about)
+        return found
+
+    def overview(self) -> Overview:
+        """Return whether the bank gets better, and where it goes wrong."""
+        found: Overview = self.ask("overview")
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types

@@ -14,10 +14,7 @@ from rbank_es.page.answers.bank_answer import bank_answer
 from rbank_es.page.answers.difference_answer import changes_answer
 from rbank_es.page.answers.doubts_answer import doubts_answer
 from rbank_es.page.answers.event_answer import text_answer
-from rbank_es.page.answers.health_answer import health_answer
 from rbank_es.page.answers.items_answer import item_answer, items_answer
-from rbank_es.page.answers.leakage_answer import leakage_answer
-from rbank_es.page.answers.overview_answer import overview_answer
 from rbank_es.page.answers.page_question import PageQuestion
 from rbank_es.page.answers.review_answer import review_answer
 from rbank_es.page.answers.run_answer import run_answer
@@ -28,7 +25,6 @@ Answer = Callable[[PageQuestion], dict[str, Any]]
 
 ANSWERS: Mapping[str, Answer] = {
     "bank": bank_answer,
-    "overview": overview_answer,
     "runs": runs_answer,
     "run": run_answer,
     "text": text_answer,
@@ -36,8 +32,6 @@ ANSWERS: Mapping[str, Answer] = {
     "item": item_answer,
     "review": review_answer,
     "doubts": doubts_answer,
-    "leakage": leakage_answer,
-    "health": health_answer,
     "changes": changes_answer,
     "search": search_answer,
 }

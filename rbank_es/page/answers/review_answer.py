@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rbank_es.answers.overview import wants_look
 from rbank_es.limits import page_limits
-from rbank_es.page.answers.overview_answer import failed, wants_look
+from rbank_es.page.answers.overview_answer import failed
 from rbank_es.page.answers.page_question import PageQuestion, cut
 from rbank_es.system.command_lines import whole_command
 

@@ -68,7 +68,8 @@ export function runStrip(context, runs) {
 
 /** Return a linked column for each group of runs, stacked by verdict, in the order given. */
 export function groupStrip(context, groups) {
-  const columns = groups.map(({ runs, after, verdicts }) => {
+  const columns = groups.map(({ runs, after, not_judged: none, ...counts }) => {
+    const verdicts = { ...counts, none };
     const shares = GROUP_ORDER.filter((verdict) => verdicts[verdict]);
     const said = `${plural(runs, "run")}: ${shares.map((verdict) => `${count(verdicts[verdict])} ${verdict === "none" ? "not judged" : verdict}`).join(", ")}`;
     let top = 1;

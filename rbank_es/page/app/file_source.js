@@ -52,8 +52,7 @@ export class FileSource {
     if (name === "search") return { error: "Items are ranked by an index of the bank, which this file does not hold.", command: this.command("search", [asked.q ?? ""]) };
     if (name === "changes") return this.changes(asked.from, stop);
     if (!Object.hasOwn(LISTS, name)) return (await this.find(name, asked, stop)) ?? this.missing(name, asked, stop);
-    const { by, ...wanted } = asked;
-    return pageOf(await this.find(name, { by }, stop), wanted, LISTS[name]);
+    return pageOf(await this.find(name, {}, stop), asked, LISTS[name]);
   }
 
   /** Tell of new positions: a file has none. */

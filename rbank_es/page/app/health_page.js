@@ -4,23 +4,26 @@ import { table } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, DASH, percent, plural } from "./words.js";
 
+// Moments of the course that charts can show.
+const POINTS = 200;
+
 export const healthPage = {
   name: "health",
   tab: "Health",
   title: () => "Health",
-  ask: () => ({ health: ["health", {}] }),
+  ask: () => ({ health: ["health", { course: POINTS }] }),
   view: ({ health }, context) => [h("h2", null, "Health"), measures(health), course(health, context), stock(health), changes(health, context)],
 };
 
-function measures({ measures: rows, size, uses, drift }) {
+function measures({ measures: rows, size, uses, win_rate_drift: drift }) {
   const columns = [
-    { name: "Measure", cell: (row) => row.words },
+    { name: "Measure", cell: (row) => row.meaning },
     { name: "Share", number: true, cell: (row) => percent(row.rate) },
     { name: "Count", number: true, cell: (row) => `${count(row.part)} of ${count(row.whole)}` },
     { name: "95 % interval", number: true, cell: (row) => (row.low === null ? "" : `${percent(row.low)} to ${percent(row.high)}`) },
   ];
   const turned = drift === null ? "no drift yet: it needs 40 uses" : `win rate ${points(drift)} against the uses before`;
-  return [h("p", null, `${plural(size, "active item")}, ${plural(uses, "use")}; ${turned}.`), table({ caption: "Shares, each with its counts", columns, rows, key: "words" })];
+  return [h("p", null, `${plural(size, "active item")}, ${plural(uses, "use")}; ${turned}.`), table({ caption: "Shares, each with its counts", columns, rows, key: "name" })];
 }
 
 /** Return a difference of shares in points, with its sign. */
@@ -28,7 +31,7 @@ export function points(drift) {
   return `${drift * 100 >= -0.5 ? "+" : ""}${Math.round(drift * 100)} points`;
 }
 
-function course({ series }, context) {
+function course({ course: series }, context) {
   if (!series.length) return h("p", { class: "muted" }, "The memory has not changed up to this position.");
   const { head } = context.bank;
   const points = (name) => series.map((row) => [row.seq, row[name]]);
@@ -45,10 +48,10 @@ function course({ series }, context) {
   );
 }
 
-function stock({ stock: bySource }) {
-  const rows = Object.entries(bySource).map(([src, states]) => ({ src, ...states })).sort((a, b) => (a.src < b.src ? -1 : 1));
-  if (!rows.length) return null;
-  const states = [...new Set(rows.flatMap((row) => Object.keys(bySource[row.src])))].sort();
+function stock({ stock: counts }) {
+  if (!counts.length) return null;
+  const states = [...new Set(counts.map(({ state }) => state))].sort();
+  const rows = [...new Set(counts.map(({ src }) => src))].map((src) => ({ src, ...Object.fromEntries(counts.filter((each) => each.src === src).map(({ state, items }) => [state, items])) }));
   const all = { src: "all", ...Object.fromEntries(states.map((state) => [state, rows.reduce((sum, row) => sum + (row[state] ?? 0), 0)])) };
   const columns = [
     { name: "Source", cell: (row) => row.src },
@@ -58,7 +61,7 @@ function stock({ stock: bySource }) {
   return [h("h3", null, "Items by source and state"), table({ caption: "All items ever stored", columns, rows: [...rows, all], key: "src" })];
 }
 
-function changes({ series }, context) {
+function changes({ course: series }, context) {
   const rows = [...series].reverse().slice(0, 50);
   if (!rows.length) return null;
   const columns = [

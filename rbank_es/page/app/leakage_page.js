@@ -8,15 +8,15 @@ export const leakagePage = {
   name: "leakage",
   tab: "Leakage",
   title: () => "Leakage",
-  ask: ({ parameters: { sort, after } }) => ({ tools: ["leakage", { by: "tool" }], runs: ["leakage", { by: "run", sort, after }], flags: ["leakage", { by: "flag" }] }),
-  view: ({ tools, runs, flags }, context) => [
+  ask: ({ parameters: { sort, after } }) => ({ leakage: ["leakage", { sort, after }] }),
+  view: ({ leakage }, context) => [
     h("h2", null, "Leakage"),
     h("p", { class: "muted" }, "Text that reached the model's prompt although a short handle would have been enough. Sizes are in characters; a dash was not recorded."),
-    figures(tools.flags, context.bank.flags),
-    byTool(tools, context),
-    byRun(runs, context),
-    pager(context, runs),
-    raised(flags, context),
+    figures(leakage.flags, context.bank.flags),
+    byTool(leakage.tools, context),
+    byRun(leakage, context),
+    pager(context, leakage),
+    raised(leakage.red_flags, context),
   ],
 };
 
@@ -29,7 +29,7 @@ function figures(counts, limits) {
 }
 
 function byTool(tools, context) {
-  const most = Math.max(1, ...tools.rows.map((row) => row.total_chars_returned ?? 0));
+  const most = Math.max(1, ...tools.map((row) => row.total_chars_returned ?? 0));
   const columns = [
     { name: "Tool", cell: (row) => h("code", null, row.tool) },
     { name: "Returned", cell: (row) => h("span", { class: "number nowrap" }, bar((row.total_chars_returned ?? 0) / most), " ", count(row.total_chars_returned)) },
@@ -39,7 +39,7 @@ function byTool(tools, context) {
     { name: "Large returns", number: true, cell: (row) => over(row.large_returns, 0) },
     { name: "Truncated", number: true, cell: (row) => count(row.truncated) },
   ];
-  return [h("h3", null, "By tool"), table({ caption: `${plural(tools.total, "tool")}, those that returned most first`, columns, rows: tools.rows, key: "tool" })];
+  return [h("h3", null, "By tool"), table({ caption: `${plural(tools.length, "tool")}, those that returned most first`, columns, rows: tools, key: "tool" })];
 }
 
 function over(value, limit) {
@@ -50,7 +50,7 @@ function byRun(runs, context) {
   const { flags } = context.bank;
   const column = (name, key, cell) => ({ name, sort: key, number: true, cell: cell ?? ((row) => count(row[key])) });
   const columns = [
-    { name: "Run", sort: "started", wide: true, cell: (row) => h("div", { class: "clamp" }, runLink(context, row)) },
+    { name: "Run", sort: "started_seq", wide: true, cell: (row) => h("div", { class: "clamp" }, runLink(context, row)) },
     column("Flags", "red_flags", (row) => over(row.red_flags, 0)),
     column("Returned", "total_chars_returned"),
     column("Largest", "max_single_return", (row) => over(row.max_single_return, flags.return_chars)),
@@ -63,13 +63,13 @@ function byRun(runs, context) {
     column("Steps", "iterations"),
     column("Sub-calls", "subcalls"),
   ];
-  const sort = context.address.parameters.sort || "-started";
+  const sort = context.address.parameters.sort || "-started_seq";
   return [h("h3", null, "By run"), table({ caption: captionOf(context, runs, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) })];
 }
 
 function raised(flags, context) {
-  if (!flags.rows.length) return [h("h3", null, "Red flags"), h("p", { class: "muted" }, "No run went over a limit.")];
-  const rows = flags.rows.map((row) => ({ ...row, key: `${row.seq} ${row.flag}` }));
+  if (!flags.length) return [h("h3", null, "Red flags"), h("p", { class: "muted" }, "No run went over a limit.")];
+  const rows = flags.map((row) => ({ ...row, key: `${row.seq} ${row.flag}` }));
   const columns = [
     { name: "Flag", cell: (row) => NAMES[row.flag] ?? row.flag },
     { name: "Value", number: true, cell: (row) => count(row.value) },
@@ -79,5 +79,5 @@ function raised(flags, context) {
     { name: "Run", cell: (row) => h("a", { href: context.href("run", row.run), class: "text" }, row.run) },
     { name: "At", number: true, cell: (row) => h("a", { href: context.href("run", row.run, { at: row.seq }) }, count(row.seq)) },
   ];
-  return [h("h3", null, "Red flags"), table({ caption: `${plural(flags.total, "flag")}, the newest first`, columns, rows, key: "key" })];
+  return [h("h3", null, "Red flags"), table({ caption: `${plural(flags.length, "flag")}, the newest first`, columns, rows, key: "key" })];
 }

@@ -44,16 +44,16 @@ function everyRun({ runs, older }, context) {
   return [stripLegend(), grouped, runStrip(context, [...runs].reverse())];
 }
 
-function keyFigures({ learning, scoring, items, flags }, { bank }) {
+function keyFigures({ learning, first_half: early, second_half: late, scoring, items: counts, red_flags: flags }, { bank }) {
   const half = ({ judged, successes }) => (judged ? `${count(successes)} of ${count(judged)}` : DASH);
-  const [early, late] = learning.halves;
+  const items = Object.fromEntries(counts.map(({ state, items: n }) => [state, n]));
   const ended = Object.entries(items).filter(([state]) => state !== "active").map(([state, n]) => `${count(n)} ${state}`);
   const all = Object.values(items).reduce((sum, n) => sum + n, 0);
   return h(
     "dl",
     { class: "figures" },
     figure("Judged a success", learning.judged ? learning.successes : null, learning.judged, `first half ${half(early)}, second half ${half(late)}`),
-    figure("Right by the score", scoring.scored ? scoring.successes : null, scoring.scored, `${count(bank.counts.runs - scoring.scored)} not scored`),
+    figure("Right by the score", scoring.judged ? scoring.successes : null, scoring.judged, `${count(bank.counts.runs - scoring.judged)} not scored`),
     figure("Active items", items.active ?? 0, all, ended.join(", ") || "none ended"),
     figure("Red flags", flags, null, "returns, contexts, injections and budgets over their limits"),
   );
@@ -63,16 +63,16 @@ function figure(name, value, of, about) {
   return h("div", null, h("dt", null, name), h("dd", { class: "value" }, count(value), of !== null && h("small", null, ` of ${count(of)}`)), h("dd", null, about));
 }
 
-function failures({ failures: rows, failed }, context) {
-  const errors = failed.rows.map((row) => h("li", { key: row.run }, failedRun(context, row)));
+function failures({ failures: rows, failed_runs: broken }, context) {
+  const errors = broken.map((row) => h("li", { key: row.run }, failedRun(context, row)));
   const allErrors = errors.length > 0 && h("p", null, h("a", { href: context.href("runs", "", { outcome: "failed" }) }, "All that ended in an error"));
-  const list = rows.map((row) => {
-    const gone = row.given.filter((item) => item.state !== null && item.state !== "active");
+  const list = rows.map(({ run: row, answer, given }) => {
+    const gone = given.filter((item) => item.state !== null && item.state !== "active");
     return h(
       "li",
       { key: row.run },
-      h("div", null, runLink(context, row), " ", h("span", { class: "muted nowrap" }, day(row.time)), " ", runTags(row)),
-      row.answer !== null && h("div", { class: "muted text clamp" }, "It answered: ", brief(row.answer)),
+      h("div", null, runLink(context, row), " ", h("span", { class: "muted nowrap" }, day(row.started_at)), " ", runTags(row)),
+      answer !== null && h("div", { class: "muted text clamp" }, "It answered: ", brief(answer)),
       h("div", { class: "text clamp" }, h("b", null, "Why: "), brief(row.reason) || "no reason recorded"),
       gone.map((item) => h("div", { key: item.id }, h("b", null, "It was given "), itemLink(context, item), " ", stateTag(item.state))),
     );
@@ -100,7 +100,7 @@ function growth({ growth: points }, context) {
 }
 
 function mostUsed({ most_used: rows }, context) {
-  const body = rows.map((item) => h("tr", { key: item.id }, h("td", null, itemLink(context, item)), h("td", null, rate(item)), h("td", { class: "number" }, count(item.uses))));
+  const body = rows.map((item) => h("tr", { key: item.id }, h("td", null, itemLink(context, item)), h("td", null, rate({ wins: item.wins, judged: item.wins + item.losses })), h("td", { class: "number" }, count(item.uses))));
   const head = h("thead", null, h("tr", null, h("th", { scope: "col" }, "Item"), h("th", { scope: "col" }, "Wins of decided uses"), h("th", { scope: "col", class: "number" }, "Uses")));
   const shownTable = h("table", { class: "light", "aria-label": "Most used items" }, head, h("tbody", null, body));
   const about = h("p", { class: "muted" }, "The line is the 95 % interval (Wilson). A win is no proof: see the item's page.");
