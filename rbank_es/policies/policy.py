@@ -70,7 +70,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the policy with these settings, and defaults for the others. Raises `BadPolicy` naming the culprit."""
         unknown = sorted(settings.keys() - set(cls.__struct_fields__))
         if unknown:
-            advice = hint(unknown[0], cls.__struct_fields__)
+            advice = hint(unknown[0], sorted(cls.__struct_fields__))
             raise BadPolicy(f"{cls.kind} policy {cls.name}-{cls.version} has no setting {unknown[0]!r}{advice}")
         try:
             return msgspec.convert(settings, type=cls)
@@ -174,7 +174,7 @@ def _unknown(kind: str, name: str, version: object) -> BadPolicy:
     if kind not in kinds:
         return unknown_kind(kind)
     if name not in kinds[kind]:
-        return BadPolicy(f"there is no {kind} policy {name!r}{hint(name, kinds[kind])}")
+        return BadPolicy(f"there is no {kind} policy {name!r}{hint(name, sorted(kinds[kind]))}")
     versions = sorted(kinds[kind][name])
     if version is None:
         labels = " or ".join(f"{name}-{each}" for each in versions)
@@ -185,7 +185,7 @@ def _unknown(kind: str, name: str, version: object) -> BadPolicy:
 
 def unknown_kind(kind: str) -> BadPolicy:
     """Return the error for a kind of policies that there is not."""
-    return BadPolicy(f"no policies of kind {kind!r} can be set{hint(kind, released())}")
+    return BadPolicy(f"no policies of kind {kind!r} can be set{hint(kind, sorted(released()))}")
 
 
 def released() -> dict[str, dict[str, list[int]]]:
