@@ -15,11 +15,12 @@ from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionK
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.limits import answer_limits
+from rbank_es.log.run_reader import read_run
 
 DECIDED = ("success", "failure")
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class VerdictTally(Struct, frozen=True, kw_only=True):
     """Decided verdicts, and those of them that are a success."""
 
     judged: int
@@ -90,10 +91,10 @@ class GrowthPoint(Struct, frozen=True, kw_only=True):
 class Overview(BankAnswer, frozen=True, kw_only=True):
     """The figures of a bank, its newest runs and failures, and what wants a look."""
 
-    learning: Tally
-    first_half: Tally
-    second_half: Tally
-    scoring: Tally
+    learning: VerdictTally
+    first_half: VerdictTally
+    second_half: VerdictTally
+    scoring: VerdictTally
     items: tuple[StateCount, ...]
     red_flags: int
     runs: tuple[RunMark, ...]
@@ -144,8 +145,8 @@ def wants_look(row: Mapping[Any, Any]) -> bool:
     return differ or (row["outcome"] not in (None, "failed") and row["verdict"] is None)
 
 
-def _tally(verdicts: Sequence[str]) -> Tally:
-    return Tally(judged=len(verdicts), successes=verdicts.count("success"))
+def _tally(verdicts: Sequence[str]) -> VerdictTally:
+    return VerdictTally(judged=len(verdicts), successes=verdicts.count("success"))
 
 
 def _groups(runs: Sequence[Mapping[Any, Any]]) -> list[RunGroup]:
@@ -180,10 +181,8 @@ def _failures(reader: BankReader, runs: Sequence[Mapping[Any, Any]]) -> list[Fai
 
 def _given(reader: BankReader, run: str) -> list[ItemName]:
     """Return the items that a run was given, in order, with their states now."""
-    first: dict[str, int] = {}
-    for row in reader.view.rows("item_exposures", run=run):
-        first[row["item"]] = min(row["seq"], first.get(row["item"], row["seq"]))
-    rows = {id: reader.view.item(id) or {} for id in sorted(first, key=lambda id: (first[id], id))}
+    given = read_run(reader.bank.log, run, reader.position, types={"context_built", "memories_read"}).given
+    rows = {gift.item: reader.view.item(gift.item) or {} for gift in given}
     return [ItemName(id=id, title=row.get("title"), state=row.get("state")) for id, row in rows.items()]
 
 

@@ -191,8 +191,8 @@ def test_the_overview_lists_what_failed_runs_were_given_as_the_runs_own_pages_do
         quoted = MemoriesRead(run="r", ids=("q",), how="quote", chars=1)
         judged = RunJudged(run="r", purpose="learning", verdict="failure", judge="c", judge_version="1", kind="check")
         opened.append([run[0], quoted, *given, run[1], judged])
-        [failure] = answer(opened, "overview", {})["failures"]
-        page = answer(opened, "run", {"id": "r"})
+        [failure] = ask_any(opened, "overview")["failures"]
+        page = ask_any(opened, "run", id="r")
     assert [gift["id"] for gift in failure["given"]] == [gift["id"] for gift in page["given"]] == ["z", "a", "b"]
 
 

@@ -48,7 +48,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "scoring": (OBJECT, "the decided verdicts by the right answers, for measurement alone"),
     "second_half": (OBJECT, "the decided verdicts of the later half of the decided runs"),
     "successes": (NUMBER, "those of them that are a success"),
-    "Tally.judged": (NUMBER, "decided verdicts"),
+    "VerdictTally.judged": (NUMBER, "decided verdicts"),
     "wants_look": (NUMBER, "runs, errors and items that a person should look at"),
     "active": (NUMBER, "active items"),
     "active_uses": (NUMBER, "uses of the active items"),
