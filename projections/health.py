@@ -144,7 +144,7 @@ spread AS (
         max(before) OVER (PARTITION BY uses) AS win_rate_before
     FROM summed
 )
-SELECT seq, at, size, candidates, added, skipped,
+SELECT seq, at AS recorded_at, size, candidates, added, skipped,
     round(1.0 * repeated / nullif(candidates, 0), 4) AS duplicate_rate,
     round(1.0 * added / nullif(candidates, 0), 4) AS novelty_rate,
     round(win_rate_last, 4) AS win_rate_last,

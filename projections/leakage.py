@@ -120,7 +120,7 @@ LEAKAGE_PAGES = PagedView(
         "large_returns": "coalesce(t.large_returns, 0)",
         **{name: f"z.{name}" for name in ("stdout_chars", "variables_n", "variables_chars")},
         "subcalls": "coalesce(s.n, 0)",
-        **{"memory_items_injected": "b.items", "context_size": "b.chars", "prompt_chars_max": "z.prompt_chars_max"},
+        **{"items_injected": "b.items", "context_size": "b.chars", "prompt_chars_max": "z.prompt_chars_max"},
         "iterations": "coalesce(e.iterations, p.n, 0)",
         "tool_calls": "coalesce(t.calls, 0)",
         "red_flags": "coalesce(t.large_returns, 0) + coalesce(b.flags, 0)",

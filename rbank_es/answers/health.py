@@ -61,7 +61,7 @@ class CoursePoint(Struct, frozen=True, kw_only=True):
     """A moment at which the memory, or what is known of its uses, changed."""
 
     seq: int
-    at: str
+    recorded_at: str
     size: int
     candidates: int
     added: int

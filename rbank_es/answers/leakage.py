@@ -24,7 +24,7 @@ class RunLeakage(Struct, frozen=True, kw_only=True):
     variables_n: int | None
     variables_chars: int | None
     subcalls: int
-    memory_items_injected: int | None
+    items_injected: int | None
     context_size: int | None
     prompt_chars_max: int | None
     iterations: int
@@ -67,9 +67,9 @@ class FlagCounts(Struct, frozen=True, kw_only=True):
 class Leakage(Page[RunLeakage], frozen=True, kw_only=True):
     """A page of runs, beside all tools, the one that returned most first, and the newest red flags."""
 
-    tools: tuple[ToolLeakage, ...]
-    flags: FlagCounts
-    red_flags: tuple[RedFlag, ...]
+    leakage_by_tool: tuple[ToolLeakage, ...]
+    flag_counts: FlagCounts
+    flags: tuple[RedFlag, ...]
 
 
 def find_leakage(reader: BankReader, question: ListQuestion) -> Leakage:
@@ -87,9 +87,9 @@ def find_leakage(reader: BankReader, question: ListQuestion) -> Leakage:
         total=page.total,
         next=page.next,
         rows=tuple(struct_of(RunLeakage, row, task=shortened(tasks.get(row["run"]), chars)) for row in page.rows),
-        tools=tuple(struct_of(ToolLeakage, row) for row in tools[: answer_limits.LEAKAGE_ROWS]),
-        flags=FlagCounts(**{name: counts[name] for name in FlagCounts.__struct_fields__}),
-        red_flags=tuple(struct_of(RedFlag, row) for row in raised[: answer_limits.LEAKAGE_ROWS]),
+        leakage_by_tool=tuple(struct_of(ToolLeakage, row) for row in tools[: answer_limits.LEAKAGE_ROWS]),
+        flag_counts=FlagCounts(**{name: counts[name] for name in FlagCounts.__struct_fields__}),
+        flags=tuple(struct_of(RedFlag, row) for row in raised[: answer_limits.LEAKAGE_ROWS]),
     )
 
 

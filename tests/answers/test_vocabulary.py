@@ -14,7 +14,7 @@ from docs import make_words
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS
 from rbank_es.answers.shared.answer_schema import answer_fields
-from rbank_es.answers.shared.glossary import BOOLEAN, COLUMNS, POSITION, TIME
+from rbank_es.answers.shared.glossary import BOOLEAN, COLUMNS, LIST, OBJECT, POSITION, TIME
 from tests.answers.asked import answers_of
 from tests.answers.make_golden import complaint
 from tests.attacks.hostile_text import TEXTS, hostile_bank
@@ -25,11 +25,14 @@ OF_AN_EVENT = ("facts",)
 
 INTERNAL = {"crc", "dur", "more", "v", "salt", "text_ref", "bank_place", "from_seq", "to_seq"}
 OLD_NAMES = {
+    "at": "`position`, or `*_at` for a time",
+    "memory_items_injected": "`items_injected`",
     "started": "`started_seq`",
     "time": "`started_at`",
     "began": "`started_at`",
     "imported": "`imported_at`",
     "ended": "`finished_at`, `ended_seq`",
+    "tools": "`tool_calls`, or `leakage_by_tool`",
     "finished": "`finished_at`",
     "learnt": "`learned`",
     "born": "`born_seq`",
@@ -129,4 +132,7 @@ def test_the_unit_and_the_meaning_of_a_field_fit_its_type_and_name(question: str
         assert (unit == BOOLEAN) == ('"boolean"' in types), (question, field.name)
         assert (unit == TIME) == bool(re.search("(^|_)at$", field.name)), (question, field.name)
         assert (unit == POSITION) == bool(re.search("(^|_)(seq|position)$", field.name)), (question, field.name)
-        assert unit not in (POSITION,) or '"integer"' in types, (question, field.name)
+        is_list, is_object = '"array"' in types, '"$ref"' in types or '"object"' in types
+        assert (unit == LIST) == is_list, (question, field.name)
+        assert unit != OBJECT or (is_object and not is_list), (question, field.name)
+        assert unit != POSITION or '"integer"' in types, (question, field.name)

@@ -440,12 +440,12 @@ def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank:
 def test_leakage_is_what_the_calls_of_tools_returned(bank: Bank, events: list[Event], at: int) -> None:
     calls = [event for event in events[:at] if isinstance(event, ToolCalled)]
     found = ask(bank, "leakage", at)
-    assert {row["tool"]: row["calls"] for row in found["tools"]} == Counter(event.tool for event in calls)
-    assert found["tools"][0]["total_chars_returned"] == max(
+    assert {row["tool"]: row["calls"] for row in found["leakage_by_tool"]} == Counter(event.tool for event in calls)
+    assert found["leakage_by_tool"][0]["total_chars_returned"] == max(
         sum(event.chars or 0 for event in calls if event.tool == tool) for tool in {event.tool for event in calls}
     )
-    assert found["flags"]["single_return"] == sum((event.chars or 0) > 1_000 for event in calls)
-    assert sum(found["flags"].values()) == len(found["red_flags"])
+    assert found["flag_counts"]["single_return"] == sum((event.chars or 0) > 1_000 for event in calls)
+    assert sum(found["flag_counts"].values()) == len(found["flags"])
     by_run = ask(bank, "leakage", at, sort="-tool_calls", limit=200)
     counted = Counter(event.run for event in calls)
     assert [row["tool_calls"] for row in by_run["rows"]] == sorted(

@@ -191,8 +191,8 @@ def test_leakage_is_measured_per_run_and_tool(models: ReadModels) -> None:
     steps = ("stdout_chars", "variables_n", "variables_chars", "prompt_chars_max", "iterations")
     assert part(a, *steps) == (42, 3, 70, 1_200, 2)
     assert part(b, *steps) == (None, None, None, None, 3)
-    assert part(a, "subcalls", "memory_items_injected", "context_size") == (1, 0, 5_000)
-    assert part(b, "subcalls", "memory_items_injected", "context_size") == (0, 4, 100)
+    assert part(a, "subcalls", "items_injected", "context_size") == (1, 0, 5_000)
+    assert part(b, "subcalls", "items_injected", "context_size") == (0, 4, 100)
     columns = ("tool", "calls", "errors", "total_chars_returned", "max_single_return", "large_returns", "truncated")
     by_tool = {row["tool"]: part(row, *columns[1:]) for row in rows(models, "leakage_by_tool")}
     assert by_tool == {"mem_get": (1, 1, None, None, 0, 0), "sparql_query": (2, 0, 1_800, 1_500, 1, 1)}

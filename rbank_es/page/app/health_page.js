@@ -66,7 +66,7 @@ function changes({ course: series }, context) {
   if (!rows.length) return null;
   const columns = [
     { name: "Position", number: true, cell: (row) => h("a", { href: context.href("health", "", { at: row.seq }) }, count(row.seq)) },
-    { name: "Recorded (UTC)", cell: (row) => row.at.slice(0, 16).replace("T", " ") },
+    { name: "Recorded (UTC)", cell: (row) => row.recorded_at.slice(0, 16).replace("T", " ") },
     { name: "Active", number: true, cell: (row) => count(row.size) },
     { name: "Candidates", number: true, cell: (row) => count(row.candidates) },
     { name: "Added", number: true, cell: (row) => count(row.added) },

@@ -12,11 +12,11 @@ export const leakagePage = {
   view: ({ leakage }, context) => [
     h("h2", null, "Leakage"),
     h("p", { class: "muted" }, "Text that reached the model's prompt although a short handle would have been enough. Sizes are in characters; a dash was not recorded."),
-    figures(leakage.flags, context.bank.flags),
-    byTool(leakage.tools, context),
+    figures(leakage.flag_counts, context.bank.flags),
+    byTool(leakage.leakage_by_tool, context),
     byRun(leakage, context),
     pager(context, leakage),
-    raised(leakage.red_flags, context),
+    raised(leakage.flags, context),
   ],
 };
 
@@ -55,7 +55,7 @@ function byRun(runs, context) {
     column("Returned", "total_chars_returned"),
     column("Largest", "max_single_return", (row) => over(row.max_single_return, flags.return_chars)),
     column("Context", "context_size", (row) => over(row.context_size, flags.context_chars)),
-    column("Items", "memory_items_injected", (row) => over(row.memory_items_injected, flags.items_injected)),
+    column("Items", "items_injected", (row) => over(row.items_injected, flags.items_injected)),
     column("Longest prompt", "prompt_chars_max"),
     column("Printed", "stdout_chars"),
     column("In variables", "variables_chars"),
