@@ -25,8 +25,9 @@ class WholeEvent(EventRow, frozen=True, kw_only=True):
 
 
 class EventAnswer(BankAnswer, frozen=True, kw_only=True):
-    """An event."""
+    """An event and its id."""
 
+    id: str
     event: WholeEvent
 
 
@@ -44,8 +45,9 @@ def find_event(reader: BankReader, question: EventQuestion) -> EventAnswer:
     seq = position_of(reader, question.event)
     if seq is None:
         raise not_in_bank(reader.view, question.event, ["event"])
-    event = whole_event(reader, reader.bank.event_at(seq), reader.text_chars(question.chars))
-    return EventAnswer(bank=reader.name, position=reader.position, event=event)
+    event = reader.bank.event_at(seq)
+    whole = whole_event(reader, event, reader.text_chars(question.chars))
+    return EventAnswer(bank=reader.name, position=reader.position, id=event.id, event=whole)
 
 
 def position_of(reader: BankReader, event: str) -> int | None:

@@ -22,7 +22,6 @@ class EventRow(Struct, frozen=True, kw_only=True):
     """An event in a list. `rbank-es schema --answers events` has the unit and the meaning of each field."""
 
     seq: int
-    id: str
     type: str
     run: str | None
     occurred_at: str
@@ -64,7 +63,6 @@ def row_facts(event: Event) -> dict[str, Any]:
     """Return the fields of an event's row."""
     return {
         "seq": event.seq,
-        "id": event.id,
         "type": type_of(event),
         "run": getattr(event, "run", None),
         "occurred_at": event.occurred_at or event.at,

@@ -9,7 +9,7 @@ ANSWER_ROWS_MOST = 10_000
 SUMMARY_CHARS = 300
 # Characters of one block of a text of any length, usually and at most.
 TEXT_BLOCK_CHARS = 64 * KIB
-TEXT_BLOCK_CHARS_MOST = 16 * MIB
+TEXT_BLOCK_CHARS_MOST = 1 * MIB
 # Messages of one recorded prompt that are shown apart; others are read one by one.
 PROMPT_MESSAGES = 100
 # Conditions of one question: a list has 50 fields.

@@ -27,12 +27,10 @@ DASHBOARD_PURPOSE_CHARS = 500
 LIST_ROWS = 100
 LIST_ROWS_MOST = 200
 LIST_TEXT_CHARS = 300
-# Characters of a run's task, answer and query on its page; and of each text of its events, which open in blocks.
-RUN_TEXT_CHARS = 4_000
-EVENT_TEXT_CHARS = 2_000
-# Events of a run in one answer, and bytes of their JSON: a browser draws so much without a pause.
-RUN_EVENTS = 500
-ANSWER_BYTES = 1 * MIB
+# Characters of each text of a run, or of an event, on its page: longer ones of events open in blocks.
+TEXT_CHARS = 4_000
+# Bytes of the JSON of a run's events in one answer: a browser draws so much without a pause.
+EVENTS_BYTES = 1 * MIB
 # Changes that the time slider names, and bins in which it draws all others.
 NOTABLE_EVENTS = 1_000
 TIME_BINS = 200
@@ -40,10 +38,8 @@ TIME_BINS = 200
 DOUBTS_SHOWN = 10
 # Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
 PARAMETER_CHARS = 1_000
-# Digits of a position that is asked for, the largest one and the largest offset in a text: far beyond any bank.
+# Digits of a position that is asked for: far beyond any bank.
 POSITION_DIGITS = 15
-POSITION_MOST = 10**POSITION_DIGITS
-OFFSET_MOST = 10**12
 # Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
 STATEMENT_S = 2.0
 # Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.

@@ -132,7 +132,7 @@ def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgre
             **{"runs": len(started), "whole_runs": len(runs)},
             **{"items": len(view.pick("items", ("id",))), "whole_items": len(items), "prompts": options.prompts},
         },
-        "blocks": [[[name, given["id"]] for name, given in block] for block in blocks],
+        "blocks": [[[name, given.get(name) or given["id"]] for name, given in block] for block in blocks],
         **parts[0].packed(),
     }
     return PageData(head, [part.packed() for part in parts[1:]], asking.ask("bank"), newest_runs(view))
@@ -187,7 +187,11 @@ def held_items(view: View) -> list[str]:
 def _blocks(name: str, ids: Sequence[str]) -> Iterator[list[Question]]:
     """Yield the questions about some runs or items, in blocks that are unpacked at once."""
     for begin in range(0, len(ids), page_limits.PAGE_BLOCK_RUNS):
-        yield [(name, {"id": id}) for id in ids[begin : begin + page_limits.PAGE_BLOCK_RUNS]]
+        yield [_question(name, id) for id in ids[begin : begin + page_limits.PAGE_BLOCK_RUNS]]
+
+
+def _question(name: str, id: str) -> Question:
+    return (name, {"run": id, "limit": str(page_limits.LIST_ROWS_MOST)} if name == "run" else {"id": id})
 
 
 # ---------------------------------------------------------------- answers
@@ -251,25 +255,26 @@ class Asking:
                 part.hold(name, given, found)
                 for text in dict.fromkeys(cut_texts(found)):
                     self._hold_text(part, *text)
-                given = given | {"after": str(found["next"])} if found.get("next") is not None else None
+                following = found.get("events_next_seq")
+                given = given | {"after": str(following)} if following is not None else None
 
     def _hold_text(self, part: HeldAnswers, seq: int, path: str) -> None:
         offset: int | None = 0
         while offset is not None:
-            given = {"seq": str(seq), "path": path, "offset": str(offset)}
+            given = {"event": str(seq), "path": path, "offset": str(offset)}
             found = self.ask("text", **given)
             part.hold("text", given, found)
-            offset = found["next"]
+            offset = found["block"]["next_offset"]
 
 
 def cut_texts(value: Any, seq: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield the position and the path of each text of which an answer has the beginning, `{text, chars, more}`."""
+    """Yield the position and the path of each text of events of which an answer has the beginning."""
     if isinstance(value, dict):
         seq = value.get("seq", seq)
-        if isinstance(value.get("more"), str):
-            yield seq, value["more"]
+        if value.get("next_offset") is not None:
+            yield seq, value["path"]
         value = list(value.values())
-    for each in value if isinstance(value, list) else ():
+    for each in value if isinstance(value, list | tuple) else ():
         yield from cut_texts(each, seq)
 
 

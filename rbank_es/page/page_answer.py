@@ -7,6 +7,7 @@ from typing import Any
 
 from rbank_es.answers import QUESTIONS, Bounds, Moment
 from rbank_es.bank import Bank
+from rbank_es.errors import LimitExceeded
 from rbank_es.limits import page_limits
 from rbank_es.page.answers import ANSWERS, answer
 
@@ -31,6 +32,8 @@ class PageAnswers:
         self._bounds = Bounds(
             rows_most=page_limits.LIST_ROWS_MOST,
             chars=page_limits.LIST_TEXT_CHARS,
+            text_chars=page_limits.TEXT_CHARS,
+            events_bytes=page_limits.EVENTS_BYTES,
             statement_s=statement_s,
             prompts=prompts,
             command=argument,
@@ -42,7 +45,7 @@ class PageAnswers:
     def ask(self, name: str, given: Mapping[str, Any]) -> Any:
         """Return the answer to a question, to be shown as JSON, as of the point `at`; what is empty isn't asked for.
 
-        Raises as `rbank_es.page.answers.answer` and `Moment.ask`.
+        Raises `LimitExceeded` for a long parameter, and as `rbank_es.page.answers.answer` and `Moment.ask`.
         """
         if name in ANSWERS:
             return answer(
@@ -54,5 +57,8 @@ class PageAnswers:
                 head=self._head,
                 statement_s=self._bounds.statement_s,
             )
+        for each, value in given.items():
+            if (chars := len(str(value))) > page_limits.PARAMETER_CHARS:
+                raise LimitExceeded(f"characters of {each}", chars, page_limits.PARAMETER_CHARS, "ask for less")
         moment = Moment(self._bank, self._bank.resolve(given.get("at") or None), self._bounds)
         return moment.ask(name, **{each: value for each, value in given.items() if value != "" and each != "at"})

@@ -140,7 +140,7 @@ def test_a_text_of_an_event_is_read_in_blocks(bank: Bank) -> None:
     assert cut.text is not None and len(cut.text) == cut.next_offset == 50
     read, offset = cut.text, cut.next_offset
     while offset is not None:
-        block = bank.ask("text", event=event.id, path=cut.path, offset=offset, chars=100).block
+        block = bank.ask("text", event=str(event.seq), path=cut.path, offset=offset, chars=100).block
         read, offset = read + block.text, block.next_offset
     assert len(read) == cut.chars and read == bank.event(event.seq).event.texts[0].text
 
@@ -153,4 +153,4 @@ def test_a_face_without_prompts_gives_of_them_their_length_alone(bank: Bank) -> 
     assert prompts and all(text.text is None and text.chars and not text.erased for text in prompts)
     context = next(each for each in moment.events(type="context_built"))
     with pytest.raises(NotInBank, match="prompts are left out here"):
-        moment.ask("text", event=context.id, path="texts.0")
+        moment.ask("text", event=str(context.seq), path="texts.0")

@@ -75,7 +75,7 @@ def test_show_tells_everything_about_an_event(place: Path) -> None:
     shown = run("show", "notes", "10", "--json", cwd=place).json
     assert [text["text"] for text in shown["event"]["texts"]] == ["y" * 5000]
     assert len(shown["event"]["summary"]) < 100
-    assert run("show", "notes", shown["event"]["id"], "--json", cwd=place).json == shown
+    assert run("show", "notes", shown["id"], "--json", cwd=place).json == shown
     assert "memories_extracted at position 3" in run("show", "notes", f"event:{EXTRACTION}", cwd=place).out
     assert fails("show", "notes@2", "3", cwd=place)
 

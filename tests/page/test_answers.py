@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -14,8 +13,9 @@ import pytest
 
 from rbank_es import Bank, limits
 from rbank_es.answers.health import thinned
+from rbank_es.answers.shared.event_texts import messages_of
 from rbank_es.bank.health_report import health_of
-from rbank_es.errors import BadInput, BadPoint, NotInBank, RBankError
+from rbank_es.errors import BadInput, BadPoint, NotInBank
 from rbank_es.events import (
     ContextBuilt,
     Event,
@@ -27,9 +27,9 @@ from rbank_es.events import (
     RunStarted,
     ToolCalled,
 )
-from rbank_es.limits import answer_limits, page_limits
-from rbank_es.page.answers import ANSWERS, answer
-from rbank_es.page.answers.event_answer import messages_of
+from rbank_es.events.items import truncate
+from rbank_es.limits import page_limits
+from rbank_es.page.answers import answer
 from rbank_es.page.page_answer import PageAnswers
 from rbank_es.state import counted_uses, usage
 from tests.cli_runner import SAMPLE
@@ -62,10 +62,10 @@ def ask(bank: Bank, name: str, at: int | None = None, **given: Any) -> dict[str,
 @pytest.mark.parametrize("at", POSITIONS)
 def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, events: list[Event], at: int) -> None:
     state, past = bank.state(at), events[:at]
-    rows = ask(bank, "runs", at, limit=200)["rows"]
+    rows = ask(bank, "runs", at, sort="-started_seq", limit=200)["rows"]
     started = [event for event in past if isinstance(event, RunStarted)]
-    assert [(row["run"], row["started"], row["task"]) for row in rows] == [
-        (event.run, event.seq, str(event.task)[:300]) for event in reversed(started)
+    assert [(row["run"], row["started_seq"], row["task"]) for row in rows] == [
+        (event.run, event.seq, truncate(str(event.task), 300)) for event in reversed(started)
     ]
     for row in rows:
         run, own = row["run"], [event for event in past if getattr(event, "run", None) == row["run"]]
@@ -77,14 +77,16 @@ def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, ev
         if standing is not None:
             [judgment] = [event for event in own if event.seq == standing.seq]
             assert isinstance(judgment, RunJudged) or row["overruled"]
-            assert row["reason"] == judgment.reason[:300]  # type: ignore[attr-defined]
-        assert row["tools"] == sum(isinstance(event, ToolCalled) for event in own)
-        assert row["calls"] == (len(calls) or None)
+            assert row["reason"] == truncate(judgment.reason, 300)  # type: ignore[attr-defined]
+        assert row["tool_calls"] == sum(isinstance(event, ToolCalled) for event in own)
+        assert row["lm_calls"] == (len(calls) or None)
         assert row["tokens"] == (sum((c.tokens_in or 0) + (c.tokens_out or 0) for c in calls) if calls else None)
-        assert row["items"] == max((len(event.items) for event in contexts), default=None)
+        assert row["items_injected"] == max((len(event.items) for event in contexts), default=None)
         large = [e for e in own if isinstance(e, ToolCalled) and (e.chars or 0) > limits.FLAG_RETURN_CHARS]
         crowded = [event for event in contexts if len(event.items) > limits.FLAG_ITEMS_INJECTED]
-        assert row["flags"] == len(large) + len(crowded) + sum(c.chars > limits.FLAG_CONTEXT_CHARS for c in contexts)
+        assert row["red_flags"] == len(large) + len(crowded) + sum(
+            c.chars > limits.FLAG_CONTEXT_CHARS for c in contexts
+        )
         ends = [event for event in own if isinstance(event, RunFinished)]
         assert row["outcome"] == (ends[-1].outcome if ends else None)
 
@@ -132,7 +134,7 @@ def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: l
     for point in overview["growth"][:: len(past) // 3 + 1]:
         earlier = bank.state(point["seq"]).items.values()
         assert point["active"] == sum(entry.state == "active" for entry in earlier)
-    assert overview["red_flags"] == sum(row["flags"] for row in ask(bank, "runs", at, limit=200)["rows"])
+    assert overview["red_flags"] == sum(row["red_flags"] for row in ask(bank, "runs", at, limit=200)["rows"])
 
 
 def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(bank: Bank, events: list[Event]) -> None:
@@ -160,23 +162,23 @@ def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, e
     state = bank.state(at)
     for row in ask(bank, "runs", at, limit=200)["rows"]:
         run = row["run"]
-        found = ask(bank, "run", at, id=run)
+        found = ask(bank, "run", at, run=run, limit=200)
         own = [event for event in events[:at] if getattr(event, "run", None) == run]
         assert [each["seq"] for each in found["events"]] == [event.seq for event in own]
-        assert found["next"] is None
+        assert found["events_next_seq"] is None
         given = {item for event in own if isinstance(event, ContextBuilt) for item in event.items}
         given |= {item for e in own if isinstance(e, MemoriesRead) and e.how == "get" for item in e.ids}
-        assert {gift["id"] for gift in found["given"]} == given
+        assert {gift["item"] for gift in found["given"]} == given
         searches = [event for event in own if isinstance(event, MemoriesRetrieved)]
         for gift in found["given"]:
-            assert gift["state"] == state.items[gift["id"]].state
-            assert gift["state_then"] == bank.state(gift["seq"]).items[gift["id"]].state
+            assert gift["state"] == state.items[gift["item"]].state
+            assert gift["state_then"] == bank.state(gift["seq"]).items[gift["item"]].state
             if gift["way"] == "injected":
                 before = [hit for event in searches if event.seq < gift["seq"] for hit in event.hits]
-                hit = [hit for hit in before if hit.id == gift["id"]][-1]
-                assert (gift["rank"], gift["score"]) == (hit.rank, float(f"{hit.score:.3g}"))
-        assert {each["extraction"] for each in found["learnt"]} <= state.extractions.keys()
-        standing = [each for each in found["verdicts"] if each["stands"] and each["purpose"] == "learning"]
+                hit = [hit for hit in before if hit.id == gift["item"]][-1]
+                assert (gift["hit_rank"], gift["hit_score"]) == (hit.rank, hit.score)
+        assert {each["extraction"] for each in found["learned"]} <= state.extractions.keys()
+        standing = [each for each in found["judgments"] if each["stands"] and each["purpose"] == "learning"]
         assert [each["verdict"] for each in standing] == ([row["verdict"]] if row["verdict"] else [])
         assert [each["layer"] for each in found["layers"]] == [
             layer.layer for event in own if isinstance(event, ContextBuilt) for layer in event.layers
@@ -192,67 +194,67 @@ def test_the_overview_lists_what_failed_runs_were_given_as_the_runs_own_pages_do
         judged = RunJudged(run="r", purpose="learning", verdict="failure", judge="c", judge_version="1", kind="check")
         opened.append([run[0], quoted, *given, run[1], judged])
         [failure] = ask_any(opened, "overview")["failures"]
-        page = ask_any(opened, "run", id="r")
-    assert [gift["id"] for gift in failure["given"]] == [gift["id"] for gift in page["given"]] == ["z", "a", "b"]
+        page = ask_any(opened, "run", run="r")
+    assert [gift["id"] for gift in failure["given"]] == [gift["item"] for gift in page["given"]] == ["z", "a", "b"]
 
 
 def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_in_warns(bank: Bank) -> None:
-    found = ask(bank, "run", id="lights-07-c225789b-1")
-    before, after = (each for each in found["verdicts"] if each["purpose"] == "learning")
+    found = ask(bank, "run", run="lights-07-c225789b-1")
+    before, after = (each for each in found["judgments"] if each["purpose"] == "learning")
     assert (before["verdict"], before["stands"], before["overruled_seq"]) == ("success", False, 201)
     assert (after["verdict"], after["stands"], after["by"]) == ("failure", True, "curator")
     assert after["authority"] == "a person" and after["reason"].startswith("The tal")
-    [fallen] = [each for each in found["learnt"] if each["state"] == "unsupported"]
-    item = ask(bank, "item", id=fallen["id"])
+    [fallen] = [each for each in found["learned"] if each["state"] == "unsupported"]
+    item = ask(bank, "item", id=fallen["item"])
     assert item["warning"] == (
         "It was drawn from lights-07-c225789b-1 as a success, and that run's verdict is failure."
     )
     assert [span["state"] for span in item["states"]] == ["active", "unsupported"]
     assert item["states"][0]["to"] == item["states"][1]["from"] == 201
-    assert ask(bank, "item", 200, id=fallen["id"])["warning"] is None
+    assert ask(bank, "item", 200, id=fallen["item"])["warning"] is None
 
 
-def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "bytes_most"), [(3, 1_000_000), (500, 1)])
+def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, limit: int, bytes_most: int
+) -> None:
     run = ask(bank, "runs", limit=1)["rows"][0]["run"]
-    whole = ask(bank, "run", id=run)["events"]
-    for name, value in (("RUN_EVENTS", 3), ("ANSWER_BYTES", 1)):
-        monkeypatch.setattr(page_limits, name, value)
-        pages, after = [], 0
-        while after is not None:
-            page = ask(bank, "run", id=run, after=after)
-            pages += page["events"]
-            after = page["next"]
-            assert 1 <= len(page["events"]) <= 3
-        assert pages == whole
+    whole = ask(bank, "run", run=run, limit=500)["events"]
+    monkeypatch.setattr(page_limits, "EVENTS_BYTES", bytes_most)
+    pages, after = [], 0
+    while after is not None:
+        page = ask(bank, "run", run=run, after=after, limit=limit)
+        pages += page["events"]
+        after = page["events_next_seq"]
+        assert 1 <= len(page["events"]) <= 3
+    assert pages == whole
 
 
-def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_of_any_length_is_read_block_by_block(bank: Bank) -> None:
     run = ask(bank, "runs", limit=1)["rows"][0]["run"]
-    shown = next(each for each in ask(bank, "run", id=run)["events"] if each["type"] == "lm_called")
-    message = max(shown["request"], key=lambda each: each["text"]["chars"])["text"]
-    assert message["more"] and message["text"] is not None and len(message["text"]) == page_limits.EVENT_TEXT_CHARS
-    monkeypatch.setattr(answer_limits, "TEXT_BLOCK_CHARS", 1000)
+    shown = next(each for each in ask(bank, "run", run=run)["events"] if each["type"] == "lm_called")
+    message = max(shown["texts"], key=lambda each: each["chars"])
+    assert len(message["text"]) == message["next_offset"] == page_limits.TEXT_CHARS
     text, offset, block = "", 0, dict[str, Any]()
     while offset is not None:
-        block = ask(bank, "text", seq=shown["seq"], path=message["more"], offset=offset)
+        block = ask(bank, "text", event=shown["seq"], path=message["path"], offset=offset, chars=1000)["block"]
         text += block["text"]
-        offset = block["next"]
-    assert len(text) == message["chars"] == block["total"] and text.startswith(message["text"])
+        offset = block["next_offset"]
+    assert len(text) == message["chars"] == block["chars"] and text.startswith(message["text"])
     [event] = bank.events(after=shown["seq"] - 1, point=shown["seq"], resolve=True)
     assert isinstance(event, LmCalled) and isinstance(event.request, str)
     assert text in [each["text"] for each in messages_of(event.request)]
-    assert ask(bank, "text", seq=shown["seq"], path="request")["total"] == len(event.request)
 
 
 def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> None:
     run = ask(bank, "runs", limit=1)["rows"][0]["run"]
-    found = answer(bank, "run", {"id": run}, prompts=False)
-    for layer in found["layers"]:
-        assert layer["text"]["text"] is None and layer["text"]["left_out"]
-    calls = [each for each in found["events"] if each["type"] == "lm_called"]
-    assert calls and all(m["text"]["text"] is None for each in calls for m in each["request"] + each["response"])
+    without = PageAnswers(bank, prompts=False)
+    found = without.ask("run", {"run": run})
+    assert all(layer.text.text is None and not layer.text.erased for layer in found.layers)
+    calls = [each for each in found.events if each.type == "lm_called"]
+    assert calls and all(text.text is None for each in calls for text in each.texts if text.author)
     with pytest.raises(NotInBank, match="left out"):
-        answer(bank, "text", {"seq": str(calls[0]["seq"]), "path": "request"}, prompts=False)
+        without.ask("text", {"event": str(calls[0].seq), "path": "request.0"})
 
 
 def test_erased_words_are_in_no_answer() -> None:
@@ -261,15 +263,14 @@ def test_erased_words_are_in_no_answer() -> None:
         opened.erase(event=3)
         row = ask_any(opened, "runs")["rows"][0]
         assert row["task"] is None
-        assert ask_any(opened, "run", id="r")["events"][0]["task"] == {
-            "text": None, "chars": None, "more": None, "erased": True,
+        erased = {
+            "path": "task", "author": None, "text": None, "chars": None, "next_offset": None, "erased": True,
         }  # fmt: skip
-        assert ask_any(opened, "text", seq="3", path="task") | {"at": 0} == {
-            "at": 0, "seq": 3, "path": "task", "text": None, "total": None, "next": None,
-        }  # fmt: skip
+        assert ask_any(opened, "run", run="r")["events"][0]["texts"] == [erased]
+        assert ask_any(opened, "text", event="3", path="task")["block"] == erased
 
 
-def ask_any(bank: Bank, name: str, **given: str) -> dict[str, Any]:
+def ask_any(bank: Bank, name: str, **given: Any) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(PageAnswers(bank).ask(name, given)))
     return found
 
@@ -288,30 +289,30 @@ def test_an_empty_bank_has_answers() -> None:
         ("runs", {"at": "nosuch"}),
         ("runs", {"at": "9999"}),
         ("runs", {"limit": "0"}),
-        ("runs", {"limit": "201"}),
         ("runs", {"limit": "9" * 5000}),
         ("runs", {"limit": "\u0661"}),
         ("runs", {"sort": "run_starts.task"}),
-        ("runs", {"sort": "started; DROP TABLE run_starts"}),
-        ("runs", {"verdict": "' OR 1=1"}),
+        ("runs", {"sort": "started_seq; DROP TABLE run_starts"}),
+        ("runs", {"where": ("verdict=' OR 1=1",)}),
         ("runs", {"after": "' OR 1=1"}),
         ("runs", {"q": "x" * 2000}),
         ("items", {"state": "nosuch"}),
         ("run", {}),
-        ("run", {"id": "' UNION SELECT 1 --"}),
+        ("run", {"run": "' UNION SELECT 1 --"}),
         ("item", {"id": "nosuch"}),
-        ("text", {"seq": "3", "path": "__class__"}),
-        ("text", {"seq": "3", "path": "salt"}),
-        ("text", {"seq": "3", "path": "id"}),
-        ("text", {"seq": "9999", "path": "task"}),
-        ("text", {"seq": "-1", "path": "task"}),
-        ("text", {"seq": "9" * 18, "path": "task"}),
+        ("text", {"event": "3", "path": "__class__"}),
+        ("text", {"event": "3", "path": "salt"}),
+        ("text", {"event": "3", "path": "id"}),
+        ("text", {"event": "9999", "path": "task"}),
+        ("text", {"event": "-1", "path": "task"}),
+        ("text", {"event": "9" * 18, "path": "task"}),
+        ("text", {"event": "3", "path": "task", "offset": "9" * 5000}),
+        ("text", {"event": "3", "path": f"request.{'1' * 900}"}),
     ],
 )
-def test_what_can_not_be_answered_is_refused_by_name(bank: Bank, name: str, given: dict[str, str]) -> None:
-    assert name in ANSWERS
+def test_what_can_not_be_answered_is_refused_by_name(bank: Bank, name: str, given: dict[str, Any]) -> None:
     with pytest.raises((BadInput, BadPoint)):
-        answer(bank, name, given)
+        PageAnswers(bank).ask(name, given)
 
 
 def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
@@ -320,10 +321,9 @@ def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
             ("runs", "q"),
             ("items", "q"),
             ("runs", "item"),
-            ("runs", "model"),
             ("items", "domain"),
         ):
-            assert answer(bank, name, {parameter: hostile})["rows"] == []
+            assert ask_any(bank, name, **{parameter: hostile})["rows"] == []
 
 
 # ---------------------------------------------------------------- review, leakage, health, differences, search
@@ -395,8 +395,8 @@ def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path
             opened.append([RunStarted(run=run, task="t"), RunFinished(run=run, outcome="forced_at_limit")])
         opened.append(judged(run="lost", verdict="failure"))
         overview, review = ask_any(opened, "overview"), ask_any(opened, "review")
-        listed = ask_any(opened, "runs", outcome="failed")
-        first = ask_any(opened, "run", id="r0.0")["run"]
+        listed = ask_any(opened, "runs", where=("outcome=failed",))
+        first = ask_any(opened, "run", run="r0.0")["run"]
     wanted = [
         (len(ENDINGS) - n, reason, f"r{len(ENDINGS) - n - 1}.{len(ENDINGS) - n - 1}")
         for n, (*_, reason) in enumerate(reversed(ENDINGS))
@@ -514,18 +514,3 @@ def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:
         ]
         assert "bm25" in found["note"]
     assert ask(bank, "search", q='"; NEAR(*')["hits"] == []
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"seq": "1000000000000001", "path": "task"}, "from 1 to 1,000,000,000,000,000"),
-        ({"seq": "2", "path": "task", "offset": "1000000000001"}, "from 0 to 1,000,000,000,000"),
-        ({"seq": "x" * 90, "path": "task"}, f"seq is {'x' * 40!r}: "),
-        ({"seq": "2", "path": f"request.{'1' * 900}"}, "no text"),
-    ],
-)
-def test_a_number_beyond_any_bank_is_refused(given: dict[str, str], words: str) -> None:
-    with Bank.create("memory:") as opened, pytest.raises(RBankError, match=re.escape(words)):
-        opened.append(RunStarted(run="r", task="a task"))
-        answer(opened, "text", given)

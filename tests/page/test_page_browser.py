@@ -12,6 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.page import write_page
 from rbank_es.page.answers import answer
+from rbank_es.page.page_answer import PageAnswers
 from rbank_es.testing import extraction
 from tests.cli_runner import SAMPLE
 from tests.page.served_bank import served
@@ -110,10 +111,10 @@ def test_a_file_says_of_which_position_it_shows_what_lies_between_two_of_its_sto
             go(tab, f"#/runs?at={point}")
             assert f"what is shown for {point} is as of the last of them before it" in text(tab)
             at = tab.eval("document.documentElement.dataset.shown")
-            rows = answer(bank, "runs", {"at": at})["rows"]
+            rows = PageAnswers(bank).ask("runs", {"at": at, "sort": "-started_seq", "limit": "100"}).rows
             assert int(at) <= bank.resolve(point) and f"{len(rows)} runs as of position {at}, " in text(tab)
             shown = tab.eval("[...document.querySelectorAll('main tbody th a')].map(e => e.hash.split('?')[0])")
-            assert shown == [f"#/run/{row['run']}" for row in rows]
+            assert shown == [f"#/run/{row.run}" for row in rows]
             go(tab, f"#/changes?from={point}")
             changed = answer(bank, "changes", {"from": at})
             assert f"position {at}, " in text(tab) and f"{changed['items']['added']} items added" in text(tab)

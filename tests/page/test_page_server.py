@@ -16,12 +16,14 @@ import msgspec
 import pytest
 
 from rbank_es import Bank
+from rbank_es.answers import QUESTIONS
 from rbank_es.errors import BadInput
 from rbank_es.events import RunFinished, RunStarted
 from rbank_es.limits import page_limits
-from rbank_es.page.answers import ANSWERS, answer
+from rbank_es.page.answers import ANSWERS
 from rbank_es.page.http_request import PageRequest
 from rbank_es.page.http_response import PageResponse, refusal
+from rbank_es.page.page_answer import PageAnswers
 from rbank_es.page.page_handler import PageHandler
 from rbank_es.page.page_server import PageServer, listen
 from tests.cli_runner import SAMPLE
@@ -87,15 +89,16 @@ def test_requests_come_and_end_while_the_server_looks_which_ones_are_under_way(m
 
 def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
     with Bank.open(SAMPLE) as bank:
-        run, item = (answer(bank, name, {"at": "400"})["rows"][0] for name in ("runs", "items"))
+        answers = PageAnswers(bank)
+        run, item = answers.ask("runs", {"at": "400"}).rows[0], answers.ask("items", {"at": "400"})["rows"][0]
         asked = {
-            "run": {"id": run["run"]}, "item": {"id": item["id"]}, "text": {"seq": "3", "path": "task"},
-            "changes": {"from": "100"}, "compare": {"a": run["run"], "b": run["run"]}, "search": {"q": "light"},
+            "run": {"run": run.run}, "item": {"id": item["id"]}, "event": {"event": "5"},
+            "text": {"event": str(run.started_seq), "path": "task"},
+            "changes": {"from": "100"}, "search": {"q": "light"},
         }  # fmt: skip
-        asked["text"]["seq"] = str(run["started"])
-        for name in ANSWERS:
+        for name in {*ANSWERS, *QUESTIONS.names()}:
             given = {"at": "400", **asked.get(name, {})}
-            assert sample.ask(name, **given) == json.loads(msgspec.json.encode(answer(bank, name, given))), name
+            assert sample.ask(name, **given) == json.loads(msgspec.json.encode(answers.ask(name, given))), name
 
 
 def test_the_printed_address_is_exchanged_for_a_place_and_a_cookie_that_holds_there_alone(sample: Served) -> None:
@@ -122,7 +125,7 @@ def test_a_head_has_the_headers_of_its_get_and_no_body(sample: Served) -> None:
 
 
 def test_every_response_keeps_other_sites_away_from_it(sample: Served) -> None:
-    for path in ("/", "/api/v1/runs", "/nosuch", "/api/v1/run?id=nosuch"):
+    for path in ("/", "/api/v1/runs", "/nosuch", "/api/v1/run?run=nosuch"):
         headers = sample.get(path).headers
         assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
         assert headers["referrer-policy"] == "no-referrer" and headers["x-frame-options"] == "DENY"
@@ -146,8 +149,8 @@ def test_no_response_but_the_one_that_lets_in_tells_the_token_or_the_place(sampl
         ("/nosuch", 404, "no such page"),
         ("/api/v1/nosuch", 404, "no such page"),
         ("/api/v1/../../etc/passwd", 404, "no such page"),
-        ("/api/v1/run?id=nosuch", 404, "'nosuch'"),
-        ("/api/v1/run", 400, "needs the parameter id"),
+        ("/api/v1/run?run=nosuch", 404, "'nosuch'"),
+        ("/api/v1/run", 400, "missing required field `run`"),
         ("/api/v1/runs?at=nosuch", 400, "no position, event or run of that name in "),
         ("/api/v1/runs?at=99999", 400, "there is no position 99,999; the log goes from 0 to "),
         ("/api/v1/runs?sort=nosuch", 400, "can't sort"),
@@ -163,7 +166,7 @@ def test_a_refusal_says_why_and_names_no_file(sample: Served, path: str, status:
 def test_without_prompts_no_answer_holds_one() -> None:
     with Bank.open(SAMPLE) as bank, served(bank, prompts=False) as without:
         run = without.ask("runs", limit=1)["rows"][0]["run"]
-        assert b"Tools return small dicts" not in without.get(f"/api/v1/run?id={run}").body
+        assert b"Tools return small dicts" not in without.get(f"/api/v1/run?run={run}").body
 
 
 # ---------------------------------------------------------------- while the bank grows
@@ -179,7 +182,7 @@ def test_eight_viewers_follow_while_a_loop_writes_and_one_that_never_reads_costs
         waits = []
         while writer.is_alive():
             now = time.monotonic()
-            assert found.ask("runs", limit=5)["at"] >= begin
+            assert found.ask("runs", limit=5)["position"] >= begin
             waits.append(time.monotonic() - now)
         writer.join()
         assert max(waits, default=0) < 5
@@ -233,7 +236,7 @@ def test_words_erased_while_it_is_served_are_gone_from_the_next_answer(tmp_path:
         assert b"secret" in found.get("/api/v1/runs").body
         with Bank.open(tmp_path / "b") as other:
             other.erase(run="r")
-        for path in ("/api/v1/runs", "/api/v1/run?id=r", "/api/v1/bank", "/api/v1/text?seq=3&path=task"):
+        for path in ("/api/v1/runs", "/api/v1/run?run=r", "/api/v1/bank", "/api/v1/text?event=3&path=task"):
             assert b"secret" not in found.get(path).body
 
 
@@ -243,7 +246,7 @@ def test_a_bank_that_went_away_and_one_that_is_damaged_are_told_and_the_server_g
         assert found.ask("runs")["total"] == 40
         shutil.copytree(place, tmp_path / "kept")
         damage(place)
-        reply = found.get("/api/v1/run?id=r3")
+        reply = found.get("/api/v1/run?run=r3")
         assert reply.status in (200, 503)
         shutil.rmtree(place)
         reply = found.get("/api/v1/runs?at=20")
@@ -256,7 +259,7 @@ def test_a_bank_that_went_away_and_one_that_is_damaged_are_told_and_the_server_g
 
 def test_a_damaged_log_is_told_and_names_no_file(tmp_path: Path) -> None:
     with Bank.open(damage(filled(tmp_path / "b"))) as bank, served(bank) as found:
-        for path in ("/api/v1/bank", "/api/v1/runs", "/api/v1/run?id=r3"):
+        for path in ("/api/v1/bank", "/api/v1/runs", "/api/v1/run?run=r3"):
             reply = found.get(path)
             assert reply.status == 503 and str(tmp_path) not in reply.body.decode()
             assert "rbank-es verify b" in reply.json()["error"]

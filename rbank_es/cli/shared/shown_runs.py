@@ -167,7 +167,7 @@ def print_event(found: EventAnswer) -> None:
     echo(styled(f"{event.type} at position {event.seq:,}", "bold"))
     occurred = format_time(event.occurred_at) if event.occurred_at != event.recorded_at else ""
     echo_fields(
-        {"recorded": f"{format_time(event.recorded_at)} UTC", "occurred": occurred, "id": event.id}
+        {"recorded": f"{format_time(event.recorded_at)} UTC", "occurred": occurred, "id": found.id}
         | {"recorded first in bank": event.origin}
     )
     echo_heading("fields")

@@ -13,21 +13,15 @@ from rbank_es.bank import Bank
 from rbank_es.page.answers.bank_answer import bank_answer
 from rbank_es.page.answers.difference_answer import changes_answer
 from rbank_es.page.answers.doubts_answer import doubts_answer
-from rbank_es.page.answers.event_answer import text_answer
 from rbank_es.page.answers.items_answer import item_answer, items_answer
 from rbank_es.page.answers.page_question import PageQuestion
 from rbank_es.page.answers.review_answer import review_answer
-from rbank_es.page.answers.run_answer import run_answer
-from rbank_es.page.answers.runs_answer import runs_answer
 from rbank_es.page.answers.search_answer import search_answer
 
 Answer = Callable[[PageQuestion], dict[str, Any]]
 
 ANSWERS: Mapping[str, Answer] = {
     "bank": bank_answer,
-    "runs": runs_answer,
-    "run": run_answer,
-    "text": text_answer,
     "items": items_answer,
     "item": item_answer,
     "review": review_answer,

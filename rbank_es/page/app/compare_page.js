@@ -1,13 +1,14 @@
 // Two runs side by side; rows that differ are marked.
 import { commandLine, itemLink, note, pre, runLink, runTags, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
+import { EVENTS } from "./run_page.js";
 import { count, DASH, minute } from "./words.js";
 
 export const comparePage = {
   name: "compare",
   under: "runs",
   title: () => "Compare two runs",
-  ask: ({ parameters: { a, b } }) => ({ a: ["run", { id: a }], b: ["run", { id: b }] }),
+  ask: ({ parameters: { a, b } }) => ({ a: ["run", { run: a, limit: EVENTS }], b: ["run", { run: b, limit: EVENTS }] }),
   view: (compare, context) => [h("h2", null, "Two runs side by side"), h("p", { class: "muted" }, "≠ marks what differs; reasons and times always do."), sides(compare, context)],
   refused: ({ error, command }, context) => [h("h2", null, "Compare two runs"), note(context.address.parameters.b ? error : "Choose two runs in the list of runs."), command && commandLine(command), h("p", null, h("a", { href: context.href("runs") }, "To the runs"))],
 };
@@ -21,28 +22,28 @@ const ROWS = [
   ["Judged", ["verdict", "authority", "judge"], ({ run }) => [verdictMark(run.verdict), run.authority && h("div", { class: "muted" }, `${run.authority}: ${run.judge}`)]],
   ["Why", [], plain("reason")],
   ["Score", ["score"], ({ run }) => verdictMark(run.score, true)],
-  ["Answer", ["answer"], plain("answer")],
-  ["Query", ["sparql"], ({ run }) => (run.sparql ? pre("query", run.sparql) : DASH)],
+  ["Answer", ["answer"], ({ answer }) => answer ?? DASH],
+  ["Query", ["sparql"], ({ sparql }) => (sparql ? pre("query", sparql) : DASH)],
   ["Outcome", ["outcome", "error_code", "error"], ({ run }) => [run.outcome ?? "not ended", run.error_code && h("div", { class: "error-code" }, run.error_code), run.error && h("div", { class: "muted" }, run.error)]],
-  ["Items given", ["given"], ({ given }, context) => (given.length ? given.map((item) => h("div", { key: item.id }, itemLink(context, item))) : "none")],
-  ["Learned", ["learnt"], ({ learnt }, context) => (learnt.length ? learnt.map((item, i) => h("div", { key: i }, itemLink(context, item))) : "nothing")],
+  ["Items given", ["given"], ({ given }, context) => (given.length ? given.map((item) => h("div", { key: item.item }, itemLink(context, { ...item, id: item.item }))) : "none")],
+  ["Learned", ["learned"], ({ learned }, context) => (learned.length ? learned.map((item, i) => h("div", { key: i }, itemLink(context, { ...item, id: item.item }))) : "nothing")],
   ["Steps", ["steps"], number("steps")],
-  ["Tool calls", ["tools"], number("tools")],
-  ["Model calls", ["calls"], number("calls")],
+  ["Tool calls", ["tool_calls"], number("tool_calls")],
+  ["Model calls", ["lm_calls"], number("lm_calls")],
   ["Tokens", ["tokens"], number("tokens")],
   ["Seconds", ["duration_s"], number("duration_s")],
-  ["Red flags", ["flags"], number("flags")],
-  ["Context, characters", ["context"], ({ leakage }) => count(leakage?.context_size)],
+  ["Red flags", ["red_flags"], number("red_flags")],
+  ["Context, characters", ["context"], ({ leakage }) => count(leakage.context_size)],
   ["Model", ["model"], plain("model")],
   ["Executor", ["executor"], plain("executor")],
-  ["Ontology", ["ontology"], plain("ontology")],
+  ["Ontology", ["ontology", "endpoint"], ({ run }) => run.ontology ?? run.endpoint ?? DASH],
   ["Experiment", ["experiment", "condition"], ({ run }) => (run.experiment ? `${run.experiment}, ${run.condition}` : DASH)],
-  ["Began (UTC)", [], ({ run }) => minute(run.time)],
+  ["Began (UTC)", [], ({ run }) => minute(run.started_at)],
 ];
 
 function sides({ a, b }, context) {
-  const ids = (rows) => JSON.stringify(rows.map((row) => row.id));
-  const more = { given: ids(a.given) !== ids(b.given), learnt: ids(a.learnt) !== ids(b.learnt), context: a.leakage?.context_size !== b.leakage?.context_size };
+  const ids = (rows) => JSON.stringify(rows.map((row) => row.item));
+  const more = { given: ids(a.given) !== ids(b.given), learned: ids(a.learned) !== ids(b.learned), context: a.leakage.context_size !== b.leakage.context_size, answer: a.answer !== b.answer, sparql: a.sparql !== b.sparql };
   const head = [a, b].map((each, i) => h("th", { scope: "col", key: i }, runLink(context, { run: each.run.run }), " ", runTags(each.run)));
   const body = ROWS.map(([name, fields, cell]) => {
     const isOther = fields.some((field) => a.run[field] !== b.run[field] || more[field]);

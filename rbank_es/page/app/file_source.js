@@ -93,7 +93,7 @@ export class FileSource {
   async find(name, asked, stop) {
     if (stop < this.head) return (await this.part(0)).find(questionOf(name, { ...asked, at: stop }));
     const question = questionOf(name, asked);
-    const block = name === "changes" ? 0 : this.blockOf.get(questionOf(name, { id: asked.id }));
+    const block = name === "changes" ? 0 : this.blockOf.get(questionOf(name, { id: asked[name] ?? asked.id }));
     for (const place of block === undefined ? this.opened.keys() : [block]) {
       const found = (await this.part(place)).find(question);
       if (found) return found;
@@ -107,7 +107,8 @@ export class FileSource {
   }
 
   /** Return why the file has no answer, with the command that has it. */
-  missing(name, { id }, stop) {
+  missing(name, asked, stop) {
+    const id = asked[name] ?? asked.id;
     const serve = this.command("serve");
     if (stop < this.head) return { error: "This file holds this as of its newest position alone.", isNewest: true, command: serve };
     const [whole, all] = name === "run" ? [this.inFile.whole_runs, this.inFile.runs] : [this.inFile.whole_items, this.inFile.items];

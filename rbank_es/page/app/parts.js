@@ -135,20 +135,19 @@ export function pre(label, text) {
 
 const loadedTexts = new Map();
 
-/** Return a text as answers hold it, {text, chars, more}; what is left of a long one is loaded in blocks on demand. */
+/** Return a text of an event as answers hold it; what is left of a long one is loaded in blocks on demand. */
 export function textBlock(context, label, value, seq, shownAs = (text) => text) {
   if (value === null || value === undefined) return h("p", { class: "muted" }, "not recorded");
-  if (typeof value === "string") return pre(label, shownAs(value));
   if (value.erased) return h("p", { class: "muted" }, "(text erased)");
-  if (value.left_out) return h("p", { class: "muted" }, `${count(value.chars)} characters, left out of this page`);
-  if (!value.more) return pre(label, shownAs(value.text));
-  const key = `${seq}/${value.more}`;
-  const loaded = loadedTexts.get(key) ?? { text: value.text, chars: 0, next: 0 };
+  if (value.text === null) return h("p", { class: "muted" }, `${count(value.chars)} characters, left out of this page`);
+  if (value.next_offset === null) return pre(label, shownAs(value.text));
+  const key = `${seq}/${value.path}`;
+  const loaded = loadedTexts.get(key) ?? { text: value.text, next: 0 };
   const load = async () => {
-    const answer = await context.source.get("text", { at: context.at, seq, path: value.more, offset: loaded.next });
-    if (answer.error) return;
+    const { block } = await context.source.get("text", { at: context.at, event: seq, path: value.path, offset: loaded.next });
+    if (!block) return;
     const before = loaded.next ? loaded.text : "";
-    loadedTexts.set(key, { text: before + answer.text, next: answer.next });
+    loadedTexts.set(key, { text: before + block.text, next: block.next_offset });
     context.refresh();
   };
   const isWhole = loadedTexts.has(key) && loaded.next === null;

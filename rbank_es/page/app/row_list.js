@@ -1,11 +1,12 @@
 // Lists of an exported page: the words, filters, order and pages of rows as they stand in the file. Pure.
 
-const PAGE_ROWS = 100;
+// Rows of one page.
+export const ROWS = 100;
 
 /** Return one page of a list: `asked` are words `q`, an order `sort`, the row `after` which to go on, and values by column. */
-export function pageOf(list, { q = "", sort = "", after = "", ...wanted }, [id, ...texts]) {
+export function pageOf(list, { q = "", sort = "", after = "", limit = ROWS, where = [], ...wanted }, [id, ...texts]) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
-  const filters = Object.entries(wanted).filter(([, value]) => value);
+  const filters = [...Object.entries(wanted), ...where.map((each) => each.split(/=(.*)/s))].filter(([, value]) => value);
   const columns = [...filters.map(([name]) => name), ...(sort ? [sort.replace("-", "")] : [])];
   const unknown = list.rows.length && columns.find((name) => !Object.hasOwn(list.rows[0], name));
   if (unknown) return { error: `The rows in this file say nothing of "${unknown}".` };
@@ -13,11 +14,16 @@ export function pageOf(list, { q = "", sort = "", after = "", ...wanted }, [id, 
   const rows = sort ? sortedRows(fitting, sort) : fitting;
   const from = after ? rows.findIndex((row) => row[id] === after) + 1 : 0;
   if (after && !from) return { error: `The list in this file has no row ${after}.` };
-  const shown = rows.slice(from, from + PAGE_ROWS);
-  const next = from + PAGE_ROWS < rows.length ? shown.at(-1)[id] : null;
+  const shown = rows.slice(from, from + limit);
+  const next = from + limit < rows.length ? shown.at(-1)[id] : null;
   const isFiltered = words.length + filters.length > 0;
   // Rows that aren't in the file are neither filtered nor sorted: the page says so.
   return { ...list, rows: shown, total: isFiltered ? rows.length : list.total, next, rows_held: list.next === null ? null : list.rows.length };
+}
+
+/** Return the conditions that named parameters have the values of, as questions take them. */
+export function conditions(values, names) {
+  return names.filter((name) => values[name]).map((name) => `${name}=${values[name]}`);
 }
 
 /** Return whether a row's value is the one asked for, or has it; "none" asks for null. */

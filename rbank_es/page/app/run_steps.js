@@ -24,7 +24,7 @@ export function groupSteps(events) {
 
 /** Return the steps as a list. */
 export function runSteps(events, context) {
-  const groups = groupSteps(events);
+  const groups = groupSteps(events.map(({ facts, ...event }) => ({ ...event, ...facts })));
   if (!groups.length) return h("p", { class: "muted" }, "No steps were recorded.");
   return h("ol", { class: "steps" }, groups.map((group) => oneStep(group, context)));
 }
@@ -32,35 +32,33 @@ export function runSteps(events, context) {
 function oneStep({ step, name, events }, context) {
   const shown = (event) => (event.type === "tool_called" ? toolCall : modelCall)(event, context);
   if (!step) return h("li", { key: name }, h("h4", null, name), events.map(shown));
+  const [reasoning, code, output] = ["reasoning", "code", "output"].map((name) => textAt(step, name));
   const [tools, models] = ["tool_called", "lm_called"].map((type) => events.filter((event) => event.type === type).map(shown));
   return h(
     "li",
     { key: step.seq, class: step.error_code ? "bad" : null },
     h("h4", null, `Step ${step.index}`, step.error_code && h("span", { class: "error-code" }, ` ✕ ${step.error_code}`)),
-    step.reasoning && h("p", { class: "reasoning text" }, plain(step.reasoning)),
-    step.code && textBlock(context, "code", step.code, step.seq),
+    reasoning && h("p", { class: "reasoning text" }, reasoning.text ?? "(text erased)"),
+    code && textBlock(context, "code", code, step.seq),
     tools,
-    step.output && fold(context, `output ${step.seq}`, "Output", `${count(lengthOf(step.output))} characters${step.stdout_chars === undefined ? "" : `, ${count(step.stdout_chars)} of them printed`}`, () => textBlock(context, "output", step.output, step.seq), lengthOf(step.output) < 400),
+    output && fold(context, `output ${step.seq}`, "Output", `${count(output.chars)} characters${step.stdout_chars === undefined ? "" : `, ${count(step.stdout_chars)} of them printed`}`, () => textBlock(context, "output", output, step.seq), output.chars < 400),
     models,
   );
 }
 
-function plain(value) {
-  return value.text ?? (value.erased ? "(text erased)" : "");
-}
-
-function lengthOf(value) {
-  return value.chars ?? 0;
+function textAt(event, path) {
+  return event.texts.find((text) => text.path === path);
 }
 
 function toolCall(event, context) {
   const large = (event.chars ?? 0) > context.bank.flags.return_chars;
   const name = [h("code", null, event.tool), event.error_code && h("span", { class: "error-code" }, ` ✕ ${event.error_code}`), " ", large && h("span", { class: "tag bad" }, "large return")];
   const size = `${count(event.chars)} characters back${event.truncated ? ", cut" : ""}${event.alias ? `, behind ${event.alias}` : ""}`;
+  const [given, error, result] = ["arguments", "error", "result"].map((name) => textAt(event, name));
   const body = () => [
-    event.arguments && [h("h5", null, "Asked"), textBlock(context, "arguments", event.arguments, event.seq, readableArguments)],
-    event.error && [h("h5", null, "Error"), textBlock(context, "error", event.error, event.seq)],
-    event.result ? [h("h5", null, "What stands behind the handle"), textBlock(context, "result", event.result, event.seq)] : !event.error_code && h("p", { class: "muted" }, "What came back is not recorded, only its size."),
+    given && [h("h5", null, "Asked"), textBlock(context, "arguments", given, event.seq, readableArguments)],
+    error && [h("h5", null, "Error"), textBlock(context, "error", error, event.seq)],
+    result ? [h("h5", null, "What stands behind the handle"), textBlock(context, "result", result, event.seq)] : !event.error_code && h("p", { class: "muted" }, "What came back is not recorded, only its size."),
   ];
   return fold(context, `tool ${event.seq}`, name, size, body, Boolean(event.error_code));
 }
@@ -77,16 +75,18 @@ export function readableArguments(text) {
 
 function modelCall(event, context) {
   const size = `${count(event.tokens_in)} tokens in, ${count(event.tokens_out)} out${event.error_code ? `, failed: ${event.error_code}` : ""}`;
+  const error = textAt(event, "error");
   const body = () => [
     h("h5", null, "What it was sent"),
-    messages(context, "request", event.request, event.seq),
+    messages(context, "request", event),
     h("h5", null, "What it answered"),
-    event.error ? textBlock(context, "error", event.error, event.seq) : messages(context, "response", event.response, event.seq),
+    error ? textBlock(context, "error", error, event.seq) : messages(context, "response", event),
   ];
   return fold(context, `model ${event.seq}`, `Model asked as ${event.role}`, size, body);
 }
 
-function messages(context, name, recorded, seq) {
-  if (!Array.isArray(recorded)) return textBlock(context, name, recorded ?? null, seq);
-  return recorded.map(({ role, text }, i) => [role && h("p", { class: "role" }, role), textBlock(context, `${name} ${i + 1}`, text, seq)]);
+function messages(context, name, { seq, texts }) {
+  const sent = texts.filter(({ path }) => path === name || path.startsWith(`${name}.`));
+  if (!sent.length) return textBlock(context, name, null, seq);
+  return sent.map((text, i) => [text.author && h("p", { class: "role" }, text.author), textBlock(context, `${name} ${i + 1}`, text, seq)]);
 }

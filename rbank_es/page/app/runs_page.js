@@ -1,6 +1,7 @@
 // The list of runs: which ones, and why were they judged so?
 import { captionOf, filters, pager, runLink, runTags, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
+import { conditions, ROWS } from "./row_list.js";
 import { brief } from "./visible_text.js";
 import { count, day, failureReason, plural } from "./words.js";
 
@@ -13,13 +14,14 @@ const FILTERS = [
   { name: "score", label: "Score", options: SCORES },
   { name: "outcome", label: "Ended", options: OUTCOMES },
 ];
+const BEGAN = "-started_seq";
 const picked = new Set();
 
 export const runsPage = {
   name: "runs",
   tab: "Runs",
   title: () => "Runs",
-  ask: ({ parameters: { q, verdict, score, outcome, model, sort, after } }) => ({ runs: ["runs", { q, verdict, score, outcome, model, sort, after }] }),
+  ask: ({ parameters: { q, sort, after, ...values } }) => ({ runs: ["runs", { q, sort: sort || BEGAN, limit: ROWS, after, where: conditions(values, ["verdict", "score", "outcome", "model"]) }] }),
   view: ({ runs }, context) => [h("h2", null, "Runs"), filters(context, FILTERS), choice(context), list(runs, context), pager(context, runs)],
 };
 
@@ -54,14 +56,14 @@ function list(runs, context) {
     { name: "Task, and why it was judged so", wide: true, cell: task },
     { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority !== row.verdict && row.authority, row.overruled ? ", overruling" : "")] },
     { name: "Score", sort: "score", cell: (row) => verdictMark(row.score, true) },
-    { name: "Began", sort: "started", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started}` }, day(row.time), row.imported && h("div", { class: "muted" }, `imported ${day(row.imported)}`)) },
+    { name: "Began", sort: "started_seq", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started_seq}` }, day(row.started_at), row.imported_at && h("div", { class: "muted" }, `imported ${day(row.imported_at)}`)) },
     { name: "Steps", sort: "steps", number: true, cell: (row) => count(row.steps) },
-    { name: "Tools", sort: "tools", number: true, cell: (row) => count(row.tools) },
+    { name: "Tools", sort: "tool_calls", number: true, cell: (row) => count(row.tool_calls) },
     { name: "Tokens", sort: "tokens", number: true, cell: (row) => count(row.tokens) },
-    { name: "Items", sort: "items", number: true, cell: (row) => count(row.items) },
-    { name: "Flags", sort: "flags", number: true, cell: (row) => count(row.flags) },
+    { name: "Items", sort: "items_injected", number: true, cell: (row) => count(row.items_injected) },
+    { name: "Flags", sort: "red_flags", number: true, cell: (row) => count(row.red_flags) },
     { name: "Compare", control: true, cell: box },
   ];
-  const sort = context.address.parameters.sort || "-started";
+  const sort = context.address.parameters.sort || BEGAN;
   return table({ caption: captionOf(context, runs, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
 }

@@ -11,7 +11,7 @@ export class ServedSource {
 
   /** Return the answer `name` as of `at` (default: the newest); a failure to answer is {error}. */
   async get(name, { at = null, ...asked } = {}) {
-    const given = Object.entries({ ...asked, at }).filter(([, value]) => value !== undefined && value !== null && value !== "");
+    const given = Object.entries({ ...asked, at }).flatMap(([key, value]) => [value].flat().map((each) => [key, each])).filter(([, value]) => value !== undefined && value !== null && value !== "");
     try {
       const response = await fetch(`${ROOT}${name}?${new URLSearchParams(given)}`, { credentials: "same-origin" });
       return await response.json();
