@@ -155,7 +155,9 @@ class Bank(ItemActs, BankBranches, Questions):
             refuse_existing(replaceable(target))  # before the work; another process may still be faster
         question = WhatIfQuestion(policies=policies or {}, verdicts=verdicts or {}, without=tuple(without))
         last, first = self.resolve(until), self.resolve(since)
-        return what_if(self.log, question, first, last, pack=pack, into=target, force=force, progress=progress)
+        return what_if(
+            self.name, self.log, question, first, last, pack=pack, into=target, force=force, progress=progress
+        )
 
     # ---------------------------------------------------------------- items
 

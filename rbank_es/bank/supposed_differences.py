@@ -8,8 +8,9 @@ from typing import Literal
 from msgspec import Struct
 
 from rbank_es.bank.canonical import counts
+from rbank_es.bank.difference import Difference, ItemDifference
 from rbank_es.events.memory_events import Action
-from rbank_es.state import ItemStatus, Pair, State, usage
+from rbank_es.state import Pair, State
 
 
 class DecisionDifference(Struct, frozen=True, kw_only=True):
@@ -21,25 +22,6 @@ class DecisionDifference(Struct, frozen=True, kw_only=True):
     title: str
     before: tuple[Action, tuple[str, ...]] | None
     after: tuple[Action, tuple[str, ...]] | None
-
-
-class SupposedItem(Struct, frozen=True, kw_only=True):
-    """An item whose state would differ; None where it is unknown or has no support. An erased title is empty."""
-
-    id: str
-    title: str
-    before: ItemStatus | None
-    after: ItemStatus | None
-
-
-class UsageDifference(Struct, frozen=True, kw_only=True):
-    """An item that would have other uses or wins by the same runs."""
-
-    id: str
-    uses_before: int
-    uses_after: int
-    wins_before: int
-    wins_after: int
 
 
 class HitsDifference(Struct, frozen=True, kw_only=True):
@@ -93,22 +75,19 @@ class Unknowable(Struct, frozen=True, kw_only=True):
     prompts: int = 0
 
 
-class WhatIf(Struct, frozen=True, kw_only=True):
-    """The differences under a supposition, from one position to another; to the first order.
+class WhatIf(Difference, frozen=True, kw_only=True):
+    """What would differ under a supposition from `since_seq` to `position`: from the recorded bank to the supposed one,
+    as both are at `position`; to the first order. What was never supported is no difference.
 
     `overdue` is the number of decisions and forgotten items that a correction is due to change without any supposition:
     above 0, the bank isn't canonical, and where decisions are made again, the differences hold what `correct` would do.
     `decided` counts the decisions that were made again, `retrieved` the recorded retrievals, of which `searched` were
-    repeated: the others can't have found anything else. `position` is the last position of the supposed log.
+    repeated: the others can't have found anything else. `supposed_seq` is the last position of the supposed log.
     """
 
-    since: int
-    until: int
-    position: int
+    supposed_seq: int
     order: Literal["first"] = "first"
     decisions: tuple[DecisionDifference, ...] = ()
-    items: tuple[SupposedItem, ...] = ()
-    usage: tuple[UsageDifference, ...] = ()
     retrievals: tuple[HitsDifference, ...] = ()
     prompts: tuple[PromptDifference, ...] = ()
     needs: ModelNeeds = ModelNeeds()
@@ -120,23 +99,17 @@ class WhatIf(Struct, frozen=True, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Whether anything would differ, or might, if a model were asked."""
-        found = (self.decisions, self.items, self.usage, self.retrievals, self.prompts)
+        """Whether anything would differ beyond what was supposed, or might, if a model were asked."""
+        found = (self.decisions, self.items, self.retrievals, self.prompts)
         return any(found) or self.needs != ModelNeeds() or self.unknowable != Unknowable()
 
 
-def _status(state: State, id: str) -> ItemStatus | None:
-    entry = state.items.get(id)
-    return None if entry is None or entry.state == "unsupported" else entry.state
-
-
-def item_differences(before: State, after: State) -> Iterator[SupposedItem]:
-    """Yield the items whose state differs, in order of id; without support is as good as not there."""
-    for id in sorted({*before.items, *after.items}):
-        was, would = _status(before, id), _status(after, id)
-        if was != would:
-            entry = after.items.get(id) or before.items[id]
-            yield SupposedItem(id=id, title=entry.item.title, before=was, after=would)
+def is_difference(each: ItemDifference) -> bool:
+    """Return whether a supposition makes a difference to an item: without support is as good as not there."""
+    before, after = each.before, each.after
+    if any(side is not None and side.state != "unsupported" for side in (before, after)):
+        return True
+    return before is not None and after is not None and before != after
 
 
 def _in_force(state: State, pair: Pair) -> tuple[Action, tuple[str, ...]] | None:
@@ -155,15 +128,6 @@ def decision_differences(before: State, after: State) -> Iterator[DecisionDiffer
             )
 
 
-def usage_differences(before: State, after: State) -> Iterator[UsageDifference]:
-    """Yield the items with other uses or wins, in order of id."""
-    was, would = usage(before), usage(after)
-    for id in sorted({*was, *would}):
-        old, new = was.get(id, (0, 0)), would.get(id, (0, 0))
-        if old != new:
-            yield UsageDifference(id=id, uses_before=old[0], uses_after=new[0], wins_before=old[1], wins_after=new[1])
-
-
 def drawn_from(state: State, since: Mapping[str, int]) -> set[str]:
     """Return the active items that rest on candidates drawn from runs."""
     found = set[str]()
@@ -172,6 +136,6 @@ def drawn_from(state: State, since: Mapping[str, int]) -> set[str]:
         for pair in pairs:
             if pair in state.pairs and counts(state, pair) and state.pairs[pair].action != "discard":
                 item = state.pairs[pair].item
-                if _status(state, item) == "active":
+                if item in state.items and state.items[item].state == "active":
                     found.add(item)
     return found

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.bank.correction import verdict_on
 from rbank_es.bank.decision_timeline import TIMELINE_TYPES, DecisionTimeline
+from rbank_es.bank.difference import Difference, RunDifference, RunValues, difference, difference_as
 from rbank_es.bank.foreign_events import words_of
 from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.supposed_differences import (
@@ -27,8 +28,7 @@ from rbank_es.bank.supposed_differences import (
     WhatIf,
     decision_differences,
     drawn_from,
-    item_differences,
-    usage_differences,
+    is_difference,
 )
 from rbank_es.bank.supposed_history import HISTORY_TYPES, SupposedHistory, is_same_policy
 from rbank_es.bank.supposed_log import SupposedLog
@@ -49,6 +49,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item, Polarity
 from rbank_es.events.run_events import LayerUse
+from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.policies import Filters, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.admission import origin_of
 from rbank_es.policies.bm25_1 import Bm25V1
@@ -83,6 +84,7 @@ class WhatIfQuestion(Struct, frozen=True, kw_only=True):
 
 
 def what_if(
+    bank: str,
     log: EventLog,
     question: WhatIfQuestion,
     since: int,
@@ -93,10 +95,10 @@ def what_if(
     force: bool = False,
     progress: OnProgress | None = None,
 ) -> WhatIf:
-    """Return what would differ if a supposition held from a position to another; with `into`, write the read models.
+    """Return what would differ in a bank of this name and log if a supposition held from a position to another.
 
-    `progress` is called with a position and the last one. Raises `BadInput` for positions in the wrong order, and as
-    `supposition_of`, `rebuild`.
+    With `into`, write the read models. `progress` is called with a position and the last one. Raises `BadInput` for
+    positions in the wrong order, and as `supposition_of`, `rebuild`.
     """
     if since > until:
         raise BadInput(
@@ -106,7 +108,7 @@ def what_if(
     if question.verdicts or question.without:  # else nothing has to be looked up, and policies are checked on the way
         final = fold(log.read(upto=until, types=HISTORY_TYPES, resolve=_RESOLVED), position=until)
         supposition = supposition_of(final, question.policies, question.verdicts, question.without)
-    comparison = _Comparison(log, supposition, since, until, pack)
+    comparison = _Comparison(bank, log, supposition, since, until, pack)
     try:
         comparison.run(progress)
         if into is not None:
@@ -126,8 +128,11 @@ def _write(log: SupposedLog, into: Path, force: bool, progress: OnProgress | Non
 class _Comparison:
     """The recorded history of a bank beside the supposed one."""
 
-    def __init__(self, log: EventLog, supposition: Supposition, since: int, until: int, pack: PackItems | None) -> None:
-        self.log, self.supposition, self.since, self.until, self.pack = log, supposition, since, until, pack
+    def __init__(
+        self, bank: str, log: EventLog, supposition: Supposition, since: int, until: int, pack: PackItems | None
+    ) -> None:
+        self.bank, self.log, self.supposition = bank, log, supposition
+        self.since, self.until, self.pack = since, until, pack
         self.index = ActiveItems(self._outcomes)
         self.retrievals: list[HitsDifference] = []
         self.prompts: list[PromptDifference] = []
@@ -388,14 +393,13 @@ class _Comparison:
         """Return the differences between the final states, and those of single decisions, retrievals and prompts."""
         # What no correction has looked at in the recorded bank, as `verify` finds it.
         before, after, canon = self.history.recorded.state, self.history.supposed, self.history.overdue()
-        items = tuple(item_differences(before, after))
-        return WhatIf(
-            since=self.since,
-            until=self.until,
-            position=self.supposed_log().position(),
+        found = difference(self.bank, before, after)
+        items = tuple(each for each in found.items if is_difference(each))
+        return difference_as(
+            WhatIf,
+            replace(found, since_seq=self.since, position=self.until, items=items, runs=self._runs(found)),
+            supposed_seq=self.supposed_log().position(),
             decisions=tuple(decision_differences(before, after)),
-            items=items,
-            usage=tuple(usage_differences(before, after)),
             retrievals=tuple(self.retrievals),
             prompts=tuple(self.prompts),
             needs=self._needs(before, after),
@@ -405,6 +409,16 @@ class _Comparison:
             searched=self.searched,
             overdue=len(canon.decisions) + len(canon.forgotten) + len(canon.remembered),
         )
+
+    def _runs(self, found: Difference) -> tuple[RunDifference, ...]:
+        """Return the runs that differ with their ends, which neither history has."""
+
+        def ended(side: RunValues | None, run: RunEvents) -> RunValues | None:
+            outcome = None if run.end is None else run.end.outcome
+            return side and replace(side, outcome=outcome, iterations=run.iterations)
+
+        read = ((each, read_run(self.log, each.run, self.until)) for each in found.runs)
+        return tuple(replace(each, before=ended(each.before, run), after=ended(each.after, run)) for each, run in read)
 
     def _needs(self, before: State, after: State) -> ModelNeeds:
         since = dict(self._given_otherwise)

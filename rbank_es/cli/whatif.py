@@ -73,15 +73,14 @@ def whatif(
         # Without a file of policies there is one column, under the recorded ones.
         found = [_asked(opened, tables, target, force, given) for tables in columns or [{}]]
     if as_json:
-        shown = [msgspec.to_builtins(each) for each in found]
-        named = [{"policy": name} | facts for name, facts in zip(files, shown, strict=False)]
-        echo_json({"bank": opened.name} | ({"columns": named} if len(files) > 1 else shown[0]))
+        named = [{"policy": name} | msgspec.to_builtins(each) for name, each in zip(files, found, strict=False)]
+        echo_json({"bank": opened.name, "columns": named} if len(files) > 1 else found[0])
     elif len(files) > 1:
         print_what_ifs(files, found)
     else:
         print_what_if(found[0])
         if target is not None:
-            echo(f"\nwrote {target}: the bank as it would be, at position {found[0].position:,}")
+            echo(f"\nwrote {target}: the bank as it would be, at position {found[0].supposed_seq:,}")
 
 
 def _asked(bank: Bank, tables: Mapping[str, Any], into: Path | None, force: bool, given: dict[str, Any]) -> WhatIf:

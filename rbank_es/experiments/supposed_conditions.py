@@ -91,8 +91,8 @@ def _of_trial(folder: Path, trial: Trial, others: list[Condition]) -> Iterator[S
             changes = {kind: table for kind, table in tables_of(other.choices()).items() if kind in REDECIDED}
             # From the trial's beginning on: its seeds stay as its own policies took them up.
             supposed = bank.what_if(policies=changes, since=started.seq)
-            born = sum(each.after == "active" for each in supposed.items)
-            gone = sum(each.before == "active" for each in supposed.items)
+            born = len(supposed.came)
+            gone = len(supposed.left)
             yield SupposedCondition(
                 basis=trial.condition,
                 condition=other.name,

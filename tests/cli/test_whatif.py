@@ -14,6 +14,7 @@ from rbank_es.policies import UtilityRanking
 from rbank_es.state import active
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
+from tests.differences import states_in
 from tests.effort import one_in
 
 WRONG = "lights-07"
@@ -38,10 +39,7 @@ def supposed(place: Path, *line: str) -> Any:
 
 def test_another_verdict_shows_what_overruling_would_do(made: Path) -> None:
     found = supposed(made, "misled", "--verdict", "wrong=failure")
-    assert {(each["id"], each["before"], each["after"]) for each in found["items"]} == {
-        (HEIGHT.id, "active", None),
-        (TWIN.id, None, "active"),
-    }
+    assert states_in(found) == {HEIGHT.id: ("active", None), TWIN.id: (None, "active")}
     told = run("overrule", "misled", "wrong", "--failure", "--reason", "x", "--dry-run", "--json", cwd=made).json
     assert {each["id"] for each in told["items"]} == {each["id"] for each in found["items"]}
     assert found["order"] == "first" and found["needs"]["extractions"] == 1

@@ -68,8 +68,8 @@ def standing(state: State) -> dict[str, str]:
 def supposed(state: State, found: WhatIf) -> dict[str, str]:
     """The states that items would have, by the differences that were found."""
     would: dict[str, str | None] = dict(standing(state))
-    would |= {each.id: each.after for each in found.items}
-    return {id: value for id, value in would.items() if value is not None}
+    would |= {each.id: None if each.after is None else each.after.state for each in found.items}
+    return {id: value for id, value in would.items() if value not in (None, "unsupported")}
 
 
 def in_force(state: State) -> dict[Any, Any]:
@@ -96,7 +96,7 @@ def test_nothing_differs_where_nothing_is_supposed(ops: list[Op], tidy: bool, qu
     bank = lived(ops, tidy).bank
     asked(bank, queries)
     found = bank.what_if()
-    assert not found.differs and found.position == bank.position
+    assert not found.differs and found.supposed_seq == bank.position
 
 
 @pytest.mark.slow
@@ -134,8 +134,9 @@ def test_another_verdict_is_as_if_somebody_overruled(
         after = copy.state()
     assert supposed(before, found) == standing(after)
     assert would_be_in_force(before, found) == in_force(after)
-    changed = {each.id: (each.uses_after, each.wins_after) for each in found.usage}
-    assert usage(before) | changed == usage(after)
+    changed = {each.id: (each.after.uses, each.after.wins) for each in found.items if each.after is not None}
+    used = usage(after)
+    assert usage(before) | {id: counts for id, counts in changed.items() if id in used} == used
     event(f"decisions differ: {min(len(found.decisions), 4)}")
 
 
@@ -211,7 +212,7 @@ def test_the_written_bank_finds_what_the_retrievals_would_find(
         differing = {each.seq: each.after for each in found.retrievals}
         retrieved = [each for each in bank.events(types=("memories_retrieved",)) if isinstance(each, MemoriesRetrieved)]
         with ReadModels.open(into, read_only=True) as models, models.live() as view:
-            assert view.position == found.position
+            assert view.position == found.supposed_seq
             rows = {row["id"]: row["state"] for row in view.items() if row["state"] != "unsupported"}
             assert rows == supposed(bank.state(), found)
             for each in retrieved:
@@ -241,7 +242,7 @@ def test_the_written_bank_has_each_eachat_its_position_and_gaps_where_some_are_l
         into = tmp_path / "supposed.sqlite"
         found = bank.what_if(without=["run:misled"], into=into)
         with ReadModels.open(into, read_only=True) as models, models.live() as view:
-            assert view.position == found.position == bank.position
+            assert view.position == found.supposed_seq == bank.position
             began = {row["run"]: row["started_seq"] for row in recorded.rows("runs")}
             del began["misled"]
             assert {row["run"]: row["started_seq"] for row in view.rows("runs")} == began

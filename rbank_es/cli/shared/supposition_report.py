@@ -7,7 +7,10 @@ from difflib import unified_diff
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rbank_es import limits
+from rbank_es.cli.shared.difference_report import print_difference, print_rest, print_rows
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -21,7 +24,8 @@ from rbank_es.cli.shared.output import (
 )
 
 if TYPE_CHECKING:
-    from rbank_es.bank.supposed_differences import PromptDifference, SupposedItem, WhatIf
+    from rbank_es.bank.difference import ItemDifference
+    from rbank_es.bank.supposed_differences import PromptDifference, WhatIf
     from rbank_es.events.memory_events import Action
 
 FIRST_ORDER = "first order: what agents, models and people did is taken as recorded"
@@ -29,12 +33,11 @@ FIRST_ORDER = "first order: what agents, models and people did is taken as recor
 
 def print_what_if(found: WhatIf) -> None:
     """Print what would differ under one supposition."""
-    echo(f"from position {found.since:,} to {found.until:,}; {FIRST_ORDER}")
+    echo(f"from position {found.since_seq:,} to {found.position:,}; {FIRST_ORDER}")
     if not found.differs:
         echo("nothing would differ")
-    _print_items(found)
+    print_difference(replace(found, runs=(), policies=()))  # these are what was supposed
     _print_decisions(found)
-    _print_usage(found)
     _print_retrievals(found)
     _print_prompts(found.prompts)
     _print_counted("a model would have to say", _needs(found))
@@ -46,7 +49,7 @@ def print_what_if(found: WhatIf) -> None:
 
 def print_what_ifs(names: Sequence[str], found: Sequence[WhatIf]) -> None:
     """Print several suppositions beside one another, a column each."""
-    echo(f"from position {found[0].since:,} to {found[0].until:,}; {FIRST_ORDER}")
+    echo(f"from position {found[0].since_seq:,} to {found[0].position:,}; {FIRST_ORDER}")
     rows: list[list[Cell]] = [[title, *(measure(each) for each in found)] for title, measure in _MEASURES]
     for facts in (_needs, _unknowable):
         columns = [dict(facts(each)) for each in found]
@@ -79,41 +82,25 @@ def _unknowable(found: WhatIf) -> list[tuple[str, int]]:
     return [("unknowable retrievals", found.unknowable.retrievals), ("unknowable prompts", found.unknowable.prompts)]
 
 
-def _left(found: WhatIf) -> list[SupposedItem]:
-    return [each for each in found.items if each.before == "active"]
-
-
-def _came(found: WhatIf) -> list[SupposedItem]:
-    return [each for each in found.items if each.after == "active"]
-
-
 def _chars(found: WhatIf) -> int:
     return sum(len(each.after or "") - len(each.before or "") for each in found.prompts)
 
 
 _MEASURES: tuple[tuple[str, Callable[[WhatIf], int]], ...] = (
     ("decisions", lambda found: len(found.decisions)),
-    ("items that would not be active", lambda found: len(_left(found))),
-    ("items that would be active", lambda found: len(_came(found))),
+    ("items that would not be active", lambda found: len(found.left)),
+    ("items that would be active", lambda found: len(found.came)),
     ("items forgotten, more or fewer", lambda found: sum(_forgotten(each) for each in found.items)),
-    ("items with other uses or wins", lambda found: len(found.usage)),
+    ("items changed otherwise", lambda found: len(found.items) - len(found.left) - len(found.came)),
     ("retrievals", lambda found: len(found.retrievals)),
     ("prompts", lambda found: len(found.prompts)),
     ("characters in prompts, more or fewer", _chars),
 )
 
 
-def _forgotten(item: SupposedItem) -> int:
-    return (item.after == "forgotten") - (item.before == "forgotten")
-
-
-def _print_items(found: WhatIf) -> None:
-    left, came = _left(found), _came(found)
-    seen = {each.id for each in (*left, *came)}
-    others = [each for each in found.items if each.id not in seen]
-    for title, some in (("would not be active", left), ("would be active", came), ("would be otherwise", others)):
-        rows: list[list[Cell]] = [[each.id, each.before, each.after, each.title or "[erased]"] for each in some]
-        _print_rows(f"{title}: {count(len(rows), 'item')}", ["item", "recorded", "supposed", "title"], rows, "title")
+def _forgotten(item: ItemDifference) -> int:
+    before, after = (side is not None and side.state == "forgotten" for side in (item.before, item.after))
+    return after - before
 
 
 def _print_decisions(found: WhatIf) -> None:
@@ -121,7 +108,7 @@ def _print_decisions(found: WhatIf) -> None:
         [each.item, _shown(each.before), _shown(each.after), each.title or "[erased]"] for each in found.decisions
     ]
     title = f"other decisions: {count(len(found.decisions), 'candidate')}"
-    _print_rows(title, ["candidate", "recorded", "supposed", "title"], rows, "title")
+    print_rows(title, ["candidate", "recorded", "supposed", "title"], rows, "title")
 
 
 def _shown(decision: tuple[Action, tuple[str, ...]] | None) -> str:
@@ -131,31 +118,13 @@ def _shown(decision: tuple[Action, tuple[str, ...]] | None) -> str:
     return f"{action} {', '.join(targets)}" if targets else action
 
 
-def _print_usage(found: WhatIf) -> None:
-    rows: list[list[Cell]] = [
-        [each.id, each.uses_before, each.uses_after, each.wins_before, each.wins_after] for each in found.usage
-    ]
-    title = f"other uses or wins: {count(len(rows), 'item')}"
-    _print_rows(title, ["item", "uses", "supposed uses", "wins", "supposed wins"], rows)
-
-
 def _print_retrievals(found: WhatIf) -> None:
     rows: list[list[Cell]] = [
         [each.seq, each.run, each.mode, ", ".join(each.before) or "nothing", ", ".join(each.after) or "nothing"]
         for each in found.retrievals
     ]
     title = f"would find other items: {count(len(rows), 'retrieval')}"
-    _print_rows(title, ["seq", "run", "asked by", "found", "would find"], rows, "found", "would find")
-
-
-def _print_rows(title: str, headers: Sequence[str], rows: list[list[Cell]], *flexible: str) -> None:
-    echo_section(title, headers, rows[: limits.TABLE_ROWS], flexible=flexible)
-    _print_rest(len(rows))
-
-
-def _print_rest(total: int) -> None:
-    if total > limits.TABLE_ROWS:
-        echo(f"and {total - limits.TABLE_ROWS:,} more: --json lists all")
+    print_rows(title, ["seq", "run", "asked by", "found", "would find"], rows, "found", "would find")
 
 
 def _print_prompts(prompts: Sequence[PromptDifference]) -> None:
@@ -170,7 +139,7 @@ def _print_prompts(prompts: Sequence[PromptDifference]) -> None:
         for line in islice(unified_diff((before or "").splitlines(), after.splitlines(), lineterm="", n=0), 2, None):
             if not line.startswith("@@"):
                 echo(styled(safe_block(f"{line[0]} {line[1:]}"), "green" if line[0] == "+" else "red"), hang=2)
-    _print_rest(len(prompts))
+    print_rest(len(prompts))
 
 
 def _print_counted(title: str, facts: list[tuple[str, int]]) -> None:
