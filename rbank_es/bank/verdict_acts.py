@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput
-from rbank_es.events import Event, JudgmentOverruled, RunJudged
+from rbank_es.events import Event, JudgmentOverruled
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.progress import OnProgress
 
@@ -120,18 +120,9 @@ class VerdictActs(OpenBank):
         `progress` is called with the number of runs done and their total. See `rbank_es.bank.verdict_review`.
         Raises `BadPoint`.
         """
-        position = self.resolve(point)
-        if position < self.log.position():
-            return self._doubtful(self.state(position), progress)
-        with self.latest.at(position) as basis:
-            return self._doubtful(basis.state, progress)
+        from rbank_es.bank.verdict_review import doubts_at
 
-    def _doubtful(self, state: State, progress: OnProgress | None) -> tuple[DoubtfulVerdict, ...]:
-        from rbank_es.bank.verdict_review import JUDGMENTS, doubtful_verdicts
-
-        events = self.log.read(upto=state.position, types=JUDGMENTS)
-        judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
-        return doubtful_verdicts(state, judgments, progress)
+        return doubts_at(self, self.resolve(point), progress)
 
     def correct(self, *, decisions: bool = False, dry_run: bool = False) -> Correction:
         """Complete what is due: after verdicts and acts that came by `append`, by import or from judges.

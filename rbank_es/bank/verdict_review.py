@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from rbank_es.bank.error_model import Doubt, ErrorModel, Judge, Opinion, fitted, opinions_of
+from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state import LiveState, State
@@ -66,6 +67,20 @@ class DoubtfulVerdict(Struct, frozen=True, kw_only=True):
     doubt: Doubt
     stake: Stake
     loss: float
+
+
+def doubts_at(bank: OpenBank, position: int, progress: OnProgress | None = None) -> tuple[DoubtfulVerdict, ...]:
+    """Return the doubtful verdicts of a bank at a position, as `doubtful_verdicts` does."""
+    if position < bank.log.position():
+        return _of_state(bank, bank.state(position), progress)
+    with bank.latest.at(position) as basis:
+        return _of_state(bank, basis.state, progress)
+
+
+def _of_state(bank: OpenBank, state: State, progress: OnProgress | None) -> tuple[DoubtfulVerdict, ...]:
+    events = bank.log.read(upto=state.position, types=JUDGMENTS)
+    judgments = (each for each in events if isinstance(each, RunJudged | JudgmentOverruled))
+    return doubtful_verdicts(state, judgments, progress)
 
 
 def doubtful_verdicts(

@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from rbank_es import limits
+from rbank_es.answers.doubts import RUN_TEXTS, DoubtRow, Doubts
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
-from rbank_es.bank.doubt_report import RUN_TEXTS, doubt_facts
 from rbank_es.bank.failed_runs import failed_runs
 from rbank_es.bank.ids import exact_id
 from rbank_es.bank.near_items import rejected_near
-from rbank_es.bank.verdict_review import DoubtfulVerdict, within
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_whole, view_at
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
@@ -92,10 +92,10 @@ def review(
         raise click.UsageError("--verdicts only lists; leave out --admit and --reject.")
     if minutes is not None and verdicts is None:
         raise click.UsageError("--minutes goes with --verdicts N.")
+    if verdicts is not None:
+        list_doubtful(bank, verdicts, minutes, as_json=as_json)
+        return
     with open_whole(bank) as opened:
-        if verdicts is not None:
-            list_doubtful(bank, opened, verdicts, minutes, as_json=as_json)
-            return
         if not (admitted or rejected):
             _list(opened, as_json)
             return
@@ -188,60 +188,51 @@ def _print(item: dict[str, Any]) -> None:
 KINDS = {"lm": "a model", "check": "a check", "gold": "the right answer"}
 
 
-def list_doubtful(given: str, bank: Bank, most: int, minutes: float | None, *, as_json: bool) -> None:
-    """Print the first `most` doubtful verdicts of a bank (`given` on the command line), or those that fit into so many
-    minutes."""
-    with Progress("verdicts") as progress:
-        found = bank.doubtful_verdicts(progress=progress)
-    with view_at(bank) as view:
-        listed = [doubt_facts(given, bank, view, each) for each in found[:most]]
-        position = view.position
-    if minutes is not None:
-        listed = [listed[at] for at in within((each["minutes"] for each in listed), minutes)]
-    if as_json:
-        echo_json({"bank": bank.name, "position": position, "doubtful": len(found), "verdicts": listed})
-        return
-    doubtful = {each.run: each for each in found}
-    for number, facts in enumerate(listed, 1):
-        _print_doubts(number, facts, doubtful[facts["run"]])
-    _print_end(len(found), listed, minutes)
+def list_doubtful(given: str, most: int, minutes: float | None, *, as_json: bool) -> None:
+    """Print the first `most` doubtful verdicts of a bank, or those that fit into so many minutes."""
+    with opened_reader(given) as reader, Progress("verdicts") as progress:
+        reader.progress = progress
+        found: Doubts = reader.ask("doubts", limit=most, minutes=minutes)
+    print_answer(found, "doubts", lambda: _print_doubts(found, minutes), as_json)
 
 
-def _print_doubts(number: int, facts: dict[str, Any], each: DoubtfulVerdict) -> None:
+def _print_doubts(found: Doubts, minutes: float | None) -> None:
+    for number, each in enumerate(found.rows, 1):
+        _print_doubt(number, each)
+    if not found.total:
+        warn("no item rests on a single verdict that a person hasn't given; there is nothing to check")
+    elif not found.rows:
+        warn(f"no verdict can be checked in {minutes:g} minutes; give more")
+    else:
+        spent = sum(each.minutes for each in found.rows)
+        verdicts = count(found.total, "verdict")
+        echo(f"\n{len(found.rows):,} of {verdicts} on which items rest alone, about {spent:.0f} min")
+        echo("overrule --dry-run shows all that would follow, and records nothing")
+
+
+def _print_doubt(number: int, each: DoubtRow) -> None:
     by = f"{each.judge} ({KINDS.get(each.kind, each.kind)})"
-    echo_heading(f"{number}. {safe_line(each.run)}: {each.verdict}, says {safe_line(by)} at position {each.seq:,}")
-    shown = {name: truncate(safe_line(facts[name] or ""), limits.REVIEW_TEXT_CHARS) for name in (*RUN_TEXTS, "reason")}
+    said = f"{each.verdict}, says {safe_line(by)} at position {each.judged_seq:,}"
+    echo_heading(f"{number}. {safe_line(each.run)}: {said}")
+    texts = (*RUN_TEXTS, "reason")
+    shown = {name: truncate(safe_line(getattr(each, name) or ""), limits.REVIEW_TEXT_CHARS) for name in texts}
     echo_fields(
         {
             **shown,
-            "doubt": f"{percent(each.doubt.probability)} likely to be wrong: {safe_line('; '.join(facts['because']))}",
-            "takes out": facts["takes_out"],
-            "items": _items(each.stake.items, facts["titles"]),
-            "given to": _named(each.stake.runs),
-            "to check": f"about {facts['minutes']:g} min",
+            "doubt": f"{percent(each.probability)} likely to be wrong: {safe_line('; '.join(each.because))}",
+            "takes out": each.takes_out,
+            "items": _items(each),
+            "given to": format_names([safe_line(name) for name in each.stake_runs], limits.IDS_NAMED),
+            "to check": f"about {each.minutes:g} min",
         }
     )
     echo("right? confirm it; wrong? overrule it:")
-    echo_command(facts["confirm"], NEXT)
-    echo_command(facts["overrule"], NEXT)
+    for command_line in (each.confirm, each.overrule):
+        echo_command(command_line.removeprefix("rbank-es "), NEXT)
 
 
-def _items(ids: tuple[str, ...], titles: dict[str, str | None]) -> str:
+def _items(each: DoubtRow) -> str:
     """Return the first items, one a line, each with its title."""
-    lines = [f"{safe_line(id)}  {safe_line(title or '[erased]')}" for id, title in titles.items()]
-    return "\n".join([*lines, *([f"and {len(ids) - limits.IDS_NAMED:,} more"] if len(ids) > limits.IDS_NAMED else [])])
-
-
-def _named(names: tuple[str, ...]) -> str:
-    return format_names([safe_line(name) for name in names], limits.IDS_NAMED)
-
-
-def _print_end(found: int, listed: list[dict[str, Any]], minutes: float | None) -> None:
-    if not found:
-        warn("no item rests on a single verdict that a person hasn't given; there is nothing to check")
-    elif not listed:
-        warn(f"no verdict can be checked in {minutes:g} minutes; give more")
-    else:
-        spent = sum(each["minutes"] for each in listed)
-        echo(f"\n{len(listed):,} of {count(found, 'verdict')} on which items rest alone, about {spent:.0f} min")
-        echo("overrule --dry-run shows all that would follow, and records nothing")
+    lines = [f"{safe_line(item.id)}  {safe_line(item.title or '[erased]')}" for item in each.stake]
+    more = each.stake_total - len(each.stake)
+    return "\n".join([*lines, *([f"and {more:,} more"] if more else [])])

@@ -14,6 +14,8 @@ TEXT_BLOCK_CHARS_MOST = 1 * MIB
 PROMPT_MESSAGES = 100
 # Conditions of one question: a list has 50 fields.
 ANSWER_CONDITIONS = 50
+# Doubtful verdicts of one answer, unless asked for more: a person checks so many at a sitting.
+DOUBTS = 10
 # Points of a series of health reports: each is a view of its own, and a chart shows no more.
 HEALTH_POINTS = 200
 # A tree of causes or effects: an item, a run that it misled, what this taught, and its uses; nobody reads 200 lines.

@@ -34,8 +34,6 @@ EVENTS_BYTES = 1 * MIB
 # Changes that the time slider names, and bins in which it draws all others.
 NOTABLE_EVENTS = 1_000
 TIME_BINS = 200
-# Doubtful verdicts of one answer: a person checks so many at a sitting; the command lists all.
-DOUBTS_SHOWN = 10
 # Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
 PARAMETER_CHARS = 1_000
 # Digits of a position that is asked for: far beyond any bank.

@@ -48,28 +48,29 @@ def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_typ
 
 def test_programs_get_all_facts(made: Path) -> None:
     facts = reviewed(made, "--verdicts", "9")
-    assert (facts["doubtful"], [each["run"] for each in facts["verdicts"]]) == (3, ["wrong", "lucky", "misled"])
-    first = facts["verdicts"][0]
-    assert first["stake"] == {"items": [HEIGHT.id], "uses": 2, "runs": ["lucky", "misled"]}
-    assert first["loss"] == pytest.approx(first["doubt"]["probability"] * first["weight"], abs=1e-3)
-    assert first["doubt"]["probability"] == first["error_of_judge"] == round(first["error_of_judge"], 4)
-    assert first["doubt"]["record"]["checked"] == 0 and first["minutes"] >= 1
+    assert (facts["total"], [each["run"] for each in facts["rows"]]) == (3, ["wrong", "lucky", "misled"])
+    first = facts["rows"][0]
+    assert [item["id"] for item in first["stake"]] == [HEIGHT.id] and first["stake_total"] == 1
+    assert (first["stake_uses"], first["stake_runs"]) == (2, ["lucky", "misled"])
+    assert first["loss"] == pytest.approx(first["probability"] * first["weight"], abs=1e-3)
+    assert first["probability"] == first["judge_error"] == round(first["judge_error"], 4)
+    assert first["checked"] == 0 and first["minutes"] >= 1
 
 
 @pytest.mark.parametrize("settles", ["confirm", pytest.param("overrule", marks=pytest.mark.slow)])
 def test_the_commands_it_prints_settle_a_verdict(settles: str, place: Path) -> None:
-    [first] = reviewed(place, "--verdicts", "1")["verdicts"]
-    run(*shlex.split(first[settles]), cwd=place)
-    after = reviewed(place, "--verdicts", "9")["verdicts"]
+    [first] = reviewed(place, "--verdicts", "1")["rows"]
+    run(*shlex.split(first[settles])[1:], cwd=place)
+    after = reviewed(place, "--verdicts", "9")["rows"]
     assert "wrong" not in [each["run"] for each in after]
-    record = next(each for each in after if each["run"] == "lucky")["doubt"]["record"]
+    record = next(each for each in after if each["run"] == "lucky")
     assert (record["checked"], record["wrong"]) == (1, int(settles == "overrule"))
 
 
 def test_as_many_as_fit_into_the_minutes(made: Path) -> None:
-    three = reviewed(made, "--verdicts", "9")["verdicts"]
+    three = reviewed(made, "--verdicts", "9")["rows"]
     two = sum(each["minutes"] for each in three[:2])
-    assert [each["run"] for each in reviewed(made, "--verdicts", "9", "--minutes", str(two))["verdicts"]] == [
+    assert [each["run"] for each in reviewed(made, "--verdicts", "9", "--minutes", str(two))["rows"]] == [
         "wrong",
         "lucky",
     ]
@@ -79,7 +80,7 @@ def test_as_many_as_fit_into_the_minutes(made: Path) -> None:
 def test_a_bank_without_doubtful_verdicts_says_so(place: Path) -> None:
     run("init", "empty", cwd=place)
     assert "nothing to check" in run("review", "empty", "--verdicts", "3", cwd=place).err
-    assert run("review", "empty", "--verdicts", "3", "--json", cwd=place).json["verdicts"] == []
+    assert run("review", "empty", "--verdicts", "3", "--json", cwd=place).json["rows"] == []
 
 
 @pytest.mark.parametrize(
@@ -126,10 +127,10 @@ def test_words_of_a_bank_neither_reach_the_terminal_raw_nor_become_part_of_a_com
         learned(bank, replace(SORTED, id="beef", title="x", content="quite other words"), (hostile, "success"))
     said = run("review", "misled", "--verdicts", "9", cwd=place).out
     assert "\x1b" not in said and "\u202e" not in said
-    [found] = [each for each in reviewed(place, "--verdicts", "9")["verdicts"] if each["run"] == hostile]
+    [found] = [each for each in reviewed(place, "--verdicts", "9")["rows"] if each["run"] == hostile]
     assert shlex.split(found["overrule"])[-3:] == ["--", "misled", hostile]
-    run(*shlex.split(found["overrule"]), cwd=place)
-    assert hostile not in [each["run"] for each in reviewed(place, "--verdicts", "9")["verdicts"]]
+    run(*shlex.split(found["overrule"])[1:], cwd=place)
+    assert hostile not in [each["run"] for each in reviewed(place, "--verdicts", "9")["rows"]]
 
 
 def test_the_name_of_a_judge_breaks_no_line(place: Path) -> None:

@@ -14,7 +14,8 @@ import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.answers import BankAnswer, BankReader, Page, question_kind
+from rbank_es.answers import BankAnswer, BankReader, Bounds, Page, question_kind
+from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
@@ -67,7 +68,7 @@ def opened_reader(text: str) -> Iterator[BankReader]:
         return
     opened, point = open_at(text)
     with opened, view_at(opened, opened.resolve(point)) as view:
-        yield BankReader(view, opened.name, bank=opened)
+        yield BankReader(view, opened.name, bank=opened, bounds=Bounds(command=split_point(text)[0]))
 
 
 def resolved(reader: BankReader, text: str, point: str) -> int:

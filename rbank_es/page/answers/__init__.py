@@ -12,7 +12,6 @@ from typing import Any
 from rbank_es.bank import Bank
 from rbank_es.page.answers.bank_answer import bank_answer
 from rbank_es.page.answers.difference_answer import changes_answer
-from rbank_es.page.answers.doubts_answer import doubts_answer
 from rbank_es.page.answers.items_answer import item_answer, items_answer
 from rbank_es.page.answers.page_question import PageQuestion
 from rbank_es.page.answers.review_answer import review_answer
@@ -25,7 +24,6 @@ ANSWERS: Mapping[str, Answer] = {
     "items": items_answer,
     "item": item_answer,
     "review": review_answer,
-    "doubts": doubts_answer,
     "changes": changes_answer,
     "search": search_answer,
 }

@@ -30,14 +30,14 @@ function checkFirst({ total, command, rows }, context) {
 }
 
 function doubt(row, context) {
-  const items = row.items.map((item, i) => [i > 0 && ", ", itemLink(context, item)]);
+  const items = row.stake.map((item, i) => [i > 0 && ", ", itemLink(context, item)]);
   return [
     h("div", { class: "clamp" }, runLink(context, row)),
     h("div", null, verdictMark(row.verdict), ` by ${row.judge}; ${percent(row.probability)} likely to be wrong`),
     h("div", { class: "muted text" }, row.because.join("; ")),
     row.answer && h("div", { class: "muted text clamp" }, "It answered: ", brief(row.answer)),
     row.reason && h("div", { class: "text clamp" }, h("b", null, "Why: "), brief(row.reason)),
-    h("div", null, `If it is wrong, it takes out ${row.takes_out}: `, items, row.total_items > items.length && ` and ${count(row.total_items - items.length)} more`, `. About ${count(row.minutes)} min to check.`),
+    h("div", null, `If it is wrong, it takes out ${row.takes_out}: `, items, row.stake_total > items.length && ` and ${count(row.stake_total - items.length)} more`, `. About ${count(row.minutes)} min to check.`),
     commandLine(row.confirm, "If it is right, confirm it:"),
     commandLine(row.overrule, "If it is wrong, overrule it:"),
   ];
