@@ -286,7 +286,7 @@ def _estimating(unit: str) -> Callable[[Sequence[float]], Estimate | None]:
 
 
 def _success(row: TrialRun) -> float | None:
-    return None if row.scored is None else float(row.success)
+    return None if row.score is None else float(row.success)
 
 
 def _condition(

@@ -116,7 +116,7 @@ def _median_cost_of(of: Callable[[TrialRun], float | None]) -> Measure:
 
 
 def _succeeded(row: TrialRun) -> bool | None:
-    return None if row.scored is None else row.scored == "success"
+    return None if row.score is None else row.score == "success"
 
 
 def _judged(having: Callable[[TrialRun], bool | None]) -> Measure:
@@ -125,11 +125,11 @@ def _judged(having: Callable[[TrialRun], bool | None]) -> Measure:
 
 def _false_success(row: TrialRun) -> bool | None:
     """Return whether the judge passed what was wrong; None for a run that was right, or not decided about."""
-    return row.verdict == "success" if row.judged_rightly is not None and row.scored == "failure" else None
+    return row.verdict == "success" if row.judged_rightly is not None and row.score == "failure" else None
 
 
 def _false_failure(row: TrialRun) -> bool | None:
-    return row.verdict == "failure" if row.judged_rightly is not None and row.scored == "success" else None
+    return row.verdict == "failure" if row.judged_rightly is not None and row.score == "success" else None
 
 
 def _born(trial: TrialRows) -> float | None:
@@ -183,7 +183,7 @@ METRICS: Mapping[str, Metric] = {
     "tokens": Metric("Tokens", "efficiency", "a task", "lower", _cost_of(lambda row: row.tokens), "rollouts"),
     "cost_usd": Metric("Cost", "efficiency", "US$ a task", "lower", _cost_of(lambda row: row.cost_usd), "rollouts"),
     "seconds": Metric(
-        "Time", "efficiency", "s a task, median", "lower", _median_cost_of(lambda row: row.seconds), "rollouts"
+        "Time", "efficiency", "s a task, median", "lower", _median_cost_of(lambda row: row.duration_s), "rollouts"
     ),
     "context_chars": Metric("Context", "leakage", "characters a run", "", _mean_of("context_chars")),
     "prompt_chars_max": Metric("Longest prompt", "leakage", "characters a run", "lower", _mean_of("prompt_chars_max")),

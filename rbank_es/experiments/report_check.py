@@ -345,7 +345,7 @@ def score_differences(folder: Path, data: ExperimentData, source: Source) -> Ite
     tasks = {task.id: task for task in data.suite.tasks}
     rows: dict[tuple[str, int, int], list[TrialRun]] = {}
     for row in data.rows:
-        if row.scored is not None and not row.simulated:
+        if row.score is not None and not row.simulated:
             rows.setdefault((row.condition, row.order, row.repetition), []).append(row)
     for trial in data.trials:
         own = rows.get((trial.condition, trial.order, trial.repetition))
@@ -353,10 +353,8 @@ def score_differences(folder: Path, data: ExperimentData, source: Source) -> Ite
             with Bank.open(folder / trial.place) as bank:
                 for row in own:
                     again = _scored(bank, row.run, tasks[row.task], source)
-                    if again not in (None, row.scored):
-                        yield ScoreDifference(
-                            place=trial.place, run=row.run, recorded=str(row.scored), again=str(again)
-                        )
+                    if again not in (None, row.score):
+                        yield ScoreDifference(place=trial.place, run=row.run, recorded=str(row.score), again=str(again))
 
 
 def _scored(bank: Bank, run: str, task: Task, source: Source) -> str | None:

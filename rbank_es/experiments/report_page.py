@@ -349,7 +349,7 @@ def _shell_word(word: str) -> str:
 
 _RUN_COLUMNS = (
     TableColumn("Run", _run, number=False),
-    TableColumn("Right", lambda row: row["row"].scored or "not scored", number=False),
+    TableColumn("Right", lambda row: row["row"].score or "not scored", number=False),
     TableColumn("Judged", lambda row: row["row"].verdict or "not judged", number=False),
     TableColumn("Items given", lambda row: count(len(row["row"].items_injected))),
     TableColumn("Could hold the answer", lambda row: "yes" if row["row"].contamination else "no", number=False),

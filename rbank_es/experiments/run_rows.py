@@ -49,12 +49,12 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run of a trial. None is unknown, never 0.
 
     position        of its task among those of the trial, from 1
-    verdict         the one that stands for learning;  scored  that of the right answer
+    verdict         the one that stands for learning;  score  that of the right answer
     quality         how its result relates to the right one; None if nobody scored it
     rubric          rating of its answer by a model, 0 to 1; see `rbank_es.experiments.ratings`
     judged_rightly  whether the judge agrees with the right answer; None where either didn't decide
     anti_patterns   findings in its query and answer;  grounded_share  of the terms it named, those that exist
-    seconds         by the clock of the loop;  sizes ending in `chars` are characters
+    duration_s      by the clock of the loop;  sizes ending in `chars` are characters
     items_injected  ids of the items that it was given in full, in the context or by a tool: the bank's uses
     items_added     ids of the items that were born of it, alone or with others
     items_in_bank   active items when it began
@@ -82,7 +82,7 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     outcome: str
     converged: bool
     verdict: VerdictValue | None
-    scored: VerdictValue | None
+    score: VerdictValue | None
     quality: Quality | None
     rubric: float | None
     judged_rightly: bool | None
@@ -95,7 +95,7 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
-    seconds: float | None
+    duration_s: float | None
     context_chars: int | None
     prompt_chars_max: int | None
     max_single_return: int | None
@@ -119,7 +119,7 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def success(self) -> bool:
         """Whether the right answer says that it succeeded; a run that nobody scored did not."""
-        return self.scored == "success"
+        return self.score == "success"
 
     @property
     def counted(self) -> bool:
@@ -168,7 +168,7 @@ class _Known:
         run, events = started.run, self._log.runs[started.run]
         end, totals, trial = events.end, events.totals, started.trial or Trial(experiment="", condition="")
         assert end is not None, "the run has not ended"
-        verdict, scored = _verdict(self._state, run, "learning"), _verdict(self._state, run, "scoring")
+        verdict, score = _verdict(self._state, run, "learning"), _verdict(self._state, run, "scoring")
         group = self._groups[task.id]
         scores = [one.scored for one in group.rollouts if one.scored is not None]
         anti_patterns, grounded = _checked(self._log, started, source) if not started.simulated else (None, None)
@@ -190,10 +190,10 @@ class _Known:
             outcome=end.outcome,
             converged=end.outcome == "submitted",
             verdict=verdict,
-            scored=scored,
+            score=score,
             quality=self._quality(run, end.outcome),
             rubric=self._ratings.get(end.id),
-            judged_rightly=None if {verdict, scored} & {None, "undecided"} else verdict == scored,
+            judged_rightly=None if {verdict, score} & {None, "undecided"} else verdict == score,
             anti_patterns=anti_patterns,
             grounded_share=grounded,
             iterations=events.iterations,
@@ -203,7 +203,7 @@ class _Known:
             tokens_in=totals.tokens_in,
             tokens_out=totals.tokens_out,
             cost_usd=totals.cost_usd,
-            seconds=end.duration_s,
+            duration_s=end.duration_s,
             context_chars=max((each.chars for each in events.contexts), default=None),
             prompt_chars_max=_most(step.prompt_chars for step in events.steps),
             max_single_return=_most(call.chars for call in events.calls) if events.calls else 0,

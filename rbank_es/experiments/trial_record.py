@@ -192,7 +192,7 @@ def results_digest(rows: Iterable[TrialRun]) -> str:
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
 
-_OF_THE_MOMENT = frozenset({"seconds", "anti_patterns", "grounded_share", "rubric"})
+_OF_THE_MOMENT = frozenset({"duration_s", "anti_patterns", "grounded_share", "rubric"})
 
 
 def _kept(row: TrialRun) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_metrics_are_those_of_plain_python_over_the_rows(kept: Path, name: str) 
     """Three orders are three units: the mean of each, and Student's interval over them by scipy."""
     found = conditions(kept)[name]
     for metric, value in {
-        "success": lambda row: row["scored"] == "success",
+        "success": lambda row: row["score"] == "success",
         "lm_calls": lambda row: row["lm_calls"],
         "tokens": lambda row: row["tokens_in"] + row["tokens_out"],
         "iterations": lambda row: row["iterations"],
@@ -104,7 +104,7 @@ def test_metrics_are_those_of_plain_python_over_the_rows(kept: Path, name: str) 
 def test_curves_contrasts_and_tasks_are_those_of_plain_python_over_the_rows(kept: Path) -> None:
     report = json.loads((kept / CONDITIONS).read_bytes())
     rows = lines(kept)
-    right = {(row["condition"], row["order"], row["position"]): float(row["scored"] == "success") for row in rows}
+    right = {(row["condition"], row["order"], row["position"]): float(row["score"] == "success") for row in rows}
     for name, found in conditions(kept).items():
         for point in found["curve"]["points"]:
             expected = mean(right[name, order, point["position"]] for order in range(3))
@@ -117,9 +117,7 @@ def test_curves_contrasts_and_tasks_are_those_of_plain_python_over_the_rows(kept
     assert contrast["p"]["value"] == pytest.approx(p) and contrast["finding"] == "too few"
     for task in report["tasks"]:
         for name, (successes, runs) in task["right"].items():
-            own = [
-                row["scored"] == "success" for row in rows if (row["task"], row["condition"]) == (task["task"], name)
-            ]
+            own = [row["score"] == "success" for row in rows if (row["task"], row["condition"]) == (task["task"], name)]
             assert (sum(own), len(own)) == (successes, runs)
 
 

@@ -50,8 +50,8 @@ def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[TrialR
     first, second = trial[1]
     assert [row.position for row in (first, second)] == [1, 2] and [first.task, second.task] == ["height", "again"]
     assert (first.experiment, first.condition, first.order, first.repetition) == ("E9", "append", 1, 2)
-    assert (first.verdict, first.scored, first.quality, first.success) == ("failure", "failure", "wrong", False)
-    assert (second.verdict, second.scored, second.quality, second.success) == ("success", "success", "exact", True)
+    assert (first.verdict, first.score, first.quality, first.success) == ("failure", "failure", "wrong", False)
+    assert (second.verdict, second.score, second.quality, second.success) == ("success", "success", "exact", True)
     assert first.judged_rightly and second.judged_rightly and first.selected and second.rollouts == 1
     assert (first.items_injected, first.items_in_bank, len(first.items_added)) == ((), 0, 1)
     assert len(second.items_injected) == 1 and second.items_in_bank == 1 and len(second.items_added) >= 1
@@ -100,9 +100,10 @@ SAME = {
     **dict.fromkeys(
         ("outcome", "iterations", "tool_calls", "tokens_in", "tokens_out", "cost_usd", "subcalls", "verdict",
          "prompt_chars_max", "max_single_return", "large_returns", "stdout_chars", "variables_chars",
-         "memory_items_injected")
+         "duration_s", "lm_calls", "score")
     ),
-    **{"seconds": "duration_s", "context_chars": "context_size", "lm_calls": "lm_calls", "scored": "score"},
+    "context_chars": "context_size",
+    "memory_items_injected": "items_injected",
 }  # fmt: skip
 """Fields of rows that read models have too, by the names of their columns."""
 SAME = {name: column or name for name, column in SAME.items()}

@@ -71,7 +71,7 @@ def test_the_trials_are_those_of_the_mirror(tmp_path: Path) -> None:
         with Bank.open(folder / "banks" / "append-3" / f"o{order}-r0") as bank:
             assert sum(entry.state == "active" for entry in bank.state().items.values()) == simulation.items
             judged = {e.run: e.verdict for e in bank.events(types={"run_judged"}) if e.purpose == "learning"}  # type: ignore[attr-defined]
-        assert mean(judged[row.run] == row.scored for row in rows) == pytest.approx(simulation.judged_right)
+        assert mean(judged[row.run] == row.score for row in rows) == pytest.approx(simulation.judged_right)
     assert {row.items_injected for row in data.rows if row.condition == WITHOUT} == {()}
 
 
