@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
-from rbank_es.answers import QUESTIONS, ListQuestion, question_kind
+from rbank_es.answers import QUESTIONS, Bounds, ListQuestion, Moment, question_kind
 from rbank_es.errors import BadInput
 from rbank_es.events import RunStarted
 from rbank_es.page.answers import ANSWERS
@@ -36,7 +36,9 @@ def sample() -> Iterator[Bank]:
 def on_every_face(bank: Bank, name: str, given: dict[str, Any], point: str = "") -> Any:
     """Return the JSON of an answer, or the sentence that refuses it, after comparing what all faces give."""
     try:
-        found = json.loads(bank.at(point or None).ask(name, **given).json())
+        # Commands name the bank as the command line did.
+        moment = Moment(bank, bank.resolve(point or None), Bounds(command=str(bank.place)))
+        found = json.loads(moment.ask(name, **given).json())
     except BadInput as error:
         found = str(error)
     words = [f"{each}={value}" for each, value in given.items()]
