@@ -7,10 +7,11 @@ import click
 from rbank_es.answers import BankReader
 from rbank_es.answers.event import EventAnswer
 from rbank_es.answers.item import ItemAnswer
+from rbank_es.answers.lineage import LineageAnswer
 from rbank_es.answers.run import RunAnswer
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.lineage_tree import node_line, tree_facts, tree_lines
+from rbank_es.cli.shared.lineage_tree import node_line, tree_lines
 from rbank_es.cli.shared.named_things import find_thing
 from rbank_es.cli.shared.output import echo, echo_heading, echo_json, styled
 from rbank_es.cli.shared.shown_items import print_item
@@ -27,7 +28,7 @@ from rbank_es.limits import answer_limits
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("thing")
-@click.option("--tree", is_flag=True, help="Of an item or a run, what it comes from and what it led to, as trees.")
+@click.option("--tree", is_flag=True, help="What it comes from and what it led to, as trees.")
 @click.option(
     "--depth", metavar="N", type=click.IntRange(1, answer_limits.LINEAGE_TREE_DEPTH_MOST),
     help=f"Levels of the trees; default: {answer_limits.LINEAGE_TREE_DEPTH}.",
@@ -48,8 +49,6 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
     if depth is not None and not tree:
         raise BadInput("--depth is of the trees: add --tree, or leave it out")
     with opened_reader(bank) as reader:
-        if tree and not reader.has_log:
-            raise BadInput(f"{reader.name} has no log to draw a tree from: name a bank")
         kind, name = find_thing(reader, thing)
         if tree:
             _show_trees(reader, kind, name, depth or answer_limits.LINEAGE_TREE_DEPTH, as_json=as_json)
@@ -65,18 +64,16 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
 
 
 def _show_trees(reader: BankReader, kind: str, name: str, depth: int, *, as_json: bool) -> None:
-    from rbank_es.bank.lineage_graph import LineageGraph, TreeBounds
-    from rbank_es.projections.lineage import LineageNode
-
-    if kind == "event":
-        raise BadInput("--tree shows an item or a run; rbank-es impact shows what followed from an event")
-    graph, start, bounds = LineageGraph.of(reader.view), LineageNode(kind, name), TreeBounds(depth=depth)
-    causes, effects = (tree_facts(reader, walk.tree(bounds)) for walk in (graph.causes(start), graph.effects(start)))
+    causes, effects = (_lineage(reader, kind, name, direction, depth) for direction in ("causes", "effects"))
     if as_json:
-        trees = {"causes": causes, "effects": effects}
-        echo_json({"bank": reader.bank.name, "position": reader.position, "kind": kind} | trees)
+        echo_json({"causes": causes, "effects": effects})
         return
-    echo(styled(node_line(effects), "bold"))
-    for title, tree in (("comes from", causes), ("led to", effects)):
+    echo(styled(node_line(effects.tree), "bold"))
+    for title, found in (("comes from", causes), ("led to", effects)):
         echo_heading(title)
-        echo("\n".join(tree_lines(tree, relations=tree is effects)) or "nothing on record")
+        echo("\n".join(tree_lines(found.tree, relations=found is effects)) or "nothing on record")
+
+
+def _lineage(reader: BankReader, kind: str, name: str, direction: str, depth: int) -> LineageAnswer:
+    found: LineageAnswer = reader.ask("lineage", kind=kind, id=name, direction=direction, depth=depth)
+    return found

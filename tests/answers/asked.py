@@ -26,6 +26,7 @@ def fillings(bank: Bank | Moment) -> dict[str, list[Any]]:
         "run": runs,
         "item": items,
         "id": [*items, *runs],
+        "kind": ["item"],
         "event": [str(event.seq) for event in events.events(types=["run_started"])][:SOME],
         "path": ["task"],
         "query": ["the tallest"],

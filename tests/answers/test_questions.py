@@ -44,6 +44,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "can't return 101 hits: give a number from 1",
     ),
     "no polarity": ({"": "search", "query": "labels", "polarity": "maybe"}, "'maybe' is no polarity"),
+    "no such node": ({"": "lineage", "kind": "judgment", "id": "none"}, "no judgment 'none' at position 609"),
+    "no such item to follow": ({"": "lineage", "kind": "item", "id": "nothing"}, "no item 'nothing' at position 609"),
+    "an event without lineage": ({"": "lineage", "kind": "event", "id": "1"}, "no lineage leads from bank_created"),
+    "no way to go": (
+        {"": "lineage", "kind": "run", "id": "lights-02", "direction": "up"},
+        "'up'; it is one of: 'causes', 'effects' - at `direction`",
+    ),
     "nothing to search for": ({"": "search"}, "missing required field `query`"),
     "behind no row": ({"after": "nobody"}, "there is no run 'nobody' at position"),
 }

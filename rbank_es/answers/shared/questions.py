@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rbank_es.answers.item import ItemAnswer
     from rbank_es.answers.items import ItemRow
     from rbank_es.answers.leakage import Leakage
+    from rbank_es.answers.lineage import LineageAnswer
     from rbank_es.answers.overview import Overview
     from rbank_es.answers.run import RunAnswer
     from rbank_es.answers.runs import RunRow
@@ -128,6 +129,13 @@ class Questions:
         """
         about = {"polarity": polarity, "role": role, "domain": domain, "level": level}
         found: Found = self.ask("search", query=query, k=k, **about)
+        return found
+
+    def lineage(self, kind: str, id: str | int, direction: str = "effects", **bounds: int) -> LineageAnswer:
+        """Return what followed from an item, a run or an event, or its causes; `bounds` are `depth`, `width` of the
+        tree, and `limit` of the list. Raises `NotInBank`, `AmbiguousId`; `BadInput` for an event without lineage.
+        """
+        found: LineageAnswer = self.ask("lineage", kind=kind, id=str(id), direction=direction, **bounds)
         return found
 
     def overview(self) -> Overview:
