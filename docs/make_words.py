@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rbank_es.answers import QUESTIONS
 from rbank_es.answers.shared.answer_schema import answer_fields
-from rbank_es.answers.shared.glossary import GlossaryEntry, entry_of
+from rbank_es.answers.shared.glossary_entries import GlossaryEntry, entry_of
 from rbank_es.bank import Bank
 from rbank_es.exchange.people_database import write_people_database
 from rbank_es.projections import view_names

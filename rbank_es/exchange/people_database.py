@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import __version__
-from rbank_es.answers.shared.glossary import column_type, describe_columns
+from rbank_es.answers.shared.glossary_entries import column_type, describe_columns
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.projections.builder import connect, refused, replacing

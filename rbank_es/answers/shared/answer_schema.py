@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rbank_es.answers.shared.glossary import GlossaryEntry, entry_of
+from rbank_es.answers.shared.glossary_entries import GlossaryEntry, entry_of
 from rbank_es.answers.shared.question_registry import question_kind
 
 
