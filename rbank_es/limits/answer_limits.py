@@ -35,3 +35,9 @@ OVERVIEW_GROUP_RUNS = 20
 OVERVIEW_POINTS = 200
 OVERVIEW_FAILURES = 5
 OVERVIEW_ITEMS = 10
+# Notable events that a log's marks name with so many characters, and equal parts in which all others are counted.
+NOTABLE_EVENTS = 1_000
+NOTABLE_CHARS = 300
+TICKS = 200
+# Characters of a bank's purpose.
+PURPOSE_CHARS = 500

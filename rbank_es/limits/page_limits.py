@@ -31,9 +31,6 @@ LIST_TEXT_CHARS = 300
 TEXT_CHARS = 4_000
 # Bytes of the JSON of a run's events in one answer: a browser draws so much without a pause.
 EVENTS_BYTES = 1 * MIB
-# Changes that the time slider names, and bins in which it draws all others.
-NOTABLE_EVENTS = 1_000
-TIME_BINS = 200
 # Characters of a request's parameter: ids have fewer, and a query that has more is no search of a person.
 PARAMETER_CHARS = 1_000
 # Digits of a position that is asked for: far beyond any bank.

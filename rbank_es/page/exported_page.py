@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from rbank_es import __version__
+from rbank_es.answers.about import NOTABLE, STOPS
 from rbank_es.bank import Bank
 from rbank_es.errors import CannotWrite
 from rbank_es.events import type_of
 from rbank_es.limits import page_limits
-from rbank_es.page.answers.bank_answer import NOTABLE, STOPS
 from rbank_es.page.app_script import app_page
 from rbank_es.page.packed_data import ValuePool, compact_json, gzipped
 from rbank_es.page.page_answer import PageAnswers
@@ -35,7 +35,7 @@ LISTS: tuple[Question, ...] = (
 )  # fmt: skip
 """The lists that the file holds as of each stop: the browser filters, sorts and pages them."""
 
-COUNTS: tuple[Question, ...] = (("bank", {}), ("overview", {}), ("health", {"course": "200"}))
+COUNTS: tuple[Question, ...] = (("about", {}), ("overview", {}), ("health", {"course": "200"}))
 """What else it holds as of each stop."""
 
 NEWEST: tuple[Question, ...] = (("review", {}), ("doubts", {}))
@@ -100,7 +100,7 @@ class PageData(msgspec.Struct, frozen=True):
 def exported_page(data: PageData) -> bytes:
     """Return the page of the data as one HTML document."""
     packed = {"packed": gzipped(data.head), "parts": [gzipped(part) for part in data.parts]}
-    page = app_page(data.bank["name"], _summary(data), data=compact_json(packed))
+    page = app_page(data.bank["bank"], _summary(data), data=compact_json(packed))
     return page.encode("ascii", "xmlcharrefreplace")
 
 
@@ -135,7 +135,7 @@ def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgre
         "blocks": [[[name, given.get(name) or given["id"]] for name, given in block] for block in blocks],
         **parts[0].packed(),
     }
-    return PageData(head, [part.packed() for part in parts[1:]], asking.ask("bank"), newest_runs(view))
+    return PageData(head, [part.packed() for part in parts[1:]], asking.ask("about"), newest_runs(view))
 
 
 def stops_of(bank: Bank, head: int, most: int) -> list[int]:
@@ -294,11 +294,11 @@ def _summary(data: PageData) -> Html:
     """Return the text of the page before, or without, its script."""
     bank = data.bank
     forked = f" Forked from {bank['forked_from']}." if bank["forked_from"] else ""
-    said = f"As of position {bank['at']:,}: {plural(data.head['in_file']['runs'], 'run')}.{forked}"
+    said = f"As of position {bank['position']:,}: {plural(data.head['in_file']['runs'], 'run')}.{forked}"
     without = "Without JavaScript this page shows the newest runs and no more."
     return element(
         "main",
-        element("h1", shorten(bank["name"])),
+        element("h1", shorten(bank["bank"])),
         element("p", shorten(bank["purpose"] or "", page_limits.DASHBOARD_PURPOSE_CHARS)),
         element("p", said),
         element("noscript", element("p", without, class_="note")),

@@ -37,6 +37,7 @@ class PageAnswers:
             statement_s=statement_s,
             prompts=prompts,
             command=argument,
+            head=head,
         )
 
     def __contains__(self, name: str) -> bool:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es.answers.about import forked_from
 from rbank_es.bank import Bank
 from rbank_es.events import NoteLogged
-from rbank_es.page.answers.bank_answer import forked_from
 from tests.cli_runner import fails, on_terminal, run
 
 WORDS = "the kiln in the cellar is cold"
@@ -112,8 +112,8 @@ def test_erase_names_forks_and_parents(place: Path) -> None:
 def test_the_page_names_what_a_bank_was_forked_from(place: Path) -> None:
     """At a point of the fork's own; not as of an earlier one, and not on the page of the parent."""
     with Bank.open(place / "logs" / "notes") as parent, parent.fork(place / "logs" / "trial") as fork:
-        assert [forked_from(fork, 9), forked_from(parent, 9)] == ["", ""]
-        said = forked_from(fork, 10)
+        assert [forked_from(fork, 9), forked_from(parent, 9)] == [None, None]
+        said = str(forked_from(fork, 10))
         assert said == f"{parent.id} at position 9"
     run("dashboard", "trial", "-o", "page.html", cwd=place)
     assert said in (place / "page.html").read_text()

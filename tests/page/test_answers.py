@@ -28,7 +28,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import truncate
-from rbank_es.limits import page_limits
+from rbank_es.limits import answer_limits, page_limits
 from rbank_es.page.answers import answer
 from rbank_es.page.page_answer import PageAnswers
 from rbank_es.state import counted_uses, usage
@@ -113,17 +113,16 @@ def test_items_are_those_of_the_fold(bank: Bank, at: int) -> None:
 def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: list[Event], at: int) -> None:
     state, past = bank.state(at), events[:at]
     verdicts = [each.verdict for (_, purpose), each in state.verdicts.items() if purpose == "learning"]
-    found, overview = ask(bank, "bank", at), ask(bank, "overview", at)
+    found, overview = ask(bank, "about", at), ask(bank, "overview", at)
     states = Counter(entry.state for entry in state.items.values())
     decided = [verdict for verdict in verdicts if verdict != "undecided"]
     runs = [event.run for event in past if isinstance(event, RunStarted)]
-    assert found["counts"] == {
-        "events": at,
-        "runs": len(runs),
-        "items": states,
-        "judged": len(decided),
-        "successes": decided.count("success"),
-    }
+    assert (found["runs"], found["judged"], found["successes"]) == (
+        len(runs),
+        len(decided),
+        decided.count("success"),
+    )
+    assert found["items"] == overview["items"]
     assert {each["state"]: each["items"] for each in overview["items"]} == states
     assert [row["run"] for row in overview["runs"]] == runs[::-1]
     halves = overview["first_half"], overview["second_half"]
@@ -138,19 +137,19 @@ def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: l
 
 
 def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(bank: Bank, events: list[Event]) -> None:
-    first, last = ask(bank, "bank", 0), ask(bank, "bank")
-    assert first["kinds"] == last["kinds"] and first["notable"] == last["notable"]
+    first, last = ask(bank, "about", 0), ask(bank, "about")
+    assert first["ticks"] == last["ticks"] and first["notable"] == last["notable"]
     assert [mark["type"] for mark in last["notable"]].count("memories_forgotten") == 9
     assert "lights-07-c225789b-1: failure, by curator" in last["notable"][1]["text"]
     ends = [event.seq for event in events if isinstance(event, RunFinished)]
-    assert sum(last["kinds"]["ends"]) == len(ends) and len(last["kinds"]["ends"]) == page_limits.TIME_BINS
-    assert last["kinds"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
+    assert sum(last["ticks"]["ends"]) == len(ends) and len(last["ticks"]["ends"]) == answer_limits.TICKS
+    assert last["ticks"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
     for at in range(0, HEAD, 151):
         stops = [e.seq for e in events if ask_type(e) in ("run_finished", "run_judged", "memories_consolidated")]
         stops = sorted({*stops, *(mark["seq"] for mark in last["notable"])})
-        found = ask(bank, "bank", at)
-        assert found["before"] == max((seq for seq in stops if seq < at), default=None)
-        assert found["after"] == min((seq for seq in stops if seq > at), default=None)
+        found = ask(bank, "about", at)
+        assert found["stop_before_seq"] == max((seq for seq in stops if seq < at), default=None)
+        assert found["stop_after_seq"] == min((seq for seq in stops if seq > at), default=None)
 
 
 def ask_type(event: Event) -> str:
@@ -280,7 +279,7 @@ def test_an_empty_bank_has_answers() -> None:
         for at in ("0", "1", "2"):
             assert ask_any(opened, "runs", at=at)["rows"] == ask_any(opened, "items", at=at)["rows"] == []
             assert ask_any(opened, "overview", at=at)["learning"]["judged"] == 0
-            assert ask_any(opened, "bank", at=at)["counts"]["events"] == int(at)
+            assert ask_any(opened, "about", at=at)["position"] == int(at)
 
 
 @pytest.mark.parametrize(

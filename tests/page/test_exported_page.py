@@ -23,12 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rbank_es.page
+from rbank_es.answers.about import NOTABLE, STOPS
 from rbank_es.bank import Bank
 from rbank_es.errors import CannotWrite
 from rbank_es.events import type_of
 from rbank_es.limits import page_limits
 from rbank_es.page import ExportOptions, write_page
-from rbank_es.page.answers.bank_answer import NOTABLE, STOPS
 from rbank_es.page.app_script import app_script, app_style, asset, module_order
 from rbank_es.page.exported_page import exported_page, page_data, stops_of, whole_runs
 from rbank_es.page.packed_data import ValuePool, compact_json, gzipped, packed_column
@@ -184,7 +184,7 @@ def test_a_file_holds_what_a_served_bank_answers(sample_page: str) -> None:
     with Bank.open(SAMPLE) as bank, bank.as_of() as view:
         assert (stops[0], stops[-1], len(stops)) == (0, bank.position, 42)
         names = Counter(name for name, _, _ in held)
-        assert {names[name] for name in ("bank", "overview", "runs", "items", "health", "changes")} == {len(stops)}
+        assert {names[name] for name in ("about", "overview", "runs", "items", "health", "changes")} == {len(stops)}
         assert names["leakage"] == len(stops) and names["review"] == names["doubts"] == 1
         assert names["run"] == len(view.rows("runs")) and names["item"] == len(view.items())
         cut = {(text["path"], event["seq"]) for name, _, run in held if name == "run" for event in run["events"]
@@ -247,7 +247,7 @@ def test_without_prompts_no_word_of_them_is_in_the_file() -> None:
 def test_commands_of_the_page_name_the_bank_as_the_command_that_wrote_it(tmp_path: Path) -> None:
     command("dashboard", "./sample@400", "-o", tmp_path / "page.html", cwd=SAMPLE.parent)
     found = {name: found for name, _, found in answers_in((tmp_path / "page.html").read_text("utf-8"))}
-    assert found["bank"]["argument"] == "./sample"
+    assert found["about"]["command"] == "./sample"
     assert all(row["confirm"].startswith("rbank-es overrule ./sample ") for row in found["doubts"]["rows"])
     with Bank.open(SAMPLE) as bank:
         assert found["doubts"]["total"] == len(bank.doubtful_verdicts(400)) > 0
@@ -258,8 +258,8 @@ def test_a_page_as_of_a_point_knows_nothing_later() -> None:
         then, run = 40, next(event for event in bank.events(types={"run_started"}, after=40))
         page = page_of(bank, str(then))
     assert data_in(page)[0]["stops"][-1] == then and str(getattr(run, "run", None)) not in everything(page)
-    banks = [found for name, _, found in answers_in(page) if name == "bank"]
-    assert {found["head"] for found in banks} == {then}
+    banks = [found for name, _, found in answers_in(page) if name == "about"]
+    assert {found["head_position"] for found in banks} == {then}
     assert all(mark["seq"] <= then for found in banks for mark in found["notable"])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
+    from rbank_es.answers.about import About
     from rbank_es.answers.difference import BankDifference
     from rbank_es.answers.event import EventAnswer
     from rbank_es.answers.health import Health
@@ -141,6 +142,11 @@ class Questions:
     def overview(self) -> Overview:
         """Return whether the bank gets better, and where it goes wrong."""
         found: Overview = self.ask("overview")
+        return found
+
+    def about(self) -> About:
+        """Return what the bank is: its name, purpose, counts, policies, and the marks of its log."""
+        found: About = self.ask("about")
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rbank_es.bank import Bank
-from rbank_es.page.answers.bank_answer import bank_answer
 from rbank_es.page.answers.difference_answer import changes_answer
 from rbank_es.page.answers.items_answer import item_answer, items_answer
 from rbank_es.page.answers.page_question import PageQuestion
@@ -20,7 +19,6 @@ from rbank_es.page.answers.search_answer import search_answer
 Answer = Callable[[PageQuestion], dict[str, Any]]
 
 ANSWERS: Mapping[str, Answer] = {
-    "bank": bank_answer,
     "items": items_answer,
     "item": item_answer,
     "review": review_answer,

@@ -8,8 +8,7 @@ from typing import Any
 
 from rbank_es.errors import BadInput
 from rbank_es.limits import page_limits
-from rbank_es.page.answers.bank_answer import second
-from rbank_es.page.answers.page_question import PageQuestion, cut
+from rbank_es.page.answers.page_question import PageQuestion, cut, second
 
 
 def changes_answer(asked: PageQuestion) -> dict[str, Any]:

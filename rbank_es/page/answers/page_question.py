@@ -130,3 +130,8 @@ def cut(text: str | None, most: int = page_limits.LIST_TEXT_CHARS) -> str | None
 def listed(page: RowPage, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the answer with one page of a list."""
     return {"total": page.total, "next": page.next, "rows": rows}
+
+
+def second(at: str) -> str:
+    """Return a stored time cut to the second, as `2026-01-31T12:00:00Z`; empty for none."""
+    return f"{at[:19]}Z" if at else ""

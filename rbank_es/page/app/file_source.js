@@ -48,7 +48,7 @@ export class FileSource {
   async get(name, { at = null, ...asked } = {}) {
     const { stop, between } = this.stopOf(at);
     if (stop === undefined) return { error: NO_POINT };
-    if (name === "bank") return { ...(await this.find(name, {}, stop)), ...this.around(stop), between };
+    if (name === "about") return { ...(await this.find(name, {}, stop)), ...this.around(stop), between };
     if (name === "search") return { error: "Items are ranked by an index of the bank, which this file does not hold.", command: this.command("search", [asked.q ?? ""]) };
     if (name === "changes") return this.changes(asked.from, stop);
     if (!Object.hasOwn(LISTS, name)) return (await this.find(name, asked, stop)) ?? this.missing(name, asked, stop);
@@ -86,7 +86,7 @@ export class FileSource {
 
   around(stop) {
     const place = this.stops.indexOf(stop);
-    return { stops: this.stops, before: this.stops[place - 1] ?? null, after: this.stops[place + 1] ?? null };
+    return { stops: this.stops, stop_before_seq: this.stops[place - 1] ?? null, stop_after_seq: this.stops[place + 1] ?? null };
   }
 
   /** Return an answer of the file; undefined where it holds none. Texts stand beside the run that shows them. */
@@ -118,6 +118,6 @@ export class FileSource {
   }
 
   command(verb, names = []) {
-    return commandOn(verb, [this.newest.find(questionOf("bank", {})).argument, ...names]);
+    return commandOn(verb, [this.newest.find(questionOf("about", {})).command, ...names]);
   }
 }

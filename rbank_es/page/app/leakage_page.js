@@ -12,7 +12,7 @@ export const leakagePage = {
   view: ({ leakage }, context) => [
     h("h2", null, "Leakage"),
     h("p", { class: "muted" }, "Text that reached the model's prompt although a short handle would have been enough. Sizes are in characters; a dash was not recorded."),
-    figures(leakage.flag_counts, context.bank.flags),
+    figures(leakage.flag_counts, context.bank.flag_limits),
     byTool(leakage.leakage_by_tool, context),
     byRun(leakage, context),
     pager(context, leakage),
@@ -35,7 +35,7 @@ function byTool(tools, context) {
     { name: "Returned", cell: (row) => h("span", { class: "number nowrap" }, bar((row.total_chars_returned ?? 0) / most), " ", count(row.total_chars_returned)) },
     { name: "Calls", number: true, cell: (row) => count(row.calls) },
     { name: "Errors", number: true, cell: (row) => count(row.errors) },
-    { name: "Largest return", number: true, cell: (row) => over(row.max_single_return, context.bank.flags.return_chars) },
+    { name: "Largest return", number: true, cell: (row) => over(row.max_single_return, context.bank.flag_limits.return_chars) },
     { name: "Large returns", number: true, cell: (row) => over(row.large_returns, 0) },
     { name: "Truncated", number: true, cell: (row) => count(row.truncated) },
   ];
@@ -47,7 +47,7 @@ function over(value, limit) {
 }
 
 function byRun(runs, context) {
-  const { flags } = context.bank;
+  const { flag_limits: flags } = context.bank;
   const column = (name, key, cell) => ({ name, sort: key, number: true, cell: cell ?? ((row) => count(row[key])) });
   const columns = [
     { name: "Run", sort: "started_seq", wide: true, cell: (row) => h("div", { class: "clamp" }, runLink(context, row)) },

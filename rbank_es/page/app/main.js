@@ -60,12 +60,13 @@ class App {
 
   async answer() {
     const { address } = this.state;
-    const bank = await this.source.get("bank", { at: address.at });
-    if (bank.error) return this.fail(bank.error);
+    const about = await this.source.get("about", { at: address.at });
+    if (about.error) return this.fail(about.error);
+    const bank = { ...about, head: about.head_position };
     this.state.bank = bank;
     // A point between two stops of a file stays: a served page has it.
     if (typeof address.at === "string" && !bank.between) {
-      address.at = bank.at < bank.head ? bank.at : null;
+      address.at = bank.position < bank.head ? bank.position : null;
       history.replaceState(null, "", formatAddress(address));
     }
     const page = pageNamed(address.page);
@@ -90,7 +91,7 @@ class App {
     render(this.root, ...shell(state, context));
     const page = pageNamed(state.address.page);
     const title = page && (page.refused || !state.error) ? page.title(state.answers) : "Not found";
-    document.title = visible(`${cut(title, TITLE_CHARS)} – ${state.bank.name}${state.address.at === null ? "" : ` at ${context.at}`} – rbank-es`);
+    document.title = visible(`${cut(title, TITLE_CHARS)} – ${state.bank.bank}${state.address.at === null ? "" : ` at ${context.at}`} – rbank-es`);
     document.documentElement.dataset.shown = String(context.at);
   }
 
@@ -99,7 +100,7 @@ class App {
     return {
       address,
       bank,
-      at: bank.at,
+      at: bank.position,
       source: this.source,
       refresh: () => this.paint(),
       href: (page, argument = "", { at = address.at, ...parameters } = {}) => formatAddress({ page, argument, at, parameters }),
@@ -148,9 +149,9 @@ async function begin() {
 }
 
 async function served() {
-  const first = await new ServedSource(0).get("bank");
+  const first = await new ServedSource(0).get("about");
   if (first.error) throw new Error(first.error);
-  return new ServedSource(first.head);
+  return new ServedSource(first.head_position);
 }
 
 if (typeof document !== "undefined") begin();

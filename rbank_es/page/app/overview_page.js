@@ -10,13 +10,13 @@ export const overviewPage = {
   tab: "Overview",
   title: () => "Overview",
   ask: () => ({ overview: ["overview", {}] }),
-  view: ({ overview }, context) => (context.bank.counts.events && (overview.runs.length || overview.growth.some((each) => each.active)) ? shown(overview, context) : empty(context)),
+  view: ({ overview }, context) => (context.bank.position && (overview.runs.length || overview.growth.some((each) => each.active)) ? shown(overview, context) : empty(context)),
 };
 
 function empty(context) {
   const { bank } = context;
   if (context.at < bank.head) return [h("h2", null, "Nothing yet"), h("p", null, "At this position the bank holds no runs and no items. Move the slider to the right.")];
-  const name = shellWord(bank.argument);
+  const name = shellWord(bank.command);
   return [
     h("h2", null, "An empty bank"),
     h("p", null, "This bank holds no runs and no items. Add some:"),
@@ -53,7 +53,7 @@ function keyFigures({ learning, first_half: early, second_half: late, scoring, i
     "dl",
     { class: "figures" },
     figure("Judged a success", learning.judged ? learning.successes : null, learning.judged, `first half ${half(early)}, second half ${half(late)}`),
-    figure("Right by the score", scoring.judged ? scoring.successes : null, scoring.judged, `${count(bank.counts.runs - scoring.judged)} not scored`),
+    figure("Right by the score", scoring.judged ? scoring.successes : null, scoring.judged, `${count(bank.runs - scoring.judged)} not scored`),
     figure("Active items", items.active ?? 0, all, ended.join(", ") || "none ended"),
     figure("Red flags", flags, null, "returns, contexts, injections and budgets over their limits"),
   );

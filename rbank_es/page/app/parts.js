@@ -194,10 +194,10 @@ export function note(...words) {
 /** Return what a file shows in place of a point between two of its stops; nothing where it has the point. */
 export function between({ bank }, point) {
   if (!point) return null;
-  return h("div", { class: "note" }, h("p", null, `This file holds ${plural(bank.stops.length, "position")} of the log: what is shown for ${point} is as of the last of them before it.`), commandLine(commandOn("serve", [bank.argument]), "Every position has:"));
+  return h("div", { class: "note" }, h("p", null, `This file holds ${plural(bank.stops.length, "position")} of the log: what is shown for ${point} is as of the last of them before it.`), commandLine(commandOn("serve", [bank.command]), "Every position has:"));
 }
 
 /** Return what a list as of the position is called, and what of it a file does not hold. */
 export function captionOf(context, { total, rows_held: held }, noun) {
-  return `${plural(total, noun)} as of position ${count(context.at)}, ${day(context.bank.at_time)}${held ? `; this file holds the first ${count(held)}, and filters and sorts only those` : ""}`;
+  return `${plural(total, noun)} as of position ${count(context.at)}, ${day(context.bank.last_at)}${held ? `; this file holds the first ${count(held)}, and filters and sorts only those` : ""}`;
 }

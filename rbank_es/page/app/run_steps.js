@@ -51,7 +51,7 @@ function textAt(event, path) {
 }
 
 function toolCall(event, context) {
-  const large = (event.chars ?? 0) > context.bank.flags.return_chars;
+  const large = (event.chars ?? 0) > context.bank.flag_limits.return_chars;
   const name = [h("code", null, event.tool), event.error_code && h("span", { class: "error-code" }, ` ✕ ${event.error_code}`), " ", large && h("span", { class: "tag bad" }, "large return")];
   const size = `${count(event.chars)} characters back${event.truncated ? ", cut" : ""}${event.alias ? `, behind ${event.alias}` : ""}`;
   const [given, error, result] = ["arguments", "error", "result"].map((name) => textAt(event, name));

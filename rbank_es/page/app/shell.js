@@ -29,12 +29,12 @@ function header(page, context) {
   };
   const field = h("input", { type: "search", name: "q", "aria-label": "Search the bank", placeholder: "Search the bank", value: page?.name === "search" ? context.address.parameters.q : "" });
   const search = pageNamed("search") && h("form", { class: "find", role: "search", "aria-label": "Search", onsubmit: find }, field);
-  return h("header", { class: "top" }, h("h1", { class: "text" }, context.bank.name), h("nav", { "aria-label": "Pages" }, h("ul", null, tabs)), search);
+  return h("header", { class: "top" }, h("h1", { class: "text" }, context.bank.bank), h("nav", { "aria-label": "Pages" }, h("ul", null, tabs)), search);
 }
 
 function marks(context) {
   const { bank, source } = context;
-  const { runs } = bank.counts;
+  const { runs } = bank;
   return [
     bank.simulated > 0 && note(h("b", null, "SIMULATED"), `: in ${count(bank.simulated)} of ${plural(runs, "run")} chance stood in for the agent.`),
     bank.scripted > 0 && note(bank.scripted === runs ? `Scripted: all ${plural(runs, "run")} here` : `Scripted: ${count(bank.scripted)} of ${plural(runs, "run")}`, ", written to show how it works. No model ran."),
@@ -68,5 +68,5 @@ function footer({ bank, source }) {
   const digest = bank.head_digest ? [", head ", h("code", null, `${bank.head}:${bank.head_digest}`)] : null;
   const kind = source.isLive ? "Read only, and live." : "Read only; this page asks no network for anything.";
   const forked = bank.forked_from && `, forked from ${bank.forked_from}`;
-  return h("footer", null, h("span", { class: "text" }, bank.name), forked, `, position ${count(bank.head)}`, digest, `. ${kind} A dash means not recorded; it never means zero.`);
+  return h("footer", null, h("span", { class: "text" }, bank.bank), forked, `, position ${count(bank.head)}`, digest, `. ${kind} A dash means not recorded; it never means zero.`);
 }

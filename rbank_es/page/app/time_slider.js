@@ -8,14 +8,14 @@ const BINS = 200;
 export function timeSlider(bank, at, move) {
   const { head, event } = bank;
   const isPast = at < head;
-  const when = at === 0 ? "before the first event" : `${minute(bank.at_time)} UTC`;
+  const when = at === 0 ? "before the first event" : `${minute(bank.last_at)} UTC`;
   const sentence = at > 0 && `after “${named(event.type)}”`;
   const row = h(
     "div",
     { class: "row" },
-    stepButton("◀", "To the change before", bank.before === null && at === 0, () => move(bank.before ?? 0)),
+    stepButton("◀", "To the change before", bank.stop_before_seq === null && at === 0, () => move(bank.stop_before_seq ?? 0)),
     h("div", { class: "track" }, ticks(bank), range(bank, at, [when, sentence].filter(Boolean).join(", "), move)),
-    stepButton("▶", "To the next change", !isPast, () => move(bank.after ?? head)),
+    stepButton("▶", "To the next change", !isPast, () => move(bank.stop_after_seq ?? head)),
   );
   const said = h("b", null, `${isPast ? "As of" : "Newest:"} position ${count(at)}`);
   const back = isPast && h("button", { class: "plain link", type: "button", onclick: () => move(head) }, "Back to the newest");
@@ -49,7 +49,7 @@ function named(type) {
 }
 
 // Binned, so that a log of any length has at most 200 ticks of each kind. A file has one for each stop.
-function ticks({ stops, notable, kinds }) {
+function ticks({ stops, notable, ticks: kinds }) {
   const red = new Set(notable.map(({ seq }) => seq));
   const marks = stops
     ? stops.map((seq, i) => ({ bin: (i * (BINS - 1)) / Math.max(1, stops.length - 1), share: 1, isRed: red.has(seq) }))
@@ -75,6 +75,6 @@ function jump(bank, move) {
     if (event.target.value) move(Number(event.target.value));
     event.target.value = "";
   };
-  const options = notable.map(({ seq, type, time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text || named(type)).slice(0, 90)}`));
+  const options = notable.map(({ seq, type, at: time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text || named(type)).slice(0, 90)}`));
   return h("label", { class: "jump" }, "Go to ", h("select", { value: "", onchange: go }, h("option", { key: "", value: "" }, "a notable change…"), options));
 }
