@@ -65,7 +65,7 @@ class NotableEvent(Struct, frozen=True, kw_only=True):
     """A notable event of the log, with what it did in a few words."""
 
     seq: int
-    at: str
+    recorded_at: str
     type: str
     text: str
 
@@ -215,7 +215,7 @@ def binned(positions: Iterable[int | None], head: int) -> tuple[int, ...]:
 def notable_mark(event: Event) -> NotableEvent:
     """Return a notable event: position, type, time, and what it did in a few words."""
     text = shortened(_words(event), answer_limits.NOTABLE_CHARS) or ""
-    return NotableEvent(seq=event.seq, at=event.at, type=type_of(event), text=text)
+    return NotableEvent(seq=event.seq, recorded_at=event.at, type=type_of(event), text=text)
 
 
 def _words(event: Event) -> str:

@@ -75,6 +75,6 @@ function jump(bank, move) {
     if (event.target.value) move(Number(event.target.value));
     event.target.value = "";
   };
-  const options = notable.map(({ seq, type, at: time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text || named(type)).slice(0, 90)}`));
+  const options = notable.map(({ seq, type, recorded_at: time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text || named(type)).slice(0, 90)}`));
   return h("label", { class: "jump" }, "Go to ", h("select", { value: "", onchange: go }, h("option", { key: "", value: "" }, "a notable change…"), options));
 }
