@@ -93,7 +93,9 @@ class Bank(ItemActs, BankBranches, Questions):
     # ---------------------------------------------------------------- policies, time travel, what if
 
     def policies(self, point: str | int | None = None) -> tuple[PolicyInForce, ...]:
-        """Return the policy of each kind that governs at a point, with all its settings, recorded or not."""
+        """Return the policy of each kind that governs at a point, with all its settings, recorded or not: those of the
+        answer `bank.at(point).policies()`.
+        """
         from rbank_es.bank.policy_record import policies_in_force
 
         return policies_in_force(self.log, self.resolve(point))

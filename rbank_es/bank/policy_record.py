@@ -15,16 +15,16 @@ from rbank_es.policies.policy import governing
 
 
 class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
-    """The policy of a kind that governs. `since` is the position of the event that put it in force with these settings.
+    """The policy of a kind that governs. `since_seq` is the event that put it in force with these settings.
 
-    `since` is None where no event names a policy of this kind. `problem` says why this release can't decide by it.
+    It is None where no event names a policy of this kind. `problem` says why this release can't decide by it.
     """
 
     kind: PolicyKind
     name: str
     version: int
     settings: dict[str, Any]
-    since: int | None = None
+    since_seq: int | None = None
     problem: str | None = None
 
     @property
@@ -59,5 +59,5 @@ def _in_force(kind: PolicyKind, found: tuple[PolicyChoice, int] | None) -> Polic
         assert recorded is not None
         choice, problem = recorded, str(error)
     return PolicyInForce(
-        kind=kind, name=choice.name, version=choice.version, settings=choice.settings, since=since, problem=problem
+        kind=kind, name=choice.name, version=choice.version, settings=choice.settings, since_seq=since, problem=problem
     )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.shared.answers import print_answer
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, open_whole, read_policy_tables
+from rbank_es.cli.shared.arguments import open_whole, read_policy_tables
 from rbank_es.cli.shared.correction_report import recorded
 from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.output import (
@@ -25,6 +25,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadPolicy
 
 if TYPE_CHECKING:
+    from rbank_es.answers.policies import PoliciesAnswer
     from rbank_es.bank.difference import ActDifference
     from rbank_es.bank.policy_record import PolicyInForce
     from rbank_es.policies import Policy
@@ -80,29 +81,14 @@ def policy(
 
 
 def _show(bank: str, as_json: bool) -> None:
-    opened, point = open_at(bank)
-    with opened:
-        position = opened.resolve(point)
-        found = opened.policies(position)
-    if as_json:
-        echo_json({"bank": opened.name, "position": position, "policies": [_facts(each) for each in found]})
-    else:
-        for each in found:
-            _print(each)
-    unknown = [each for each in found if each.problem]
+    with opened_reader(bank) as reader:
+        found: PoliciesAnswer = reader.ask("policies")
+    print_answer(found, "policies", lambda: _print(found), as_json)
+    unknown = [each for each in found.policies if each.problem]
     for each in unknown:
         warn(f"{each.problem}. Nothing is decided by another one instead; put one in force with --set {each.kind}=NAME")
     if unknown:
         click.get_current_context().exit(1)
-
-
-def _facts(one: PolicyInForce) -> dict[str, Any]:
-    facts = {"kind": one.kind, "policy": one.label, "since": one.since, "problem": one.problem}
-    return facts | {"settings": [_described(*row) for row in _rows(one)]}
-
-
-def _described(name: str, value: Any, default: Any, meaning: str) -> dict[str, Any]:
-    return {"name": name, "value": value, "default": default, "meaning": meaning}
 
 
 def _rows(one: PolicyInForce) -> list[tuple[str, Any, Any, str]]:
@@ -113,8 +99,13 @@ def _rows(one: PolicyInForce) -> list[tuple[str, Any, Any, str]]:
     return [(each.name, one.settings[each.name], each.default, each.meaning) for each in settings]
 
 
-def _print(one: PolicyInForce) -> None:
-    since = f"since {one.since:,}" if one.since is not None else "by default: no event names one"
+def _print(found: PoliciesAnswer) -> None:
+    for each in found.policies:
+        _print_policy(each)
+
+
+def _print_policy(one: PolicyInForce) -> None:
+    since = f"since {one.since_seq:,}" if one.since_seq is not None else "by default: no event names one"
     echo_heading(f"{one.kind}: {one.label} ({since})")
     if not one.problem:
         echo_paragraph(_summary(_class_of(one.kind, one.label)))

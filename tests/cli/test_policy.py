@@ -28,13 +28,15 @@ def shown(place: Path, bank: str = "./notes", code: int = 0) -> dict[str, dict[s
 
 def test_every_kind_is_shown_with_its_settings_their_defaults_and_since_when(place: Path) -> None:
     found = shown(place)
-    assert [(each["policy"], each["since"]) for each in found.values()] == [
-        (f"{choice.name}-{choice.version}", 2) for choice in default_policies()
+    assert [(each["name"], each["version"], each["since_seq"]) for each in found.values()] == [
+        (choice.name, choice.version, 2) for choice in default_policies()
     ]
-    k = found["retrieval"]["settings"][0]
-    assert (k["name"], k["value"], k["default"]) == ("k", 6, 6) and "Default: 6" in k["meaning"]
+    assert found["retrieval"]["settings"]["k"] == 6
+    with Bank.open(place / "notes") as bank:
+        assert bank.at().policies().policies == bank.policies()
+        assert json.loads(bank.at().policies().json())["policies"] == list(found.values())
     people = run("policy", "./notes", cwd=place).out
-    assert "retrieval: bm25-2 (since 2)" in people and "k_success" in people
+    assert "retrieval: bm25-2 (since 2)" in people and "k_success" in people and "Default: 6" in people
 
 
 def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> None:
@@ -55,8 +57,8 @@ def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> No
         [*_, event] = bank.events(types={"policy_set"})
         assert isinstance(event, PolicySet) and (event.by, event.why, len(event.policies)) == ("ann", "to try", 9)
     found = shown(place)
-    assert (found["retrieval"]["since"], found["judging"]["since"]) == (3, 2)
-    assert shown(place, "./notes@2")["forgetting"]["policy"] == "never-1"
+    assert (found["retrieval"]["since_seq"], found["judging"]["since_seq"]) == (3, 2)
+    assert shown(place, "./notes@2")["forgetting"]["name"] == "never"
 
 
 def test_a_file_changes_what_it_names_and_leaves_the_rest(place: Path) -> None:
@@ -64,8 +66,8 @@ def test_a_file_changes_what_it_names_and_leaves_the_rest(place: Path) -> None:
     run("policy", "./notes", "--set", "retrieval.k=3", "--set", "retrieval.k_failure=0", cwd=place)
     run("policy", "./notes", "--set", "rules.toml", cwd=place)
     found = shown(place)
-    settings = {each["name"]: each["value"] for each in found["retrieval"]["settings"]}
-    assert (found["retrieval"]["policy"], found["admission"]["policy"]) == ("bm25-1", "reviewed-1")
+    settings = found["retrieval"]["settings"]
+    assert (found["retrieval"]["version"], found["admission"]["name"]) == (1, "reviewed")
     assert (settings["k"], settings["k_failure"], settings["floor"]) == (3, 0, 0.5), "kept across the version"
     assert settings["weights"] == [1, 1, 1, 1] and "coverage" not in settings, "those of the new version"
 
@@ -101,7 +103,7 @@ def test_all_policies_are_listed_with_the_meaning_of_each_setting(tmp_path: Path
 def test_a_mistake_is_refused_with_advice_and_changes_nothing(place: Path, given: list[str], message: str) -> None:
     refused = run("policy", "./notes", *given, cwd=place, code=2)
     assert message in refused.err
-    assert shown(place)["retrieval"]["since"] == 2
+    assert shown(place)["retrieval"]["since_seq"] == 2
 
 
 def test_a_policy_of_an_unknown_version_is_named_and_another_can_be_put_in_force(place: Path) -> None:
@@ -112,7 +114,7 @@ def test_a_policy_of_an_unknown_version_is_named_and_another_can_be_put_in_force
     run("policy", "./notes", "--set", "forgetting=bounded", cwd=place)
     told = run("policy", "./notes", "--json", cwd=place, code=1)
     assert "bm25 has no version 9" in told.err
-    assert json.loads(told.out)["policies"][0]["settings"][0]["value"] == 3
+    assert json.loads(told.out)["policies"][0]["settings"] == {"depth": 3}
     assert "no version 9" in run("search", "./notes", "lamps", cwd=place, code=2).err
     run("policy", "./notes", "--set", "retrieval=bm25-2", cwd=place)
     assert run("search", "./notes", "lamps", "--json", cwd=place).json["hits"] == []
@@ -123,7 +125,7 @@ def test_settings_in_python_are_one_call(tmp_path: Path) -> None:
         done = bank.set_policies({"retrieval": {"k": 2}, "selection": {"among": "first"}}, by="ann")
         assert (done.last_seq, len(done.policies)) == (3, 2)
         assert bank.set_policies({"retrieval": {"k": 2}}).last_seq is None
-        assert {each.kind: each.since for each in bank.policies() if each.since == 3}.keys() == {
+        assert {each.kind: each.since_seq for each in bank.policies() if each.since_seq == 3}.keys() == {
             "retrieval",
             "selection",
         }

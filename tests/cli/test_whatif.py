@@ -106,7 +106,7 @@ def test_several_policies_are_columns_of_one_table(made: Path) -> None:
 def test_under_the_policies_in_force_nothing_would_differ(made: Path) -> None:
     policies = run("policy", "sample", "--json", cwd=made).json["policies"]
     given = next(each for each in policies if each["kind"] == "consolidation")
-    out = run("whatif", "sample", "--policy", f"consolidation={given['policy']}", cwd=made).out
+    out = run("whatif", "sample", "--policy", f"consolidation={given['name']}-{given['version']}", cwd=made).out
     assert out.splitlines()[1:] == ["nothing would differ"]
 
 

@@ -13,6 +13,7 @@ from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
     from rbank_es.answers.events import EventRow
+    from rbank_es.answers.policies import PoliciesAnswer
     from rbank_es.bank.open_bank import OpenBank
     from rbank_es.projections.view import View
 
@@ -45,6 +46,12 @@ class Moment(Questions):
         Raises `BadInput`.
         """
         found: Page[EventRow] = self.ask("events", type=type, run=run, after=after, limit=limit)
+        return found
+
+    # Nor this, because `policies` of a bank takes a point.
+    def policies(self) -> PoliciesAnswer:
+        """Return the policy of each kind that governs, with all its settings, recorded or not."""
+        found: PoliciesAnswer = self.ask("policies")
         return found
 
     def __enter__(self) -> Self:
