@@ -17,8 +17,6 @@ from benchmarks.measure import Goal, Row, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.events import RunStarted
-from rbank_es.page.answers.items_answer import SORTS as ITEM_SORTS
-from rbank_es.page.answers.leakage_answer import RUN_SORTS as LEAKAGE_SORTS
 from rbank_es.page.http_request import parse_request
 from rbank_es.page.page_handler import PageHandler
 from rbank_es.page.page_server import PageServer, listen
@@ -28,6 +26,8 @@ RUN_SORTS = (
 )  # fmt: skip
 ROUNDS = 5
 SHOWN_ROUNDS = 5
+ITEM_SORTS = ("title", "state", "polarity", "src", "support", "uses", "wins", "losses", "born_seq")
+LEAKAGE_SORTS = ("started_seq", "total_chars_returned", "max_single_return", "context_size", "tool_calls", "red_flags")
 LISTS = {"runs": RUN_SORTS, "items": ITEM_SORTS, "leakage": LEAKAGE_SORTS}
 GOAL = Goal("≤", 0.1, "s")
 
@@ -81,11 +81,10 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
 
 
 def _list_row(client: Client, bank: Bank, name: str, sorts: list[str]) -> Row:
-    more = {"by": "run"} if name == "leakage" else {}
     found: dict[str, float] = {}
     for at in (bank.position, bank.position // 2):
         for sort in (*sorts, *(f"-{each}" for each in sorts)):
-            found[f"{sort} at {at:,}"] = client.median_of(name, sort=sort, at=at, **more)
+            found[f"{sort} at {at:,}"] = client.median_of(name, sort=sort, at=at)
     if name != "leakage":
         found["words"] = client.median_of(name, q="the of")
     slowest = max(found, key=lambda each: found[each])

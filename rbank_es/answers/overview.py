@@ -79,6 +79,9 @@ class UsedItem(Struct, frozen=True, kw_only=True):
     uses: int
     wins: int
     losses: int
+    win_rate: float | None
+    win_rate_low: float | None
+    win_rate_high: float | None
 
 
 class GrowthPoint(Struct, frozen=True, kw_only=True):

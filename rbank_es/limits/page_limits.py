@@ -23,8 +23,7 @@ DASHBOARD_ROWS = 200
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500
-# Rows of one page of a list, usually and at most, and characters of each text in a row.
-LIST_ROWS = 100
+# Rows of one page of a list at most, and characters of each text in a row.
 LIST_ROWS_MOST = 200
 LIST_TEXT_CHARS = 300
 # Characters of each text of a run, or of an event, on its page: longer ones of events open in blocks.

@@ -132,7 +132,7 @@ def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgre
             **{"runs": len(started), "whole_runs": len(runs)},
             **{"items": len(view.pick("items", ("id",))), "whole_items": len(items), "prompts": options.prompts},
         },
-        "blocks": [[[name, given.get(name) or given["id"]] for name, given in block] for block in blocks],
+        "blocks": [[[name, given[name]] for name, given in block] for block in blocks],
         **parts[0].packed(),
     }
     return PageData(head, [part.packed() for part in parts[1:]], asking.ask("about"), newest_runs(view))
@@ -191,7 +191,9 @@ def _blocks(name: str, ids: Sequence[str]) -> Iterator[list[Question]]:
 
 
 def _question(name: str, id: str) -> Question:
-    return (name, {"run": id, "limit": str(page_limits.LIST_ROWS_MOST)} if name == "run" else {"id": id})
+    given = {name: id, "limit": str(page_limits.LIST_ROWS_MOST)}
+    # All that a page shows of an item is in its answer without the events about it.
+    return (name, given if name == "run" else given | {"history": "false"})
 
 
 # ---------------------------------------------------------------- answers

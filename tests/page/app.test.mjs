@@ -9,7 +9,7 @@ const { FileSource } = await from("file_source");
 const { hasWords, isWanted, pageOf, sortedRows } = await from("row_list");
 const { binnedTicks } = await from("time_slider");
 const { charCount, cut, visible } = await from("visible_text");
-const { count, failureReason, percent, plural, shellWord, wilson } = await from("words");
+const { count, failureReason, percent, plural, shellWord } = await from("words");
 const { groupSteps, readableArguments } = await from("run_steps");
 const { stepPath } = await from("charts");
 const { points } = await from("health_page");
@@ -112,15 +112,6 @@ test("numbers that were not recorded are dashes", () => {
   assert.deepEqual([count(null), count(undefined), count(0), count(12345)], ["–", "–", "0", "12,345"]);
   assert.deepEqual([count(-1234567.891), count(999), count(0.005), count(1e6)], ["-1,234,567.89", "999", "0.01", "1,000,000"]);
   assert.equal(plural(1, "run") + plural(0, "run"), "1 run0 runs");
-});
-
-test("the interval of a share holds the share", () => {
-  assert.equal(wilson(0, 0), null);
-  for (let n = 1; n < 30; n += 1) for (let k = 0; k <= n; k += 1) {
-    const [low, high] = wilson(k, n);
-    assert.ok(0 <= low && low <= k / n && k / n <= high && high <= 1);
-  }
-  assert.deepEqual(wilson(10, 13).map((share) => share.toFixed(4)), ["0.4974", "0.9182"]);
 });
 
 test("a name is one word of a shell", () => {

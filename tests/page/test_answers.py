@@ -204,13 +204,13 @@ def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_i
     assert (after["verdict"], after["stands"], after["by"]) == ("failure", True, "curator")
     assert after["authority"] == "a person" and after["reason"].startswith("The tal")
     [fallen] = [each for each in found["learned"] if each["state"] == "unsupported"]
-    item = ask(bank, "item", id=fallen["item"])
+    item = ask(bank, "item", item=fallen["item"])
     assert item["warning"] == (
         "It was drawn from lights-07-c225789b-1 as a success, and that run's verdict is failure."
     )
     assert [span["state"] for span in item["states"]] == ["active", "unsupported"]
-    assert item["states"][0]["to"] == item["states"][1]["from"] == 201
-    assert ask(bank, "item", 200, id=fallen["item"])["warning"] is None
+    assert item["states"][0]["until_seq"] == item["states"][1]["since_seq"] == 201
+    assert ask(bank, "item", 200, item=fallen["item"])["warning"] is None
 
 
 @pytest.mark.parametrize(("limit", "bytes_most"), [(3, 1_000_000), (500, 1)])
@@ -295,10 +295,10 @@ def test_an_empty_bank_has_answers() -> None:
         ("runs", {"where": ("verdict=' OR 1=1",)}),
         ("runs", {"after": "' OR 1=1"}),
         ("runs", {"q": "x" * 2000}),
-        ("items", {"state": "nosuch"}),
+        ("items", {"where": ("state=nosuch",)}),
         ("run", {}),
         ("run", {"run": "' UNION SELECT 1 --"}),
-        ("item", {"id": "nosuch"}),
+        ("item", {"item": "nosuch"}),
         ("text", {"event": "3", "path": "__class__"}),
         ("text", {"event": "3", "path": "salt"}),
         ("text", {"event": "3", "path": "id"}),
@@ -502,9 +502,9 @@ def test_the_day_of_an_overruled_verdict_names_the_run_and_the_items_that_fell(b
 def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:
     for at in (150, HEAD):
         hits = bank.at(at).search("how many lights are there?", 5)
-        found = ask(bank, "search", at, q="how many lights are there?", k=5)
+        found = ask(bank, "search", at, query="how many lights are there?", k=5)
         assert [(hit["id"], hit["rank"], hit["score"]) for hit in found["hits"]] == [
             (hit.id, hit.rank, hit.score) for hit in hits
         ]
-        assert "bm25" in found["note"]
-    assert ask(bank, "search", q='"; NEAR(*')["hits"] == []
+        assert "bm25" in found["policy"]
+    assert ask(bank, "search", query='"; NEAR(*')["hits"] == []

@@ -200,7 +200,6 @@ def test_lists_longer_than_a_page_go_in_up_to_a_bound_and_say_how_many_there_are
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(page_limits, "LIST_ROWS_MOST", 4)
-    monkeypatch.setattr(page_limits, "LIST_ROWS", 4)
     monkeypatch.setattr(page_limits, "PAGE_LISTED_ROWS", 12)
     monkeypatch.setattr(page_limits, "PAGE_EARLIER_ROWS", 4)
     monkeypatch.setattr(page_limits, "PAGE_NEWEST_ITEMS", 3)
@@ -214,8 +213,8 @@ def test_lists_longer_than_a_page_go_in_up_to_a_bound_and_say_how_many_there_are
     assert {len(found["rows"]) for at, found in lists.items() if at not in ("newest", "0")} == {4}
     used = sorted((row["uses"] for row in items[3:]), reverse=True)[:2]
     shown = [found for name, _, found in held if name == "item"]
-    assert [row["id"] for row in shown[:3]] == [row["id"] for row in items[:3]]
-    assert [row["uses"] for row in shown[3:]] == used
+    assert [found["item"]["id"] for found in shown[:3]] == [row["id"] for row in items[:3]]
+    assert [found["item"]["uses"] for found in shown[3:]] == used
 
 
 def test_stops_are_all_turns_or_some_that_are_spread_over_the_log() -> None:
@@ -395,7 +394,7 @@ def test_erased_words_are_nowhere_in_the_page(tmp_path: Path) -> None:
         for point in ("300", None):
             page = page_of(bank, point)
             assert words not in everything(page)
-    assert any(found["erased"] for name, _, found in answers_in(page) if name == "item")
+    assert any(found["item"]["erased"] for name, _, found in answers_in(page) if name == "item")
 
 
 def everything(page: str) -> str:

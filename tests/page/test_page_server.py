@@ -90,11 +90,11 @@ def test_requests_come_and_end_while_the_server_looks_which_ones_are_under_way(m
 def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
     with Bank.open(SAMPLE) as bank:
         answers = PageAnswers(bank)
-        run, item = answers.ask("runs", {"at": "400"}).rows[0], answers.ask("items", {"at": "400"})["rows"][0]
+        run, item = answers.ask("runs", {"at": "400"}).rows[0], answers.ask("items", {"at": "400"}).rows[0]
         asked = {
-            "run": {"run": run.run}, "item": {"id": item["id"]}, "event": {"event": "5"},
+            "run": {"run": run.run}, "item": {"item": item.id}, "event": {"event": "5"},
             "text": {"event": str(run.started_seq), "path": "task"},
-            "changes": {"from": "100"}, "search": {"q": "light"},
+            "changes": {"from": "100"}, "search": {"query": "light"}, "lineage": {"kind": "run", "id": run.run},
         }  # fmt: skip
         for name in {*ANSWERS, *QUESTIONS.names()}:
             given = {"at": "400", **asked.get(name, {})}
@@ -236,7 +236,7 @@ def test_words_erased_while_it_is_served_are_gone_from_the_next_answer(tmp_path:
         assert b"secret" in found.get("/api/v1/runs").body
         with Bank.open(tmp_path / "b") as other:
             other.erase(run="r")
-        for path in ("/api/v1/runs", "/api/v1/run?run=r", "/api/v1/bank", "/api/v1/text?event=3&path=task"):
+        for path in ("/api/v1/runs", "/api/v1/run?run=r", "/api/v1/about", "/api/v1/text?event=3&path=task"):
             assert b"secret" not in found.get(path).body
 
 
@@ -259,7 +259,7 @@ def test_a_bank_that_went_away_and_one_that_is_damaged_are_told_and_the_server_g
 
 def test_a_damaged_log_is_told_and_names_no_file(tmp_path: Path) -> None:
     with Bank.open(damage(filled(tmp_path / "b"))) as bank, served(bank) as found:
-        for path in ("/api/v1/bank", "/api/v1/runs", "/api/v1/run?run=r3"):
+        for path in ("/api/v1/about", "/api/v1/runs", "/api/v1/run?run=r3"):
             reply = found.get(path)
             assert reply.status == 503 and str(tmp_path) not in reply.body.decode()
             assert "rbank-es verify b" in reply.json()["error"]

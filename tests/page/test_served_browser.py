@@ -27,7 +27,7 @@ class Stranger:
     PAGE = """<!doctype html><title>stranger</title><script>
       document.title = JSON.stringify([document.referrer, document.cookie]);
       fetch("{served}/", {{credentials: "include", mode: "no-cors"}});
-      document.write("<img src='{served}/api/v1/bank'><iframe src='{served}/'></iframe>");
+      document.write("<img src='{served}/api/v1/about'><iframe src='{served}/'></iframe>");
     </script>"""
 
     def __init__(self, served_at: str) -> None:

@@ -11,19 +11,14 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.page.answers.difference_answer import changes_answer
-from rbank_es.page.answers.items_answer import item_answer, items_answer
 from rbank_es.page.answers.page_question import PageQuestion
 from rbank_es.page.answers.review_answer import review_answer
-from rbank_es.page.answers.search_answer import search_answer
 
 Answer = Callable[[PageQuestion], dict[str, Any]]
 
 ANSWERS: Mapping[str, Answer] = {
-    "items": items_answer,
-    "item": item_answer,
     "review": review_answer,
     "changes": changes_answer,
-    "search": search_answer,
 }
 """The function that answers each name of `/api/v1/NAME`."""
 

@@ -49,7 +49,7 @@ export class FileSource {
     const { stop, between } = this.stopOf(at);
     if (stop === undefined) return { error: NO_POINT };
     if (name === "about") return { ...(await this.find(name, {}, stop)), ...this.around(stop), between };
-    if (name === "search") return { error: "Items are ranked by an index of the bank, which this file does not hold.", command: this.command("search", [asked.q ?? ""]) };
+    if (name === "search") return { error: "Items are ranked by an index of the bank, which this file does not hold.", command: this.command("search", [asked.query ?? ""]) };
     if (name === "changes") return this.changes(asked.from, stop);
     if (!Object.hasOwn(LISTS, name)) return (await this.find(name, asked, stop)) ?? this.missing(name, asked, stop);
     return pageOf(await this.find(name, {}, stop), asked, LISTS[name]);
@@ -93,7 +93,7 @@ export class FileSource {
   async find(name, asked, stop) {
     if (stop < this.head) return (await this.part(0)).find(questionOf(name, { ...asked, at: stop }));
     const question = questionOf(name, asked);
-    const block = name === "changes" ? 0 : this.blockOf.get(questionOf(name, { id: asked[name] ?? asked.id }));
+    const block = name === "changes" ? 0 : this.blockOf.get(questionOf(name, { id: asked[name] }));
     for (const place of block === undefined ? this.opened.keys() : [block]) {
       const found = (await this.part(place)).find(question);
       if (found) return found;
@@ -108,7 +108,7 @@ export class FileSource {
 
   /** Return why the file has no answer, with the command that has it. */
   missing(name, asked, stop) {
-    const id = asked[name] ?? asked.id;
+    const id = asked[name];
     const serve = this.command("serve");
     if (stop < this.head) return { error: "This file holds this as of its newest position alone.", isNewest: true, command: serve };
     const [whole, all] = name === "run" ? [this.inFile.whole_runs, this.inFile.runs] : [this.inFile.whole_items, this.inFile.items];

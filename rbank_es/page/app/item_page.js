@@ -3,21 +3,28 @@ import { itemLink, note, pre, rate, runLink, stateTag, table, verdictMark } from
 import { h } from "./renderer.js";
 import { count, decided, plural } from "./words.js";
 
+// Uses of one page, as a file holds them.
+const USES = 200;
+
 export const itemPage = {
   name: "item",
   under: "items",
-  title: ({ item }) => item.title || "Item",
-  ask: ({ argument }) => ({ item: ["item", { id: argument }] }),
-  view: ({ item }, context) => [
+  title: ({ item: { item } }) => item.title || "Item",
+  ask: ({ argument }) => ({ item: ["item", { item: argument, history: false, limit: USES }] }),
+  view: ({ item: found }, context) => page(found, found.item, context),
+};
+
+function page(found, item, context) {
+  return [
     h("p", { class: "crumb" }, h("a", { href: context.href("items") }, "Items"), " / ", h("code", null, item.id)),
     h("h2", { class: "text" }, item.title || "(text erased)"),
     h("p", null, stateTag(item.state), " ", h("span", { class: "muted" }, facts(item))),
-    item.warning && h("p", { class: "note bad" }, item.warning),
-    h("div", { class: "columns lead" }, words(item), origin(item, context)),
-    given(item, context),
-    life(item, context),
-  ],
-};
+    found.warning && h("p", { class: "note bad" }, found.warning),
+    h("div", { class: "columns lead" }, words(item), origin(found, context)),
+    given(found, context),
+    life(found, context),
+  ];
+}
 
 function facts(item) {
   const kind = item.polarity === "failure" ? "a guardrail" : "a strategy";
@@ -30,49 +37,51 @@ function words(item) {
   return h("section", null, h("h3", null, "What it says"), said, item.tags.length > 0 && h("p", { class: "muted text" }, item.tags.join(", ")));
 }
 
-function origin(item, context) {
-  const chain = item.back.map((each, i) => {
-    const at = each.seq;
-    const run = each.run === null ? "by hand" : runLink(context, each);
-    const relied = each.relied === null ? "not judged then" : [verdictMark(each.relied), " then"];
-    const now = each.relied !== each.verdict && each.run !== null && [", ", verdictMark(each.verdict), " now"];
-    const then = each.run !== null && [" ", h("a", { href: context.href("run", each.run, { at }) }, "(the run as it was)")];
+function origin({ item, grounds, searches }, context) {
+  const chain = grounds.map((each, i) => {
+    const runs = each.runs.map((run) => h("div", { key: run.run }, source(run, each.seq, context)));
     const counts = each.stands ? "" : "; it no longer counts";
-    return h("li", { key: i }, run, " ", h("span", null, relied, now, then), h("div", { class: "muted" }, `extracted as ${each.kind} at position ${count(at)}; ${decided(each.action)}${each.undone ? ", undone" : ""}${counts}`));
+    return h("li", { key: i }, runs.length ? runs : "by hand", h("div", { class: "muted" }, `extracted as ${each.kind} at position ${count(each.seq)}; ${decided(each.action)}${each.undone ? ", undone" : ""}${counts}`));
   });
   const judged = item.wins + item.losses;
   return h(
     "section",
     null,
     h("h3", null, "How it fared"),
-    h("p", null, rate({ wins: item.wins, judged }), h("span", { class: "muted" }, `${judged ? " wins of decided uses" : ""}; ${plural(item.uses, "use")} in all, found by ${plural(item.forward.searches, "search", "searches")}`)),
+    h("p", null, rate(item), h("span", { class: "muted" }, `${judged ? " wins of decided uses" : ""}; ${plural(item.uses, "use")} in all, found by ${plural(searches, "search", "searches")}`)),
     h("h3", null, "Where it comes from"),
     h("ol", { class: "chain" }, chain),
   );
 }
 
-function given(item, context) {
+function source(run, at, context) {
+  const relied = run.relied_verdict === null ? "not judged then" : [verdictMark(run.relied_verdict), " then"];
+  const now = run.relied_verdict !== run.verdict && [", ", verdictMark(run.verdict), " now"];
+  return [runLink(context, run), " ", h("span", null, relied, now, " ", h("a", { href: context.href("run", run.run, { at }) }, "(the run as it was)"))];
+}
+
+function given({ used_in: uses, used_in_total: total }, context) {
   const columns = [
     { name: "Run", wide: true, cell: (row) => runLink(context, row) },
     { name: "Judged", cell: (row) => verdictMark(row.verdict) },
     { name: "How", cell: (row) => h("span", { class: "nowrap" }, row.way === "read" ? "read in full" : row.way) },
     { name: "At", number: true, cell: (row) => h("a", { href: context.href("run", row.run, { at: row.seq }) }, count(row.seq)) },
   ];
-  const { runs } = item.forward;
-  const rows = runs.map((row) => ({ ...row, key: `${row.run} ${row.way}` }));
-  const shown = runs.length ? table({ caption: "Runs that were given it, newest first", columns, rows, key: "key" }) : note("No run has been given it yet.");
+  const rows = uses.map((row) => ({ ...row, key: `${row.run} ${row.way}` }));
+  const caption = `Runs that were given it, newest first${total > uses.length ? `: ${count(uses.length)} of ${plural(total, "use")}` : ""}`;
+  const shown = uses.length ? table({ caption, columns, rows, key: "key" }) : note("No run has been given it yet.");
   return [h("h3", null, "Where it went"), shown];
 }
 
-function life(item, context) {
-  const states = item.states.map((span) => {
-    const at = h("a", { href: context.href("item", item.id, { at: span.from }) }, `position ${count(span.from)}`);
-    return h("li", { key: span.from }, stateTag(span.state), " from ", at, span.to !== null && ` to ${count(span.to)}`);
+function life({ item, states: spans, links: linked }, context) {
+  const states = spans.map(({ state, since_seq: since, until_seq: until }) => {
+    const at = h("a", { href: context.href("item", item.id, { at: since }) }, `position ${count(since)}`);
+    return h("li", { key: since }, stateTag(state), " from ", at, until !== null && ` to ${count(until)}`);
   });
-  const links = item.links.map((link) => {
-    const other = itemLink(context, link);
+  const links = linked.map((link) => {
+    const other = itemLink(context, { ...link, id: link.item });
     const said = link.from_here ? [`${link.how} `, other] : [other, ` ${link.how} it`];
-    return h("li", { key: `l${link.seq} ${link.id}` }, said);
+    return h("li", { key: `l${link.seq} ${link.item}` }, said);
   });
   return [h("h3", null, "What became of it"), h("ol", { class: "chain" }, states, links)];
 }

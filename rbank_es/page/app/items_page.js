@@ -1,6 +1,7 @@
 // The list of items: which lessons does the bank hold, and how did they fare?
 import { captionOf, filters, itemLink, note, pager, rate, stateTag, table } from "./parts.js";
 import { h } from "./renderer.js";
+import { conditions, ROWS } from "./row_list.js";
 import { count } from "./words.js";
 
 const STATES = ["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"];
@@ -9,12 +10,13 @@ const FILTERS = [
   { name: "state", label: "State", options: STATES.map((state) => [state, state]) },
   { name: "polarity", label: "Kind", options: [["success", "strategy"], ["failure", "guardrail"]] },
 ];
+const BORN = "-born_seq";
 
 export const itemsPage = {
   name: "items",
   tab: "Items",
   title: () => "Items",
-  ask: ({ parameters: { q, state, polarity, domain, sort, after } }) => ({ items: ["items", { q, state, polarity, domain, sort, after }] }),
+  ask: ({ parameters: { q, sort, after, ...values } }) => ({ items: ["items", { q, sort: sort || BORN, limit: ROWS, after, where: conditions(values, ["state", "polarity"]) }] }),
   view: ({ items }, context) => [h("h2", null, "Items"), filters(context, FILTERS), words(context), list(items, context), pager(context, items)],
 };
 
@@ -29,10 +31,10 @@ function list(items, context) {
     { name: "Drawn from", sort: "src", cell: (row) => h("span", { class: "nowrap" }, row.src) },
     { name: "Kind", sort: "polarity", cell: (row) => h("span", { class: "nowrap" }, row.polarity === "failure" ? "guardrail" : "strategy") },
     { name: "Uses", sort: "uses", number: true, cell: (row) => count(row.uses) },
-    { name: "Wins of decided uses", sort: "wins", cell: (row) => rate({ wins: row.wins, judged: row.wins + row.losses }) },
+    { name: "Wins of decided uses", sort: "wins", cell: (row) => rate(row) },
     { name: "Support", sort: "support", number: true, cell: (row) => count(row.support) },
-    { name: "Born at", sort: "born", number: true, cell: (row) => count(row.born) },
+    { name: "Born at", sort: "born_seq", number: true, cell: (row) => count(row.born_seq) },
   ];
-  const sort = context.address.parameters.sort || "-born";
+  const sort = context.address.parameters.sort || BORN;
   return table({ caption: captionOf(context, items, "item"), columns, rows: items.rows, key: "id", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
 }

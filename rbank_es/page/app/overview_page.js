@@ -100,7 +100,7 @@ function growth({ growth: points }, context) {
 }
 
 function mostUsed({ most_used: rows }, context) {
-  const body = rows.map((item) => h("tr", { key: item.id }, h("td", null, itemLink(context, item)), h("td", null, rate({ wins: item.wins, judged: item.wins + item.losses })), h("td", { class: "number" }, count(item.uses))));
+  const body = rows.map((item) => h("tr", { key: item.id }, h("td", null, itemLink(context, item)), h("td", null, rate(item)), h("td", { class: "number" }, count(item.uses))));
   const head = h("thead", null, h("tr", null, h("th", { scope: "col" }, "Item"), h("th", { scope: "col" }, "Wins of decided uses"), h("th", { scope: "col", class: "number" }, "Uses")));
   const shownTable = h("table", { class: "light", "aria-label": "Most used items" }, head, h("tbody", null, body));
   const about = h("p", { class: "muted" }, "The line is the 95 % interval (Wilson). A win is no proof: see the item's page.");

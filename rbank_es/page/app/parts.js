@@ -1,7 +1,7 @@
 // Parts that all pages share: verdicts, rates, tables, folds, texts, commands.
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
-import { commandOn, count, day, DASH, percent, plural, wilson } from "./words.js";
+import { commandOn, count, day, DASH, percent, plural } from "./words.js";
 
 const LINK_CHARS = 200;
 
@@ -43,17 +43,16 @@ export function stateTag(state) {
 }
 
 /** Return a share of wins with its 95 % interval, as a drawing with numbers beside it. */
-export function rate({ wins, judged }) {
-  const interval = wilson(wins, judged);
-  if (!interval) return h("span", { class: "muted" }, "not used in a decided run");
-  const [low, high] = interval;
+export function rate({ wins, losses, win_rate: share, win_rate_low: low, win_rate_high: high }) {
+  const judged = wins + losses;
+  if (!judged) return h("span", { class: "muted" }, "not used in a decided run");
   const label = `${wins} of ${judged}, likely ${percent(low)} to ${percent(high)}`;
   const drawing = h(
     "svg",
     { viewBox: "-5 0 110 12", width: 110, height: 12, role: "img", "aria-label": label },
     h("line", { x1: 0, x2: 100, y1: 6, y2: 6, class: "axis" }),
     h("line", { x1: low * 100, x2: high * 100, y1: 6, y2: 6, class: "interval" }),
-    h("circle", { cx: (wins / judged) * 100, cy: 6, r: 3.5, class: "dot" }),
+    h("circle", { cx: share * 100, cy: 6, r: 3.5, class: "dot" }),
   );
   return h("span", { class: "rate", title: label }, drawing, h("span", { class: "number" }, `${wins}/${judged}`));
 }

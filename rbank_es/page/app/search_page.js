@@ -6,10 +6,10 @@ import { count, plural } from "./words.js";
 export const searchPage = {
   name: "search",
   title: () => "Search",
-  ask: ({ parameters: { q, domain } }) => ({ search: ["search", { q, domain }] }),
+  ask: ({ parameters: { q } }) => ({ search: ["search", { query: q }] }),
   view: ({ search }, context) => [
     h("h2", { class: "text" }, `Items for “${context.address.parameters.q}”`),
-    h("p", { class: "muted" }, `As of position ${count(context.at)}; ${search.note}.`),
+    h("p", { class: "muted" }, `As of position ${count(context.at)}; ranked by ${search.policy}, as agents are given items at this position.`),
     found(search.hits, plural(search.hits.length, "item"), context),
     search.withheld.length > 0 && [h("h3", null, "Kept back"), h("p", { class: "muted" }, "Too little of the query occurs in these, so agents are not given them."), found(search.withheld, plural(search.withheld.length, "item"), context)],
     runs(context),

@@ -43,18 +43,6 @@ export function minute(time) {
   return time ? time.slice(0, 16).replace("T", " ") : DASH;
 }
 
-const Z = 1.959964; // as rbank_es/state/proportion.py has it
-
-/** Return the 95 % interval (Wilson) of a share of `n`; null where n is 0. */
-export function wilson(k, n) {
-  if (!n) return null;
-  const p = k / n;
-  const scale = 1 + (Z * Z) / n;
-  const centre = (p + (Z * Z) / (2 * n)) / scale;
-  const half = (Z * Math.sqrt((p * (1 - p)) / n + (Z * Z) / (4 * n * n))) / scale;
-  return [k === 0 ? 0 : Math.max(0, centre - half), k === n ? 1 : Math.min(1, centre + half)];
-}
-
 /** Return the text as a word that a POSIX shell takes unchanged. */
 export function shellWord(text) {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\"'\"'") + "'";
