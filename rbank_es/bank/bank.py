@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.bank.strict_check import SlipCheck
     from rbank_es.bank.supposed_differences import WhatIf
-    from rbank_es.bank.what_if import PackItems
     from rbank_es.projections.view import View
     from rbank_es.state import State
     from rbank_es.state.digests import StateDigests
@@ -135,7 +134,6 @@ class Bank(ItemActs, BankBranches, Questions):
         without: Iterable[str] = (),
         since: str | int = 0,
         until: str | int | None = None,
-        pack: PackItems | None = None,
         into: str | Path | None = None,
         force: bool = False,
         progress: OnProgress | None = None,
@@ -143,7 +141,7 @@ class Bank(ItemActs, BankBranches, Questions):
         """Return what would differ if a supposition held from a point on, until another (by default the head).
 
         `policies` are tables by kind, as `set_policies` takes them; `verdicts` are by run; `without` are ids of items
-        and runs. `pack` returns the text of items in a prompt, for the prompts of runs. With `into`, a file of read
+        and runs. With `into`, a file of read
         models of the bank as it would be is written: over one that is there, or that another process wrote meanwhile,
         only with `force`. No model is called, and nothing is written to the log.
         Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, `ProjectionError`.
@@ -157,9 +155,7 @@ class Bank(ItemActs, BankBranches, Questions):
             refuse_existing(replaceable(target))  # before the work; another process may still be faster
         question = WhatIfQuestion(policies=policies or {}, verdicts=verdicts or {}, without=tuple(without))
         last, first = self.resolve(until), self.resolve(since)
-        return what_if(
-            self.name, self.log, question, first, last, pack=pack, into=target, force=force, progress=progress
-        )
+        return what_if(self.name, self.log, question, first, last, into=target, force=force, progress=progress)
 
     # ---------------------------------------------------------------- items
 

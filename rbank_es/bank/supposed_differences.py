@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rbank_es.bank.canonical import counts
 from rbank_es.bank.difference import Difference, ItemDifference
@@ -17,62 +17,69 @@ class DecisionDifference(Struct, frozen=True, kw_only=True):
     """A decision in force that would differ: action and targets; None where the candidate doesn't count, or isn't."""
 
     extraction: str
-    candidate: int
-    item: str
+    place: int
+    item: Annotated[str, Meta(description="id: the candidate's item")]
     title: str
-    before: tuple[Action, tuple[str, ...]] | None
-    after: tuple[Action, tuple[str, ...]] | None
+    before: Annotated[
+        tuple[Action, tuple[str, ...]] | None,
+        Meta(description="JSON list: the action and its targets, as recorded; null: the candidate doesn't count"),
+    ]
+    after: Annotated[
+        tuple[Action, tuple[str, ...]] | None,
+        Meta(description="JSON list: the action and its targets, as supposed; null: the candidate wouldn't count"),
+    ]
 
 
 class HitsDifference(Struct, frozen=True, kw_only=True):
     """A recorded retrieval that would find other items, or the same in another order: ids, best first."""
 
-    seq: int
-    run: str | None
-    mode: Literal["auto", "tool"]
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    seq: Annotated[int, Meta(description="position in the log: the search")]
+    run: Annotated[str | None, Meta(description="id: the run that searched; null: none")]
+    mode: Annotated[
+        Literal["auto", "tool"], Meta(description="name: who searched: auto, for the run's context; tool, the agent")
+    ]
+    before: Annotated[tuple[str, ...], Meta(description="JSON list: ids of the items that were found, best first")]
+    after: Annotated[tuple[str, ...], Meta(description="JSON list: ids of the items that would be found, best first")]
 
 
 class PromptDifference(Struct, frozen=True, kw_only=True):
     """A run that would be given other procedures at position `seq`: ids of the items chosen, and the injected text.
 
-    `before` is None where it was erased; both are None where the caller gave no way to pack items.
+    `before` is None where it was erased; both are None in an answer that shows no prompts.
     """
 
     run: str
-    seq: int
-    items_before: tuple[str, ...]
-    items_after: tuple[str, ...]
-    before: str | None = None
-    after: str | None = None
+    seq: Annotated[int, Meta(description="position in the log: the context that was built")]
+    items_before: Annotated[
+        tuple[str, ...], Meta(description="JSON list: ids of the items that were chosen for the run")
+    ]
+    items_after: Annotated[tuple[str, ...], Meta(description="JSON list: ids of the items that would be chosen")]
+    before: Annotated[
+        str | None, Meta(description="text: the text that the run was given; null: erased, or no prompts are shown")
+    ] = None
+    after: Annotated[
+        str | None, Meta(description="text: the text that the run would be given; null: no prompts are shown")
+    ] = None
 
 
 class ModelNeeds(Struct, frozen=True, kw_only=True):
-    """Counts of the unknowns that only a model could settle.
+    """Counts of the unknowns that only a model could settle."""
 
-    runs         that would be given another prompt, find other items, or not read one that they read, and so might
-                 behave otherwise
-    items        that would be there and were drawn from such runs
-    extractions  runs from which another lesson would be drawn, because their verdict would be another one
-    judgments    of checks and models under another judging policy, or of a model that was shown what would be otherwise
-    drawn        extractions from runs under another policy of extraction or selection
-    proposals    candidates about which a policy would have asked a model
-    """
-
-    runs: int = 0
-    items: int = 0
-    extractions: int = 0
-    judgments: int = 0
-    drawn: int = 0
-    proposals: int = 0
+    runs: Annotated[
+        int, Meta(description="number: runs that would be given or find something else, and so might behave otherwise")
+    ] = 0
+    items: Annotated[int, Meta(description="number: items that would be there and were drawn from such runs")] = 0
+    extractions: Annotated[int, Meta(description="number: runs to extract from under another verdict")] = 0
+    judgments: Annotated[int, Meta(description="number: judgments that might be others")] = 0
+    drawn: Annotated[int, Meta(description="number: extractions from runs under another policy")] = 0
+    proposals: Annotated[int, Meta(description="number: candidates about which a policy would have asked a model")] = 0
 
 
 class Unknowable(Struct, frozen=True, kw_only=True):
     """Counts of what stays unknown, because texts were erased, or settings or searches aren't recorded."""
 
-    retrievals: int = 0
-    prompts: int = 0
+    retrievals: Annotated[int, Meta(description="number: searches of which it can't be told what they would find")] = 0
+    prompts: Annotated[int, Meta(description="number: prompts of which it can't be told what they would be")] = 0
 
 
 class WhatIf(Difference, frozen=True, kw_only=True):
@@ -85,17 +92,36 @@ class WhatIf(Difference, frozen=True, kw_only=True):
     repeated: the others can't have found anything else. `supposed_seq` is the last position of the supposed log.
     """
 
-    supposed_seq: int
-    order: Literal["first"] = "first"
-    decisions: tuple[DecisionDifference, ...] = ()
-    retrievals: tuple[HitsDifference, ...] = ()
-    prompts: tuple[PromptDifference, ...] = ()
-    needs: ModelNeeds = ModelNeeds()
-    unknowable: Unknowable = Unknowable()
-    decided: int = 0
-    retrieved: int = 0
-    searched: int = 0
-    overdue: int = 0
+    supposed_seq: Annotated[int, Meta(description="position in the log: the end of the log as it would be")]
+    order: Annotated[
+        Literal["first"], Meta(description="name: first: what agents, models and people did is taken as recorded")
+    ] = "first"
+    decisions: Annotated[
+        tuple[DecisionDifference, ...], Meta(description="JSON list: decisions in force that would be others")
+    ] = ()
+    retrievals: Annotated[
+        tuple[HitsDifference, ...], Meta(description="JSON list: recorded searches that would find other items")
+    ] = ()
+    prompts: Annotated[
+        tuple[PromptDifference, ...], Meta(description="JSON list: runs that would be given other procedures")
+    ] = ()
+    needs: Annotated[ModelNeeds, Meta(description="JSON object: how much only a model could say")] = ModelNeeds()
+    unknowable: Annotated[
+        Unknowable,
+        Meta(description="JSON object: what stays unknown: texts were erased, settings or searches aren't recorded"),
+    ] = Unknowable()
+    decided: Annotated[int, Meta(description="number: decisions that were made again")] = 0
+    retrieved: Annotated[int, Meta(description="number: recorded searches behind `since_seq`")] = 0
+    searched: Annotated[
+        int,
+        Meta(description="number: of those, searches that were repeated: the others can't have found anything else"),
+    ] = 0
+    overdue: Annotated[
+        int,
+        Meta(
+            description="number: decisions and forgotten items that a correction would change without any supposition"
+        ),
+    ] = 0
 
     @property
     def differs(self) -> bool:
@@ -124,7 +150,7 @@ def decision_differences(before: State, after: State) -> Iterator[DecisionDiffer
         if was != would:
             item = (before if pair in before.candidates else after).candidates[pair].item
             yield DecisionDifference(
-                extraction=pair[0], candidate=pair[1], item=item.id, title=item.title, before=was, after=would
+                extraction=pair[0], place=pair[1], item=item.id, title=item.title, before=was, after=would
             )
 
 

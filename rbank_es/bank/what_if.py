@@ -6,7 +6,7 @@ be needed to say more, that is counted. Nothing is written to the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -54,15 +54,13 @@ from rbank_es.policies import Filters, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.admission import origin_of
 from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
+from rbank_es.policies.packed_items import pack_items
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.state import State, counted_uses, fold, items_above, items_of_task
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
-
-PackItems = Callable[[Sequence[Item], int, str], str]
-"""Returns the text of items in a prompt, within so many characters, for a question."""
 
 _BY_WORDS = (Bm25V1, Bm25V2)
 """Policies that rank by words alone where no setting weighs outcomes; others may also by what uses have proven."""
@@ -90,7 +88,6 @@ def what_if(
     since: int,
     until: int,
     *,
-    pack: PackItems | None = None,
     into: Path | None = None,
     force: bool = False,
     progress: OnProgress | None = None,
@@ -108,7 +105,7 @@ def what_if(
     if question.verdicts or question.without:  # else nothing has to be looked up, and policies are checked on the way
         final = fold(log.read(upto=until, types=HISTORY_TYPES, resolve=_RESOLVED), position=until)
         supposition = supposition_of(final, question.policies, question.verdicts, question.without)
-    comparison = _Comparison(bank, log, supposition, since, until, pack)
+    comparison = _Comparison(bank, log, supposition, since, until)
     try:
         comparison.run(progress)
         if into is not None:
@@ -128,11 +125,9 @@ def _write(log: SupposedLog, into: Path, force: bool, progress: OnProgress | Non
 class _Comparison:
     """The recorded history of a bank beside the supposed one."""
 
-    def __init__(
-        self, bank: str, log: EventLog, supposition: Supposition, since: int, until: int, pack: PackItems | None
-    ) -> None:
+    def __init__(self, bank: str, log: EventLog, supposition: Supposition, since: int, until: int) -> None:
         self.bank, self.log, self.supposition = bank, log, supposition
-        self.since, self.until, self.pack = since, until, pack
+        self.since, self.until = since, until
         self.index = ActiveItems(self._outcomes)
         self.retrievals: list[HitsDifference] = []
         self.prompts: list[PromptDifference] = []
@@ -366,16 +361,12 @@ class _Comparison:
         items: Sequence[Item],
         query: Text,
     ) -> None:
-        made = PromptDifference(run=event.run, seq=event.seq, items_before=recorded, items_after=found)
-        if self.pack is None:
-            self.prompts.append(made)
-            return
         given = event.texts[place] if place < len(event.texts) else ""
         before = self.log.text(given) if isinstance(given, Ref) else given
         text = None if isinstance(before, Erased) else before
         about = self.log.text(query) if isinstance(query, Ref) else query
         budget = limits.CONTEXT_L2_CHARS if use.budget is None else use.budget
-        after = self.pack(items, budget, about if isinstance(about, str) else "")
+        after = pack_items(items, budget, about=about if isinstance(about, str) else "").text
         if text is None:
             self.lost_prompts += 1
         # A budget may hide what differs.

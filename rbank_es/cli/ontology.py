@@ -28,9 +28,9 @@ from rbank_es.errors import BadInput
 from rbank_es.ontology.count_queries import count_queries, sizes
 
 if TYPE_CHECKING:
-    from rbank_es.context.layer import Packed
     from rbank_es.ontology.loader import Ontology
     from rbank_es.ontology.schema_model import Schema
+    from rbank_es.policies.packed_text import Packed
 
 SOURCES = {
     "rdfs": "rdfs:domain, rdfs:range",

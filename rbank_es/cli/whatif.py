@@ -15,7 +15,6 @@ from rbank_es.cli.shared.arguments import open_at, outside, read_policy_tables, 
 from rbank_es.cli.shared.output import Progress, echo, echo_json
 from rbank_es.cli.shared.supposition_report import print_what_if, print_what_ifs
 from rbank_es.errors import BadInput, BadPolicy
-from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.nearest_name import hint
 
@@ -85,13 +84,7 @@ def whatif(
 
 def _asked(bank: Bank, tables: Mapping[str, Any], into: Path | None, force: bool, given: dict[str, Any]) -> WhatIf:
     with Progress("supposing") as progress:
-        return bank.what_if(policies=tables, into=into, force=force, pack=_pack, progress=progress, **given)
-
-
-def _pack(items: Sequence[Item], budget_chars: int, about: str) -> str:
-    from rbank_es.context.procedures import pack_items
-
-    return pack_items(items, budget_chars, about=about).text
+        return bank.what_if(policies=tables, into=into, force=force, progress=progress, **given)
 
 
 def _tables(given: str) -> dict[str, Any]:

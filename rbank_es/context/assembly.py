@@ -25,7 +25,6 @@ from rbank_es.context.layer import (
     LAYERS,
     ContextRequest,
     LayerText,
-    Packed,
     Preset,
     Subject,
     budgets_of,
@@ -36,6 +35,7 @@ from rbank_es.events.run_events import Mode
 from rbank_es.events.short_repr import Shown, block_html
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
+from rbank_es.policies.packed_text import Packed
 from rbank_es.sparql.source import Source, SourceLike, open_source
 
 if TYPE_CHECKING:

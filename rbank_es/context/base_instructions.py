@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rbank_es import limits
-from rbank_es.context.layer import ContextRequest, LayerText, Packed, Section, pack_sections
+from rbank_es.context.layer import ContextRequest, LayerText, Section, pack_sections
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Mode
+from rbank_es.policies.packed_text import Packed
 
 VERSION = "base-1"
 

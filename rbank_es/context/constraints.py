@@ -32,19 +32,16 @@ from rbank_es.context.layer import (
     CuratedKind,
     CuratedLine,
     LayerText,
-    Packed,
     Section,
-    checked_budget,
     pack_sections,
-    plain,
     read_text,
     sentences,
-    short_count,
     whole_words,
 )
 from rbank_es.context.term_order import RankedTerms, TaskWords, hidden_instances
 from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.policies.packed_text import Packed, checked_budget, plain, short_count
 from rbank_es.system.toml_input import parse_toml
 from rbank_es.system.validation_messages import reason_of
 

@@ -14,19 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.layer import (
-    ContextRequest,
-    LayerText,
-    Packed,
-    Section,
-    checked_budget,
-    pack_sections,
-    plain,
-    read_text,
-    sentences,
-    whole_words,
-)
+from rbank_es.context.layer import ContextRequest, LayerText, Section, pack_sections, read_text, sentences, whole_words
 from rbank_es.events import ArtifactMaterialised
+from rbank_es.policies.packed_text import Packed, checked_budget, plain
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rbank_es import limits
-from rbank_es.context.layer import (
-    ContextRequest,
-    LayerText,
-    Packed,
-    Section,
-    counted,
-    pack_sections,
-    plain,
-    short_count,
-    whole_words,
-)
+from rbank_es.context.layer import ContextRequest, LayerText, Section, pack_sections, whole_words
 from rbank_es.context.term_order import RankedTerms, TaskWords, observed_terms
 from rbank_es.ontology import rdf_names as names
 from rbank_es.ontology.count_queries import sizes
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.policies.packed_text import Packed, counted, plain, short_count
 
 # Every model knows these, so naming them would waste room.
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)

@@ -51,6 +51,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"": "lineage", "kind": "run", "id": "lights-02", "direction": "up"},
         "'up'; it is one of: 'causes', 'effects' - at `direction`",
     ),
+    "no JSON": (
+        {"": "whatif", "policies": "dedup"},
+        "policies is written as JSON, not as 'dedup'",
+    ),
+    "no verdict to suppose": ({"": "whatif", "verdicts": '{"lights-02": "good"}'}, "'good'"),
+    "a list that is none": ({"": "whatif", "without": "7"}, "Expected `array`, got `int` - at `without`"),
+    "nothing to leave out": ({"": "whatif", "without": '["nobody"]'}, "nobody"),
     "nothing to search for": ({"": "search"}, "missing required field `query`"),
     "behind no row": ({"after": "nobody"}, "there is no run 'nobody' at position"),
 }

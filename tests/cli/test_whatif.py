@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
+from rbank_es.answers import Bounds, Moment
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.policies import UtilityRanking
 from rbank_es.state import active
+from tests.answers.asked import served
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
 from tests.differences import states_in
@@ -88,6 +91,27 @@ def test_what_is_injected_is_packed_again_as_the_run_would_get_it(made: Path) ->
         built = next(bank.events(run=prompt["run"], types=("context_built",), resolve=True))
         assert prompt["before"] in built.texts and prompt["after"] not in built.texts  # type: ignore[attr-defined]
     assert "bfd1fd5367a2" in prompt["before"] and "bfd1fd5367a2" not in prompt["after"]
+
+
+def test_the_question_gives_what_the_command_prints(made: Path) -> None:
+    found = supposed(made, "sample", "--verdict", f"{WRONG}=failure", "--policy", "retrieval.k_success=2")
+    given: dict[str, Any] = {"verdicts": {WRONG: "failure"}, "policies": {"retrieval": {"k_success": 2}}}
+    words = [f"{name}={json.dumps(value)}" for name, value in given.items()]
+    assert run("ask", "sample", "whatif", *words, "--json", cwd=made).json == found
+    with Bank.open(made / "logs" / "sample") as bank:
+        assert json.loads(bank.whatif(**given).json()) == found
+        whole = bank.what_if(**given)
+        assert whole == bank.whatif(**given) and whole.prompts and whole.retrievals
+        asked = {name: json.dumps(value) for name, value in given.items()}
+        assert served(bank, "whatif", asked)[1]["needs"] == found["needs"]
+        cut = bank.whatif(**given, chars=9)
+        assert {len(each.after or "") for each in cut.prompts} <= {0, 9} and len(cut.prompts) == len(whole.prompts)
+        part = bank.at(300).whatif(policies=given["policies"], since=100)
+        assert (part.since_seq, part.position) == (100, 300) and part.searched < whole.searched
+        unshown = Moment(bank, bank.position, Bounds(prompts=False)).whatif(**given)
+        assert {(each.before, each.after) for each in unshown.prompts} == {(None, None)}
+        with pytest.raises(BadInput, match="until is position 300, later than 200: ask about a later point"):
+            bank.at(200).whatif(**given, until=300)
 
 
 def test_several_policies_are_columns_of_one_table(made: Path) -> None:

@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.layer import (
-    LAYER_TABLE,
-    ContextRequest,
-    Section,
-    fair_shares,
-    pack_sections,
-    plain,
-    sentences,
-    short_count,
-    whole_words,
-)
+from rbank_es.context.layer import LAYER_TABLE, ContextRequest, Section, pack_sections, sentences, whole_words
 from rbank_es.errors import BadInput
+from rbank_es.policies.packed_text import fair_shares, plain, short_count
 
 
 @pytest.mark.parametrize(

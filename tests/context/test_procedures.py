@@ -9,10 +9,11 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.procedures import HEADING, pack_items, procedures
+from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesForgotten
 from rbank_es.events.items import Item
+from rbank_es.policies.packed_items import HEADING, pack_items
 from tests.context.banks import learn
 
 TASK = "Which lights had an outage, by date?"

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.layer import plain
 from rbank_es.events import NoteLogged, RunFinished, RunJudged, RunStarted
 from rbank_es.events.items import one_line, truncate, without_controls
 from rbank_es.events.visible_text import visible, without_hidden
@@ -22,6 +21,7 @@ from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.extraction.judged_run import clip
 from rbank_es.log.folded_text import folded
 from rbank_es.log.sought_words import CUT, NORMALISED, SoughtWords
+from rbank_es.policies.packed_text import plain
 
 WRITERS: dict[str, Callable[[str], str]] = {
     "a title of an extraction": candidates.one_line,

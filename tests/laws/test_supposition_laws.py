@@ -77,7 +77,7 @@ def in_force(state: State) -> dict[Any, Any]:
 
 
 def would_be_in_force(state: State, found: WhatIf) -> dict[Any, Any]:
-    would = in_force(state) | {(each.extraction, each.candidate): each.after for each in found.decisions}
+    would = in_force(state) | {(each.extraction, each.place): each.after for each in found.decisions}
     return {pair: made for pair, made in would.items() if made is not None}
 
 

@@ -140,12 +140,29 @@ class QuestionKind(Struct, Generic[Q, A], frozen=True, kw_only=True):
         return fields
 
     def parse(self, name: str, given: Mapping[str, Any]) -> Q:
-        """Return the question of some parameters, which may all be texts. Raises `BadInput` for any that can't be."""
+        """Return the question of some parameters, which may all be texts: lists and objects as JSON.
+
+        Raises `BadInput` for any that can't be.
+        """
         known = self.question.__struct_fields__
         for each in given:
             if each not in known:
                 raise BadInput(f"{name} has no parameter {each[: limits.GIVEN_WORD_CHARS]!r}{hint(each, known)}")
         try:
-            return msgspec.convert(dict(given), self.question, strict=False)
+            kinds = {field.name: field.type for field in msgspec.structs.fields(self.question)}
+            read = {each: _from_text(name, each, value, kinds[each]) for each, value in given.items()}
+            return msgspec.convert(read, self.question, strict=False)
         except msgspec.ValidationError as error:
             raise BadInput(f"the question {name}: {reason_of(error, self.question)}") from None
+
+
+def _from_text(question: str, name: str, value: Any, kind: Any) -> Any:
+    """Return the value of a parameter; of a list or an object that is given as a text, what its JSON is."""
+    kind = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
+    if not isinstance(value, str) or getattr(kind, "__origin__", None) not in (dict, tuple):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        given = value[: limits.GIVEN_WORD_CHARS]
+        raise BadInput(f"the question {question}: {name} is written as JSON, not as {given!r}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rbank_es.limits import answer_limits
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rbank_es.answers.search import Found
     from rbank_es.answers.shared.conditions import Where
     from rbank_es.answers.shared.question import Page
+    from rbank_es.bank.supposed_differences import WhatIf
+    from rbank_es.events.run_events import VerdictValue
 
 
 class Questions:
@@ -137,6 +139,24 @@ class Questions:
         tree, and `limit` of the list. Raises `NotInBank`, `AmbiguousId`; `BadInput` for an event without lineage.
         """
         found: LineageAnswer = self.ask("lineage", kind=kind, id=str(id), direction=direction, **bounds)
+        return found
+
+    def whatif(
+        self,
+        *,
+        policies: Mapping[str, Any] | None = None,
+        verdicts: Mapping[str, VerdictValue] | None = None,
+        without: Iterable[str] = (),
+        since: str | int = 0,
+        until: str | int | None = None,
+        chars: int | None = None,
+    ) -> WhatIf:
+        """Return what would differ if a supposition held from a point on until another; see `SuppositionQuestion`.
+
+        Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`.
+        """
+        supposed = {"policies": dict(policies or {}), "verdicts": dict(verdicts or {}), "without": tuple(without)}
+        found: WhatIf = self.ask("whatif", **supposed, since=since, until=until, chars=chars)
         return found
 
     def overview(self) -> Overview:
