@@ -1,26 +1,25 @@
-"""`review`: the pending items of a bank, with what each came from, to be admitted or rejected; or the verdicts that a
+"""`review`: what a person should look at in a bank, pending items to be admitted or rejected; or the verdicts that a
 person should check first."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 import msgspec
 
 from rbank_es import limits
 from rbank_es.answers.doubts import RUN_TEXTS, DoubtRow, Doubts
+from rbank_es.answers.item import ItemGround
+from rbank_es.answers.review import PendingItem, Review
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
-from rbank_es.bank.failed_runs import failed_runs
 from rbank_es.bank.ids import exact_id
-from rbank_es.bank.near_items import rejected_near
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_whole, view_at
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.output import (
+    Cell,
     Progress,
     count,
     echo,
@@ -28,6 +27,7 @@ from rbank_es.cli.shared.output import (
     echo_fields,
     echo_heading,
     echo_json,
+    echo_section,
     format_names,
     safe_block,
     safe_line,
@@ -36,11 +36,8 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.cli.shared.shown_items import print_near
 from rbank_es.errors import BadInput
-from rbank_es.events import MemoriesExtracted
-from rbank_es.projections.view import View
-from rbank_es.state import ItemState, State
+from rbank_es.limits import answer_limits
 from rbank_es.state.proportion import percent
-from rbank_es.state.validity import witnesses_of
 
 
 @command(
@@ -79,8 +76,8 @@ def review(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """List the errors that ended runs, and the items that wait for a person, with what each came from; admit or
-    reject these.
+    """List what a person should look at: errors that ended runs, verdicts that are missing or that scores contradict,
+    active items that mostly lose, and the items that wait, with what each came from; admit or reject these.
 
     What agents propose in their own words waits until an extractor draws the same, or a person admits it; under the
     policy reviewed, everything that is learned waits.
@@ -95,10 +92,12 @@ def review(
     if verdicts is not None:
         list_doubtful(bank, verdicts, minutes, as_json=as_json)
         return
+    if not (admitted or rejected):
+        with opened_reader(bank) as reader:
+            found: Review = reader.ask("review", limit=answer_limits.ANSWER_ROWS_MOST)
+        print_answer(found, "review", lambda: _print_review(found), as_json)
+        return
     with open_whole(bank) as opened:
-        if not (admitted or rejected):
-            _list(opened, as_json)
-            return
         if rejected and not because.strip():
             raise BadInput("say why these are rejected, with --because")
         # Tried first, so that a misspelt id changes nothing.
@@ -131,58 +130,49 @@ def _decide(
 # ---------------------------------------------------------------- the list
 
 
-def _list(bank: Bank, as_json: bool) -> None:
-    state = bank.state()
-    pending = sorted((each for each in state.items.values() if each.state == "pending"), key=lambda each: each.rank)
-    with view_at(bank, state.position) as view:
-        found = [_facts(bank, view, state, entry) for entry in pending]
-        failed = failed_runs(view)
-    if as_json:
-        echo_json({"bank": bank.name, "position": state.position, "pending": found, "failed_runs": failed})
-        return
-    print_failed_runs(failed)
-    for each in found:
-        _print(each)
-    if found:
-        echo(f"\n{count(len(found), 'item')} pending; admit with --admit ID, reject with --reject ID --because TEXT")
+def _print_review(found: Review) -> None:
+    print_failed_runs(found.failed_runs)
+    runs: list[list[Cell]] = [
+        [each.run, each.why, _short(each.task)] for each in found.runs_to_settle[: limits.IDS_NAMED]
+    ]
+    title = f"verdicts that are missing, or that scores contradict: {found.runs_to_settle_total:,}"
+    echo_section(title, ["run", "why", "task"], runs, flexible=["task", "run"])
+    lost = found.losing[: limits.IDS_NAMED]
+    rows: list[list[Cell]] = [[each.id, each.losses, each.wins, _short(each.title)] for each in lost]
+    title = f"active items that lose more than they win: {found.losing_total:,}"
+    echo_section(title, ["item", "losses", "wins", "title"], rows, flexible=["title"])
+    if max(found.runs_to_settle_total, found.losing_total) > limits.IDS_NAMED:
+        echo(f"of each kind the newest {limits.IDS_NAMED}; all: --json")
+    for each in found.pending:
+        _print_pending(each)
+    if found.pending:
+        waiting = count(found.pending_total, "item")
+        echo(f"\n{waiting} pending; admit with --admit ID, reject with --reject ID --because TEXT")
     else:
         warn("no item is pending")
 
 
-def _facts(bank: Bank, view: View, state: State, entry: ItemState) -> dict[str, Any]:
-    """Return a pending item's words, with each extraction that brought it: its kind, extractor and source runs."""
-    names = ("id", "title", "desc", "content", "src", "polarity", "domain")
-    counting = (pair for pair in state.records[entry.item.id].pairs if witnesses_of(pair, state))
-    drawn = dict.fromkeys(state.extractions[extraction].seq for extraction, _ in counting)
-    told = {name: getattr(entry.item, name) for name in names}
-    near = rejected_near(view, told | {"state": entry.state})
-    return told | {"near": near, "from": [_origin(bank, view, seq) for seq in drawn]}
+def _short(text: str | None) -> str:
+    return truncate(safe_line(text or ""), limits.REVIEW_TEXT_CHARS)
 
 
-def _origin(bank: Bank, view: View, seq: int) -> dict[str, Any]:
-    event = bank.event_at(seq)
-    assert isinstance(event, MemoriesExtracted)
-    known = {run: view.run(run) or {} for run in event.runs}
-    runs = [{"run": run, "task": row.get("task"), "verdict": row.get("verdict")} for run, row in known.items()]
-    return {"seq": seq, "kind": event.kind, "extractor": event.extractor, "runs": runs}
-
-
-def _print(item: dict[str, Any]) -> None:
-    echo_heading(f"{item['id']}  {safe_line(item['title'] or '[erased]')}")
-    if item["content"]:
-        lines = safe_block(item["content"]).split("\n")
-        echo(
-            "\n".join(
-                [*lines[: limits.REVIEW_CONTENT_LINES], *(["…"] if len(lines) > limits.REVIEW_CONTENT_LINES else [])]
-            )
-        )
-    for near in item["near"]:
+def _print_pending(item: PendingItem) -> None:
+    echo_heading(f"{item.id}  {safe_line(item.title or '[erased]')}")
+    lines = safe_block(item.content).split("\n") if item.content else []
+    if lines:
+        more = ["…"] if len(lines) > limits.REVIEW_CONTENT_LINES else []
+        echo("\n".join([*lines[: limits.REVIEW_CONTENT_LINES], *more]))
+    for near in item.near:
         print_near(near)
-    for origin in item["from"]:
-        by = f"{origin['kind']}, by {origin['extractor'] or 'hand'}, at position {origin['seq']:,}"
-        echo_fields({"drawn as": by})
-        for run in origin["runs"]:
-            echo_fields({"from run": f"{run['run']} ({run['verdict'] or 'not judged'}): {run['task'] or '[no task]'}"})
+    for ground in item.grounds:
+        if ground.stands:
+            _print_ground(ground)
+
+
+def _print_ground(ground: ItemGround) -> None:
+    echo_fields({"drawn as": f"{ground.kind}, by {ground.extractor or 'hand'}, at position {ground.seq:,}"})
+    for run in ground.runs:
+        echo_fields({"from run": f"{run.run} ({run.verdict or 'not judged'}): {run.task or '[no task]'}"})
 
 
 KINDS = {"lm": "a model", "check": "a check", "gold": "the right answer"}

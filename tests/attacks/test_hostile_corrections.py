@@ -122,7 +122,7 @@ def test_no_hostile_text_steers_the_report_of_a_correction(
         printed = capsysbinary.readouterr()
         assert not steering((printed.out + printed.err).decode()), line
     main([*lines[0][:2], run, "--success", "--reason", "back", "--json"])
-    assert json.loads(capsysbinary.readouterr().out)["verdicts"][0]["run"] == run
+    assert json.loads(capsysbinary.readouterr().out)["runs"][0]["run"] == run
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def test_a_rejection_holds_what_was_learned_before_and_is_near(bank: Bank) -> No
     learned(bank, RIGHT, OTHER)
     assert state_of(bank, RIGHT) == "active"
     made = bank.reject(id, because="no")
-    assert {(each.id, each.after) for each in made.items} >= {(Item.make_id(*RIGHT), "pending")}
+    assert {(each.id, each.after and each.after.state) for each in made.items} >= {(Item.make_id(*RIGHT), "pending")}
     assert state_of(bank, OTHER) == "active"
 
 

@@ -251,7 +251,7 @@ def test_review_lists_what_waits_with_what_it_came_from(place: Path) -> None:
     assert "no item is pending" in run("review", "misled", cwd=place).err
     propose(place, PENDING)
     [pending] = corrected(place, "review", "misled")["pending"]
-    assert (pending["id"], pending["from"][0]["runs"][0]["run"]) == (PENDING.id, "well")
+    assert (pending["id"], pending["grounds"][0]["runs"][0]["run"]) == (PENDING.id, "well")
     said = run("review", "misled", cwd=place).out
     assert PENDING.title in said and "proposals-1" in said and "well (success)" in said
 

@@ -254,7 +254,7 @@ def test_an_event_is_shown_by_the_beginning_of_its_id(capsysbinary: Printed) -> 
         ids = [event.id for event in bank.events()]
     whole = next(each for each in ids if sum(other.startswith(each[:20]) for other in ids) == 1)
     assert main(["show", str(SAMPLE), whole[:20], "--json"]) == 0
-    assert json.loads(capsysbinary.readouterr().out)["event"]["id"] == whole
+    assert json.loads(capsysbinary.readouterr().out)["id"] == whole
 
 
 def test_an_event_whose_beginning_others_have_is_not_guessed(three: Path, capsysbinary: Printed) -> None:

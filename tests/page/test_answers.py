@@ -29,7 +29,6 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import truncate
 from rbank_es.limits import answer_limits, page_limits
-from rbank_es.page.answers import answer
 from rbank_es.page.page_answer import PageAnswers
 from rbank_es.state import counted_uses, usage
 from tests.cli_runner import SAMPLE
@@ -344,27 +343,25 @@ def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list
         differ = {learning, scoring} == {"success", "failure"}
         if differ or (run in ended and run not in failed and learning is None):
             wanted.add(run)
-    assert {row["run"] for row in found["verdicts"]["rows"]} == wanted
-    assert found["verdicts"]["total"] == len(wanted)
+    assert {row["run"] for row in found["runs_to_settle"]} == wanted
+    assert found["runs_to_settle_total"] == len(wanted)
     pending = {id for id, entry in state.items.items() if entry.state == "pending"}
-    assert {row["id"] for row in found["pending"]["rows"]} == pending
-    assert sum(row["runs"] for row in found["failed"]["rows"]) == len(failed)
-    assert ask(bank, "overview", at)["wants_look"] == len(wanted) + found["failed"]["total"] + len(pending)
-    for row in found["losing"]["rows"]:
+    assert {row["id"] for row in found["pending"]} == pending
+    for row in found["pending"]:
+        drawn = {id for ground in row["grounds"] if ground["stands"] for id in [ground["extraction"]]}
+        assert drawn and drawn <= state.extractions.keys()
+    assert sum(row["runs"] for row in found["failed_runs"]) == len(failed)
+    assert ask(bank, "overview", at)["wants_look"] == len(wanted) + found["errors"] + len(pending)
+    for row in found["losing"]:
         assert state.items[row["id"]].state == "active" and row["losses"] > row["wins"]
 
 
 def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as opened:
         opened.append([RunStarted(run="-r; rm x", task="t"), RunFinished(run="-r; rm x", outcome="submitted")])
-        opened.append([RunStarted(run="-f; rm x", task="t"), RunFinished(run="-f; rm x", outcome="failed")])
-        found = [answer(opened, "review", {}, argument=name) for name in ("", "/my banks/b")]
+        found = [PageAnswers(opened, argument=name).ask("review", {}) for name in ("", "/my banks/b")]
     for each, name in zip(found, ("b", "'/my banks/b'"), strict=True):
-        commands = [row["command"] for part in ("verdicts", "failed") for row in each[part]["rows"]]
-        assert commands == [
-            f"rbank-es judge run --ont FILE -- {name} '-r; rm x'",
-            f"rbank-es show -- {name} '-f; rm x'",
-        ]
+        assert [row.command for row in each.runs_to_settle] == [f"rbank-es judge run --ont FILE -- {name} '-r; rm x'"]
 
 
 ENDINGS: list[tuple[str | None, str | None, str]] = [
@@ -402,12 +399,12 @@ def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path
     ]
     for rows, total in (
         (overview["failed_runs"], overview["errors"]),
-        (review["failed"]["rows"], review["failed"]["total"]),
+        (review["failed_runs"], review["errors"]),
     ):
         assert [(row["runs"], row["reason"], row["run"]) for row in rows] == wanted[: len(rows)]
         assert total == len(ENDINGS)
     assert [row["run"]["run"] for row in overview["failures"]] == ["lost"]
-    assert [row["why"] for row in review["verdicts"]["rows"]] == ["it was stopped at a limit, and nobody judged it"]
+    assert [row["why"] for row in review["runs_to_settle"]] == ["it was stopped at a limit, and nobody judged it"]
     assert overview["wants_look"] == len(ENDINGS) + 1 and listed["total"] == 16
     assert (first["outcome"], first["error_code"], first["error"]) == ("failed", "timeout", "no answer in 31 s")
 

@@ -156,6 +156,14 @@ def test_an_item_that_was_never_used_and_one_that_is_kept_back_are_told_in_whole
         assert ["Rank" in head for head in heads] == [True, False]
 
 
+def test_the_review_tells_what_a_pending_item_rests_on(tab: Any) -> None:
+    with Bank.open(SAMPLE) as bank, served(bank) as found:
+        [waiting] = bank.review().pending
+        tab.open(f"{found.handler.address}#/review")
+        assert tab.shows(f"rbank-es admit sample {waiting.id}")
+        assert f"drawn from {waiting.grounds[0].runs[0].task} ● success" in " ".join(text(tab).split())
+
+
 ERROR = "ConnectionError: the model at port 8001 refused\n  File agent.py, line 3"
 
 

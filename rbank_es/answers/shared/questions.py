@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rbank_es.answers.leakage import Leakage
     from rbank_es.answers.lineage import LineageAnswer
     from rbank_es.answers.overview import Overview
+    from rbank_es.answers.review import Review
     from rbank_es.answers.run import RunAnswer
     from rbank_es.answers.runs import RunRow
     from rbank_es.answers.search import Found
@@ -112,6 +113,11 @@ class Questions:
     def event(self, event: str | int, *, chars: int | None = None) -> EventAnswer:
         """Return an event by its id or its position. Raises `NotInBank`."""
         found: EventAnswer = self.ask("event", event=str(event), chars=chars)
+        return found
+
+    def review(self, *, limit: int = answer_limits.ANSWER_ROWS) -> Review:
+        """Return what a person should look at, of each kind so many."""
+        found: Review = self.ask("review", limit=limit)
         return found
 
     def search(

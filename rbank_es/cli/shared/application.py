@@ -29,7 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "retract": "End one item.",
         "restore": "Vouch for an item that has ended.",
         "admit": "Let a pending item become active.",
-        "review": "List the pending items, or the verdicts to check first.",
+        "review": "List what a person should look at, or the verdicts to check first.",
         "undo": "Let one candidate count as never extracted.",
         "correct": "Make decisions again that verdicts from elsewhere changed.",
         "learn": "Draw candidates from judged runs, under the verdicts that stand now.",

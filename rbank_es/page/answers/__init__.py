@@ -12,12 +12,10 @@ from typing import Any
 from rbank_es.bank import Bank
 from rbank_es.page.answers.difference_answer import changes_answer
 from rbank_es.page.answers.page_question import PageQuestion
-from rbank_es.page.answers.review_answer import review_answer
 
 Answer = Callable[[PageQuestion], dict[str, Any]]
 
 ANSWERS: Mapping[str, Answer] = {
-    "review": review_answer,
     "changes": changes_answer,
 }
 """The function that answers each name of `/api/v1/NAME`."""

@@ -2,7 +2,7 @@
 import { commandLine, failedRun, itemLink, runLink, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
-import { count, percent } from "./words.js";
+import { commandOn, count, percent, plural } from "./words.js";
 
 export const reviewPage = {
   name: "review",
@@ -12,11 +12,11 @@ export const reviewPage = {
   view: ({ review, doubts }, context) => [
     h("h2", null, "Review"),
     h("p", { class: "muted" }, "What may be wrong, contradicts itself, or waits for a person. This page changes nothing: type the command, and say why."),
-    part("Errors that ended runs", review.failed, (row) => [failedRun(context, row), commandLine(row.command)], "run", "No run ended in an error.", null, "first"),
+    part("Errors that ended runs", { total: review.errors, rows: review.failed_runs }, (row) => [failedRun(context, row), commandLine(commandOn("show", [context.bank.command, row.run]))], "run", "No run ended in an error.", null, "first"),
     checkFirst(doubts, context),
-    part("Verdicts", review.verdicts, (row) => verdict(row, context), "run", "Verdicts and scores agree, and every run that ended is judged."),
-    part("Pending items", review.pending, (row) => item(row, context), "id", "No item waits for a person."),
-    part("Active items that lose more than they win", review.losing, (row) => item(row, context), "id", "None."),
+    part("Verdicts", { total: review.runs_to_settle_total, rows: review.runs_to_settle }, (row) => verdict(row, context), "run", "Verdicts and scores agree, and every run that ended is judged."),
+    part("Pending items", { total: review.pending_total, rows: review.pending }, (row) => pending(row, context), "id", "No item waits for a person."),
+    part("Active items that lose more than they win", { total: review.losing_total, rows: review.losing }, (row) => item(row, `lost ${count(row.losses)} of ${plural(row.wins + row.losses, "decided use")}`, context), "id", "None."),
   ],
 };
 
@@ -54,6 +54,13 @@ function verdict(row, context) {
   return [h("div", { class: "clamp" }, runLink(context, row)), h("div", null, marks), h("div", { class: "muted" }, row.why), commandLine(row.command)];
 }
 
-function item(row, context) {
-  return [h("div", null, itemLink(context, row), " ", h("span", { class: "muted" }, `from ${row.src}`)), h("div", { class: "muted" }, row.why), commandLine(row.command)];
+function pending(row, context) {
+  const runs = row.grounds.flatMap((ground) => ground.runs.map((run) => ({ ...run, key: `${ground.extraction} ${ground.place} ${run.run}` })));
+  const near = row.near.map((each) => h("div", { key: each.item, class: "text" }, h("span", { class: "muted" }, "near to the rejected item "), itemLink(context, { ...each, id: each.item })));
+  const drawn = runs.map((run) => h("div", { key: run.key, class: "clamp" }, h("span", { class: "muted" }, "drawn from "), runLink(context, run), " ", verdictMark(run.verdict)));
+  return item(row, "it waits for a person", context, [near, drawn]);
+}
+
+function item(row, why, context, more = null) {
+  return [h("div", null, itemLink(context, row), " ", h("span", { class: "muted" }, `from ${row.src}`)), h("div", { class: "muted" }, why), more, commandLine(row.command)];
 }
