@@ -72,7 +72,7 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
             seconds = client.median_of(name)
             goal = GOAL if name == "bank" else None
             yield Row("served pages", f"the answer {name}", duration(seconds), goal=goal, value=seconds)
-        newest = client.ask("runs", limit=1)[0]["rows"][0]["run"]
+        newest = client.ask("runs", limit=1)[0]["runs"][0]["run"]
         seconds = client.median_of("run", run=newest)
         yield Row("served pages", "a run with its events", duration(seconds), goal=GOAL, value=seconds)
         seconds = median(_shown(client, bank) for _ in range(SHOWN_ROUNDS))
@@ -98,7 +98,7 @@ def _shown(client: Client, bank: Bank) -> float:
     bank.append(RunStarted(run=run, task="t"))
     while not stream.readline().startswith(b"data: "):
         pass
-    rows = client.ask("runs", limit=1)[0]["rows"]
+    rows = client.ask("runs", limit=1)[0]["runs"]
     assert rows[0]["run"] == run
     stream.close()
     return time.perf_counter() - begin

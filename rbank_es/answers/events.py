@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
@@ -30,6 +31,12 @@ class EventRow(Struct, frozen=True, kw_only=True):
     summary: str
 
 
+class EventPage(Page[EventRow], frozen=True, kw_only=True):
+    """A page of events, in JSON under `events`."""
+
+    rows: tuple[EventRow, ...] = msgspec.field(name="events")
+
+
 class EventsQuestion(BankQuestion, frozen=True, kw_only=True):
     """Which events, behind which position."""
 
@@ -41,7 +48,7 @@ class EventsQuestion(BankQuestion, frozen=True, kw_only=True):
     )
 
 
-def find_events(reader: BankReader, question: EventsQuestion) -> Page[EventRow]:
+def find_events(reader: BankReader, question: EventsQuestion) -> EventPage:
     """Return a page of the events, oldest first. Raises `BadInput` for an unknown type, and as `EventLog.read`."""
     log, limit = reader.bank.log, reader.limit(question.limit)
     wanted: dict[str, Any] = {"upto": reader.position, "types": _types(question.type), "run": question.run}
@@ -51,7 +58,7 @@ def find_events(reader: BankReader, question: EventsQuestion) -> Page[EventRow]:
         total = sum(1 for _ in log.lines(**wanted))
     following = str(found[limit - 1].seq) if len(found) > limit else None
     rows = tuple(map(event_row, found[:limit]))
-    return Page[EventRow](bank=reader.name, position=reader.position, total=total, next=following, rows=rows)
+    return EventPage(bank=reader.name, position=reader.position, total=total, next=following, rows=rows)
 
 
 def event_row(event: Event) -> EventRow:
@@ -87,7 +94,7 @@ def _types(given: str | None) -> frozenset[str] | None:
 QUESTION = QuestionKind(
     about="The events of the log, oldest first, each with a sentence about it.",
     question=EventsQuestion,
-    answer=Page[EventRow],
+    answer=EventPage,
     find=find_events,
     rows="rows",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
@@ -44,6 +45,12 @@ class ItemRow(Struct, frozen=True, kw_only=True):
     erased: bool
 
 
+class ItemPage(Page[ItemRow], frozen=True, kw_only=True):
+    """A page of items, in JSON under `items`."""
+
+    rows: tuple[ItemRow, ...] = msgspec.field(name="items")
+
+
 class ItemsQuestion(ListQuestion, frozen=True, kw_only=True):
     """Which items, in which order."""
 
@@ -51,7 +58,7 @@ class ItemsQuestion(ListQuestion, frozen=True, kw_only=True):
     domain: Annotated[str | None, Meta(description="Only items that are about this ontology.")] = None
 
 
-def find_items(reader: BankReader, question: ItemsQuestion) -> Page[ItemRow]:
+def find_items(reader: BankReader, question: ItemsQuestion) -> ItemPage:
     """Return a page of the items that fit, the newest first unless sorted otherwise."""
     from rbank_es.projections.paged_view import RowCondition
 
@@ -62,13 +69,13 @@ def find_items(reader: BankReader, question: ItemsQuestion) -> Page[ItemRow]:
         narrowed.append(RowCondition(("domains",), "has", question.domain))
     page = reader.page("items", ItemRow, question, sort="-born_seq", conditions=narrowed)
     rows = tuple(struct_of(ItemRow, row, reader.chars(question)) for row in page.rows)
-    return Page[ItemRow](bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
+    return ItemPage(bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
 
 
 QUESTION = QuestionKind(
     about="The items in every state, filtered, sorted, page by page.",
     question=ItemsQuestion,
-    answer=Page[ItemRow],
+    answer=ItemPage,
     find=find_items,
     rows="rows",
 )

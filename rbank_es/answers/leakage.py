@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 from msgspec import Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
@@ -67,6 +68,7 @@ class FlagCounts(Struct, frozen=True, kw_only=True):
 class Leakage(Page[RunLeakage], frozen=True, kw_only=True):
     """A page of runs, beside all tools, the one that returned most first, and the newest red flags."""
 
+    rows: tuple[RunLeakage, ...] = msgspec.field(name="runs")
     leakage_by_tool: tuple[ToolLeakage, ...]
     flag_counts: FlagCounts
     flags: tuple[RedFlag, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
@@ -68,6 +69,12 @@ class RunRow(Struct, frozen=True, kw_only=True):
     condition: str | None
 
 
+class RunPage(Page[RunRow], frozen=True, kw_only=True):
+    """A page of runs, in JSON under `runs`."""
+
+    rows: tuple[RunRow, ...] = msgspec.field(name="runs")
+
+
 class RunsQuestion(ListQuestion, frozen=True, kw_only=True):
     """Which runs, in which order."""
 
@@ -75,7 +82,7 @@ class RunsQuestion(ListQuestion, frozen=True, kw_only=True):
     item: Annotated[str | None, Meta(description="Only runs that were given this item, or read it in full.")] = None
 
 
-def find_runs(reader: BankReader, question: RunsQuestion) -> Page[RunRow]:
+def find_runs(reader: BankReader, question: RunsQuestion) -> RunPage:
     """Return a page of the runs that fit, the one that began last first unless sorted otherwise."""
     from rbank_es.projections.paged_view import RowCondition
 
@@ -87,7 +94,7 @@ def find_runs(reader: BankReader, question: RunsQuestion) -> Page[RunRow]:
         narrowed.append(RowCondition(("run",), "among", tuple({row["run"] for row in given})))
     page = reader.page("runs", RunRow, question, sort="-started_at", conditions=narrowed)
     rows = tuple(run_row(reader, row, reader.chars(question)) for row in page.rows)
-    return Page[RunRow](bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
+    return RunPage(bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
 
 
 def run_row(reader: BankReader, row: Mapping[str, Any], chars: int | None = None) -> RunRow:
@@ -116,7 +123,7 @@ def _reason(reader: BankReader, run: str, seq: int | None) -> str | None:
 QUESTION = QuestionKind(
     about="The runs, filtered, sorted, page by page.",
     question=RunsQuestion,
-    answer=Page[RunRow],
+    answer=RunPage,
     find=find_runs,
     rows="rows",
 )

@@ -39,7 +39,7 @@ def ask(bank: str, question: str | None, parameters: tuple[str, ...], as_json: b
                 echo_table(["question", "about"], [list(each) for each in about.items()], flexible=["about"])
             return
         found = reader.ask(question, **_parameters(parameters))
-        print_answer(found, question, lambda: _print(found, question_kind(question).rows), as_json, as_csv)
+        print_answer(found, question, lambda: _print(found, question_kind(question).rows_name), as_json, as_csv)
 
 
 def _parameters(given: Sequence[str]) -> dict[str, Any]:

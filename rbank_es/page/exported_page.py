@@ -242,10 +242,10 @@ class Asking:
     def _listed(self, name: str, given: Given, most: int) -> dict[str, Any]:
         """Return a list with its first rows, at most so many; `next` is None if these are all."""
         limit = str(page_limits.LIST_ROWS_MOST)
-        found = self.ask(name, **given, limit=limit)
-        while found["next"] is not None and len(found["rows"]) < most:
+        found, rows = self.ask(name, **given, limit=limit), self._answers.rows_name(name)
+        while found["next"] is not None and len(found[rows]) < most:
             page = self.ask(name, **given, limit=limit, after=found["next"])
-            found |= {"rows": [*found["rows"], *page["rows"]], "next": page["next"]}
+            found |= {rows: [*found[rows], *page[rows]], "next": page["next"]}
         return found
 
     def hold_all(self, part: HeldAnswers, questions: Iterable[Question]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rbank_es.answers import QUESTIONS, Bounds, Moment
+from rbank_es.answers import QUESTIONS, Bounds, Moment, question_kind
 from rbank_es.bank import Bank
 from rbank_es.errors import LimitExceeded
 from rbank_es.limits import page_limits
@@ -42,6 +42,10 @@ class PageAnswers:
 
     def __contains__(self, name: str) -> bool:
         return name in ANSWERS or name in QUESTIONS.names()
+
+    def rows_name(self, name: str) -> str:
+        """Return the name that the rows of a list have in its answer."""
+        return "rows" if name in ANSWERS else question_kind(name).rows_name or "rows"
 
     def ask(self, name: str, given: Mapping[str, Any]) -> Any:
         """Return the answer to a question, to be shown as JSON, as of the point `at`; what is empty isn't asked for.

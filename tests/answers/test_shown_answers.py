@@ -29,7 +29,7 @@ TEXT = st.lists(
     st.one_of(st.sampled_from([*TEXTS.values(), *HTML, "x" * 100_000]), st.text(max_size=8)), min_size=1, max_size=6
 ).map("".join)
 TAGS = {"table", "caption", "tr", "th", "td"}
-LINE_CHARS = 2_000
+LINE_CHARS = 4_000
 ROWS_CHARS = 400_000
 
 

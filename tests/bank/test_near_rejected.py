@@ -198,7 +198,7 @@ def test_people_are_shown_both_texts_and_the_difference(tmp_path: Path) -> None:
         [{"before": "feet", "after": "metres"}],
     )
     listed = {
-        each["id"]: each["near_rejected"] for each in command("items", place, "--json", cwd=tmp_path).json["rows"]
+        each["id"]: each["near_rejected"] for each in command("items", place, "--json", cwd=tmp_path).json["items"]
     }
     assert listed == {id: [wrong], wrong: []}
     assert f"pending, near {wrong}" in command("items", place, cwd=tmp_path).out

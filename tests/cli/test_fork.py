@@ -40,7 +40,7 @@ def test_a_fork_at_a_point(place: Path) -> None:
     assert "fork at 0 or 2" in fails("fork", "notes@1", "trial", cwd=place, code=2)
     said = run("fork", "notes@2", "trial", cwd=place).out
     assert "forked notes at position 2 into" in said and "of its own" in said
-    assert run("items", "trial", "--json", cwd=place).json["rows"] == []
+    assert run("items", "trial", "--json", cwd=place).json["items"] == []
     run("fork", "notes@0", "empty", cwd=place)
     run("verify", "empty", "--parent", "notes", cwd=place)
 

@@ -143,7 +143,7 @@ def test_show_and_items_tell_the_interval_of_wins(place: Path) -> None:
     shown = run("show", "./misled", HEIGHT.id, "--json", cwd=place).json
     assert shown["item"]["win_rate"] == 0.5 and shown["compared"]["rate_difference"] is None
     rows = {
-        row["id"]: row for row in run("items", "./misled", "--json", "--sort", "-win_rate_low", cwd=place).json["rows"]
+        row["id"]: row for row in run("items", "./misled", "--json", "--sort", "-win_rate_low", cwd=place).json["items"]
     }
     assert list(rows)[0] == HEIGHT.id and rows[WARNING.id]["win_rate_low"] is None
     assert (rows[HEIGHT.id]["win_rate_low"], rows[HEIGHT.id]["losses"]) == (0.0945, 1)

@@ -27,7 +27,7 @@ def listed(capsys: Printed, *line: str) -> list[dict[str, Any]]:
     """The rows that a list prints as JSON."""
     assert main([*line, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    rows: list[dict[str, Any]] = document["rows"]
+    rows: list[dict[str, Any]] = document[line[0]]
     assert document["total"] >= len(rows)
     return rows
 
@@ -185,7 +185,7 @@ def test_an_empty_bank_says_so(tmp_path: Path) -> None:
     run("init", "./b", cwd=tmp_path)
     assert "there are no runs yet" in run("runs", "./b", cwd=tmp_path).err
     assert "there are no items yet" in run("items", "./b", cwd=tmp_path).err
-    assert run("runs", "./b", "--json", cwd=tmp_path).json["rows"] == []
+    assert run("runs", "./b", "--json", cwd=tmp_path).json["runs"] == []
     assert "there are no active items" in run("search", "./b", "x", cwd=tmp_path).err
 
 

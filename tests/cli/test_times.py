@@ -58,7 +58,7 @@ def test_every_list_shows_the_time_of_the_run_and_the_day_of_its_import(imported
     run("import", "./b", "early.jsonl", cwd=imported)
     with Bank.open(imported / "b") as bank:
         day = bank.time_at(bank.position)[:10]
-    rows = run("runs", "./b", "--json", cwd=imported).json["rows"]
+    rows = run("runs", "./b", "--json", cwd=imported).json["runs"]
     began = [row["started_at"] for row in rows]
     assert began == sorted(began, reverse=True) and {row["imported_at"][:10] for row in rows} == {day}
     table = on_terminal("runs", "./b", cwd=imported, columns=120, env={"NO_COLOR": "1"}).out

@@ -175,12 +175,12 @@ def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
 
 def test_items_and_runs_of_the_written_bank_are_listed(place: Path) -> None:
     run("whatif", "misled", "--verdict", "wrong=failure", "--into", "there.sqlite", cwd=place)
-    active_there = run("items", "there.sqlite", "--state", "active", "--json", cwd=place).json["rows"]
+    active_there = run("items", "there.sqlite", "--state", "active", "--json", cwd=place).json["items"]
     with Bank.open(place / "logs" / "misled") as bank:
         left = bank.overrule("wrong", "failure", reason="tried")
         assert {each["id"] for each in active_there} == set(active(bank.state()))
         assert left.left and left.came
-    failed = run("runs", "./there.sqlite", "--verdict", "failure", "--json", cwd=place).json["rows"]
+    failed = run("runs", "./there.sqlite", "--verdict", "failure", "--json", cwd=place).json["runs"]
     assert "wrong" in {each["run"] for each in failed}
     some = run("items", "there.sqlite@HEAD~3", "--since", "HEAD~9", "--json", cwd=place).json
     assert some["position"] == run("items", "there.sqlite", "--json", cwd=place).json["position"] - 3

@@ -61,7 +61,7 @@ def ask(bank: Bank, name: str, at: int | None = None, **given: Any) -> dict[str,
 @pytest.mark.parametrize("at", POSITIONS)
 def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, events: list[Event], at: int) -> None:
     state, past = bank.state(at), events[:at]
-    rows = ask(bank, "runs", at, sort="-started_seq", limit=200)["rows"]
+    rows = ask(bank, "runs", at, sort="-started_seq", limit=200)["runs"]
     started = [event for event in past if isinstance(event, RunStarted)]
     assert [(row["run"], row["started_seq"], row["task"]) for row in rows] == [
         (event.run, event.seq, truncate(str(event.task), 300)) for event in reversed(started)
@@ -132,7 +132,7 @@ def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: l
     for point in overview["growth"][:: len(past) // 3 + 1]:
         earlier = bank.state(point["seq"]).items.values()
         assert point["active"] == sum(entry.state == "active" for entry in earlier)
-    assert overview["red_flags"] == sum(row["red_flags"] for row in ask(bank, "runs", at, limit=200)["rows"])
+    assert overview["red_flags"] == sum(row["red_flags"] for row in ask(bank, "runs", at, limit=200)["runs"])
 
 
 def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(bank: Bank, events: list[Event]) -> None:
@@ -158,7 +158,7 @@ def ask_type(event: Event) -> str:
 @pytest.mark.parametrize("at", one_in(3, [205, 400, HEAD]))
 def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, events: list[Event], at: int) -> None:
     state = bank.state(at)
-    for row in ask(bank, "runs", at, limit=200)["rows"]:
+    for row in ask(bank, "runs", at, limit=200)["runs"]:
         run = row["run"]
         found = ask(bank, "run", at, run=run, limit=200)
         own = [event for event in events[:at] if getattr(event, "run", None) == run]
@@ -216,7 +216,7 @@ def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_i
 def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(
     bank: Bank, monkeypatch: pytest.MonkeyPatch, limit: int, bytes_most: int
 ) -> None:
-    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    run = ask(bank, "runs", limit=1)["runs"][0]["run"]
     whole = ask(bank, "run", run=run, limit=500)["events"]
     monkeypatch.setattr(page_limits, "EVENTS_BYTES", bytes_most)
     pages, after = [], 0
@@ -229,7 +229,7 @@ def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(
 
 
 def test_a_text_of_any_length_is_read_block_by_block(bank: Bank) -> None:
-    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    run = ask(bank, "runs", limit=1)["runs"][0]["run"]
     shown = next(each for each in ask(bank, "run", run=run)["events"] if each["type"] == "lm_called")
     message = max(shown["texts"], key=lambda each: each["chars"])
     assert len(message["text"]) == message["next_offset"] == page_limits.TEXT_CHARS
@@ -245,7 +245,7 @@ def test_a_text_of_any_length_is_read_block_by_block(bank: Bank) -> None:
 
 
 def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> None:
-    run = ask(bank, "runs", limit=1)["rows"][0]["run"]
+    run = ask(bank, "runs", limit=1)["runs"][0]["run"]
     without = PageAnswers(bank, prompts=False)
     found = without.ask("run", {"run": run})
     assert all(layer.text.text is None and not layer.text.erased for layer in found.layers)
@@ -259,7 +259,7 @@ def test_erased_words_are_in_no_answer() -> None:
     with Bank.create("memory:", purpose="p") as opened:
         opened.append([RunStarted(run="r", task="a secret task"), RunFinished(run="r", outcome="failed", answer="x")])
         opened.erase(event=3)
-        row = ask_any(opened, "runs")["rows"][0]
+        row = ask_any(opened, "runs")["runs"][0]
         assert row["task"] is None
         erased = {
             "path": "task", "author": None, "text": None, "chars": None, "next_offset": None, "erased": True,
@@ -276,7 +276,7 @@ def ask_any(bank: Bank, name: str, **given: Any) -> dict[str, Any]:
 def test_an_empty_bank_has_answers() -> None:
     with Bank.create("memory:") as opened:
         for at in ("0", "1", "2"):
-            assert ask_any(opened, "runs", at=at)["rows"] == ask_any(opened, "items", at=at)["rows"] == []
+            assert ask_any(opened, "runs", at=at)["runs"] == ask_any(opened, "items", at=at)["rows"] == []
             assert ask_any(opened, "overview", at=at)["learning"]["judged"] == 0
             assert ask_any(opened, "about", at=at)["position"] == int(at)
 
@@ -321,7 +321,8 @@ def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
             ("runs", "item"),
             ("items", "domain"),
         ):
-            assert ask_any(bank, name, **{parameter: hostile})["rows"] == []
+            found = ask_any(bank, name, **{parameter: hostile})
+            assert found.get(name, found.get("rows")) == []
 
 
 # ---------------------------------------------------------------- review, leakage, health, differences, search
@@ -439,10 +440,10 @@ def test_leakage_is_what_the_calls_of_tools_returned(bank: Bank, events: list[Ev
     assert sum(found["flag_counts"].values()) == len(found["flags"])
     by_run = ask(bank, "leakage", at, sort="-tool_calls", limit=200)
     counted = Counter(event.run for event in calls)
-    assert [row["tool_calls"] for row in by_run["rows"]] == sorted(
-        (counted[row["run"]] for row in by_run["rows"]), reverse=True
+    assert [row["tool_calls"] for row in by_run["runs"]] == sorted(
+        (counted[row["run"]] for row in by_run["runs"]), reverse=True
     )
-    assert all(row["task"] for row in by_run["rows"])
+    assert all(row["task"] for row in by_run["runs"])
 
 
 def test_health_is_that_of_the_command_and_its_course_ends_in_it(bank: Bank) -> None:

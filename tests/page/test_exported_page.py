@@ -208,9 +208,9 @@ def test_lists_longer_than_a_page_go_in_up_to_a_bound_and_say_how_many_there_are
         held, runs = answers_in(page_of(bank)), sorted(view.rows("runs"), key=lambda row: -row["started_seq"])
         items = sorted(view.items(), key=lambda row: -row["born_seq"])
     lists = {asked.get("at", "newest"): found for name, asked, found in held if name == "runs"}
-    assert [row["run"] for row in lists["newest"]["rows"]] == [row["run"] for row in runs[:12]]
+    assert [row["run"] for row in lists["newest"]["runs"]] == [row["run"] for row in runs[:12]]
     assert lists["newest"]["total"] == len(runs) and lists["newest"]["next"] == runs[11]["run"]
-    assert {len(found["rows"]) for at, found in lists.items() if at not in ("newest", "0")} == {4}
+    assert {len(found["runs"]) for at, found in lists.items() if at not in ("newest", "0")} == {4}
     used = sorted((row["uses"] for row in items[3:]), reverse=True)[:2]
     shown = [found for name, _, found in held if name == "item"]
     assert [found["item"]["id"] for found in shown[:3]] == [row["id"] for row in items[:3]]

@@ -165,7 +165,7 @@ def test_a_refusal_says_why_and_names_no_file(sample: Served, path: str, status:
 
 def test_without_prompts_no_answer_holds_one() -> None:
     with Bank.open(SAMPLE) as bank, served(bank, prompts=False) as without:
-        run = without.ask("runs", limit=1)["rows"][0]["run"]
+        run = without.ask("runs", limit=1)["runs"][0]["run"]
         assert b"Tools return small dicts" not in without.get(f"/api/v1/run?run={run}").body
 
 
@@ -224,7 +224,7 @@ def test_what_is_appended_is_told_and_shown_unasked(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found, found.follow(bank.position) as viewer:
         bank.append(RunStarted(run="new", task="t"))
         assert last_told(viewer, bank.position) == bank.position
-        assert found.ask("runs")["rows"][0]["run"] == "new"
+        assert found.ask("runs")["runs"][0]["run"] == "new"
 
 
 # ---------------------------------------------------------------- a bank in trouble

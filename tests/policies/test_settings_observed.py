@@ -125,7 +125,7 @@ def used(place: Path, tables: Tables) -> Any:
     made(place, tables, *LAMPS)
     with Bank.open(place / "bank") as bank:
         bank.append(ran("r", "own"))
-    return [(row["id"], row["uses"]) for row in run("items", "./bank", "--json", cwd=place).json["rows"]]
+    return [(row["id"], row["uses"]) for row in run("items", "./bank", "--json", cwd=place).json["items"]]
 
 
 # ---------------------------------------------------------------- admission, consolidation, forgetting
@@ -172,7 +172,7 @@ def proposed(place: Path, tables: Tables) -> Any:
 
 
 def _states(place: Path) -> list[tuple[str, str, int]]:
-    rows = run("items", "./bank", "--sort", "id", "--json", cwd=place).json["rows"]
+    rows = run("items", "./bank", "--sort", "id", "--json", cwd=place).json["items"]
     return [(row["id"], row["state"], row["support"]) for row in rows]
 
 

@@ -12,7 +12,7 @@ from rbank_es.answers.shared.questions import Questions
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
-    from rbank_es.answers.events import EventRow
+    from rbank_es.answers.events import EventPage
     from rbank_es.answers.policies import PoliciesAnswer
     from rbank_es.bank.open_bank import OpenBank
     from rbank_es.projections.view import View
@@ -40,12 +40,12 @@ class Moment(Questions):
     # Not of a bank, whose `events` are those that Python works with.
     def events(
         self, *, type: str | None = None, run: str | None = None, after: int = 0, limit: int = answer_limits.ANSWER_ROWS
-    ) -> Page[EventRow]:
+    ) -> EventPage:
         """Return the events of some types (`"run_started,run_finished"`), of one run, behind a position, oldest first.
 
         Raises `BadInput`.
         """
-        found: Page[EventRow] = self.ask("events", type=type, run=run, after=after, limit=limit)
+        found: EventPage = self.ask("events", type=type, run=run, after=after, limit=limit)
         return found
 
     # Nor this, because `policies` of a bank takes a point.

@@ -132,6 +132,13 @@ class QuestionKind(Struct, Generic[Q, A], frozen=True, kw_only=True):
     version: int = 1
 
     @property
+    def rows_name(self) -> str | None:
+        """The name that the rows have in JSON; None where the answer is no list."""
+        return next(
+            (field.encode_name for field in msgspec.structs.fields(self.answer) if field.name == self.rows), None
+        )
+
+    @property
     def row_fields(self) -> tuple[str, ...]:
         """The fields of a row of the answer, in order; none where it is no list."""
         kinds = {field.name: field.type for field in msgspec.structs.fields(self.answer)}

@@ -14,16 +14,15 @@ if TYPE_CHECKING:
     from rbank_es.answers.event import EventAnswer
     from rbank_es.answers.health import Health
     from rbank_es.answers.item import ItemAnswer
-    from rbank_es.answers.items import ItemRow
+    from rbank_es.answers.items import ItemPage
     from rbank_es.answers.leakage import Leakage
     from rbank_es.answers.lineage import LineageAnswer
     from rbank_es.answers.overview import Overview
     from rbank_es.answers.review import Review
     from rbank_es.answers.run import RunAnswer
-    from rbank_es.answers.runs import RunRow
+    from rbank_es.answers.runs import RunPage
     from rbank_es.answers.search import Found
     from rbank_es.answers.shared.conditions import Where
-    from rbank_es.answers.shared.question import Page
     from rbank_es.bank.supposed_differences import WhatIf
     from rbank_es.events.run_events import VerdictValue
 
@@ -43,13 +42,13 @@ class Questions:
         limit: int = answer_limits.ANSWER_ROWS,
         after: str | None = None,
         **narrower: Any,
-    ) -> Page[RunRow]:
+    ) -> RunPage:
         """Return the runs, the one that began last first; `narrower` are `item`, `q` and `chars` of `RunsQuestion`.
 
         `where` is `{"verdict": "failure"}` or texts such as `"cost_usd>0.1"`; `sort` is a field, `-` before it puts the
         largest first. Raises `BadInput`.
         """
-        found: Page[RunRow] = self.ask("runs", where=where, sort=sort, limit=limit, after=after, **narrower)
+        found: RunPage = self.ask("runs", where=where, sort=sort, limit=limit, after=after, **narrower)
         return found
 
     def items(
@@ -60,11 +59,11 @@ class Questions:
         limit: int = answer_limits.ANSWER_ROWS,
         after: str | None = None,
         **narrower: Any,
-    ) -> Page[ItemRow]:
+    ) -> ItemPage:
         """Return the items in every state, the newest first, as `runs` does; `narrower` are `q`, `domain` and `chars`
         of `ItemsQuestion`. Raises `BadInput`.
         """
-        found: Page[ItemRow] = self.ask("items", where=where, sort=sort, limit=limit, after=after, **narrower)
+        found: ItemPage = self.ask("items", where=where, sort=sort, limit=limit, after=after, **narrower)
         return found
 
     def health(self, *, every: int | None = None, points: int | None = None, course: int = 0) -> Health:

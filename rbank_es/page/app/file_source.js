@@ -1,6 +1,6 @@
 // The source of an exported page: the answers that stand in the file, each as of one of its stops.
 import { PackedValues, unpack } from "./packed_values.js";
-import { pageOf } from "./row_list.js";
+import { pageOf, withRows } from "./row_list.js";
 import { commandOn, count } from "./words.js";
 
 // Lists are in the file whole, or by their first rows. Their columns of words; the first tells rows apart.
@@ -52,7 +52,7 @@ export class FileSource {
     if (name === "search") return { error: "Items are ranked by an index of the bank, which this file does not hold.", command: this.command("search", [asked.query ?? ""]) };
     if (name === "changes") return this.changes(asked.from, stop);
     if (!Object.hasOwn(LISTS, name)) return (await this.find(name, asked, stop)) ?? this.missing(name, asked, stop);
-    return pageOf(await this.find(name, {}, stop), asked, LISTS[name]);
+    return pageOf(withRows(name, await this.find(name, {}, stop)), asked, LISTS[name]);
   }
 
   /** Tell of new positions: a file has none. */

@@ -3,6 +3,15 @@
 // Rows of one page.
 export const ROWS = 100;
 
+// The names that rows have in the answers with lists.
+const NOUNS = { runs: "runs", items: "items", leakage: "runs", events: "events" };
+
+/** Return an answer with a list, whose rows are then `rows` too; any other as it is. */
+export function withRows(name, found) {
+  const rows = found?.[NOUNS[name]];
+  return rows ? { ...found, rows } : found;
+}
+
 /** Return one page of a list: `asked` are words `q`, an order `sort`, the row `after` which to go on, and values by column. */
 export function pageOf(list, { q = "", sort = "", after = "", limit = ROWS, where = [], ...wanted }, [id, ...texts]) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);

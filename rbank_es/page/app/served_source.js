@@ -1,5 +1,7 @@
 // The source of a served page: answers fetched as of any position, and news while the log grows.
 
+import { withRows } from "./row_list.js";
+
 const ROOT = "api/v1/";
 
 export class ServedSource {
@@ -14,7 +16,7 @@ export class ServedSource {
     const given = Object.entries({ ...asked, at }).flatMap(([key, value]) => [value].flat().map((each) => [key, each])).filter(([, value]) => value !== undefined && value !== null && value !== "");
     try {
       const response = await fetch(`${ROOT}${name}?${new URLSearchParams(given)}`, { credentials: "same-origin" });
-      return await response.json();
+      return withRows(name, await response.json());
     } catch {
       return { at, error: "The server does not answer. It may have been stopped: start it again with rbank-es serve." };
     }
