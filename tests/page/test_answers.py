@@ -95,7 +95,7 @@ def test_items_are_those_of_the_fold(bank: Bank, at: int) -> None:
     state = bank.state(at)
     used = usage(state)
     found = ask(bank, "items", at, limit=200)
-    rows = {row["id"]: row for row in found["rows"]}
+    rows = {row["id"]: row for row in found["items"]}
     assert rows.keys() == state.items.keys() and found["total"] == len(rows)
     for id, entry in state.items.items():
         row = rows[id]
@@ -276,7 +276,7 @@ def ask_any(bank: Bank, name: str, **given: Any) -> dict[str, Any]:
 def test_an_empty_bank_has_answers() -> None:
     with Bank.create("memory:") as opened:
         for at in ("0", "1", "2"):
-            assert ask_any(opened, "runs", at=at)["runs"] == ask_any(opened, "items", at=at)["rows"] == []
+            assert ask_any(opened, "runs", at=at)["runs"] == ask_any(opened, "items", at=at)["items"] == []
             assert ask_any(opened, "overview", at=at)["learning"]["judged"] == 0
             assert ask_any(opened, "about", at=at)["position"] == int(at)
 

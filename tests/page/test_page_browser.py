@@ -147,7 +147,7 @@ def test_the_slider_of_a_file_goes_from_stop_to_stop_and_shows_dates(tab: Any, f
 
 def test_an_item_that_was_never_used_and_one_that_is_kept_back_are_told_in_whole_sentences(tab: Any) -> None:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
-        unused = next(row for row in found.ask("items")["rows"] if not row["wins"] + row["losses"])
+        unused = next(row for row in found.ask("items")["items"] if not row["wins"] + row["losses"])
         tab.open(f"{found.handler.address}#/item/{unused['id']}")
         assert tab.shows("not used in a decided run; ") and "run wins of" not in text(tab)
         go(tab, "#/search?q=light tower ship")
