@@ -34,7 +34,9 @@ class EventRow(Struct, frozen=True, kw_only=True):
 class EventPage(Page[EventRow], frozen=True, kw_only=True):
     """A page of events, in JSON under `events`."""
 
-    rows: tuple[EventRow, ...] = msgspec.field(name="events")
+    rows: Annotated[tuple[EventRow, ...], Meta(description="JSON list: the events of this page")] = msgspec.field(
+        name="events"
+    )
 
 
 class EventsQuestion(BankQuestion, frozen=True, kw_only=True):

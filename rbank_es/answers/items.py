@@ -48,7 +48,9 @@ class ItemRow(Struct, frozen=True, kw_only=True):
 class ItemPage(Page[ItemRow], frozen=True, kw_only=True):
     """A page of items, in JSON under `items`."""
 
-    rows: tuple[ItemRow, ...] = msgspec.field(name="items")
+    rows: Annotated[tuple[ItemRow, ...], Meta(description="JSON list: the items of this page")] = msgspec.field(
+        name="items"
+    )
 
 
 class ItemsQuestion(ListQuestion, frozen=True, kw_only=True):

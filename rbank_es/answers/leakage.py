@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
 from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
@@ -68,7 +69,9 @@ class FlagCounts(Struct, frozen=True, kw_only=True):
 class Leakage(Page[RunLeakage], frozen=True, kw_only=True):
     """A page of runs, beside all tools, the one that returned most first, and the newest red flags."""
 
-    rows: tuple[RunLeakage, ...] = msgspec.field(name="runs")
+    rows: Annotated[
+        tuple[RunLeakage, ...], Meta(description="JSON list: what reached the prompts of the runs of this page")
+    ] = msgspec.field(name="runs")
     leakage_by_tool: tuple[ToolLeakage, ...]
     flag_counts: FlagCounts
     flags: tuple[RedFlag, ...]

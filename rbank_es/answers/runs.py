@@ -72,7 +72,9 @@ class RunRow(Struct, frozen=True, kw_only=True):
 class RunPage(Page[RunRow], frozen=True, kw_only=True):
     """A page of runs, in JSON under `runs`."""
 
-    rows: tuple[RunRow, ...] = msgspec.field(name="runs")
+    rows: Annotated[tuple[RunRow, ...], Meta(description="JSON list: the runs of this page")] = msgspec.field(
+        name="runs"
+    )
 
 
 class RunsQuestion(ListQuestion, frozen=True, kw_only=True):
