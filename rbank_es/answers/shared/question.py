@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
-from typing import Annotated, Any, Generic, TypeVar, get_args
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -141,8 +141,8 @@ class QuestionKind(Struct, Generic[Q, A], frozen=True, kw_only=True):
     @property
     def row_fields(self) -> tuple[str, ...]:
         """The fields of a row of the answer, in order; none where it is no list."""
-        kinds = {field.name: field.type for field in msgspec.structs.fields(self.answer)}
-        row = get_args(kinds[self.rows])[0] if self.rows is not None else None
+        # As hints, because a field's type may have a description around it.
+        row = get_args(get_type_hints(self.answer)[self.rows])[0] if self.rows is not None else None
         fields: tuple[str, ...] = getattr(row, "__struct_fields__", ())
         return fields
 
