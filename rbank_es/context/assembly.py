@@ -149,7 +149,6 @@ def build_context(
     `BadPolicy`, and as `open_source` does.
     """
     check_layers(layers)
-    sizes = budgets_of(preset, budgets or {})
     position = bank.resolve(point) if bank is not None else None
     beside = CompanionFiles() if isinstance(source, Source | Ontology | Schema | None) else companions_of(source)
     request = ContextRequest(
@@ -168,7 +167,7 @@ def build_context(
         without_task=without_task,
         level=level,
     )
-    packed = _packed(request, layers, sizes)
+    packed = _packed(request, layers, budgets_of(preset, budgets or {}))
     retrievals = tuple(event for one in packed for event in one.retrievals)
     return Context(mode=mode, layers=tuple(one.packed for one in packed), retrievals=retrievals)
 
