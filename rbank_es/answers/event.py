@@ -58,12 +58,24 @@ def position_of(reader: BankReader, event: str) -> int | None:
     return seq if seq is not None and 1 <= seq <= reader.position else None
 
 
-def whole_event(reader: BankReader, event: Event, chars: int | None) -> WholeEvent:
+def whole_event(reader: BankReader, event: Event, chars: int | None, *, sentence: bool = True) -> WholeEvent:
     """Return an event with its facts and texts, each text in at most so many characters."""
     known = {name: getattr(event, name) for name in facts_of(type(event)) if name != "run"}
-    facts = {name: msgspec.to_builtins(value) for name, value in known.items() if value not in (None, "", (), {})}
+    said = {name: value for name, value in known.items() if value not in (None, "", (), {})}
+    facts = rounded_fractions(msgspec.to_builtins(said), reader.bounds.digits)
     texts = event_texts(resolved(event, reader.bank.log.text), chars=chars, prompts=reader.bounds.prompts)
-    return WholeEvent(**row_facts(event), facts=facts, texts=texts)
+    return WholeEvent(**row_facts(event, sentence=sentence), facts=facts, texts=texts)
+
+
+def rounded_fractions(value: Any, digits: int | None) -> Any:
+    """Return a value of JSON with each fraction in at most so many significant digits; None: as it is."""
+    if digits is None:
+        return value
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, dict):
+        return {name: rounded_fractions(each, digits) for name, each in value.items()}
+    return [rounded_fractions(each, digits) for each in value] if isinstance(value, list | tuple) else value
 
 
 QUESTION = QuestionKind(

@@ -28,7 +28,7 @@ class EventRow(Struct, frozen=True, kw_only=True):
     occurred_at: str
     recorded_at: str
     origin: str | None
-    summary: str
+    summary: str | None
 
 
 class EventPage(Page[EventRow], frozen=True, kw_only=True):
@@ -68,8 +68,8 @@ def event_row(event: Event) -> EventRow:
     return EventRow(**row_facts(event))
 
 
-def row_facts(event: Event) -> dict[str, Any]:
-    """Return the fields of an event's row."""
+def row_facts(event: Event, *, sentence: bool = True) -> dict[str, Any]:
+    """Return the fields of an event's row, with or without the sentence about it."""
     return {
         "seq": event.seq,
         "type": type_of(event),
@@ -77,7 +77,7 @@ def row_facts(event: Event) -> dict[str, Any]:
         "occurred_at": event.occurred_at or event.at,
         "recorded_at": event.at,
         "origin": event.origin,
-        "summary": shortened(summary(event), answer_limits.SUMMARY_CHARS),
+        "summary": shortened(summary(event), answer_limits.SUMMARY_CHARS) if sentence else None,
     }
 
 

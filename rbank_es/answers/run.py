@@ -118,6 +118,7 @@ class RunQuestion(BankQuestion, frozen=True, kw_only=True):
     chars: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each text at most; null: whole.")
     ] = None
+    sentences: Annotated[bool, Meta(description="Whether there is a sentence about each event.")] = True
 
 
 def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
@@ -181,7 +182,7 @@ def _events(
     found: list[WholeEvent] = []
     log = reader.bank.log
     for event in islice(log.read(after=question.after, upto=reader.position, run=run), limit + 1):
-        made = whole_event(reader, event, chars)
+        made = whole_event(reader, event, chars, sentence=question.sentences)
         size += 0 if most is None else len(msgspec.json.encode(made))
         if found and (len(found) == limit or (most is not None and size > most)):
             return tuple(found), found[-1].seq

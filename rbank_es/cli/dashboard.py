@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--no-prompts", is_flag=True, help="Leave out what models were sent and answered, and contexts.")
 def dashboard(bank: str, output: str, runs: tuple[str, ...], no_prompts: bool, as_json: bool) -> None:
     """Write one HTML page about a bank: which runs failed and why, what they were told, where each item came from and
-    went, and what has leaked into prompts; a slider shows its lists and counts at up to 40 earlier positions.
+    went, and what has leaked into prompts; a slider shows its lists and counts at up to 20 earlier positions.
 
     The page is one file: it opens from disk, works offline, and makes no network requests. It holds the answers of
     `serve` as of the newest position: the newest 300 runs with their events, half of them kept for failures, and those

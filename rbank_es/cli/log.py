@@ -162,7 +162,7 @@ class Layout:
         at = format_time(row.occurred_at)[self.time]
         came = "absorbed" if row.origin else "imported"
         imported = f"{came} on {format_time(row.recorded_at)[:10]}: " if row.occurred_at != row.recorded_at else ""
-        return self._joined(f"{row.seq:,}", at, row.type, safe_line(row.run or ""), imported + row.summary)
+        return self._joined(f"{row.seq:,}", at, row.type, safe_line(row.run or ""), imported + (row.summary or ""))
 
     def _joined(self, position: str, time: str, type_: str, run: str, facts: str) -> str:
         time_width = self.time.stop - self.time.start

@@ -192,8 +192,8 @@ def _blocks(name: str, ids: Sequence[str]) -> Iterator[list[Question]]:
 
 def _question(name: str, id: str) -> Question:
     given = {name: id, "limit": str(page_limits.LIST_ROWS_MOST)}
-    # All that a page shows of an item is in its answer without the events about it.
-    return (name, given if name == "run" else given | {"history": "false"})
+    # All that a page shows of an item is in its answer without the events about it, of a run without sentences.
+    return (name, given | ({"sentences": "false"} if name == "run" else {"history": "false"}))
 
 
 # ---------------------------------------------------------------- answers

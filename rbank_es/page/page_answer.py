@@ -37,6 +37,7 @@ class PageAnswers:
             statement_s=statement_s,
             prompts=prompts,
             command=argument,
+            digits=page_limits.FRACTION_DIGITS,
             head=head,
         )
 

@@ -169,7 +169,7 @@ def test_the_same_bank_makes_the_same_page() -> None:
 
 
 def test_the_sample_with_every_prompt_stays_small(sample_page: str) -> None:
-    assert len(sample_page.encode()) <= 270_000
+    assert len(sample_page.encode()) <= 250_000
     with Bank.open(SAMPLE) as bank:
         calls = [event.seq for event in bank.events(types={"lm_called"}) if getattr(event, "run", None)]
     runs = [found for name, _, found in answers_in(sample_page) if name == "run"]
@@ -182,7 +182,7 @@ def test_a_file_holds_what_a_served_bank_answers(sample_page: str) -> None:
     held = answers_in(sample_page)
     stops = data_in(sample_page)[0]["stops"]
     with Bank.open(SAMPLE) as bank, bank.as_of() as view:
-        assert (stops[0], stops[-1], len(stops)) == (0, bank.position, 42)
+        assert (stops[0], stops[-1], len(stops)) == (0, bank.position, 22)
         names = Counter(name for name, _, _ in held)
         assert {names[name] for name in ("about", "overview", "runs", "items", "health", "changes")} == {len(stops)}
         assert names["leakage"] == len(stops) and names["review"] == names["doubts"] == 1

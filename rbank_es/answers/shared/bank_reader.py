@@ -34,6 +34,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     statement_s  seconds of each question to the read models
     prompts      whether what models were sent and answered is shown
     command      the bank as commands of this face name it, by default its name
+    digits       significant digits of fractions in an event's facts
     head         the position up to which the log is known, by default the newest
     """
 
@@ -44,6 +45,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     statement_s: float | None = None
     prompts: bool = True
     command: str = ""
+    digits: int | None = None
     head: int | None = None
 
 

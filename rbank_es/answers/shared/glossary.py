@@ -430,7 +430,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "stock": (LIST, "the number of items by source and state"),
     "subcalls": (NUMBER, "calls of a model by the agent's own code"),
     "suite": (NAME, "the suite that the task is from; null: none"),
-    "summary": (TEXT, "a sentence about the event, of 300 characters at most"),
+    "summary": (TEXT, "a sentence about the event, of 300 characters at most; null: not asked for"),
     "superseded_by": (LIST, "ids of the items that took its place"),
     "support": (NUMBER, "distinct runs that taught the item, and whose verdicts stand; what no run taught counts once"),
     "sure": (BOOLEAN, "whether a check was sure of the verdict; null: nobody judged the run"),

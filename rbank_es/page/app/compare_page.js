@@ -8,7 +8,7 @@ export const comparePage = {
   name: "compare",
   under: "runs",
   title: () => "Compare two runs",
-  ask: ({ parameters: { a, b } }) => ({ a: ["run", { run: a, limit: EVENTS }], b: ["run", { run: b, limit: EVENTS }] }),
+  ask: ({ parameters: { a, b } }) => ({ a: ["run", { run: a, limit: EVENTS, sentences: false }], b: ["run", { run: b, limit: EVENTS, sentences: false }] }),
   view: (compare, context) => [h("h2", null, "Two runs side by side"), h("p", { class: "muted" }, "≠ marks what differs; reasons and times always do."), sides(compare, context)],
   refused: ({ error, command }, context) => [h("h2", null, "Compare two runs"), note(context.address.parameters.b ? error : "Choose two runs in the list of runs."), command && commandLine(command), h("p", null, h("a", { href: context.href("runs") }, "To the runs"))],
 };

@@ -14,7 +14,7 @@ export const runPage = {
   name: "run",
   under: "runs",
   title: ({ run }) => run.run.task || run.run.run,
-  ask: ({ argument, parameters: { after } }) => ({ run: ["run", { run: argument, limit: EVENTS, after }] }),
+  ask: ({ argument, parameters: { after } }) => ({ run: ["run", { run: argument, limit: EVENTS, sentences: false, after }] }),
   view: ({ run }, context) => [
     crumb(run.run, context),
     h("h2", { class: "text" }, brief(run.run.task, HEADING_CHARS) || "(no task recorded)"),
