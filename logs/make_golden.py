@@ -411,6 +411,7 @@ def tell_memory(teller: Teller) -> None:
             extractor="script-1",
             calls=("01900000-0000-7000-8000-000000000004",),
             heads=tuple(item.head for item in ITEMS),
+            copy_of=(("01900000-0000-7000-8000-000000000005",), (), ()),
             candidates=tuple(item.text for item in ITEMS),
             reason="Three things to keep.",
             extra="{}",

@@ -120,7 +120,7 @@ def test_nothing_is_written_in_the_other_bank_nor_followed_out_of_it(tmp_path: P
     before = {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()}
     (tmp_path / "other").chmod(0o500)
     try:
-        assert command("absorb", "./notes", "./other", "--json", cwd=tmp_path).json["runs"] == 4
+        assert command("absorb", "./notes", "./other", "--json", cwd=tmp_path).json["brought_runs"] == 4
     finally:
         (tmp_path / "other").chmod(0o700)
     assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == before

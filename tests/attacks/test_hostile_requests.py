@@ -80,7 +80,7 @@ def test_another_site_is_refused_even_with_the_cookie(sample: Served, path: str,
 )
 def test_without_the_token_nothing_is_answered(sample: Served, cookie: str) -> None:
     given = cookie.format(token=sample.token)
-    for path in ("/", "/api/v1/bank", "/api/v1/live?after=0", "/nosuch", f"/?token={sample.token[:-1]}"):
+    for path in ("/", "/api/v1/about", "/api/v1/live?after=0", "/nosuch", f"/?token={sample.token[:-1]}"):
         assert sample.get(path, cookie=given).status == 401
 
 
@@ -88,7 +88,7 @@ def test_without_the_token_nothing_is_answered(sample: Served, cookie: str) -> N
     "path",
     [
         "/",
-        "/api/v1/bank",
+        "/api/v1/about",
         "{place}",  # without its last character, below
         "/{place}",
         "/x{place}",
@@ -97,7 +97,7 @@ def test_without_the_token_nothing_is_answered(sample: Served, cookie: str) -> N
         "/?at=1&token={token}",
         "/nosuch?token={token}",
         "{wrong}",
-        "{wrong}api/v1/bank",
+        "{wrong}api/v1/about",
     ],
 )
 def test_outside_of_its_place_the_cookie_opens_nothing(sample: Served, path: str) -> None:
@@ -111,7 +111,7 @@ def test_cookies_of_other_programs_take_nobodys_access_away(sample: Served) -> N
     """Whatever they are, and though one has this name: other ports can set cookies for this host too."""
     for others in ("rbank-es=evil", 'a="b;c', "=;;", "\xe9=\xe9", "rbank-es", "a=" + "x" * 12_000):
         for cookie in (f"{others}; {sample.cookie}", f"{sample.cookie};{others}"):
-            assert sample.get("/api/v1/bank", cookie=cookie).status == 200, others[:20]
+            assert sample.get("/api/v1/about", cookie=cookie).status == 200, others[:20]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])
@@ -177,9 +177,9 @@ def test_parameters_that_cannot_be_are_refused_after_the_token_only(sample: Serv
 @pytest.mark.parametrize("pieces", [1, 2, 40])
 def test_the_limit_of_a_head_holds_however_it_arrives(sample: Served, pieces: int) -> None:
     """One byte under, at, and over the limit; and the 20 kB of which the last piece brings the end."""
-    plain = sample.head("/api/v1/bank", x="")
+    plain = sample.head("/api/v1/about", x="")
     for size in (page_limits.REQUEST_HEAD_BYTES + more for more in (-1, 0, 1, 4_000, 40_000)):
-        data = sample.head("/api/v1/bank", x="y" * (size - len(plain)))
+        data = sample.head("/api/v1/about", x="y" * (size - len(plain)))
         assert len(data) == size
         with sample.connect() as client:
             step = -(-size // pieces)
@@ -191,7 +191,7 @@ def test_the_limit_of_a_head_holds_however_it_arrives(sample: Served, pieces: in
 
 
 def test_what_follows_the_first_request_is_never_answered(sample: Served) -> None:
-    one, other = sample.head("/api/v1/runs?limit=1"), sample.head("/api/v1/bank")
+    one, other = sample.head("/api/v1/runs?limit=1"), sample.head("/api/v1/about")
     assert sample.send(one + other) == sample.send(one)
     assert sample.send(one + other * 500).status == 200
 
@@ -284,7 +284,7 @@ def test_beyond_its_threads_the_server_says_so_at_once(sample: Served, monkeypat
 def test_a_reader_that_takes_no_byte_of_its_answer_costs_nobody_else(sample: Served) -> None:
     with sample.connect() as lazy:
         lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-        lazy.sendall(sample.head("/api/v1/bank"))
+        lazy.sendall(sample.head("/api/v1/about"))
         asked = [Thread(target=sample.get, args=("/api/v1/runs",)) for _ in range(4)]
         for each in asked:
             each.start()

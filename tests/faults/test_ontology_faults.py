@@ -18,7 +18,7 @@ import pyoxigraph
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import BadOntology, CannotWrite, Notice
+from rbank_es.errors import BadFiles, BadOntology, CannotWrite, Notice
 from rbank_es.ontology.loader import GraphCache, load_ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.void import load_void
@@ -107,9 +107,9 @@ def test_a_broken_file_among_good_ones_is_named(tmp_path: Path) -> None:
     data.mkdir()
     for name in ("a.ttl", "b.ttl", "c.ttl"):
         (data / name).write_text(HEAD + f":{name[0]} a :Cat" + (" ." if name != "b.ttl" else ""))
-    with pytest.raises(BadOntology) as caught:
+    with pytest.raises(BadFiles) as caught:
         load_ontology(data, cache=tmp_path / "cache")
-    assert caught.value.path == str(data / "b.ttl")
+    assert "1 of 3 files" in str(caught.value) and f"{data / 'b.ttl'}, line 2" in str(caught.value)
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ class BankMachine(RuleBasedStateMachine):
         with suppress(NotInBank):
             made = self.bank.undo(seq, candidate, because="x")
             if made.recorded:
-                self.bank.undo(made.first, candidate, because="x")
+                self.bank.undo(made.first_seq, candidate, because="x")
                 assert state_digests(self.bank.state()).items == items
         self.tell_since(before)
 
