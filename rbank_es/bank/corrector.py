@@ -47,6 +47,10 @@ Act = Callable[[State], Sequence[Event]]
 """Returns the events by which a person acts on a bank in a state; none if there is nothing to do."""
 
 
+_NO_ID = "00000000-0000-8000-8000-000000000000"
+"""The id of an event that isn't recorded yet."""
+
+
 class Corrector:
     """Corrections of one log, of a bank of this name."""
 
@@ -62,9 +66,10 @@ class Corrector:
         def try_once(position: int) -> ActDifference:
             with self._latest.at(position) as basis:
                 before = basis.state
-                at, events = before.position, self._with_ids(act(basis))
+                at, events = before.position, list(act(basis))
                 trial = LiveState(before)
-                trial.advance(_stamped(events, at))
+                # Ids are given by the log as it appends: a dry run, and a look ahead, take none.
+                trial.advance(_stamped([each if each.id else replace(each, id=_NO_ID) for each in events], at))
                 changed = difference(self._bank, before, trial.state)
             if not events:
                 return difference_as(ActDifference, changed)
