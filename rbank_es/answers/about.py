@@ -26,6 +26,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.event import text_of
+from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
@@ -223,25 +224,21 @@ def _words(event: Event) -> str:
         case JudgmentOverruled():
             what, why = f"{event.run}: {event.verdict}, by {event.by}", event.why or event.reason
         case MemoriesRetracted(how="tainted"):
-            what, why = f"{_counted(event.extractions, 'extraction')} set aside", event.why
+            what, why = f"{count(len(event.extractions), 'extraction')} set aside", event.why
         case MemoriesRetracted() | MemoriesRestored():
-            what, why = f"{_counted(event.ids)} {event.how}", event.why
+            what, why = f"{count(len(event.ids), 'item')} {event.how}", event.why
         case MemoriesForgotten() | MemoriesAdmitted():
-            what, why = _counted(event.ids), event.why
+            what, why = count(len(event.ids), "item"), event.why
         case DecisionUndone():
             what, why = "a decision holds again" if event.lifted else "a decision is taken back", event.why
         case ContentErased():
-            what, why = _counted(event.units, "text"), event.reason
+            what, why = count(len(event.units), "text"), event.reason
         case PolicySet():
             what, why = ", ".join(f"{each.kind} {each.name}-{each.version}" for each in event.policies), event.why
         case _:
             what, why = "", ""
     words = text_of(why)
     return f"{what}: {words}" if words else what
-
-
-def _counted(things: tuple[object, ...], noun: str = "item") -> str:
-    return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 
 QUESTION = QuestionKind(

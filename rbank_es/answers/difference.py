@@ -53,7 +53,7 @@ def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDif
     bank = reader.bank
     with bank.as_of(bank.resolve(question.since)) as earlier:
         found = between(BankReader(earlier, reader.name, bank=bank, bounds=reader.bounds), reader)
-    chars = min(filter(None, (question.chars, reader.bounds.chars)), default=None)
+    chars = reader.chars(question.chars)
     if chars is None:
         return found
     items = (structs.replace(each, title=shortened(each.title, chars) or "") for each in found.items)

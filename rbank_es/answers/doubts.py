@@ -13,6 +13,7 @@ from rbank_es.bank.error_model import Doubt, JudgeRecord
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, doubts_at, minutes_to_check, within
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.event import text_of
+from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
 from rbank_es.state.proportion import percent
 from rbank_es.system.command_lines import whole_command
@@ -147,14 +148,10 @@ def _checked(record: JudgeRecord) -> str:
 
 
 def _consequence(stake: Stake) -> str:
-    items = _counted(len(stake.items), "item")
+    items = count(len(stake.items), "item")
     if not stake.uses:
         return f"{items}, not used yet"
-    return f"{items}, used {_counted(stake.uses, 'time')} in {_counted(len(stake.runs), 'run')}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{items}, used {count(stake.uses, 'time')} in {count(len(stake.runs), 'run')}"
 
 
 QUESTION = QuestionKind(

@@ -80,7 +80,7 @@ class Leakage(Page[RunLeakage], frozen=True, kw_only=True):
 def find_leakage(reader: BankReader, question: ListQuestion) -> Leakage:
     """Return the leakage of a page of runs, the one that began last first unless sorted otherwise."""
     page = reader.page("leakage_by_run", RunLeakage, question, sort="-started_seq")
-    tasks, chars = reader.tasks([row["run"] for row in page.rows]), reader.chars(question)
+    tasks, chars = reader.tasks([row["run"] for row in page.rows]), reader.chars(question.chars)
     tools = sorted(
         reader.view.rows("leakage_by_tool"), key=lambda row: (-(row["total_chars_returned"] or 0), row["tool"])
     )

@@ -95,7 +95,7 @@ def find_runs(reader: BankReader, question: RunsQuestion) -> RunPage:
         given = reader.view.rows("item_exposures", item=question.item)
         narrowed.append(RowCondition(("run",), "among", tuple({row["run"] for row in given})))
     page = reader.page("runs", RunRow, question, sort="-started_at", conditions=narrowed)
-    rows = tuple(run_row(reader, row, reader.chars(question)) for row in page.rows)
+    rows = tuple(run_row(reader, row, reader.chars(question.chars)) for row in page.rows)
     return RunPage(bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
 
 

@@ -50,7 +50,7 @@ def find_whatif(reader: BankReader, question: SuppositionQuestion) -> WhatIf:
 
 def _shown(reader: BankReader, found: WhatIf, asked: int | None) -> WhatIf:
     """Return an answer as a face allows it: titles and prompts at most so long, prompts perhaps left out."""
-    title_chars = min(filter(None, (asked, reader.bounds.chars)), default=None)
+    title_chars = reader.chars(asked)
     items = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.items)
     decisions = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.decisions)
     prompts = (_prompt(reader, each, reader.text_chars(asked)) for each in found.prompts)

@@ -14,15 +14,8 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, open_whole
 from rbank_es.cli.shared.correction_report import act_options, recorded
 from rbank_es.cli.shared.difference_report import print_difference, print_rows
-from rbank_es.cli.shared.output import (
-    Cell,
-    Progress,
-    count,
-    echo,
-    echo_fields,
-    safe_line,
-    warn,
-)
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_fields, warn
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:

@@ -12,18 +12,17 @@ from rbank_es.cli.shared.arguments import open_at, run_id, view_at
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
-    count,
     echo,
     echo_fields,
     echo_heading,
     echo_json,
     echo_table,
     format_time,
-    safe_line,
     styled,
 )
 from rbank_es.errors import CheckFailed
 from rbank_es.events.event_sentences import summary
+from rbank_es.events.readable_text import count, safe_line
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -13,18 +13,9 @@ from rbank_es.cli.shared.agent_options import context_options, warn_of_experimen
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, parse_budget
 from rbank_es.cli.shared.ontology_options import ontology_options, open_named
-from rbank_es.cli.shared.output import (
-    Cell,
-    echo,
-    echo_heading,
-    echo_json,
-    echo_table,
-    on_terminal,
-    safe_block,
-    safe_line,
-    styled,
-)
+from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_json, echo_table, on_terminal, safe_block, styled
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import safe_line
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context

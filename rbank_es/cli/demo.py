@@ -19,7 +19,6 @@ from rbank_es.cli.shared.arguments import lasting, writable
 from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.live_demo import DEMO_HITS
 from rbank_es.cli.shared.output import (
-    count,
     echo,
     echo_command,
     echo_heading,
@@ -28,11 +27,11 @@ from rbank_es.cli.shared.output import (
     flush,
     format_time,
     program_name,
-    safe_line,
     styled,
 )
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.state import usage
 from rbank_es.system.files import temporary
 

@@ -16,18 +16,9 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.correction_report import NEXT
 from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, open_named, read_ontology
-from rbank_es.cli.shared.output import (
-    Cell,
-    count,
-    echo,
-    echo_command,
-    echo_heading,
-    echo_json,
-    echo_table,
-    truncate,
-    warn,
-)
+from rbank_es.cli.shared.output import Cell, echo, echo_command, echo_heading, echo_json, echo_table, truncate, warn
 from rbank_es.errors import QueryFailed
+from rbank_es.events.readable_text import count
 from rbank_es.system.command_lines import command_on
 from rbank_es.system.shown_locator import shown_locator
 

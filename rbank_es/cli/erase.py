@@ -12,8 +12,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file, view_at
-from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, format_size, on_terminal, safe_line
+from rbank_es.cli.shared.output import echo, echo_json, echo_table, flush, format_size, on_terminal
 from rbank_es.errors import BadInput, CheckFailed, NotInBank
+from rbank_es.events.readable_text import count, safe_line
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

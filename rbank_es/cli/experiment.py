@@ -29,7 +29,6 @@ from rbank_es.cli.shared.ontology_options import open_named
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
-    count,
     echo,
     echo_command,
     echo_fields,
@@ -38,12 +37,11 @@ from rbank_es.cli.shared.output import (
     echo_paragraph,
     echo_scripted,
     echo_table,
-    format_cost,
-    safe_line,
     warn,
 )
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count, format_cost, safe_line
 from rbank_es.events.run_totals import known_sum
 from rbank_es.limits import experiment_limits
 

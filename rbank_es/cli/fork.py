@@ -8,7 +8,8 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_at, whole_bank
-from rbank_es.cli.shared.output import count, echo, echo_fields, echo_json, format_size, safe_line
+from rbank_es.cli.shared.output import echo, echo_fields, echo_json, format_size
+from rbank_es.events.readable_text import count, safe_line
 
 if TYPE_CHECKING:
     from rbank_es.log import Storage

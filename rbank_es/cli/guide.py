@@ -25,18 +25,9 @@ from rbank_es.cli.shared.agent_options import (
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, parse_bounds, whole_bank
 from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
-from rbank_es.cli.shared.output import (
-    count,
-    echo,
-    echo_fields,
-    echo_heading,
-    echo_json,
-    echo_scripted,
-    format_cost,
-    safe_block,
-    styled,
-)
+from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, echo_scripted, safe_block, styled
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count, format_cost
 
 
 @command(

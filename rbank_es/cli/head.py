@@ -7,7 +7,8 @@ import click
 from rbank_es.bank.noted_heads import head_line
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
-from rbank_es.cli.shared.output import echo, echo_json, safe_line
+from rbank_es.cli.shared.output import echo, echo_json
+from rbank_es.events.readable_text import safe_line
 
 
 @command("head", "rbank-es head notes >> heads.txt", "rbank-es head notes@HEAD~100 --json")

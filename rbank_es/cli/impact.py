@@ -9,8 +9,9 @@ from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.lineage_tree import counted, node_line, tree_lines
 from rbank_es.cli.shared.named_things import find_thing
-from rbank_es.cli.shared.output import count, echo, styled
+from rbank_es.cli.shared.output import echo, styled
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
 
 

@@ -14,18 +14,9 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
 from rbank_es.cli.shared.ontology_options import skip_option, skips_unreadable
-from rbank_es.cli.shared.output import (
-    Cell,
-    Progress,
-    count,
-    echo,
-    echo_json,
-    echo_section,
-    echo_table,
-    safe_line,
-    warn,
-)
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_section, echo_table, warn
 from rbank_es.errors import BankNotFound
+from rbank_es.events.readable_text import count, safe_line
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

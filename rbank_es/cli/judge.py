@@ -18,7 +18,6 @@ from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
     Cell,
-    count,
     echo,
     echo_command,
     echo_fields,
@@ -27,12 +26,12 @@ from rbank_es.cli.shared.output import (
     echo_scripted,
     echo_table,
     safe_block,
-    safe_line,
     styled,
     warn,
 )
 from rbank_es.errors import BadInput, JudgeFailed, LmFailed
 from rbank_es.events import RunJudged
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.events.run_events import judge_label
 from rbank_es.state.proportion import percent
 

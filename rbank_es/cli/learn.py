@@ -11,9 +11,10 @@ import click
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run, open_whole
 from rbank_es.cli.shared.judge_sources import JudgeSources, model_and_source_options
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_scripted, echo_table, warn
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_scripted, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
 from rbank_es.events.event_sentences import decided
+from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -20,7 +20,6 @@ from rbank_es.cli.shared.output import (
     format_time,
     on_terminal,
     pad,
-    safe_line,
     styled,
     terminal_columns,
     truncate,
@@ -29,6 +28,7 @@ from rbank_es.cli.shared.output import (
     write_json,
 )
 from rbank_es.events.codec import event_types
+from rbank_es.events.readable_text import safe_line
 
 Entry = TypeVar("Entry")
 # Columns below which times lose their year, and below which runs are left out; the summary keeps at least the last.

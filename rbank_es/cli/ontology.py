@@ -13,7 +13,6 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.ontology_options import read_ontology, skip_option, skips_unreadable
 from rbank_es.cli.shared.output import (
     Cell,
-    count,
     echo,
     echo_fields,
     echo_heading,
@@ -21,10 +20,10 @@ from rbank_es.cli.shared.output import (
     echo_table,
     format_size,
     safe_block,
-    safe_line,
     styled,
 )
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.ontology.count_queries import count_queries, sizes
 
 if TYPE_CHECKING:

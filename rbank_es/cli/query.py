@@ -10,8 +10,9 @@ import click
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_at, view_at
-from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, say, warn
+from rbank_es.cli.shared.output import echo, echo_json, echo_table, say, warn
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count
 from rbank_es.system.given_file import read_given
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange, open_at, open_whole, read_bounded, view_at
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, safe_line, warn
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.state.proportion import percent
 
 if TYPE_CHECKING:

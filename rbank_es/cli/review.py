@@ -21,21 +21,19 @@ from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
-    count,
     echo,
     echo_command,
     echo_fields,
     echo_heading,
     echo_json,
     echo_section,
-    format_names,
     safe_block,
-    safe_line,
     truncate,
     warn,
 )
 from rbank_es.cli.shared.shown_items import print_near
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count, format_names, safe_line
 from rbank_es.limits import answer_limits
 from rbank_es.state.proportion import percent
 

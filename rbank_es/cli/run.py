@@ -51,20 +51,18 @@ from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, warn_of_w
 from rbank_es.cli.shared.output import (
     SCRIPTED,
     Cell,
-    count,
     echo,
     echo_fields,
     echo_json,
     echo_scripted,
     echo_section,
     echo_table,
-    format_cost,
-    safe_line,
     styled,
     warn,
 )
 from rbank_es.cli.shared.task_order import curriculum_of, order_options
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
+from rbank_es.events.readable_text import count, format_cost, safe_line
 from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT

@@ -11,7 +11,8 @@ from rbank_es.answers.runs import RunRow
 from rbank_es.bank.failed_runs import failure_reason
 from rbank_es.cli.shared.answers import Columns, ListOptions, OptionFilter, list_options, opened_reader, print_list
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import Cell, format_cost, format_time
+from rbank_es.cli.shared.output import Cell, format_time
+from rbank_es.events.readable_text import format_cost
 from rbank_es.events.run_events import Outcome
 
 NOT_JUDGED, RUNNING = "none", "running"

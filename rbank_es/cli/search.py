@@ -10,10 +10,11 @@ import click
 from rbank_es.answers.search import Found
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import Cell, count, echo, echo_table, safe_line, styled, warn
+from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
 from rbank_es.errors import BadSearch
 from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.projections.search_result import FoundItem
 from rbank_es.projections.view import View
 from rbank_es.state.proportion import percent

@@ -13,20 +13,11 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange, writable
 from rbank_es.cli.shared.ontology_options import open_named, read_ontology, skip_option
-from rbank_es.cli.shared.output import (
-    Cell,
-    Progress,
-    count,
-    echo,
-    echo_heading,
-    echo_json,
-    echo_table,
-    safe_line,
-    styled,
-)
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_json, echo_table, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import read_at_most
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.system.files import write_replacing
 
 if TYPE_CHECKING:

@@ -15,21 +15,12 @@ from rbank_es.cli.shared.agent_options import bound_option, memory_graph_option
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import parse_bounds, whole_bank
 from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
-from rbank_es.cli.shared.output import (
-    count,
-    echo,
-    echo_heading,
-    echo_json,
-    echo_paragraph,
-    flush,
-    safe_block,
-    safe_line,
-    styled,
-)
+from rbank_es.cli.shared.output import echo, echo_heading, echo_json, echo_paragraph, flush, safe_block, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
 from rbank_es.events.event_sentences import summary
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.system.nearest_name import hint
 from rbank_es.system.shown_locator import shown_locator
 

@@ -12,18 +12,9 @@ from rbank_es import limits
 from rbank_es.bank.noted_heads import NotedHeads, parse_heads
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file
-from rbank_es.cli.shared.output import (
-    Progress,
-    count,
-    echo,
-    echo_fields,
-    echo_heading,
-    echo_json,
-    echo_section,
-    format_time,
-    safe_line,
-)
+from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_heading, echo_json, echo_section, format_time
 from rbank_es.errors import BadInput, CheckFailed, LogCorruption
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.log import Head
 from rbank_es.system.shown_locator import shown_locator
 

@@ -28,7 +28,7 @@ class PageAnswers:
         head: int | None = None,
         statement_s: float | None = None,
     ) -> None:
-        self._bank, self._head = bank, head
+        self._bank = bank
         self._bounds = Bounds(
             rows_most=page_limits.LIST_ROWS_MOST,
             chars=page_limits.LIST_TEXT_CHARS,
@@ -54,15 +54,8 @@ class PageAnswers:
         Raises `LimitExceeded` for a long parameter, and as `rbank_es.page.answers.answer` and `Moment.ask`.
         """
         if name in ANSWERS:
-            return answer(
-                self._bank,
-                name,
-                {each: str(value) for each, value in given.items()},
-                prompts=self._bounds.prompts,
-                argument=self._bounds.command,
-                head=self._head,
-                statement_s=self._bounds.statement_s,
-            )
+            texts = {each: str(value) for each, value in given.items()}
+            return answer(self._bank, name, texts, statement_s=self._bounds.statement_s)
         for each, value in given.items():
             if (chars := len(str(value))) > page_limits.PARAMETER_CHARS:
                 raise LimitExceeded(f"characters of {each}", chars, page_limits.PARAMETER_CHARS, "ask for less")

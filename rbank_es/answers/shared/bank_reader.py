@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from rbank_es.answers.shared.conditions import conditions_of, sort_of, where_texts
+from rbank_es.answers.shared.conditions import conditions_of, is_list, sort_of, where_texts
 from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page
 from rbank_es.answers.shared.question_registry import question_kind
 from rbank_es.errors import BadInput
@@ -130,9 +130,9 @@ class BankReader:
         """Return the rows of a page: as asked, and no more than this face allows."""
         return min(asked, self.bounds.rows_most or asked)
 
-    def chars(self, question: ListQuestion) -> int | None:
+    def chars(self, asked: int | None) -> int | None:
         """Return the characters of each text of a row: as asked, and no more than this face allows."""
-        return min(filter(None, (question.chars, self.bounds.chars)), default=None)
+        return min(filter(None, (asked, self.bounds.chars)), default=None)
 
     def text_chars(self, asked: int | None) -> int | None:
         """Return the characters of each text of one run or event: as asked, and no more than this face allows."""
@@ -153,13 +153,9 @@ def struct_of(kind: type[R], row: Mapping[str, Any], chars: int | None = None, *
     for field in msgspec.structs.fields(kind):
         value = values[field.name]
         if isinstance(value, str):
-            if field.name not in facts and _is_list(field.type):
+            if field.name not in facts and is_list(field.type):
                 value = msgspec.json.decode(value) if value else ()
             elif field.type in (str | None, str):
                 value = shortened(value, chars)
             values[field.name] = value
     return msgspec.convert(values, kind, strict=False)
-
-
-def _is_list(kind: Any) -> bool:
-    return getattr(kind, "__origin__", None) is tuple

@@ -74,9 +74,9 @@ def _conditions(where: Sequence[str], row: type[Struct], columns: Collection[str
         kind = types[field]
         if test == "~":
             yield (
-                RowCondition((field,), "has", value) if _is_list(kind) else RowCondition((field,), "contains", (value,))
+                RowCondition((field,), "has", value) if is_list(kind) else RowCondition((field,), "contains", (value,))
             )
-        elif _is_list(kind):
+        elif is_list(kind):
             raise BadInput(
                 f"{field} is a list: write {field}~{value[: limits.GIVEN_WORD_CHARS]} for those that have it"
             )
@@ -84,7 +84,8 @@ def _conditions(where: Sequence[str], row: type[Struct], columns: Collection[str
             yield RowCondition((field,), _TESTS[test], _value(field, test, value, kind))
 
 
-def _is_list(kind: Any) -> bool:
+def is_list(kind: Any) -> bool:
+    """Return whether a field's type is a list."""
     return getattr(kind, "__origin__", None) is tuple
 
 

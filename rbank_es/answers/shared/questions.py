@@ -11,6 +11,7 @@ from rbank_es.limits import answer_limits
 if TYPE_CHECKING:
     from rbank_es.answers.about import About
     from rbank_es.answers.difference import BankDifference
+    from rbank_es.answers.doubts import Doubts
     from rbank_es.answers.event import EventAnswer
     from rbank_es.answers.health import Health
     from rbank_es.answers.item import ItemAnswer
@@ -112,6 +113,11 @@ class Questions:
     def event(self, event: str | int, *, chars: int | None = None) -> EventAnswer:
         """Return an event by its id or its position. Raises `NotInBank`."""
         found: EventAnswer = self.ask("event", event=str(event), chars=chars)
+        return found
+
+    def doubts(self, *, limit: int = answer_limits.DOUBTS, minutes: float | None = None) -> Doubts:
+        """Return the verdicts to check first: `limit` of them, of which `minutes` are enough for those returned."""
+        found: Doubts = self.ask("doubts", limit=limit, minutes=minutes)
         return found
 
     def review(self, *, limit: int = answer_limits.ANSWER_ROWS) -> Review:

@@ -17,8 +17,9 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.arguments import RegisteredName, parse_budget
 from rbank_es.cli.shared.ontology_options import ontology_options, open_named, whole_option
-from rbank_es.cli.shared.output import count, warn
+from rbank_es.cli.shared.output import warn
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
 

@@ -14,7 +14,6 @@ from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
     Cell,
-    count,
     echo,
     echo_command,
     echo_heading,
@@ -22,6 +21,7 @@ from rbank_es.cli.shared.output import (
     format_positions,
     styled,
 )
+from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
     from rbank_es.bank.correction import Correction

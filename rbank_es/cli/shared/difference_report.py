@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.cli.shared.output import Cell, count, echo, echo_heading, echo_section, format_names, safe_line
+from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_section
+from rbank_es.events.readable_text import count, format_names, safe_line
 
 if TYPE_CHECKING:
     from msgspec import Struct

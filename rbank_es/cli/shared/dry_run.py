@@ -9,16 +9,15 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.output import (
     Cell,
-    count,
     echo,
     echo_heading,
     echo_json,
     echo_paragraph,
     echo_table,
     safe_block,
-    safe_line,
     styled,
 )
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.loop.call_estimate import CallEstimate, estimate_calls, estimated_context, manual_chars
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 

@@ -11,7 +11,8 @@ import msgspec
 from rbank_es.cli.shared.agent_options import server_options
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.experiment_report import folder_argument
-from rbank_es.cli.shared.output import SCRIPTED, Progress, count, echo, echo_command, echo_json, safe_line, styled
+from rbank_es.cli.shared.output import SCRIPTED, Progress, echo, echo_command, echo_json, styled
+from rbank_es.events.readable_text import count, safe_line
 
 
 @command(

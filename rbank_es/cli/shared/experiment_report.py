@@ -15,17 +15,16 @@ from rbank_es.cli.shared.ontology_options import ontology_options, open_named, r
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
-    count,
     echo,
     echo_heading,
     echo_json,
     echo_paragraph,
     echo_table,
-    safe_line,
     styled,
     warn,
 )
 from rbank_es.errors import BadInput, CheckFailed
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.limits import experiment_limits
 
 if TYPE_CHECKING:

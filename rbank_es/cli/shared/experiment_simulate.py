@@ -10,8 +10,9 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import writable
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_command, echo_json, echo_table, safe_line
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_command, echo_json, echo_table
 from rbank_es.errors import BadInput
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.limits import experiment_limits
 from rbank_es.system.files import write_replacing
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rbank_es import limits
 from rbank_es.bank.failed_runs import FailedRuns
-from rbank_es.cli.shared.output import Cell, count, echo, echo_section
+from rbank_es.cli.shared.output import Cell, echo, echo_section
+from rbank_es.events.readable_text import count
 
 
 def print_failed_runs(failed: Sequence[FailedRuns]) -> None:

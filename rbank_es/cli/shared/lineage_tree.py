@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from rbank_es import limits
 from rbank_es.answers.lineage import LineageBranch
-from rbank_es.cli.shared.output import count, safe_line, styled, truncate
+from rbank_es.cli.shared.output import styled, truncate
 from rbank_es.events.event import ERASED
+from rbank_es.events.readable_text import count, safe_line
 
 PLURALS = {"context": "prompts", "retrieval": "searches"}
 """Plurals of kinds that aren't made by adding an s; of a context, as an agent got it, the prompt."""

@@ -15,7 +15,6 @@ from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
-    count,
     echo,
     echo_command,
     echo_fields,
@@ -23,11 +22,11 @@ from rbank_es.cli.shared.output import (
     echo_paragraph,
     flush,
     program_name,
-    safe_line,
     styled,
 )
 from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.log.run_reader import read_run
 from rbank_es.system.files import temporary

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.ontology_options import skips_unreadable
-from rbank_es.cli.shared.output import count, safe_line, truncate, warn
+from rbank_es.cli.shared.output import truncate, warn
 from rbank_es.events import (
     Event,
     LmCalled,
@@ -24,6 +24,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.event_sentences import summary
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 
 if TYPE_CHECKING:

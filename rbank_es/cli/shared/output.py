@@ -16,10 +16,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.events.readable_text import count as count
-from rbank_es.events.readable_text import format_cost as format_cost
-from rbank_es.events.readable_text import format_names as format_names
-from rbank_es.events.readable_text import safe_line as safe_line
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.events.visible_text import visible, visible_json
 from rbank_es.system.shown_locator import without_secrets
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
-from rbank_es.cli.shared.output import SCRIPTED, Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
+from rbank_es.cli.shared.output import SCRIPTED, Cell, echo, echo_heading, echo_json, echo_table, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
 from rbank_es.events import RunFinished, RunStarted, StepTaken
+from rbank_es.events.readable_text import safe_line
 from rbank_es.events.run_events import Outcome
 
 if TYPE_CHECKING:

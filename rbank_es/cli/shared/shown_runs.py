@@ -22,10 +22,10 @@ from rbank_es.cli.shared.output import (
     format_cell,
     format_time,
     safe_block,
-    safe_line,
     styled,
 )
 from rbank_es.events.event import ERASED
+from rbank_es.events.readable_text import safe_line
 from rbank_es.events.run_events import judge_label
 
 _WORDS = {

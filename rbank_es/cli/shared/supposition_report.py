@@ -11,17 +11,8 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.cli.shared.difference_report import print_difference, print_rest, print_rows
-from rbank_es.cli.shared.output import (
-    Cell,
-    count,
-    echo,
-    echo_heading,
-    echo_section,
-    echo_table,
-    safe_block,
-    styled,
-    warn,
-)
+from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_section, echo_table, safe_block, styled, warn
+from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
     from rbank_es.bank.difference import ItemDifference

@@ -26,21 +26,14 @@ def answer(
     name: str,
     given: Mapping[str, str],
     *,
-    prompts: bool = True,
-    argument: str = "",
-    head: int | None = None,
     statement_s: float | None = None,
 ) -> dict[str, Any]:
     """Return the answer to a question about a bank, with `at`, the position that it is as of.
 
-    `given` are the parameters as text; `at` is any point of the bank, by default the newest. Without `prompts`, what
-    models were sent and answered is left out. `argument` is the bank as commands name it, by default its name. `head`
-    is the position up to which the log is known, by default the newest. `statement_s` bounds the seconds of each
-    question to the read models.
+    `given` are the parameters as text; `at` is any point of the bank, by default the newest.
+    `statement_s` bounds the seconds of each question to the read models.
     Raises `NotInBank` for an unknown name, run, item or position, `BadInput` for parameters that can't be, `BadPoint`,
     `ProjectionError`.
     """
-    with PageQuestion.opened(
-        bank, given, prompts=prompts, argument=argument, head=head, statement_s=statement_s
-    ) as asked:
+    with PageQuestion.opened(bank, given, statement_s=statement_s) as asked:
         return {"at": asked.position} | ANSWERS[name](asked)

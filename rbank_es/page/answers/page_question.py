@@ -15,41 +15,23 @@ if TYPE_CHECKING:
 
 
 class PageQuestion:
-    """One question: `view` is of the position, `given` are its parameters as text, `argument` names the bank in
-    commands, `head` is the position behind which nothing is told (None: the newest)."""
+    """One question: `view` is of the position, `given` are its parameters as text."""
 
-    def __init__(
-        self,
-        bank: Bank,
-        view: View,
-        given: Mapping[str, str],
-        *,
-        prompts: bool = True,
-        argument: str = "",
-        head: int | None = None,
-    ) -> None:
-        self.bank, self.view, self.prompts, self.head = bank, view, prompts, head
-        self.argument = argument or bank.name
+    def __init__(self, bank: Bank, view: View, given: Mapping[str, str]) -> None:
+        self.bank, self.view = bank, view
         self._given = given
 
     @classmethod
     @contextmanager
     def opened(
-        cls,
-        bank: Bank,
-        given: Mapping[str, str],
-        *,
-        prompts: bool = True,
-        argument: str = "",
-        head: int | None = None,
-        statement_s: float | None = None,
+        cls, bank: Bank, given: Mapping[str, str], *, statement_s: float | None = None
     ) -> Iterator[PageQuestion]:
         """Open the view of the point `at`, and close it after the answer. Raises `BadPoint`, `ProjectionError`."""
         # First brings the read models up to the head: without that, each view of new events would be a copy in memory.
         bank.live().close()
         with bank.as_of(given.get("at") or None) as view:
             view.statement_s = statement_s
-            yield cls(bank, view, given, prompts=prompts, argument=argument, head=head)
+            yield cls(bank, view, given)
 
     @property
     def position(self) -> int:
