@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 _PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
+# A field, or what is in brackets: `[0]`, and `[...]` for any value of an object.
+_STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 
 
 def reason_and_path(error: msgspec.ValidationError, form: Any) -> tuple[str, str]:
@@ -32,7 +34,7 @@ def _values_at(form: Any, path: str) -> tuple[Any, ...]:
     from msgspec import inspect  # imported here, because only those who mistype need it
 
     found: tuple[Any, ...] = (inspect.type_info(form),)
-    for step in path.removeprefix("$").replace("[", ".[").split(".")[1:]:
+    for step in _STEP.findall(path.removeprefix("$")):
         found = tuple(_parts_of(found, step))
     return tuple(value for kind in found if isinstance(kind, inspect.LiteralType) for value in kind.values)
 

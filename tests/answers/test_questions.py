@@ -55,7 +55,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"": "whatif", "policies": "dedup"},
         "policies is written as JSON, not as 'dedup'",
     ),
-    "no verdict to suppose": ({"": "whatif", "verdicts": '{"lights-02": "good"}'}, "'good'"),
+    "no verdict to suppose": (
+        {"": "whatif", "verdicts": '{"lights-02": "good"}'},
+        "'good'; it is one of: 'failure', 'success', 'undecided'",
+    ),
     "a list that is none": ({"": "whatif", "without": "7"}, "Expected `array`, got `int` - at `without`"),
     "nothing to leave out": ({"": "whatif", "without": '["nobody"]'}, "nobody"),
     "nothing to search for": ({"": "search"}, "missing required field `query`"),
