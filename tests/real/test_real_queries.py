@@ -82,9 +82,8 @@ def test_every_gold_query_names_only_what_its_ontology_knows(data: Path, tmp_pat
     ],
 )
 def test_what_was_meant_is_named_for_a_real_ontology(data: Path, tmp_path: Path, query: str, meant: str) -> None:
-    ontology = load_ontology(
-        data / "ontologies" / "brick-1.4.ttl", data / "ontologies" / "brick_soda.ttl", cache=tmp_path
-    )
+    files = [data / "ontologies" / name for name in ("brick-1.4.ttl", "brick_soda.ttl")]
+    ontology = load_ontology(files, cache=tmp_path)
     there = Surroundings(prefixes=ontology.prefixes, vocabulary=Vocabulary.from_schema(ontology.schema))
     with pytest.raises(QueryRefused) as refused:
         check(query, there, 10)
