@@ -41,7 +41,7 @@ types: $(VENV)/.installed-dev ## check types with mypy and pyright
 	@status=0; $(BIN)/mypy || status=1; $(BIN)/pyright --pythonpath $(BIN)/python || status=1; exit $$status
 
 bench: $(VENV)/.installed-bench ## run the short benchmarks and write benchmarks/results.md
-	@echo "==> Running the benchmarks (about two minutes)"
+	@echo "==> Running the short benchmarks (some ten minutes)"
 	@$(BIN)/python -m benchmarks
 
 build: $(VENV)/.installed-dev ## build the sdist and the wheel into dist/

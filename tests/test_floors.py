@@ -40,6 +40,7 @@ FLOORS = {
     "rbank_es.extraction": (7, "extraction"),
     "rbank_es.judging": (7, "judging"),
     "rbank_es.loop": (8, "loop"),
+    "rbank_es.agents": (9, "agents"),
     "rbank_es.rerun": (9, "rerun"),
     "rbank_es.page": (10, "page"),
     "rbank_es.experiments": (11, "experiments"),
