@@ -17,7 +17,7 @@ from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
 from rbank_es.answers.shared.event_texts import EventText, event_texts
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import whole_id
-from rbank_es.bank.run_judgments import AUTHORITIES, RankedJudgment, judgments_of
+from rbank_es.bank.run_judgments import RankedJudgment, authority_name, judgments_of
 from rbank_es.events import JudgmentOverruled
 from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue
 from rbank_es.limits import answer_limits
@@ -210,7 +210,7 @@ def _judgment(reader: BankReader, judged: RankedJudgment, overruled_seq: int | N
         judge=event.judge,
         judge_version=event.judge_version,
         kind=event.kind,
-        authority=AUTHORITIES[judged.rank],
+        authority=authority_name(judged.rank, event.kind),
         sure=event.sure,
         confidence=event.confidence,
         stands=judged.stands,

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
 from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
-from rbank_es.bank.run_judgments import AUTHORITIES
+from rbank_es.bank.run_judgments import authority_name
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Outcome, VerdictValue
 
@@ -105,7 +105,7 @@ def run_row(reader: BankReader, row: Mapping[str, Any], chars: int | None = None
         RunRow,
         row,
         chars,
-        authority=None if row["verdict"] is None else AUTHORITIES[row["rank"]],
+        authority=None if row["verdict"] is None else authority_name(row["rank"], row["kind"]),
         reason=shortened(_reason(reader, row["run"], row["judged_seq"]), chars),
         score_reason=shortened(_reason(reader, row["run"], row["scored_seq"]), chars),
     )

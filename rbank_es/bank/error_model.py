@@ -40,6 +40,9 @@ PRIORS: Mapping[tuple[str, VerdictValue], float] = {
     # Assumed: the right answer may itself be wrong or outdated.
     ("gold", "success"): 0.05,
     ("gold", "failure"): 0.05,
+    # Assumed: tests may be incomplete, and fail for a cause outside the run.
+    ("outcome", "success"): 0.05,
+    ("outcome", "failure"): 0.05,
     ("human", "success"): 0.0,
     ("human", "failure"): 0.0,
 }
@@ -313,7 +316,7 @@ def _authority(opinion: Opinion) -> int:
     """Return the authority of a verdict as evidence: here the right answer counts whatever it may teach."""
     if opinion.kind == "check":
         return 3 if opinion.sure and opinion.verdict == "failure" else 1
-    return {"human": 5, "gold": 4, "lm": 2}[opinion.kind]
+    return {"human": 5, "gold": 4, "outcome": 4, "lm": 2}[opinion.kind]
 
 
 def _prior(opinion: Opinion) -> float:

@@ -26,7 +26,12 @@ AUTHORITIES: Mapping[int | None, str] = {
     0: "undecided",
     None: "doesn't count",
 }
-"""The ranks of `rbank_es.state.validity.authority` in words."""
+"""The ranks of `rbank_es.state.validity.authority` in words; see `authority_name`."""
+
+
+def authority_name(rank: int | None, kind: str) -> str:
+    """Return the authority of a judgment in words: the right answer and the outcome share a rank."""
+    return "the outcome" if kind == "outcome" and rank == 4 else AUTHORITIES[rank]
 
 
 class RankedJudgment(NamedTuple):

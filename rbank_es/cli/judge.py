@@ -271,9 +271,9 @@ def _judge_of(judged: RankedJudgment) -> str:
 def run(bank: str, runs: tuple[str, ...], dry_run: bool, as_json: bool, **given: Any) -> None:
     """Judge runs of a bank from their own events, and record the verdicts.
 
-    The latest verdict of the highest authority stands: a person's, the right answer's, a check's that is sure, a
-    model's. A weaker one is recorded and changes nothing. What the same judge said before, in the same words, is not
-    recorded again. Exits with 1 if a run was left without a verdict.
+    The latest verdict of the highest authority stands: a person's, the right answer's and the outcome's, a check's that
+    is sure, a model's. A weaker one is recorded and changes nothing. What the same judge said before, in the same
+    words, is not recorded again. Exits with 1 if a run was left without a verdict.
     """
     options = {name: given.pop(name) for name in JudgeSources._fields}
     with ExitStack() as stack:

@@ -173,7 +173,7 @@ def _print_ground(ground: ItemGround) -> None:
         echo_fields({"from run": f"{run.run} ({run.verdict or 'not judged'}): {run.task or '[no task]'}"})
 
 
-KINDS = {"lm": "a model", "check": "a check", "gold": "the right answer"}
+KINDS = {"lm": "a model", "check": "a check", "gold": "the right answer", "outcome": "the outcome"}
 
 
 def list_doubtful(given: str, most: int, minutes: float | None, *, as_json: bool) -> None:

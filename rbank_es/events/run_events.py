@@ -353,7 +353,9 @@ class NoteLogged(Event, frozen=True, kw_only=True, tag="note_logged"):
 
 
 Purpose = Literal["learning", "scoring"]
-JudgeKind = Literal["check", "lm", "gold", "human"]
+JudgeKind = Literal["check", "lm", "gold", "outcome", "human"]
+"""Who judged. `outcome` is what happened, not what a model says: tests, rewards, exit codes, reverts."""
+
 VerdictValue = Literal["success", "failure", "undecided"]
 
 
@@ -381,7 +383,9 @@ class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
     verdict: Annotated[VerdictValue, Meta(description="Success, failure, or undecided.")]
     judge: Annotated[Name, Meta(description="Id of the judge.")]
     judge_version: Annotated[Name, Meta(description="Version of the judge.")]
-    kind: Annotated[JudgeKind, Meta(description="A check, a language model, the right answer, or a person.")]
+    kind: Annotated[
+        JudgeKind, Meta(description="A check, a language model, the right answer, the outcome, or a person.")
+    ]
     sure: Annotated[bool, Meta(description="Whether a check is sure of it; other judges leave it out.")] = False
     supervised: Annotated[
         bool, Meta(description="Whether its caller chose that the right answer teaches, whatever the policy says.")
@@ -404,7 +408,9 @@ class JudgmentOverruled(Event, frozen=True, kw_only=True, tag="judgment_overrule
     verdict: Annotated[VerdictValue, Meta(description="Success, failure, or undecided.")]
     judge: Annotated[Name, Meta(description="Id of the judge.")]
     judge_version: Annotated[Name, Meta(description="Version of the judge.")]
-    kind: Annotated[JudgeKind, Meta(description="A check, a language model, the right answer, or a person.")]
+    kind: Annotated[
+        JudgeKind, Meta(description="A check, a language model, the right answer, the outcome, or a person.")
+    ]
     sure: Annotated[bool, Meta(description="Whether a check is sure of it; other judges leave it out.")] = False
     by: Annotated[Name, Meta(description="Who overruled.")]
     judgment: Annotated[Name | None, Meta(description="Id of the event that is overruled.")] = None

@@ -136,7 +136,7 @@ def _acts(event: Event) -> Iterator[str]:
     by_hand = (
         type_of(event) in ACTS
         or (isinstance(event, MemoriesRetracted) and event.how == "rejected")
-        or (isinstance(event, RunJudged) and event.kind == "human")
+        or (isinstance(event, RunJudged) and event.kind in ("human", "outcome"))
     )
     if by_hand:
         yield f"somebody acted on its bank: {type_of(event)} at {event.seq:,}"

@@ -246,7 +246,7 @@ def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
     if isinstance(event, LmCalled):
         return event.run in runs and event.role == ("judge" if what == "verdict" else "extractor")
     if isinstance(event, RunJudged):
-        by_loop = event.kind != "human" if what == "verdict" else event.judge == GOLD
+        by_loop = event.kind not in ("human", "outcome") if what == "verdict" else event.judge == GOLD
         return event.run in runs and event.purpose == ("learning" if what == "verdict" else "scoring") and by_loop
     if not isinstance(event, MemoriesExtracted) or event.extractor is None or runs.isdisjoint(event.runs):
         return False

@@ -55,9 +55,9 @@ _VOUCHED_INDEX = 1 << 40
 def authority(kind: JudgeKind, verdict: VerdictValue, *, sure: bool, supervised: bool) -> int | None:
     """Return the rank of a judgment, higher over lower, or None if it doesn't count.
 
-    5 a person, whatever the verdict. 4 the right answer, which counts for learning only where `supervised` is in force,
-    or chosen by the caller of a loop. 3 a check's failure that is sure. 2 a model. 1 another verdict of a check. 0
-    undecided.
+    5 a person, whatever the verdict. 4 the outcome, and the right answer, which counts for learning only where
+    `supervised` is in force, or chosen by the caller of a loop. 3 a check's failure that is sure. 2 a model. 1 another
+    verdict of a check. 0 undecided.
     """
     if kind == "human":
         return 5
@@ -67,7 +67,7 @@ def authority(kind: JudgeKind, verdict: VerdictValue, *, sure: bool, supervised:
         return 0
     if kind == "check":
         return 3 if sure and verdict == "failure" else 1
-    return 4 if kind == "gold" else 2
+    return 2 if kind == "lm" else 4
 
 
 NOT_YET = "~"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp, log, log1p
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,6 +26,7 @@ from rbank_es.bank.error_model import (
 )
 from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, stake_of, within
 from rbank_es.events import JudgmentOverruled, PolicyChoice, RunJudged
+from rbank_es.events.run_events import JudgeKind
 from rbank_es.policies import Append
 from rbank_es.state import fold
 from tests.cli.misled import HEIGHT, SORTED, WARNING, judged, learned, misled_bank, ran
@@ -37,7 +38,7 @@ slow_to_make = settings(max_examples=examples(15), deadline=None, suppress_healt
 
 @st.composite
 def opinions(draw: st.DrawFn) -> Opinion:
-    kind = draw(st.sampled_from(("lm", "check", "gold")))
+    kind = draw(st.sampled_from(("lm", "check", "gold", "outcome")))
     return Opinion(
         judge=f"{kind}-{draw(st.integers(1, 2))}",
         kind=kind,
@@ -255,7 +256,7 @@ def test_of_what_people_said_the_verdict_that_stands_checks_the_judge(version: i
 
 
 def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:
-    assert {kind for kind, _ in PRIORS} == {"lm", "check", "gold", "human"} and len(PRIORS) == 8
+    assert {kind for kind, _ in PRIORS} == set(get_args(JudgeKind)) and len(PRIORS) == 10
     assert all(0 <= prior < 1 for prior in PRIORS.values())
 
 

@@ -125,11 +125,11 @@ asides = st.tuples(st.just("aside"), st.integers(0, 9), st.sampled_from(RUNS), s
 odd_forgets = st.tuples(st.just("forget"), st.integers(0, 9))
 overrules = judges("human")
 # What happened earlier and is recorded now, as what another bank brings is.
-lates = st.tuples(st.just("late"), st.integers(0, 3), st.one_of(overrules, acts, acts, undos))
+lates = st.tuples(st.just("late"), st.integers(0, 3), st.one_of(judges("human", "outcome"), acts, acts, undos))
 laws = st.tuples(st.just("law"), st.sampled_from((1, 2, 2)))
 
 JUDGED = st.one_of(
-    learns, learns, learns, copies, judges("lm", "lm", "check", "gold", "human"), overrules, overrules, uses
+    learns, learns, learns, copies, judges("lm", "lm", "check", "gold", "outcome", "human"), overrules, overrules, uses
 )
 PURE = st.one_of(JUDGED, JUDGED, st.one_of(policies, policies, attributions))
 PEOPLE = st.one_of(PURE, PURE, acts, acts, undos, asides, lates, laws)

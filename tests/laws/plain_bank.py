@@ -134,7 +134,7 @@ def authority(event: RunJudged | JudgmentOverruled, supervised: bool) -> int:
         return 0
     if event.kind == "check":
         return 3 if event.verdict == "failure" and event.sure else 1
-    return {"gold": 4, "lm": 2}[event.kind]
+    return {"gold": 4, "outcome": 4, "lm": 2}[event.kind]
 
 
 def stands(event: MemoriesExtracted, verdicts: Mapping[str, str], aside: Collection[tuple[str, str]]) -> bool:

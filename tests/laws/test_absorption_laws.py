@@ -146,7 +146,7 @@ def test_banks_that_go_on_and_absorb_each_other_in_turn_hold_the_same_in_the_end
         assert states == found and life.bank.verify(decisions=True).canonical.canonical
 
 
-SAYING = st.one_of(learns, judges("lm", "check", "human"), overrules, acts, acts, undos, asides, uses, lates)
+SAYING = st.one_of(learns, judges("lm", "check", "outcome", "human"), overrules, acts, acts, undos, asides, uses, lates)
 FOREST = st.lists(st.tuples(st.integers(0, 2), st.lists(SAYING, max_size=4), st.integers(0, 2)), min_size=3, max_size=8)
 
 

@@ -236,6 +236,24 @@ def test_a_verdict_ends_what_relied_on_it_and_brings_it_back() -> None:
         ([overruled("r1", "undecided"), judged("r1", "success")], "unsupported"),
         ([overruled("r1", "success"), lm, check], "active"),
         ([judged("r1", "failure", kind="gold")], "active"),
+        ([judged("r1", "failure", kind="outcome"), judged("r1", "success"), check], "unsupported"),
+        ([judged("r1", "failure", kind="outcome"), judged("r1", "success", kind="outcome")], "active"),
+        (
+            [
+                judged("r1", "success", kind="gold", supervised=True),
+                judged("r1", "failure", kind="outcome"),
+            ],
+            "unsupported",
+        ),
+        (
+            [
+                judged("r1", "failure", kind="outcome"),
+                judged("r1", "success", kind="gold", supervised=True),
+            ],
+            "active",
+        ),
+        ([overruled("r1", "success"), judged("r1", "failure", kind="outcome")], "active"),
+        ([lm, judged("r1", "undecided", kind="outcome")], "unsupported"),
         ([judged("r1", "failure", "scoring")], "active"),
         ([overruled("r2", "failure")], "active"),
     ):

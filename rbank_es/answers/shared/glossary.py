@@ -198,11 +198,12 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "author": (NAME, "who wrote the message of a prompt: system, user, assistant; null: the text is no message"),
     "authority": (
         NAME,
-        "of the judgment: a person, the right answer, a check, a model, undecided; null: nobody judged the run",
+        "of the judgment: a person, the right answer, the outcome, a check, a model, undecided; null: nobody judged "
+        "the run",
     ),
     "JudgmentRow.authority": (
         NAME,
-        "who decides: a person, the right answer, a check, a model, undecided, or it doesn't count",
+        "who decides: a person, the right answer, the outcome, a check, a model, undecided, or it doesn't count",
     ),
     "best": (NUMBER, "score of the best match of any polarity; null: it doesn't count"),
     "bank": (NAME, "the bank's name"),
@@ -297,10 +298,10 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "judged_twice": (NUMBER, "runs on which several judges decided"),
     "judgments": (LIST, "the run's judgments in order, whether they stand or not; null: there is no log"),
     "k": (NUMBER, "hits at most"),
-    "kind": (NAME, "of the judge: human, gold, check or lm; null: nobody judged the run"),
+    "kind": (NAME, "of the judge: human, gold, outcome, check or lm; null: nobody judged the run"),
     "policies.kind": (NAME, "what the policy decides: retrieval, consolidation, ..."),
     "due.kind": (NAME, "what kind of work is due"),
-    "JudgmentRow.kind": (NAME, "of the judge: human, gold, check or lm"),
+    "JudgmentRow.kind": (NAME, "of the judge: human, gold, outcome, check or lm"),
     "LearnedRow.kind": (NAME, "of the extraction: success, failure, contrastive, pattern, seed, manual"),
     "FlagCounts.l2_budget": (NUMBER, "contexts whose layer L2 was allowed more"),
     "landed": (LIST, "ids of the items that the candidate supports now"),
@@ -363,7 +364,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "FoundItem.rank": (NUMBER, "its place among the hits, from 1; 0: withheld"),
     "rank": (
         NUMBER,
-        "authority of the verdict that stands: 5 a person, 4 gold, 3 a sure check, 2 a model, 1 a check, "
+        "authority of the verdict that stands: 5 a person, 4 gold or outcome, 3 a sure check, 2 a model, 1 a check, "
         "0 undecided; null: none",
     ),
     "rate": (SHARE, "part of whole; null: there is nothing to count"),
