@@ -13,9 +13,10 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, QueryRefused
 from rbank_es.experiments.suite import Suite
 from rbank_es.experiments.toml_text import to_toml
-from rbank_es.judging.rubric import MOST, RUBRICS
+from rbank_es.judging.rubric import RUBRICS
 from rbank_es.loop.guide_run import guide_task
 from rbank_es.loop.tasks import Task
+from rbank_es.models.prompt_table import RATING_MOST
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import parse_query
 
@@ -31,7 +32,7 @@ def script_of(suite: Suite) -> str:
     tasks = [_task(task) for task in suite.tasks]
     tasks += [_guide(id, suite) for id in suite.ontologies]
     guides = RUBRICS["guide"]
-    rated = {"ratings": dict.fromkeys(guides.criteria, MOST), "reason": "It is scripted."}
+    rated = {"ratings": dict.fromkeys(guides.criteria, RATING_MOST), "reason": "It is scripted."}
     tasks.append({"id": guides.judge, "judge": [{"fields": rated}]})
     text = to_toml({"name": f"{suite.name}: every task by its gold query", "task": tasks})
     if len(text.encode()) > limits.LM_SCRIPT_BYTES:

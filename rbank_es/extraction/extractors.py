@@ -41,13 +41,6 @@ PASSING = frozenset({"timeout", "rate_limited", "server_error", "unreachable", "
 
 Kind = Literal["success", "failure", "contrastive", "pattern"]
 
-PROMPT_OF: Mapping[Kind, str] = {
-    "success": "SuccessExtractor",
-    "failure": "FailureExtractor",
-    "contrastive": "ContrastiveExtractor",
-    "pattern": "PatternExtractor",
-}
-
 
 class ExtractionFacts(TypedDict, total=False):
     """Options of an extraction.
@@ -234,7 +227,7 @@ class _PendingExtraction(NamedTuple):
             return usable(entries, self.kind, domain=domain, tags=tags, most=most)
 
         try:
-            made = self._made(ask(PROMPT_OF[self.kind], inputs, lms, make, self.policy, self.facts.get("rollout_id")))
+            made = self._made(ask(self.kind, inputs, lms, make, self.policy, self.facts.get("rollout_id")))
         except LmFailed as failure:
             if failure.code not in PASSING:
                 raise

@@ -68,14 +68,6 @@ def _shown(text: str) -> str:
 # ---------------------------------------------------------------- questions
 
 
-def unmarked(text: str) -> str:
-    """Return a text without field headers (`[[ ## name ## ]]`).
-
-    An agent's answer must not continue as the next field of the question about it.
-    """
-    return _HEADER.sub(r"[ [ ## \1 ## ] ]", text)
-
-
 def untyped(content: str) -> str:
     """Return a message without dspy's marks of typed blocks, which would become parts of their own."""
     from dspy.adapters.types import base_type

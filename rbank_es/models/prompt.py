@@ -1,0 +1,105 @@
+"""The prompt: instructions and fields as data, the messages in which a model reads them, and dspy's signature of them.
+
+The messages have the form of dspy's chat adapter, character for character: sections `[[ ## name ## ]]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+_HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
+_STRUCTURE = "All interactions will be structured in the following way, with the appropriate values filled in."
+_COMPLETED = "[[ ## completed ## ]]"
+
+Message = dict[str, str]
+"""A message of a conversation: its `role` (system, user, assistant) and its `content`."""
+
+PROBLEM = "What was wrong with your last reply"
+"""The description of the field `problem` of a second question."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """An output field: its description, its type in Python's notation, and the JSON schema of any type but text."""
+
+    desc: str = ""
+    type: str = "str"
+    schema: str = ""
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt: its name, its instructions, its input fields with their descriptions, and its output fields."""
+
+    name: str
+    instructions: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, Output]
+
+    def telling(self, more: str) -> Prompt:
+        """Return the prompt with a further paragraph of instructions; itself for an empty one."""
+        return msgspec.structs.replace(self, instructions=f"{self.instructions}\n\n{more}") if more else self
+
+    def messages(self, given: Mapping[str, str], problem: str = "") -> list[Message]:
+        """Return the system's message and the user's, with the given text of each input field.
+
+        `problem` says what was wrong with the last reply, in a field of its own. Field markers are taken out of every
+        text, because an agent's answer must not begin another field of the prompt.
+        """
+        asked = msgspec.structs.replace(self, inputs={**self.inputs, "problem": PROBLEM}) if problem else self
+        texts = {**given, **({"problem": problem} if problem else {})}
+        parts = [f"[[ ## {name} ## ]]\n{unmarked(texts[name])}" for name in asked.inputs]
+        user = "\n\n".join([*parts, asked._reminder()]).strip()
+        return [{"role": "system", "content": asked._system()}, {"role": "user", "content": user}]
+
+    def _system(self) -> str:
+        inputs = _listed({name: ("str", desc) for name, desc in self.inputs.items()})
+        outputs = _listed({name: (field.type, field.desc) for name, field in self.outputs.items()})
+        places = [*(_place(name) for name in self.inputs), *(_place(*each) for each in self.outputs.items())]
+        structure = "\n\n".join([_STRUCTURE, *places, _COMPLETED])
+        objective = "".join(f"\n        {line}" for line in self.instructions.splitlines())
+        return (
+            f"Your input fields are:\n{inputs}\nYour output fields are:\n{outputs}\n{structure}\n"
+            f"In adhering to this structure, your objective is: {objective}"
+        )
+
+    def _reminder(self) -> str:
+        typed = {name: field.type for name, field in self.outputs.items() if field.type != "str"}
+        notes = {name: f" (must be formatted as a valid Python {type_})" for name, type_ in typed.items()}
+        fields = ", then ".join(f"`[[ ## {name} ## ]]`{notes.get(name, '')}" for name in self.outputs)
+        return (
+            f"Respond with the corresponding output fields, starting with the field {fields}, and then ending with "
+            f"the marker for `{_COMPLETED}`."
+        )
+
+
+def _listed(fields: Mapping[str, tuple[str, str]]) -> str:
+    lines = (f"{at}. `{name}` ({type_}): {desc}" for at, (name, (type_, desc)) in enumerate(fields.items(), 1))
+    return "\n".join(lines).strip()
+
+
+def _place(name: str, field: Output | None = None) -> str:
+    schema = field.schema if field is not None else ""
+    note = f"        # note: the value you produce must adhere to the JSON schema: {schema}" if schema else ""
+    return f"[[ ## {name} ## ]]\n{{{name}}}{note}"
+
+
+def unmarked(text: str) -> str:
+    """Return a text without field headers (`[[ ## name ## ]]`)."""
+    return _HEADER.sub(r"[ [ ## \1 ## ] ]", text)
+
+
+def signature_of(prompt: Prompt, types: Mapping[str, Any]) -> Any:
+    """Return a prompt as dspy's signature, for programs that use it; `types` are those of outputs that are no texts.
+
+    Loads dspy; raises `MissingExtra` without it.
+    """
+    from rbank_es.models.model_call import load_dspy
+
+    dspy = load_dspy()
+    fields: dict[str, Any] = {name: (str, dspy.InputField(desc=desc)) for name, desc in prompt.inputs.items()}
+    for name, field in prompt.outputs.items():
+        fields[name] = (types.get(name, str), dspy.OutputField(desc=field.desc))
+    return dspy.make_signature(fields, prompt.instructions, prompt.name)
