@@ -24,6 +24,8 @@ overruled verdict corrects the past as well.
                                        overruled another one, because who confirms a verdict overrules nothing
     judged_twice, disagreed            runs that two judges or more decided about in their latest verdicts; those on
                                        which these differ
+    recalls, recalls_not_sent          runs of which it is known whether their requests had what was recalled; those
+                                       whose requests had not all of it
     on_one_verdict                     active items that no longer had support if one run were undecided
 """
 
@@ -71,7 +73,7 @@ _KINDS: dict[type[Event], str] = {
 HEALTH_COUNTS = (
     "active", "items", "candidates", "added", "repeated", "uses", "wins", "losses", "wins_last", "decided_last",
     "wins_before", "decided_before", "for_agents", "never_used", "active_uses", "top_items", "top_uses", "judged",
-    "undecided", "overruled", "judged_twice", "disagreed", "on_one_verdict",
+    "undecided", "overruled", "judged_twice", "disagreed", "recalls", "recalls_not_sent", "on_one_verdict",
 )  # fmt: skip
 """The columns of `bank_health`, in order."""
 
@@ -248,9 +250,12 @@ compared AS (
         GROUP BY run HAVING count(*) > 1
     )
 ),
+delivered AS (
+    SELECT count(recall_sent) AS recalls, total(recall_sent = 0) AS recalls_not_sent FROM run_ends WHERE to_seq IS NULL
+),
 {_FRAGILE.strip()}
 SELECT {", ".join(f"CAST({name} AS INTEGER) AS {name}" for name in HEALTH_COUNTS)}
-FROM stock, decided, won, spread, standing, corrected, compared, fragile
+FROM stock, decided, won, spread, standing, corrected, compared, delivered, fragile
 """
 
 _ITEMS_BY_SOURCE = """

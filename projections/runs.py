@@ -29,8 +29,8 @@ ENDS = Table(
     name="run_ends",
     columns="""
         run TEXT NOT NULL, outcome TEXT NOT NULL, iterations INTEGER, lm_calls INTEGER, tokens_in INTEGER,
-        tokens_out INTEGER, cost_usd REAL, duration_s REAL, answer_chars INTEGER, error_code TEXT, answer TEXT,
-        sparql TEXT, error TEXT, finished_at TEXT NOT NULL
+        tokens_out INTEGER, cost_usd REAL, duration_s REAL, answer_chars INTEGER, error_code TEXT,
+        recall_sent INTEGER, answer TEXT, sparql TEXT, error TEXT, finished_at TEXT NOT NULL
     """,
     key=("run", "from_seq"),
     current=1,
@@ -48,6 +48,9 @@ STEPS = Table(name="run_steps", columns="run TEXT NOT NULL, step INTEGER NOT NUL
 _COMPUTED = ("run", "task", "experiment", "condition", "started_at", "imported_at")
 _STARTED = attrgetter(*(name for name in STARTS.types if name not in _COMPUTED))
 _FINISHED = attrgetter(*(name for name in ENDS.types if name not in ("answer", "sparql", "error", "finished_at")))
+
+_OF_END = ("duration_s", "answer_chars", "error_code", "recall_sent")
+"""Columns of `run_ends` that no call of a model replaces."""
 
 
 def record_start(event: RunStarted) -> tuple[Insert]:
@@ -111,7 +114,7 @@ RUN_PAGES = PagedView(
             name: f"CASE WHEN c.run IS NULL THEN e.{name} ELSE c.{name} END"
             for name in ("lm_calls", "tokens_in", "tokens_out", "cost_usd")
         },
-        **{name: f"e.{name}" for name in ("duration_s", "answer_chars", "error_code", "answer", "sparql", "error")},
+        **{name: f"e.{name}" for name in (*_OF_END, "answer", "sparql", "error")},
         **{"verdict": "l.verdict", "judge": "l.judge", "kind": "l.kind", "sure": "l.sure", "rank": "l.rank"},
         "overruled": "l.overruled",
         **{"judged_seq": "l.judged_seq", "score": "s.verdict", "scored_seq": "s.judged_seq"},

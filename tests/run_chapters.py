@@ -82,6 +82,7 @@ def finished(draw: st.DrawFn, story: object) -> list[Event]:
             cost_usd=cost_usd,
             duration_s=duration_s,
             answer_chars=draw(maybe_counts),
+            recall_sent=draw(st.sampled_from((None, True, False))),
             answer=draw(maybe_texts),
             sparql=draw(maybe_texts),
             error=draw(maybe_texts),

@@ -95,6 +95,7 @@ class RunAnswer(BankAnswer, frozen=True, kw_only=True):
     answer: str | None
     sparql: str | None
     bound: str | None
+    recall_unsent: tuple[str, ...] | None
     judgments: tuple[JudgmentRow, ...] | None
     given: tuple[GivenRow, ...]
     learned: tuple[LearnedRow, ...]
@@ -127,7 +128,9 @@ def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
     row = reader.view.run(name)
     assert row is not None
     chars = reader.text_chars(question.chars)
-    read: dict[str, Any] = dict.fromkeys(("bound", "judgments", "layers", "events_total", "events_next_seq", "events"))
+    read: dict[str, Any] = dict.fromkeys(
+        ("bound", "recall_unsent", "judgments", "layers", "events_total", "events_next_seq", "events")
+    )
     if reader.has_log:
         run = read_run(reader.bank.log, name, reader.position, types=_TYPES, resolve={"context_built"})
         given, read = run.given, _from_log(reader, question, run, chars)
@@ -166,6 +169,7 @@ def _from_log(reader: BankReader, question: RunQuestion, run: RunEvents, chars: 
     events, following = _events(reader, run.run, question, chars)
     return {
         "bound": run.end.bound if run.end is not None else None,
+        "recall_unsent": run.end.recall_unsent if run.end is not None else (),
         "judgments": tuple(_judgments(reader, run.run, chars)),
         "layers": tuple(_layers(reader, run, chars)),
         "events_total": sum(1 for _ in reader.bank.log.lines(upto=reader.position, run=run.run)),

@@ -62,6 +62,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     duration_s: float | None
     answer_chars: int | None
     items_injected: int | None
+    recall_sent: bool | None
     red_flags: int
     rollout_group: str | None
     rollout_index: int | None

@@ -42,6 +42,7 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     never_used   active items without a use, of those that agents may be given
     overruled    verdicts that a person overruled with another one, of all that stand;  undecided  those that say so
     disagreement runs on which judges differ, of those that several decided about
+    recalls_not_sent  runs whose prompts had not all that was recalled, of those of which it is known
     one_verdict  active items that rest on the verdict on one run
     """
 
@@ -59,6 +60,7 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     overruled: Share
     undecided: Share
     disagreement: Share
+    recalls_not_sent: Share
     one_verdict: Share
 
 
@@ -73,6 +75,7 @@ MEASURES = {
     "overruled": "verdicts overruled",
     "undecided": "verdicts left undecided",
     "disagreement": "runs on which judges differ",
+    "recalls_not_sent": "runs whose recalled lessons reached no prompt",
     "one_verdict": "active items that rest on one verdict",
 }
 """The shares of a report in words, in the order in which people read them."""
@@ -126,6 +129,7 @@ def report_of(row: Mapping[str, Any], by_source: Iterable[Mapping[str, Any]] = (
         overruled=Share(row["overruled"], row["judged"]),
         undecided=Share(row["undecided"], row["judged"]),
         disagreement=Share(row["disagreed"], row["judged_twice"]),
+        recalls_not_sent=Share(row["recalls_not_sent"], row["recalls"]),
         one_verdict=Share(row["on_one_verdict"], row["active"]),
     )
 

@@ -99,7 +99,8 @@ def _finished(event: ev.RunFinished) -> str:
     after = f"after {count(event.iterations, 'iteration')}" if event.iterations is not None else None
     cost = format_cost(event.cost_usd)
     bound = f" ({event.bound})" if event.bound not in (None, "iterations") else ""
-    return _with(_parts(event.outcome.replace("_", " ") + bound, after, cost), event.error or event.answer)
+    unsent = f"recalled, not sent: {_names(event.recall_unsent)}" if event.recall_unsent else None
+    return _with(_parts(event.outcome.replace("_", " ") + bound, after, cost, unsent), event.error or event.answer)
 
 
 def _judged(event: ev.RunJudged) -> str:

@@ -310,6 +310,7 @@ class LmCalled(Event, frozen=True, kw_only=True, tag="lm_called"):
     cost_usd: Usd | None = None
     duration_s: Seconds | None = None
     error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
+    previews: Previews = ()
     salt: Salt = ""
     # A text, because it is a digest of words: after an erasure it must not confirm a guess.
     request_key: Annotated[Text, Meta(description="Digest of the request, under which a rerun finds it.")] = ""
@@ -333,6 +334,14 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished"):
     cost_usd: Usd | None = None
     duration_s: Seconds | None = None
     error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
+    recall_sent: Annotated[
+        bool | None,
+        Meta(
+            description="Whether every lesson recalled before a recorded call stood in a request of the agent. "
+            "Null: none was, or it isn't known."
+        ),
+    ] = None
+    recall_unsent: Annotated[Names, Meta(description="Ids of the recalled items that stood in no request.")] = ()
     previews: Previews = ()
     salt: Salt = ""
     answer: Annotated[Text | None, Meta(description="The answer.")] = None

@@ -69,6 +69,21 @@ def test_show_tells_everything_about_a_run(place: Path) -> None:
     assert "not judged" in run("show", "notes@8", "r1", cwd=place).out
 
 
+def test_lessons_that_were_recalled_and_not_sent_are_named(place: Path) -> None:
+    """In `show`, in the rows of runs, and in health with its denominator; an end that says nothing counts nowhere."""
+    ends = [{"recall_sent": False, "recall_unsent": ["0123abcd4567"]}, {"recall_sent": True}, {}]
+    for number, end in enumerate(ends):
+        run("append", "notes", cwd=place, stdin=json.dumps(RUN | {"run": f"n{number}"}))
+        told = {"type": "run_finished", "run": f"n{number}", "outcome": "submitted"} | end
+        run("append", "notes", cwd=place, stdin=json.dumps(told))
+    assert "recalled, not sent: 0123abcd4567" in run("show", "notes", "n0", cwd=place).out
+    assert "recalled, not sent" not in run("show", "notes", "n1", cwd=place).out
+    rows = run("ask", "notes", "runs", "--json", cwd=place).json["runs"]
+    assert {row["run"]: row["recall_sent"] for row in rows} == {"r1": None, "n0": False, "n1": True, "n2": None}
+    measures = {each["name"]: each for each in run("health", "notes", "--json", cwd=place).json["measures"]}
+    assert (measures["recalls_not_sent"]["part"], measures["recalls_not_sent"]["whole"]) == (1, 2)
+
+
 def test_show_tells_everything_about_an_event(place: Path) -> None:
     """By position or id, with long texts put in."""
     run("append", "notes", cwd=place, stdin=json.dumps({"type": "note_logged", "note": "y" * 5000}))

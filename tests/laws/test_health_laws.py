@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rbank_es.events import Event, JudgmentOverruled, MemoriesRetracted, RunJudged
+from rbank_es.events import Event, JudgmentOverruled, MemoriesRetracted, RunFinished, RunJudged
 from rbank_es.limits import WIN_RATE_USES
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, counted_uses, evolve, fold
@@ -99,6 +99,13 @@ def plain_verdicts(log: Sequence[Event], state: State) -> dict[str, int]:
     }
 
 
+def plain_recalls(log: Sequence[Event]) -> dict[str, int]:
+    """The latest end of each run: whether what was recalled was sent."""
+    ends = {event.run: event.recall_sent for event in log if isinstance(event, RunFinished)}
+    told = [sent for sent in ends.values() if sent is not None]
+    return {"recalls": len(told), "recalls_not_sent": told.count(False)}
+
+
 def resting_on_one(state: State) -> set[str]:
     """The active items that end if a person leaves any one run undecided."""
     found = set[str]()
@@ -128,6 +135,7 @@ def plain_health(log: Sequence[Event]) -> dict[str, int]:
         **plain_wins(state),
         **plain_spread(state),
         **plain_verdicts(log, state),
+        **plain_recalls(log),
         "on_one_verdict": len(resting_on_one(state)),
     }
 

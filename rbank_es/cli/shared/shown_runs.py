@@ -59,6 +59,8 @@ def print_run(found: RunAnswer) -> None:
     run = found.run
     echo(styled(safe_block(run.task or "[no task]"), "bold"))
     _print_ending(found)
+    if found.recall_unsent:
+        echo(styled(f"recalled, not sent: {safe_line(', '.join(found.recall_unsent))}\n", "red"))
     facts = {name: value for name, value in msgspec.structs.asdict(run).items() if name not in _APART}
     times = {name: format_time(facts[name]) for name in ("started_at", "finished_at", "imported_at")}
     echo_fields(_readable(facts | times | {name: facts[name] or None for name in ("scripted", "simulated")}))

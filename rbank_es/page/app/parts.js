@@ -18,7 +18,7 @@ export function verdictMark(verdict, isScore = false) {
 
 /** Return what must be marked of a run wherever it is named: that chance or a script stood in for a model. */
 export function runTags(row) {
-  return [row.simulated && h("span", { class: "tag loud" }, "SIMULATED"), row.scripted && h("span", { class: "tag" }, "scripted")];
+  return [row.simulated && h("span", { class: "tag loud" }, "SIMULATED"), row.scripted && h("span", { class: "tag" }, "scripted"), row.recall_sent === false && h("span", { class: "tag bad" }, "recalled, not sent")];
 }
 
 /** Return a link to a run, by its task. */

@@ -20,6 +20,7 @@ export const runPage = {
     h("h2", { class: "text" }, brief(run.run.task, HEADING_CHARS) || "(no task recorded)"),
     run.run.task?.length >= HEADING_CHARS && words("task", run.run.task),
     ending(run),
+    unsent(run, context),
     h("p", { class: "muted" }, facts(run.run), " ", runTags(run.run)),
     h("div", { class: "columns lead" }, verdict(run, context), answer(run)),
     h("div", { class: "columns" }, given(run, context), learned(run, context)),
@@ -46,6 +47,14 @@ function ending({ run: { outcome, error_code, error }, bound }) {
   const code = error_code ?? bound;
   const how = outcome === "failed" ? "✕ It ended in an error" : "It was stopped at a limit";
   return h("section", { class: `note ${outcome === "failed" ? "bad" : ""}` }, h("h3", null, how, code && h("span", { class: "error-code" }, `: ${code}`)), error ? pre("error", error) : outcome === "failed" && h("p", null, "No reason was recorded."));
+}
+
+/** Return what was recalled for a run and stood in none of its requests. */
+function unsent({ recall_unsent: items, given: known }, context) {
+  if (!items?.length) return null;
+  const titles = new Map(known.map(({ item, title }) => [item, title]));
+  const links = items.map((item, i) => [i > 0 && ", ", itemLink(context, { id: item, title: titles.get(item) ?? item })]);
+  return h("section", { class: "note bad" }, h("h3", null, "✕ Recalled, not sent"), h("p", null, "No recorded request of the agent had these lessons as they were recalled: ", links));
 }
 
 function verdict({ run, judgments }, context) {
