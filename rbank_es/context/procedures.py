@@ -27,7 +27,7 @@ def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
         request.task,
         point=request.position,
         run=request.run,
-        domain=request.domain or (request.subject.id or None if request.subject is not None else None),
+        domain=request.domain or (request.subject.id if request.subject is not None else None) or None,
         without_task=request.without_task,
         level=request.level,
         budget_chars=budget_chars,

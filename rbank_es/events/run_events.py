@@ -368,6 +368,14 @@ JudgeKind = Literal["check", "lm", "gold", "outcome", "human"]
 VerdictValue = Literal["success", "failure", "undecided"]
 
 
+def has_source(*signs: str | None) -> bool:
+    """Return whether a run is about a source: its ontology, its endpoint or a query of it is known and not blank.
+
+    This alone decides which words the agent, its judge, its extractor and people are given.
+    """
+    return any((sign or "").strip() for sign in signs)
+
+
 def judge_label(judge: str, version: str) -> str:
     """Return a judge with its version, such as `checks-1`; a model's is that of its prompt, apart from its name."""
     return f"{judge} (prompt {version})" if judge.startswith("lm:") else f"{judge}-{version}"

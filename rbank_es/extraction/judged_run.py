@@ -10,8 +10,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Reliance, StepTaken, ToolCalled
-from rbank_es.events.run_events import Outcome, VerdictValue, verdict_value
-from rbank_es.log.run_reader import read_run
+from rbank_es.events.run_events import Outcome, VerdictValue, has_source, verdict_value
+from rbank_es.log.run_reader import RunEvents, read_run
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -44,7 +44,7 @@ class PastStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a task with its steps. `domain` is the id of its ontology."""
+    """A run of a task with its steps. `domain` is the id of its ontology, `endpoint` the one that it asked, if any."""
 
     task: str
     run: str = ""
@@ -53,20 +53,21 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome = "submitted"
     error: str = ""
     domain: str | None = None
+    endpoint: str | None = None
     steps: tuple[PastStep, ...] = ()
 
     @classmethod
     def of(cls, result: Any, task: str) -> PastRun:
         """Return the run that a mapping's keys or an object's attributes describe.
 
-        They are `answer`, `sparql`, `steps` or `trajectory`, `outcome` or `converged`, `run`, `error` and `domain`. A
-        `PastRun` is returned as it is, with this task.
+        They are `answer`, `sparql`, `steps` or `trajectory`, `outcome` or `converged`, `run`, `error`, `domain` and
+        `endpoint`. A `PastRun` is returned as it is, with this task.
         """
         if isinstance(result, PastRun):
             return msgspec.structs.replace(result, task=task)
         steps = _get(result, "steps") or _get(result, "trajectory") or ()
         converged = _get(result, "converged") is not False
-        texts = {name: _get(result, name) for name in ("run", "answer", "sparql", "error", "domain")}
+        texts = {name: _get(result, name) for name in ("run", "answer", "sparql", "error", "domain", "endpoint")}
         known = {name: text for name, text in texts.items() if isinstance(text, str) and text}
         return cls(
             task=task,
@@ -74,6 +75,11 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
             steps=tuple(PastStep.of(step, number) for number, step in enumerate(steps, 1)),
             **known,
         )
+
+    @property
+    def over_source(self) -> bool:
+        """Whether it is about an ontology or an endpoint: see `has_source`."""
+        return has_source(self.domain, self.endpoint, self.sparql)
 
     @property
     def empty(self) -> bool:
@@ -161,7 +167,8 @@ def _text(value: object) -> str:
 def past_run(bank: Bank, run: str) -> PastRun:
     """Return a run from its events. An unfinished run counts as failed; erased texts are empty.
 
-    The steps of a run of which none were recorded are its calls of tools. Raises `NotInBank` if no such run started.
+    The steps of a run of which none were recorded are its calls of tools. Those of a run without a source are both, in
+    order. Raises `NotInBank` if no such run started.
     """
     events = read_run(bank.log, run, types={"run_started", "step_taken", "tool_called", "run_finished"})
     started, finished = events.started, events.end
@@ -171,9 +178,24 @@ def past_run(bank: Bank, run: str) -> PastRun:
     if finished is not None:
         texts = {name: bank.text(getattr(finished, name)) or "" for name in ("answer", "sparql", "error")}
         end = {"outcome": finished.outcome, **texts}
-    steps = tuple(_recorded(bank, step) for step in events.steps)
-    called = steps or tuple(_called(bank, call, index) for index, call in enumerate(events.calls, 1))
-    return PastRun(task=bank.text(started.task) or "", run=run, domain=started.ontology, steps=called, **end)
+    made = PastRun(
+        task=bank.text(started.task) or "", run=run, domain=started.ontology, endpoint=started.endpoint, **end
+    )
+    return msgspec.structs.replace(made, steps=_acts(bank, events, over_source=made.over_source))
+
+
+def _acts(bank: Bank, events: RunEvents, *, over_source: bool) -> tuple[PastStep, ...]:
+    # Over a source, the output of a step shows its calls; other agents may record both, each with its own words.
+    if events.steps and (over_source or not events.calls):
+        return tuple(_recorded(bank, step) for step in events.steps)
+    acts = (event for event in events.events if isinstance(event, StepTaken | ToolCalled))
+    return tuple(_act(bank, act, index) for index, act in enumerate(acts, 1))
+
+
+def _act(bank: Bank, act: StepTaken | ToolCalled, index: int) -> PastStep:
+    if isinstance(act, ToolCalled):
+        return _called(bank, act, index)
+    return msgspec.structs.replace(_recorded(bank, act), index=index)
 
 
 def _recorded(bank: Bank, event: StepTaken) -> PastStep:

@@ -37,8 +37,8 @@ _JUDGE_FEW_ROWS = 5
 
 CODES: dict[str, str] = {
     "not_converged": "the run was stopped or failed before it submitted (sure)",
-    "no_answer": "neither an answer nor a query was submitted (sure)",
-    "no_query": "an answer in prose, with no query behind it",
+    "no_answer": "nothing was submitted: no answer, and no query (sure)",
+    "no_query": "over a source, an answer in prose, with no query behind it",
     "unreadable_query": "the query is not SPARQL (sure, unless the run had an answer to it)",
     "refused_query": "the query is one that must not run (sure if it would change data)",
     "failed_query": "the query fails, or takes too long (sure if the engine finds a fault in its text)",
@@ -134,7 +134,8 @@ def check(outcome: RunOutcome, source: Source | None = None, *, grounding: bool 
     query, unread = _read(outcome, source)
     terms = ground(query, outcome.answer, source) if source is not None and grounding else None
     if not outcome.sparql.strip():
-        return CheckedRun(_ordered([*_no_query(outcome), *_ungrounded(terms)]), terms)
+        unasked = _no_query(outcome) if source is not None or outcome.over_source else ()
+        return CheckedRun(_ordered([*unasked, *_ungrounded(terms)]), terms)
     if query is None:
         return CheckedRun(_ordered([*unread, *_ungrounded(terms)]), terms)
     evidence = gather(outcome, query, source)
@@ -171,7 +172,8 @@ def _ended(outcome: RunOutcome) -> Finding | None:
     if outcome.converged:
         if outcome.answer.strip() or outcome.sparql.strip():
             return None
-        return Finding(code="no_answer", message="neither an answer nor a query was submitted", sure=True)
+        what = "neither an answer nor a query" if outcome.over_source else "no answer"
+        return Finding(code="no_answer", message=f"{what} was submitted", sure=True)
     how = {"forced_at_limit": "it was stopped at a limit", "failed": "it failed"}[outcome.outcome]
     after = f" after {outcome.iterations:,} iterations" if outcome.iterations else ""
     why = f": {' '.join(outcome.error.split())[: limits.JUDGE_QUOTE_CHARS]}" if outcome.error else ""

@@ -11,7 +11,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.events.run_events import Outcome
+from rbank_es.events.run_events import Outcome, has_source
 from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
@@ -52,10 +52,11 @@ class QueryRun(msgspec.Struct, frozen=True, kw_only=True):
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a judge sees it. Make it from a bank's events with `outcome_of`, or by hand.
 
-    `ontology` is the one that the run was about. `queries` are those that the run executed, in order; None if unknown,
-    as for imported runs. `looked` names the other tools that showed the run some of the data. `ending` is the text of
-    its last steps, within `JUDGE_STEPS_CHARS`. `recorded` is False if the submission is not in the bank, because an
-    import brought only its size, or because it was erased. `error_code` is that of `run_finished`.
+    `ontology` or `endpoint` is the one that the run was about. `queries` are those that the run executed, in order;
+    None if unknown, as for imported runs. `looked` names the other tools that showed the run some of the data. `ending`
+    is the text of its last steps, and of its last calls where it had no source, within `JUDGE_STEPS_CHARS`. `recorded`
+    is False if the submission is not in the bank, because an import brought only its size, or because it was erased.
+    `error_code` is that of `run_finished`.
     """
 
     task: str
@@ -63,6 +64,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     sparql: str = ""
     run: str = ""
     ontology: str | None = None
+    endpoint: str | None = None
     outcome: Outcome = "submitted"
     iterations: int | None = None
     evidence: str = ""
@@ -77,6 +79,12 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     def converged(self) -> bool:
         """Whether the agent itself submitted, within its limits."""
         return self.outcome == "submitted"
+
+    @property
+    def over_source(self) -> bool:
+        """Whether it is about an ontology or an endpoint: see `has_source`."""
+        queries = [each.query for each in self.queries or ()]
+        return has_source(self.ontology, self.endpoint, self.sparql, *queries, *self.looked)
 
     @property
     def by_provider(self) -> bool:
@@ -121,7 +129,11 @@ def outcome_of(bank: Bank, run: str) -> RunOutcome:
     events = read_run(bank.log, run, types={"run_started", "tool_called", "step_taken", "run_finished"})
     if events.started is None and events.end is None:
         raise NotInBank(run, bank.position)
-    return msgspec.structs.replace(outcome_from(bank, events), ending=_ending(bank, events.steps))
+    outcome = outcome_from(bank, events)
+    # Over a source, the output of a step shows its calls; other agents may record both, each with its own words.
+    kinds = StepTaken if outcome.over_source else StepTaken | ToolCalled
+    acts = [event for event in events.events if isinstance(event, kinds)]
+    return msgspec.structs.replace(outcome, ending=_ending(bank, acts))
 
 
 def outcome_from(bank: Bank, events: RunEvents) -> RunOutcome:
@@ -131,6 +143,7 @@ def outcome_from(bank: Bank, events: RunEvents) -> RunOutcome:
     return RunOutcome(
         run=events.run,
         ontology=started.ontology if started else None,
+        endpoint=started.endpoint if started else None,
         task=(bank.text(started.task) or "") if started else "",
         **_end(bank, end),
         queries=_queries(bank, calls, imported=_imported(started, end)),
@@ -138,19 +151,29 @@ def outcome_from(bank: Bank, events: RunEvents) -> RunOutcome:
     )
 
 
-def _ending(bank: Bank, steps: Sequence[StepTaken]) -> str:
-    """Return the last steps of a run as text, as many as fit; of a longer one, the last of its texts."""
+def _ending(bank: Bank, acts: Sequence[StepTaken | ToolCalled]) -> str:
+    """Return the last steps and calls of a run as text, as many as fit; of a longer one, the last of its texts."""
     kept, room = list[str](), limits.JUDGE_STEPS_CHARS
-    for step in reversed(steps):
-        named = (("code", step.code), ("output", step.output))
-        texts = [f"{name}:\n{words.strip()}" for name, text in named if (words := bank.text(text) or "").strip()]
-        block = "\n".join([f"step {step.index}", *texts])
+    for act in reversed(acts):
+        block = _block(bank, act)
         if len(block) > room:
             kept += [f"…{block[-room:]}"] if not kept else []
             break
         kept.append(block)
         room -= len(block) + 2
     return "\n\n".join(reversed(kept))
+
+
+def _block(bank: Bank, act: StepTaken | ToolCalled) -> str:
+    """Return a step with its code and output, or with its words alone where it has neither; or a call of a tool."""
+    if isinstance(act, ToolCalled):
+        head, named = f"call of {act.tool}", {"arguments": act.arguments, "result": act.result, "error": act.error}
+    else:
+        head, named = f"step {act.index}", {"code": act.code, "output": act.output}
+        if not any((bank.text(text) or "").strip() for text in named.values()):
+            named = {"words": act.reasoning}
+    texts = {name: (bank.text(text) or "").strip() for name, text in named.items()}
+    return "\n".join([head, *(f"{name}:\n{words}" for name, words in texts.items() if words)])
 
 
 def _end(bank: Bank, finished: RunFinished | None) -> dict[str, Any]:

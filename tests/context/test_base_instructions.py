@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.context.assembly import SEPARATOR
-from rbank_es.context.base_instructions import VERSION, base_instructions
+from rbank_es.context.base_instructions import GENERAL_VERSION, VERSION, base_instructions
 from rbank_es.context.layer import LAYERS
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Mode
@@ -16,14 +16,17 @@ from rbank_es.events.run_events import Mode
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+@pytest.mark.parametrize(("source", "version"), [(True, VERSION), (False, GENERAL_VERSION)])
 @pytest.mark.parametrize("memory_graph", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-def test_they_fit_whole_and_leave_room_for_what_parts_the_layers(mode: Mode, memory_graph: bool) -> None:
-    packed = base_instructions(mode, memory_graph=memory_graph)
+def test_they_fit_whole_and_leave_room_for_what_parts_the_layers(
+    mode: Mode, memory_graph: bool, source: bool, version: str
+) -> None:
+    packed = base_instructions(mode, memory_graph=memory_graph, source=source)
     assert ("memory_query" in packed.text) == memory_graph
     assert not packed.truncated
     assert len(packed.text) + len(LAYERS) * len(SEPARATOR) <= limits.CONTEXT_BASE_CHARS
-    assert VERSION in packed.text.splitlines()[0]
+    assert packed.text.startswith(f"# How to work ({version})\n")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -44,8 +47,9 @@ def test_they_say_what_an_agent_must_know(mode: Mode, needed: str) -> None:
     assert needed in base_instructions(mode).text
 
 
-def test_each_mode_says_how_memory_comes() -> None:
-    texts = {mode: base_instructions(mode).text for mode in MODES}
+@pytest.mark.parametrize("source", [True, False])
+def test_each_mode_says_how_memory_comes(source: bool) -> None:
+    texts = {mode: base_instructions(mode, source=source).text for mode in MODES}
     assert "mem_search" not in texts["auto"]
     assert "First call mem_search, then mem_get" in texts["tools"]
     assert "chosen for this task" not in texts["tools"]

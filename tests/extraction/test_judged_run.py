@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
@@ -149,6 +150,22 @@ def test_a_run_without_steps_is_told_by_its_calls_of_tools(bank: Bank) -> None:
         PastStep(index=1, code="g_stats({})", output="9 triples"),
         PastStep(index=2, code='g_query({"query": "x"})', output="no"),
     )
+
+
+def test_steps_and_calls_of_a_run_without_a_source_are_one_list(bank: Bank) -> None:
+    acts = [
+        StepTaken(run="r", index=1, reasoning="a"),
+        ToolCalled(run="r", tool="find", arguments="{}", result="two"),
+        StepTaken(run="r", index=2, reasoning="b"),
+    ]
+    bank.append([RunStarted(run="r", task="why"), *acts])
+    assert [(step.index, step.reasoning or step.code) for step in past_run(bank, "r").steps] == [
+        (1, "a"),
+        (2, "find({})"),
+        (3, "b"),
+    ]
+    bank.append([RunStarted(run="s", task="why", ontology="lights"), *(replace(act, run="s") for act in acts)])
+    assert [step.reasoning for step in past_run(bank, "s").steps] == ["a", "b"]
 
 
 def test_a_past_run_has_its_end(bank: Bank) -> None:

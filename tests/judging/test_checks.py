@@ -61,8 +61,14 @@ def test_a_run_that_submitted_nothing_failed() -> None:
     assert codes(run_of("", answer=" \n")) == ["no_answer!"]
 
 
+def test_of_a_run_without_a_source_no_query_is_expected(lights_source: Source) -> None:
+    prose = run_of("", answer="An Activity occurs over time.")
+    assert (codes(prose), codes(prose, lights_source)) == ([], ["no_query"])
+    assert check(run_of("", answer="")).findings[0].message == "no answer was submitted"
+
+
 def test_prose_alone_is_no_answer_unless_the_run_looked_at_the_data() -> None:
-    assert codes(run_of("", answer="An Activity occurs over time.")) == ["no_query"]
+    assert codes(run_of("", answer="An Activity occurs over time.", ontology="lights")) == ["no_query"]
     assert codes(run_of("", answer="It does.", queries=(ran(THINGS, error_code="timeout"),))) == ["no_query"]
     assert codes(run_of("", answer="It does.", looked=("g_describe",))) == ["no_query"]
     assert codes(run_of("", answer="It does.", queries=(ran(THINGS, table((iri("a"),))),))) == ["no_query"]

@@ -120,9 +120,9 @@ def test_two_empty_results_prove_nothing(lights_source: Source) -> None:
 def test_right_words_are_looked_for_in_the_answer() -> None:
     gold = gold_of(None, " district  Sud ")
     assert gold is not None
-    assert (
-        judge_by_gold(run_of("", answer="It is called “District Sud”."), gold).verdict == "failure"
-    )  # no query behind it
+    prose = "It is called “District Sud”."
+    assert judge_by_gold(run_of("", answer=prose), gold).verdict == "success"
+    assert judge_by_gold(run_of("", answer=prose, ontology="lights"), gold).verdict == "failure"  # no query behind it
     assert judge_by_gold(run_of(ALL, answer="It is called “District Sud”."), gold).verdict == "success"
     assert judge_by_gold(run_of(ALL, answer="It is called South."), gold).verdict == "failure"
 

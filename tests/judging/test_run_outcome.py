@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
@@ -60,6 +61,26 @@ def test_long_texts_are_read_from_where_they_are_kept(bank: Bank) -> None:
     seen = outcome(bank, call(query=long, result=to_json(many)), finished(sparql=long, answer="word " * 2_000))
     assert seen.sparql == long and len(seen.answer) == 10_000
     assert seen.queries == (QueryRun(query=long, answer=many),)
+
+
+def test_a_run_without_a_source_is_shown_by_its_steps_and_its_calls(bank: Bank) -> None:
+    """Its tools are its own, and a step may be words alone. Over a source, steps hold their calls."""
+    acts = [
+        StepTaken(run="r", index=1, reasoning="I look for lamps."),
+        ToolCalled(run="r", tool="find", arguments='{"q": "lamps"}', result="two lamps"),
+        ToolCalled(run="r", tool="count", arguments="{}", error="no number", error_code="broken"),
+    ]
+    seen = outcome(bank, *acts, finished(sparql=None, answer="Two."))
+    assert not seen.over_source
+    assert seen.ending.split("\n\n") == [
+        "step 1\nwords:\nI look for lamps.",
+        'call of find\narguments:\n{"q": "lamps"}\nresult:\ntwo lamps',
+        "call of count\narguments:\n{}\nerror:\nno number",
+    ]
+    bank.append(
+        [RunStarted(run="s", task="?", endpoint="https://e.example/"), *(replace(act, run="s") for act in acts)]
+    )
+    assert "call of" not in outcome_of(bank, "s").ending
 
 
 def test_of_a_long_run_the_last_steps_are_seen_and_of_a_long_step_the_end(bank: Bank) -> None:

@@ -357,12 +357,17 @@ def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list
         assert state.items[row["id"]].state == "active" and row["losses"] > row["wins"]
 
 
-def test_the_commands_of_the_review_are_ones_that_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("about", "by"),
+    [({}, "--judge-lm MODEL"), ({"ontology": "lights"}, "--ont FILE"), ({"endpoint": "https://e/"}, "--ont FILE")],
+)
+def test_the_commands_of_the_review_are_ones_that_work(about: dict[str, str], by: str, tmp_path: Path) -> None:
+    """With an ontology, checks need its files; without, a model judges."""
     with Bank.create(tmp_path / "b") as opened:
-        opened.append([RunStarted(run="-r; rm x", task="t"), RunFinished(run="-r; rm x", outcome="submitted")])
+        opened.append([RunStarted(run="-r; rm x", task="t", **about), RunFinished(run="-r; rm x", outcome="submitted")])
         found = [PageAnswers(opened, argument=name).ask("review", {}) for name in ("", "/my banks/b")]
     for each, name in zip(found, ("b", "'/my banks/b'"), strict=True):
-        assert [row.command for row in each.runs_to_settle] == [f"rbank-es judge run --ont FILE -- {name} '-r; rm x'"]
+        assert [row.command for row in each.runs_to_settle] == [f"rbank-es judge run {by} -- {name} '-r; rm x'"]
 
 
 ENDINGS: list[tuple[str | None, str | None, str]] = [
