@@ -1,6 +1,5 @@
 """The README: every command and every program in it runs, and the session shows what is really printed."""
 
-import doctest
 import json
 import os
 import re
@@ -44,8 +43,8 @@ lamp:street1 a lamp:StreetLamp ; lamp:isLit true .
 lamp:street2 a lamp:StreetLamp ; lamp:isLit false .
 """
 LAMPS = "<https://lamps.example/1> a <https://lamps.example/ns#Lamp> .\n"
-KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-RUN = re.compile(r"\b(lit|all|guide-model)-[0-9a-f]{8}-1\b")
+RUN = re.compile(r"\b(lit|all)-[0-9a-f]{8}-1\b")
+MOST_LINES = 200
 HEAD = re.compile(r"(?<=:)[0-9a-f]{64}\b")
 SERVER = "http://localhost:8000/v1"
 
@@ -70,12 +69,6 @@ LESSON = {
     "only.",
     "content": "Write ?x a/rdfs:subClassOf* Class. An empty result for the class alone is no answer.",
 }
-GUIDE = """\
-## Summary
-Lamps, lit or not, each typed with a subclass of lamp:Lamp.
-
-## Pitfalls
-Nothing is typed lamp:Lamp itself."""
 ANSWERS = [
     asking(
         "I ask for lamps that are lit.",
@@ -97,8 +90,6 @@ ANSWERS = [
     ),
     rendered({"verdict": "success", "confidence": 0.95, "reason": "All lamps are counted, of every subclass."}),
     rendered({"memory_items": [], "why_none": "The guardrail was known."}),
-    coded("Look first.", "print(g_classes()['classes'])"),
-    coded("Write it.", f"SUBMIT(answer={GUIDE!r}, sparql='', evidence={{}})"),
 ]
 
 # ---------------------------------------------------------------- running what it says
@@ -140,27 +131,26 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_it_shows_what_it_promises_in_order():
-    """First the two commands, then a session, then commands for one's own model and bank, then a program."""
+    """First the two commands, then the two ways in, a session and a picture, then one's own bank, and a map."""
     assert [command.split()[:2] for command, _ in transcripts(CONSOLE[0])] == [["make", "demo"], ["make", "test"]]
-    assert len(CONSOLE) == 8 and len(PYTHON) == 2
-    own = ("## Your own model and ontology", "## Your own bank", "## Experiments with your own model")
-    titles = ("## A session", "## What an agent gets", "docs/dashboard.png", *own, "## Map of the code")
+    assert len(CONSOLE) == 6 and len(PYTHON) == 1
+    ways = ("## Your agent", "pip install rbank-es", "## Agents over ontologies")
+    titles = (*ways, "## A session", "docs/dashboard.png", "## Your own bank", "## Map")
     assert sorted(titles, key=README.index) == list(titles)
+    assert README.count("\n") <= MOST_LINES
 
 
 @pytest.mark.slow
 def test_the_session_shows_what_is_printed(folder: Path):
     """Each command of the session, run on the sample bank, prints exactly what stands below it."""
-    for command, shown in transcripts(CONSOLE[1]):
+    for command, shown in transcripts(CONSOLE[3]):
         assert lines_of(run(command, folder)) == lines_of(shown), command
 
 
-@pytest.mark.parametrize("block", CONSOLE[2:4], ids=["context", "tools"])
-def test_what_an_agent_gets_is_what_is_printed(block: str, folder: Path):
-    """Context and calls over the shipped ontology are exactly those shown; only keys of handles differ each time."""
-    for command, shown in transcripts(block):
-        printed = lines_of(KEY.sub("KEY", run(command, folder)))
-        assert printed == lines_of(KEY.sub("KEY", shown)), command
+def test_a_call_over_the_shipped_ontology_answers_as_shown(folder: Path):
+    """The query names a term that doesn't exist; the answer names those that do."""
+    for command, shown in transcripts(CONSOLE[1]):
+        assert lines_of(run(command, folder)) == lines_of(shown), command
 
 
 @pytest.mark.slow
@@ -169,7 +159,7 @@ def test_the_commands_for_ones_own_ontology_run(folder: Path):
     (folder / "model.ttl").write_text(MODEL)
     (folder / "data").mkdir()
     (folder / "data" / "lamps.ttl").write_text(LAMPS)
-    for command, _ in transcripts(CONSOLE[4]):
+    for command, _ in transcripts(CONSOLE[5]):
         run(command, folder)
     assert "sparql_query(" in (folder / "manual.txt").read_text()
 
@@ -184,7 +174,7 @@ def check_ones_own_model(folder: Path, more: Mapping[str, str], options: str) ->
     (folder / "model.ttl").write_text(MODEL)
     known: dict[str, str] = {}
     with openai_server(ANSWERS) as server:
-        for command, shown in transcripts(CONSOLE[5]):
+        for command, shown in transcripts(CONSOLE[2]):
             if command == "cat tasks.json":
                 (folder / "tasks.json").write_text(shown)
             asked = command.replace(SERVER, server.url) + (options if SERVER in command else "")
@@ -218,20 +208,10 @@ def test_the_commands_for_ones_own_model_print_what_is_shown_in_the_sandbox(fold
 
 @pytest.mark.slow
 def test_the_commands_for_ones_own_bank_run(folder: Path):
-    """Import, append, search, log, show, verify and dashboard work as written, on files of the forms named."""
-    for command, _ in transcripts(CONSOLE[6]):
+    """Import, append, search, show, review, verify and dashboard work as written, on files of the forms named."""
+    for command, _ in transcripts(CONSOLE[4]):
         run(command, folder)
     assert (folder / "mybank.html").stat().st_size > 100_000
-
-
-@pytest.mark.slow
-def test_what_an_experiment_will_cost_is_what_is_printed(folder: Path):
-    """Numbers of trials, runs and calls are those shown; the table between them is left out."""
-    ((command, shown),) = transcripts(CONSOLE[7])
-    printed = run(command, folder)
-    assert doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), (
-        printed
-    )
 
 
 def test_the_program_runs(folder: Path):
@@ -241,16 +221,6 @@ def test_the_program_runs(folder: Path):
     first, overruled, before, because = run(f"{sys.executable} program.py", folder).splitlines()
     assert first == f"add ['{title}']" and overruled == f"[('{title}', 'unsupported')] 0"
     assert before == f"['{title}']" and because.startswith("me rejected") and because.endswith("It takes too long.")
-
-
-def test_what_is_asked_of_a_bank_from_python_is_answered_as_shown(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    """The session over the sample bank prints what stands below each line."""
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("RBANK_HOME", raising=False)
-    monkeypatch.setenv("RBANK_CACHE", str(CACHE))
-    session = doctest.DocTestParser().get_doctest(PYTHON[1], {}, "README", "README.md", 0)
-    printed: list[str] = []
-    assert not doctest.DocTestRunner().run(session, out=printed.append).failed, "".join(printed)
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])

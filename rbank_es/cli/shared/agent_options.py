@@ -69,7 +69,7 @@ server_options = decorated(
 
 bound_option = click.option(
     "--bound", "bounds", metavar="NAME=N", multiple=True,
-    help="A bound of each step or run, such as step_calls=50 or run_wall_s=600; see docs/agents.md.",
+    help="A bound of each step or run, such as step_calls=50 or run_wall_s=600; see docs/executors.md.",
 )  # fmt: skip
 
 memory_graph_option = click.option(
@@ -80,7 +80,7 @@ memory_graph_option = click.option(
 executor_options = decorated(
     click.option(
         "--executor", type=RegisteredName(_executors), default="rlm", show_default=True,
-        help="How the agent works: in code, or by single tool calls; see docs/agents.md.",
+        help="How the agent works: in code, or by single tool calls; see docs/executors.md.",
     ),
     click.option(
         "--iterations", metavar="N", type=click.IntRange(1),
