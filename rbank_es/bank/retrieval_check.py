@@ -1,14 +1,16 @@
-"""The check of recorded retrievals: a repetition of each at its own position, which must find the same items.
+"""The check of recorded retrievals: a repetition of each at the position searched, which must find the same items.
 
-A repetition ranks by the same version of the policy as the record. If the query of a retrieval, or the words of an item
-that it could find, were erased since, the retrieval counts as unverifiable. So does a retrieval by a policy that was
-not in force, because its settings are not recorded. One that came in with another bank was made among the items of that
-bank, so it is counted and not repeated.
+That is the one just before the record, or the one that the record names as `as_of`: a hook searches now, and its search
+is recorded later. A repetition ranks by the same version of the policy as the record. If the query of a retrieval, or
+the words of an item that it could find, were erased since, the retrieval counts as unverifiable. So does a retrieval by
+a policy that was not in force, because its settings are not recorded. One that came in with another bank was made among
+the items of that bank, so it is counted and not repeated.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -55,17 +57,18 @@ class RetrievalCheck(msgspec.Struct, frozen=True):
 
 
 def check_retrievals(log: EventLog, progress: OnProgress | None = None) -> RetrievalCheck:
-    """Repeat every recorded retrieval on the bank as it was just before it.
+    """Repeat every recorded retrieval on the bank as it was when it was searched.
 
     Raises `BadPolicy` for one by a policy that this release doesn't know.
     """
     checked, unverifiable, elsewhere, different = 0, 0, 0, []
-    choice: PolicyChoice | None = None
+    choices: list[tuple[int, PolicyChoice | None]] = [(0, None)]
     erased, head = False, log.position()
     with _scratch() as models:
         for event in log.read(upto=head, types=_TYPES, resolve=_TYPES):
             if isinstance(event, PolicySet):
                 choice = next((each for each in event.policies if each.kind == "retrieval"), None)
+                choices.append((event.seq, choice))
             erased = erased or _holds_erased(event)
             if not isinstance(event, MemoriesRetrieved):
                 continue
@@ -74,7 +77,7 @@ def check_retrievals(log: EventLog, progress: OnProgress | None = None) -> Retri
                 continue
             if progress is not None:
                 progress(event.seq, head)
-            found = _found_again(log, models, event, _policy_of(event, choice))
+            found = _found_again(log, models, event, _policy_of(event, choices))
             if found is not None and _is_same(event, found):
                 checked += 1
             elif found is None or erased:  # an erased item might have been found, so a difference proves nothing
@@ -90,15 +93,23 @@ def _scratch() -> Iterator[ReadModels]:
         yield it
 
 
-def _policy_of(event: MemoriesRetrieved, choice: PolicyChoice | None) -> RetrievalPolicy | None:
-    """Return the policy that ranked a retrieval; None if it was not the one in force."""
+def _searched(event: MemoriesRetrieved) -> int:
+    """Return the position that a retrieval searched."""
+    return event.seq - 1 if event.as_of is None else event.as_of
+
+
+def _policy_of(event: MemoriesRetrieved, choices: list[tuple[int, PolicyChoice | None]]) -> RetrievalPolicy | None:
+    """Return the policy that ranked a retrieval; None if it was not the one in force.
+
+    `choices` are those of retrieval so far, each with its position.
+    """
     if f"retrieval:{event.policy}" not in POLICIES:
         known = ", ".join(name.partition(":")[2] for name in POLICIES.names() if name.startswith("retrieval:"))
         raise BadPolicy(
             f"the retrieval at position {event.seq:,} was ranked by {event.policy}, which this release doesn't know; "
             f"it knows {known}. Install the release or the plugin that has it."
         )
-    policy = retrieval_policy(choice)
+    policy = retrieval_policy(choices[bisect_right(choices, _searched(event), key=lambda each: each[0]) - 1][1])
     return policy if policy.label == event.policy else None
 
 
@@ -119,8 +130,10 @@ def _found_again(
         return None
     if event.k < 1:
         return MemoriesRetrieved(k=event.k, policy=event.policy)
+    if _searched(event) >= event.seq:
+        return MemoriesRetrieved(k=event.k, policy=event.policy)  # nobody can have searched what came later
     models.catch_up(log, upto=event.seq - 1)  # retrievals come in order, so the scratch models only go forward
-    with models.live() as view:
+    with models.as_of(_searched(event)) as view:
         return view.repeat(event, policy).event
 
 

@@ -16,6 +16,7 @@ from rbank_es.policies.packed_items import pack_items
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.projections.search_result import FoundItem
+    from rbank_es.projections.view import View
 
 
 def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
@@ -55,32 +56,58 @@ def procedures(
     are exact for `verify(retrievals=True)`. Raises `BadInput` for a number below 0 or above `SEARCH_HITS` or a budget
     below 0, `BadPoint`, `BadPolicy`.
     """
-    items: list[Item] = []
-    retrievals: list[MemoriesRetrieved] = []
     # One view for all searches, so that no append falls between them.
     with bank.as_of(point) as view:
-        policy = view.retrieval_policy()
-        wanted: dict[Polarity, int] = {
-            "success": policy.k_success if successes is None else successes,
-            "failure": policy.k_failure if failures is None else failures,
-        }
-        if not 0 <= min(wanted.values()) <= max(wanted.values()) <= limits.SEARCH_HITS:
-            chosen = " + ".join(map(str, wanted.values()))
-            raise BadInput(f"can't choose {chosen} items; give 0 to {limits.SEARCH_HITS} of each")
-        for polarity, k in wanted.items():
-            if k:
-                found = view.retrieve(
-                    task,
-                    k,
-                    polarity=polarity,
-                    domain=domain,
-                    without_task=without_task,
-                    level=level,
-                    unasked=True,
-                    policy=policy,
-                )
-                items += [_item(hit) for hit in found.items]
-                retrievals.append(replace(found.event, run=run))
+        return procedures_in(
+            view,
+            task,
+            run=run,
+            domain=domain,
+            without_task=without_task,
+            level=level,
+            successes=successes,
+            failures=failures,
+            budget_chars=budget_chars,
+        )
+
+
+def procedures_in(
+    view: View,
+    task: str,
+    *,
+    run: str | None = None,
+    domain: str | None = None,
+    without_task: str | None = None,
+    level: int | None = None,
+    successes: int | None = None,
+    failures: int | None = None,
+    budget_chars: int = limits.CONTEXT_L2_CHARS,
+) -> LayerText:
+    """Return what `procedures` does, of a view."""
+    items: list[Item] = []
+    retrievals: list[MemoriesRetrieved] = []
+    policy = view.retrieval_policy()
+    wanted: dict[Polarity, int] = {
+        "success": policy.k_success if successes is None else successes,
+        "failure": policy.k_failure if failures is None else failures,
+    }
+    if not 0 <= min(wanted.values()) <= max(wanted.values()) <= limits.SEARCH_HITS:
+        chosen = " + ".join(map(str, wanted.values()))
+        raise BadInput(f"can't choose {chosen} items; give 0 to {limits.SEARCH_HITS} of each")
+    for polarity, k in wanted.items():
+        if k:
+            found = view.retrieve(
+                task,
+                k,
+                polarity=polarity,
+                domain=domain,
+                without_task=without_task,
+                level=level,
+                unasked=True,
+                policy=policy,
+            )
+            items += [_item(hit) for hit in found.items]
+            retrievals.append(replace(found.event, run=run))
     return LayerText(pack_items(items, budget_chars, about=task), tuple(retrievals))
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events import Event
-from rbank_es.events.codec import encode_json, texts_of
 from rbank_es.system.shown_locator import names_secret
 
-Recorded = TypeVar("Recorded", bound=Event)
+if TYPE_CHECKING:
+    from rbank_es.events import Event
+
+Recorded = TypeVar("Recorded", bound="Event")
 
 REDACTED = "[key]"
 """The mark in the place of a secret. Recorded runs have it, so it never changes."""
@@ -53,11 +54,16 @@ def _is_placeholder(value: str) -> bool:
     return len(value) <= limits.PLACEHOLDER_CHARS and bool(_WORD.fullmatch(value))
 
 
+def redact_keys(text: str) -> str:
+    """Return the text with `REDACTED` in place of whatever has the form of a key."""
+    return _KEY.sub(REDACTED, text)
+
+
 def redact(text: str, hidden: Iterable[str]) -> str:
     """Return the text with `REDACTED` in place of each hidden value, as it is and as JSON and addresses write it."""
     for value in hidden:
         # A prompt quotes code, and an address quotes a parameter: the same secret in other letters.
-        for form in {value, encode_json(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
+        for form in {value, msgspec.json.encode(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
             text = text.replace(form, REDACTED)
     return text
 
@@ -77,6 +83,8 @@ def redact_all(value: Any, hidden: tuple[str, ...], depth: int = limits.REDACTIO
 
 def redact_event(event: Recorded) -> Recorded:
     """Return an event without the environment's secrets in its texts, because unsandboxed code can read them."""
+    from rbank_es.events.codec import texts_of  # on use: it loads all events, and a hook redacts without any
+
     hidden = secrets()
     texts = {name: getattr(event, name) for name in texts_of(type(event))}
     clean = {name: redact(text, hidden) for name, text in texts.items() if isinstance(text, str)}

@@ -218,6 +218,9 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     ] = False
     policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
     call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
+    as_of: Annotated[
+        Count | None, Meta(description="Position that was searched, if this was recorded later than right behind it.")
+    ] = None
     hits: Annotated[tuple[Hit, ...], Meta(description="The hits, best first.")] = ()
     withheld: Annotated[
         tuple[WithheldHit, ...], Meta(description="Items that the floor kept back, best first; at most 10.")

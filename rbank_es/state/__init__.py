@@ -1,24 +1,32 @@
-"""The state of a bank: the pure fold over events, digests of states, and differences between two states."""
+"""The state of a bank: the pure fold over events, digests of states, and differences between two states.
 
-from rbank_es.state.bank_state import (
-    BIRTHS,
-    Due,
-    ItemState,
-    ItemStatus,
-    Pair,
-    RunState,
-    StandingVerdict,
-    State,
-    active,
-    counted_uses,
-    items_above,
-    items_of_task,
-    outcomes,
-    top_tenth,
-    usage,
-    wins,
-)
-from rbank_es.state.evolution import RELEVANT, RESOLVED, LiveState, evolve, fold
+The names below are imported on first use, because a search or an append needs few of them.
+"""
+
+from typing import TYPE_CHECKING
+
+from rbank_es.system.registry import exports
+
+if TYPE_CHECKING:
+    from rbank_es.state.bank_state import (
+        BIRTHS,
+        Due,
+        ItemState,
+        ItemStatus,
+        Pair,
+        RunState,
+        StandingVerdict,
+        State,
+        active,
+        counted_uses,
+        items_above,
+        items_of_task,
+        outcomes,
+        top_tenth,
+        usage,
+        wins,
+    )
+    from rbank_es.state.evolution import RELEVANT, RESOLVED, LiveState, evolve, fold
 
 __all__ = [
     "BIRTHS",
@@ -43,3 +51,34 @@ __all__ = [
     "usage",
     "wins",
 ]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        ".bank_state": (
+            "BIRTHS",
+            "Due",
+            "ItemState",
+            "ItemStatus",
+            "Pair",
+            "RunState",
+            "StandingVerdict",
+            "State",
+            "active",
+            "counted_uses",
+            "items_above",
+            "items_of_task",
+            "outcomes",
+            "top_tenth",
+            "usage",
+            "wins",
+        ),
+        ".evolution": (
+            "RELEVANT",
+            "RESOLVED",
+            "LiveState",
+            "evolve",
+            "fold",
+        ),
+    },
+)

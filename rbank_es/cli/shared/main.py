@@ -37,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (default: the process's arguments) and return its exit code. Never raises."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["hook"] and "--help" not in given:
+        from rbank_es.agents import hook_process
+
+        # Before click is imported: agents run this for every prompt and every tool call, and wait for it.
+        hook_process.main(given[1:])
     try:
         _refuse_undecodable(given)
         # A copy, because click removes what it reads, and the lines below look for options in it.

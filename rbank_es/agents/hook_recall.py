@@ -1,0 +1,129 @@
+"""The recall of a hook: a search in the read models as they are, if they show the bank as it is now.
+
+A hook has no time to open a log or to complete read models. So it reads the end of the log's last segment alone: the
+line at the position of the read models must be the one that they were made from, and what follows must be of types
+that change no search. Otherwise nothing is recalled, and the reason is a sentence. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rbank_es.context.procedures import procedures_in
+from rbank_es.errors import RBankError
+from rbank_es.limits import hook_limits as limits
+from rbank_es.log.file.segments import Segment, identity_of, list_segments, read_opened
+from rbank_es.projections import builder
+from rbank_es.projections.view import View
+from rbank_es.projections.view_rows import ViewConnection
+from rbank_es.system.files import BankCache, opened
+
+READ_MODELS = "projections.sqlite"
+BACKGROUND = "Background, not a task: what earlier runs taught, quoted as advice. Ignore it where it doesn't fit."
+
+_SILENT = tuple(
+    f'{{"type":"{name}",'.encode()
+    for name in (
+        "artifact_materialised",
+        "context_built",
+        "lm_called",
+        "memories_read",
+        "memories_retrieved",
+        "memory_proposed",
+        "note_logged",
+        "run_finished",
+        "run_started",
+        "step_taken",
+        "text",
+        "tool_called",
+    )
+)
+"""The beginnings of lines of the log that change no search by a policy that weighs words alone."""
+
+
+class NothingRecalled(Exception):
+    """Nothing can be recalled; the message says why, for `doctor`."""
+
+
+class HookRecall(NamedTuple):
+    """What was found: the text for the model, the items in it, the searches, and the position with its line's mark."""
+
+    text: str
+    items: tuple[str, ...]
+    position: int
+    mark: str
+    retrievals: tuple[bytes, ...]
+
+
+def recall(place: str, bank_id: str, task: str) -> HookRecall:
+    """Return the lessons for a task from the bank in a directory; of an id, if one is given. Raises `NothingRecalled`.
+
+    The text is empty where no lesson fits, and at most `HOOK_CONTEXT_CHARS` long.
+    """
+    try:
+        directory = Path(place)
+        _, found_id = identity_of(directory)
+        if bank_id and found_id != bank_id:
+            raise NothingRecalled("another bank lies where the trusted one was; `rbank-es install` trusts it")
+        cache = BankCache(found_id, directory).found()
+        if cache is None or not builder.is_sealed(cache / READ_MODELS):
+            raise NothingRecalled("there are no read models of this release; `rbank-es project` makes them")
+        return _searched(directory, cache / READ_MODELS, task)
+    except RBankError as error:
+        raise NothingRecalled(str(error)) from error
+    except (OSError, builder.sqlite3.Error) as error:
+        raise NothingRecalled(f"the bank can't be read: {error}") from error
+
+
+def _searched(directory: Path, models: Path, task: str) -> HookRecall:
+    shared = ViewConnection(builder.connect(models, "ro")).hold()
+    try:
+        point = builder.checkpoints_in(shared.connection).get("memory_index")
+        if point is None:
+            raise NothingRecalled("the read models are not built; `rbank-es project` makes them")
+        with View(shared, point.position) as view:
+            policy = view.retrieval_policy()
+            _check_current(directory, point, strict=policy.weighs_outcomes or policy.levels != "any")
+            found = procedures_in(view, task)
+    finally:
+        shared.release()
+    text = f"{BACKGROUND}\n{found.packed.text}" if found.packed.items else ""
+    return HookRecall(
+        text[: limits.HOOK_CONTEXT_CHARS],
+        found.packed.items,
+        point.position,
+        point.mark,
+        tuple(msgspec.json.encode(each) for each in found.retrievals),
+    )
+
+
+def _check_current(directory: Path, point: builder.Checkpoint, *, strict: bool) -> None:
+    """Raise `NothingRecalled` unless the read models show what a search at the log's end would find."""
+    segment = list_segments(directory)[-1]
+    if point.position < segment.first - 1:
+        raise NothingRecalled("the read models are behind the log; `rbank-es project` brings them up to date")
+    with opened(segment.path) as fd:
+        first, offset = read_opened(segment, fd)
+        if first.erased != point.erasures:
+            raise NothingRecalled("texts were erased since the read models were made; `rbank-es project` makes them")
+        offset = _behind(fd, segment, point, offset)
+        tail = os.pread(fd, limits.HOOK_TAIL_BYTES, offset)
+    *lines, rest = tail.split(b"\n")
+    if rest or any(strict or not line.startswith(_SILENT) for line in lines):
+        raise NothingRecalled("the read models are behind the log; `rbank-es project` brings them up to date")
+
+
+def _behind(fd: int, segment: Segment, point: builder.Checkpoint, start: int) -> int:
+    """Return the offset behind the line that the read models end with, which must still be there."""
+    if point.position == segment.first - 1:
+        return start
+    place, _, digest = point.mark.partition(" ")
+    line = os.pread(fd, limits.HOOK_TAIL_BYTES, int(place)).partition(b"\n")[0]
+    if sha256(line).hexdigest() != digest:
+        raise NothingRecalled("the read models are of another log; `rbank-es project` makes them again")
+    return int(place) + len(line) + 1

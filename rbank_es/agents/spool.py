@@ -1,0 +1,193 @@
+"""The spool of a bank: what hooks saw, as JSON Lines in the user's own data directory, until a command takes it in.
+
+Hooks only append: one write a line, at the end of one file, under a shared lock. A file that has grown to its limit is
+closed by a number in its name; of closed files the oldest are given up first. Whoever takes the spool in closes the open
+file under the exclusive lock, so that no hook still writes to it, and removes closed files when their lines are in the
+bank. A line that is no whole object, as after a kill, is counted and left out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rbank_es.limits import hook_limits as limits
+
+_OPEN, _PLACE = "spool.jsonl", "place"
+_SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_TRIES = 5
+
+
+class SpoolLines(NamedTuple):
+    """The lines of closed spool files in order, how many were unreadable, and the files that they are from."""
+
+    lines: list[dict[str, Any]]
+    unreadable: int
+    files: tuple[Path, ...]
+
+
+def spool_of(place: str) -> Spool:
+    """Return the spool of the bank at a place (a directory, or a URL); nothing is made."""
+    from rbank_es.agents.user_places import data_folder
+
+    real = place if "://" in place else os.path.realpath(place)
+    name = sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return Spool(data_folder() / "spool" / name, real)
+
+
+class Spool:
+    """The spool in a folder. Safe for any number of processes."""
+
+    def __init__(self, folder: Path, place: str) -> None:
+        self.folder, self.place = folder, place
+
+    def append(self, line: Mapping[str, Any]) -> str:
+        """Append one object, with an id and the time; return the id. Raises OSError where it can't be written."""
+        made = secrets.token_hex(8)
+        data = json.dumps({"v": 1, "id": made, "at": _now(), **line}).encode()
+        if len(data) >= limits.SPOOL_LINE_BYTES:
+            cut = {key: value for key, value in line.items() if not isinstance(value, str) or len(value) < 1_000}
+            data = json.dumps({"v": 1, "id": made, "at": _now(), **cut, "cut": True}).encode()
+        with self._locked(fcntl.LOCK_SH) as fd:
+            # The newline in front ends what a killed hook left of its line.
+            os.write(fd, b"\n" + data + b"\n")
+            grown = os.fstat(fd).st_size > limits.SPOOL_FILE_BYTES
+        if grown:
+            self.close()
+        return made
+
+    def first_of(self, key: str, made: str) -> bool:
+        """Return whether the line with the id `made` is the first of late with that key: two hooks may say the same."""
+        with suppress(OSError):
+            fd = os.open(self.folder / _OPEN, os.O_RDONLY | _SAFELY)
+            try:
+                size = os.fstat(fd).st_size
+                tail = os.pread(fd, limits.SPOOL_TAIL_BYTES, max(0, size - limits.SPOOL_TAIL_BYTES))
+            finally:
+                os.close(fd)
+            wanted = json.dumps(key).encode()
+            for line in _objects(part for part in tail.split(b"\n") if wanted in part):
+                if line.get("key") == key and _is_late(line):
+                    return line.get("id") == made
+        return True
+
+    def close(self) -> None:
+        """Close the open file, if it has lines, under the next number; give up the oldest beyond the limit."""
+        with suppress(FileNotFoundError), self._locked(fcntl.LOCK_EX, make=False):
+            closed = self.closed()
+            number = int(closed[-1].stem.rpartition("-")[2]) + 1 if closed else 1
+            (self.folder / _OPEN).rename(self.folder / f"spool-{number:09d}.jsonl")
+            for old in closed[: max(0, len(closed) + 1 - limits.SPOOL_FILES)]:
+                old.unlink(missing_ok=True)
+
+    def closed(self) -> list[Path]:
+        """Return the closed files, oldest first."""
+        return sorted(path for path in self.folder.glob("spool-*.jsonl") if path.stem[6:].isdigit())
+
+    def waiting(self) -> SpoolLines:
+        """Close the open file and return the lines of all; they stay until `remove`."""
+        self.close()
+        lines, unreadable, files = [], 0, self.closed()
+        for path in files:
+            given, bad = _read(path)
+            lines += given
+            unreadable += bad
+        return SpoolLines(lines, unreadable, tuple(files))
+
+    def look(self) -> list[dict[str, Any]]:
+        """Return all lines, closed and open, without changing anything."""
+        return [line for path in (*self.closed(), self.folder / _OPEN) for line in _read(path)[0]]
+
+    def replace(self, taken: SpoolLines, kept: list[dict[str, Any]]) -> None:
+        """Remove the files that were taken in, after keeping some of their lines in the last of them."""
+        if not taken.files:
+            return
+        *whole, last = taken.files
+        if kept:
+            scratch = last.with_name(f".{last.name}.{secrets.token_hex(8)}.tmp")
+            data = b"".join(json.dumps(line).encode() + b"\n" for line in kept)
+            fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            scratch.rename(last)
+        for path in whole if kept else taken.files:
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self, how: int, *, make: bool = True) -> Iterator[int]:
+        """Give the open file under a lock; it is then surely the one that later hooks write to."""
+        path, flags = self.folder / _OPEN, os.O_WRONLY | os.O_APPEND | _SAFELY | (os.O_CREAT if make else 0)
+        for _ in range(_TRIES):
+            fd = self._opened(path, flags, make=make)
+            try:
+                fcntl.flock(fd, how)
+                if _is_at(fd, path):
+                    yield fd
+                    return
+            finally:
+                os.close(fd)
+        raise OSError(f"{path} is renamed again and again")
+
+    def _opened(self, path: Path, flags: int, *, make: bool) -> int:
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            if not make:
+                raise
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note = os.open(self.folder / _PLACE, os.O_WRONLY | os.O_CREAT | _SAFELY, 0o600)
+        os.write(note, os.fsencode(self.place))
+        os.close(note)
+        return os.open(path, flags, 0o600)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    try:
+        fd = os.open(path, os.O_RDONLY | _SAFELY)
+    except OSError:
+        return [], 0
+    with os.fdopen(fd, "rb") as file:
+        # One more line than the limit may end a file.
+        parts = [part for part in file.read(2 * limits.SPOOL_FILE_BYTES).split(b"\n") if part.strip()]
+    lines = list(_objects(parts))
+    return lines, len(parts) - len(lines)
+
+
+def _objects(parts: Any) -> Iterator[dict[str, Any]]:
+    for part in parts:
+        with suppress(ValueError, RecursionError):
+            line = json.loads(part)
+            if isinstance(line, dict) and line.get("v") == 1 and isinstance(line.get("id"), str):
+                yield line
+
+
+def _is_late(line: Mapping[str, Any]) -> bool:
+    age_s = time.time() - seconds_of(line)
+    return -limits.HOOK_TWICE_S <= age_s <= limits.HOOK_TWICE_S
+
+
+def seconds_of(line: Mapping[str, Any]) -> float:
+    """Return the time of a line, in seconds since 1970; 0 where it has none."""
+    at = line.get("at")
+    return float(at) if isinstance(at, int | float) and 0 <= at < 1e11 else 0.0
+
+
+def _now() -> float:
+    return round(time.time(), 6)

@@ -1,0 +1,111 @@
+"""Places of a user that hooks go by: the data directory, and the banks that the user trusts hooks with.
+
+A bank lies in a project's own folder, and a repository that somebody clones may bring one. Its lessons would enter the
+prompts of whoever works there. So a bank of a project is used only where the user said so once, by `install --project`:
+the list is in the user's own configuration, by the folder of the project and the id of the bank.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rbank_es.limits import hook_limits as limits
+
+_FORM = 1
+
+
+class HookBank(NamedTuple):
+    """The bank of a hook: its place, the id that it must have (empty: any), and a stranger's bank passed over."""
+
+    place: str
+    id: str
+    project: str | None = None
+    stranger: str | None = None
+
+
+def data_folder() -> Path:
+    """Return the user's data directory of this program; it need not exist."""
+    return _folder("XDG_DATA_HOME", ".local/share")
+
+
+def config_file() -> Path:
+    """Return the file that names the banks of hooks; it need not exist."""
+    return _folder("XDG_CONFIG_HOME", ".config") / "hooks.json"
+
+
+def _folder(variable: str, below: str) -> Path:
+    named = os.environ.get(variable, "")
+    # As the standard says: a path that isn't absolute is ignored.
+    return (Path(named) if os.path.isabs(named) else Path.home() / below) / "rbank-es"
+
+
+def user_bank() -> str:
+    """Return the place of the bank of all projects that have none."""
+    home = os.environ.get("RBANK_HOME")
+    return str((Path(home).absolute() if home else data_folder() / "banks") / "coding")
+
+
+def read_config() -> dict[str, Any]:
+    """Return what the user set; empty where there is nothing, or nothing that this user alone can have written."""
+    with suppress(OSError, ValueError, RecursionError):
+        fd = os.open(config_file(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            status = os.fstat(fd)
+            if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+                found = json.loads(file.read(limits.SETTINGS_BYTES))
+                if isinstance(found, dict) and found.get("form") == _FORM:
+                    return found
+    return {}
+
+
+def changed_config(config: dict[str, Any], *, project: str | None, place: str, id: str) -> bytes:
+    """Return the file with another bank: of a project, or without one of the user."""
+    entry = {"place": place, "id": id}
+    projects = dict(config.get("projects") or {})
+    if project is not None:
+        projects[project] = entry
+    user = config.get("user") if project is not None else entry
+    made = {"form": _FORM, "projects": projects} | ({"user": user} if user else {})
+    return json.dumps(made, indent=1).encode() + b"\n"
+
+
+def bank_for(cwd: str | None) -> HookBank:
+    """Return the bank that a hook in a directory goes by: of the nearest project that is trusted, else the user's."""
+    config, stranger = read_config(), None
+    projects = config.get("projects")
+    for folder in _upwards(cwd):
+        entry = projects.get(folder) if isinstance(projects, dict) else None
+        if isinstance(entry, dict) and isinstance(entry.get("place"), str):
+            return HookBank(entry["place"], str(entry.get("id") or ""), project=folder)
+        if stranger is None and os.path.lexists(os.path.join(folder, ".rbank")):
+            stranger = os.path.join(folder, ".rbank")
+    user = config.get("user")
+    if isinstance(user, dict) and isinstance(user.get("place"), str):
+        return HookBank(user["place"], str(user.get("id") or ""), stranger=stranger)
+    return HookBank(user_bank(), "", stranger=stranger)
+
+
+def project_root(cwd: str) -> str:
+    """Return the root of the repository that a directory is in, else the directory itself."""
+    return _upwards(cwd)[-1]
+
+
+def _upwards(cwd: str | None) -> list[str]:
+    """Return the directories from `cwd` up to the root of its repository; `cwd` alone where it is in none."""
+    if not cwd or not os.path.isabs(cwd) or "\0" in cwd:
+        return []
+    folder = os.path.realpath(cwd)
+    found = [folder]
+    for _ in range(limits.PROJECT_DEPTH):
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return found
+        above = os.path.dirname(folder)
+        if above == folder:
+            break
+        folder = above
+        found.append(folder)
+    return found[:1]
