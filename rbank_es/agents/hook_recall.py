@@ -8,6 +8,7 @@ that change no search. Otherwise nothing is recalled, and the reason is a senten
 from __future__ import annotations
 
 import os
+import sqlite3
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -76,7 +77,7 @@ def recall(place: str, bank_id: str, task: str) -> HookRecall:
         return _searched(directory, cache / READ_MODELS, task)
     except RBankError as error:
         raise NothingRecalled(str(error)) from error
-    except (OSError, builder.sqlite3.Error) as error:
+    except (OSError, sqlite3.Error) as error:
         raise NothingRecalled(f"the bank can't be read: {error}") from error
 
 

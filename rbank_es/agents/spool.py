@@ -1,9 +1,9 @@
 """The spool of a bank: what hooks saw, as JSON Lines in the user's own data directory, until a command takes it in.
 
 Hooks only append: one write a line, at the end of one file, under a shared lock. A file that has grown to its limit is
-closed by a number in its name; of closed files the oldest are given up first. Whoever takes the spool in closes the open
-file under the exclusive lock, so that no hook still writes to it, and removes closed files when their lines are in the
-bank. A line that is no whole object, as after a kill, is counted and left out.
+closed by a number in its name; of closed files the oldest are given up first. Whoever takes the spool in closes the
+open file under the exclusive lock, so that no hook still writes to it, and removes closed files when their lines are in
+the bank. A line that is no whole object, as after a kill, is counted and left out.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def config_file() -> Path:
 def _folder(variable: str, below: str) -> Path:
     named = os.environ.get(variable, "")
     # As the standard says: a path that isn't absolute is ignored.
-    return (Path(named) if os.path.isabs(named) else Path.home() / below) / "rbank-es"
+    return (Path(named) if Path(named).is_absolute() else Path.home() / below) / "rbank-es"
 
 
 def user_bank() -> str:
@@ -81,8 +81,8 @@ def bank_for(cwd: str | None) -> HookBank:
         entry = projects.get(folder) if isinstance(projects, dict) else None
         if isinstance(entry, dict) and isinstance(entry.get("place"), str):
             return HookBank(entry["place"], str(entry.get("id") or ""), project=folder)
-        if stranger is None and os.path.lexists(os.path.join(folder, ".rbank")):
-            stranger = os.path.join(folder, ".rbank")
+        if stranger is None and os.path.lexists(f"{folder}/.rbank"):
+            stranger = f"{folder}/.rbank"
     user = config.get("user")
     if isinstance(user, dict) and isinstance(user.get("place"), str):
         return HookBank(user["place"], str(user.get("id") or ""), stranger=stranger)
@@ -96,16 +96,11 @@ def project_root(cwd: str) -> str:
 
 def _upwards(cwd: str | None) -> list[str]:
     """Return the directories from `cwd` up to the root of its repository; `cwd` alone where it is in none."""
-    if not cwd or not os.path.isabs(cwd) or "\0" in cwd:
+    if not cwd or not cwd.startswith("/") or "\0" in cwd:
         return []
-    folder = os.path.realpath(cwd)
-    found = [folder]
-    for _ in range(limits.PROJECT_DEPTH):
-        if os.path.lexists(os.path.join(folder, ".git")):
-            return found
-        above = os.path.dirname(folder)
-        if above == folder:
-            break
-        folder = above
-        found.append(folder)
-    return found[:1]
+    folder = Path(os.path.realpath(cwd))
+    around = [folder, *folder.parents][: limits.PROJECT_DEPTH]
+    for number, each in enumerate(around, start=1):
+        if os.path.lexists(each / ".git"):
+            return [str(place) for place in around[:number]]
+    return [str(folder)]

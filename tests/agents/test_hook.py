@@ -1,0 +1,299 @@
+"""The hook of coding agents: what it answers, what it spools, and that nothing makes it fail or write to a bank."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es import Bank, Item
+from rbank_es.agents.hook_event import UnreadableEvent, read_event
+from rbank_es.agents.hook_process import HookClock, respond
+from rbank_es.agents.spool import Spool
+from rbank_es.events import NoteLogged
+from rbank_es.limits import hook_limits as limits
+from tests.agents.hook_banks import (
+    LESSON,
+    PROMPT,
+    SAMPLES,
+    hooked,
+    live_in,
+    notes,
+    sample,
+    spool,
+    start_hook,
+    taught,
+    teach,
+)
+
+EVENTS = {
+    "claude-code/UserPromptSubmit": ("prompt", "claude-code", "00000000-0000-4000-8000-000000000901"),
+    "claude-code/SessionStart": ("start", "claude-code", None),
+    "claude-code/SessionEnd": ("end", "claude-code", None),
+    "claude-code/Stop": ("stop", "claude-code", "00000000-0000-4000-8000-000000000901"),
+    "claude-code/StopFailure": ("failure", "claude-code", "00000000-0000-4000-8000-000000000901"),
+    "claude-code/SubagentStop": ("subagent_stop", "claude-code", "00000000-0000-4000-8000-000000000901"),
+    "claude-code/PostToolUse": ("tool", "claude-code", "00000000-0000-4000-8000-000000000901"),
+    "claude-code/PostToolUseFailure": ("tool", "claude-code", "00000000-0000-4000-8000-000000000901"),
+    "codex/UserPromptSubmit": ("prompt", "codex", "turn-1"),
+    "codex/SessionStart": ("start", "codex", None),
+    "codex/SessionEnd": ("end", "codex", None),
+    "codex/Stop": ("stop", "codex", "turn-1"),
+    "codex/SubagentStop": ("subagent_stop", "codex", "turn-1"),
+    "codex/PostToolUse": ("tool", "codex", "turn-1"),
+    "cursor/beforeSubmitPrompt": ("prompt", "cursor", "g-1"),
+    "gemini-cli/BeforeAgent": ("prompt", "gemini-cli", None),
+}
+"""Kind, host and turn of each sample."""
+
+
+@pytest.fixture
+def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    live_in(monkeypatch, tmp_path)
+    return taught(tmp_path / "bank")
+
+
+def prompt(session: str = "s", text: str = PROMPT) -> dict[str, Any]:
+    return {**sample("claude-code/UserPromptSubmit"), "session_id": session, "prompt": text}
+
+
+def test_all_samples_are_listed() -> None:
+    found = {str(path.relative_to(SAMPLES / "hooks").with_suffix("")) for path in SAMPLES.rglob("hooks/*/*.json")}
+    assert found == EVENTS.keys()
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_of_every_host_is_understood_with_and_without_a_byte_order_mark(name: str) -> None:
+    data = json.dumps(sample(name)).encode()
+    event = read_event(data)
+    assert (event.kind, event.host, event.turn) == EVENTS[name]
+    assert event.cwd == "/srv/shop" and event.session and read_event(b"\xef\xbb\xbf" + data) == event
+
+
+def test_a_failed_tool_is_told_from_one_that_worked() -> None:
+    failed = read_event(json.dumps(sample("claude-code/PostToolUseFailure")).encode()).facts
+    worked = read_event(json.dumps(sample("codex/PostToolUse")).encode()).facts
+    assert failed["failed"] and failed["result"].startswith("Exit code 1") and failed["ms"] == 702
+    assert not worked["failed"] and worked["call"] == "call_1" and '"pytest -q"' in worked["arguments"]
+
+
+def test_a_prompt_is_answered_with_the_lesson_that_fits_as_background_with_a_marker(bank: Path) -> None:
+    text = hooked(prompt(), bank)
+    recalled = spool(bank).look()[-1]
+    assert text.startswith("Background, not a task") and LESSON.id in text and len(text) <= limits.HOOK_CONTEXT_CHARS
+    assert text.endswith(f"[rbank-recall {recalled['of']}]")
+    with Bank.open(bank) as opened:
+        assert recalled["position"] == opened.position and recalled["mark"] == opened.log.mark(opened.position)
+    assert recalled["items"] == [LESSON.id] and len(recalled["retrievals"]) == 2
+
+
+def test_the_answer_has_the_form_of_the_sample(bank: Path) -> None:
+    answer = json.loads(respond(json.dumps(prompt()).encode(), str(bank), HookClock(60)))
+    form = json.loads((SAMPLES / "hooks" / "answer-context.json").read_bytes())
+    assert answer.keys() == form.keys() and answer["hookSpecificOutput"].keys() == form["hookSpecificOutput"].keys()
+
+
+def test_what_fits_nothing_is_answered_with_nothing_and_spooled(bank: Path) -> None:
+    assert hooked(prompt(text="Translate the letter into Portuguese"), bank) == ""
+    assert [line["kind"] for line in spool(bank).look()] == ["prompt", "recall"]
+    assert spool(bank).look()[-1]["items"] == []
+
+
+@pytest.mark.parametrize("name", sorted(name for name in EVENTS if EVENTS[name][0] != "prompt"))
+def test_no_other_event_is_answered_and_each_is_spooled(bank: Path, name: str) -> None:
+    assert hooked(sample(name), bank) == ""
+    (line,) = spool(bank).look()
+    assert line["kind"] == EVENTS[name][0] and line["session"] == sample(name)["session_id"]
+
+
+def test_an_unknown_event_is_spooled_as_unknown(bank: Path) -> None:
+    assert hooked({"hook_event_name": "MoonRise", "session_id": "s"}, bank) == ""
+    assert [line["kind"] for line in spool(bank).look()] == ["unknown"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"session_id": "s"}', b"[" * 100_000])
+def test_half_an_event_or_none_is_noted(bank: Path, data: bytes) -> None:
+    assert hooked(data, bank) == "" and len(notes(bank)) == 1
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["hook_event_name", "session_id", "prompt", "cwd", "workspace_roots", "tool_input", "error"]),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text() | st.sampled_from(["UserPromptSubmit", "Stop"]),
+            lambda some: st.lists(some) | st.dictionaries(st.text(), some),
+            max_leaves=4,
+        ),
+    )
+)
+def test_any_json_is_an_event_or_is_refused_in_one_way(event: dict[str, Any]) -> None:
+    try:
+        read_event(json.dumps(event).encode())
+    except UnreadableEvent as error:
+        assert "\n" not in str(error)
+
+
+def test_the_same_prompt_from_two_hosts_is_answered_once(bank: Path) -> None:
+    twice = [hooked(prompt(), bank), hooked({**prompt(), "cursor_version": "3"}, bank)]
+    assert twice[0] and not twice[1]
+    assert hooked(prompt("another session"), bank)
+
+
+def test_twenty_at_once_are_all_answered_and_spooled_whole(bank: Path) -> None:
+    started = [
+        start_hook(json.dumps(prompt(f"session {number}")).encode(), "--bank", str(bank)) for number in range(20)
+    ]
+    answers = [process.communicate(timeout=120) for process in started]
+    assert all(LESSON.id in out.decode() and not err for out, err in answers)
+    assert {process.returncode for process in started} == {0}
+    lines = spool(bank).waiting()
+    assert len(lines.lines) == 40 and not lines.unreadable
+
+
+def test_a_hook_that_is_too_late_gives_nothing_and_notes_it(bank: Path) -> None:
+    process = start_hook(json.dumps(prompt()).encode(), "--bank", str(bank), time_s=0.0)
+    out, err = process.communicate(timeout=60)
+    assert (out, err, process.returncode) == (b"", b"", 0)
+
+
+def test_a_hook_whose_input_never_ends_ends_by_itself(bank: Path) -> None:
+    process = start_hook(b"", "--bank", str(bank), time_s=0.5)
+    assert process.wait(timeout=60) == 0
+
+
+def test_whoever_is_late_does_nothing(bank: Path) -> None:
+    """Either the answer or the clock acts, never both."""
+    ended: list[str] = []
+    clock = HookClock(0.01, lambda: ended.append("clock"))
+    time.sleep(0.3)
+    assert ended == ["clock"] and not clock.claim()
+    assert respond(json.dumps(prompt()).encode(), str(bank), clock) == b""
+    assert [line["kind"] for line in spool(bank).look()] == ["prompt"]
+
+
+def _damage(bank: Path) -> None:
+    path = next(bank.glob("*.jsonl"))
+    data = bytearray(path.read_bytes())
+    data[len(data) - 40] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def _foreign(bank: Path) -> None:
+    for path in bank.iterdir():
+        path.unlink()
+    (bank / "holiday.jpg").write_bytes(b"no bank")
+
+
+def _forget(bank: Path) -> None:
+    with Bank.open(bank) as opened:
+        opened.read_models().path.unlink()
+
+
+def _tear(bank: Path) -> None:
+    path = next(bank.glob("*.jsonl"))
+    path.write_bytes(path.read_bytes() + b'{"type":"note_lo')
+
+
+FAULTS = {"damaged": _damage, "missing": shutil.rmtree, "foreign": _foreign, "without models": _forget, "torn": _tear}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bank_that_cannot_be_used_gives_nothing_and_the_reason_is_noted(bank: Path, fault: str) -> None:
+    FAULTS[fault](bank)
+    assert hooked(prompt(), bank) == "" and len(notes(bank)) == 1
+
+
+def test_a_locked_bank_is_searched_all_the_same(bank: Path) -> None:
+    with Bank.open(bank) as opened, opened.log.exclusive("loop"):
+        assert hooked(prompt(), bank)
+
+
+def test_read_models_that_are_behind_give_nothing_until_they_are_brought_up(bank: Path) -> None:
+    with Bank.open(bank) as opened:
+        opened.append(NoteLogged(note={"what": "changes no search"}))
+        assert hooked(prompt("one"), bank)
+        opened.append(NoteLogged(note={}))
+        opened.reject(LESSON.id, because="wrong")
+        assert hooked(prompt("two"), bank) == "" and "behind" in notes(bank)[0]
+        opened.project()
+    assert hooked(prompt("three"), bank) == "" and len(notes(bank)) == 1
+    assert spool(bank).look()[-1]["items"] == []
+
+
+def test_the_hook_finds_what_the_bank_finds(bank: Path) -> None:
+    """One function ranks: the searches that a hook records are those of a view at the position."""
+    with Bank.open(bank) as opened:
+        for number in range(12):
+            teach(opened, Item.make(f"Lesson {number} about rounding", f"Fix the rounding of number {number}."))
+        assert hooked(prompt(), bank)
+        recalled = spool(bank).look()[-1]
+        with opened.as_of(recalled["position"]) as view:
+            for text in recalled["retrievals"]:
+                event = json.loads(text)
+                found = view.retrieve(PROMPT, event["k"], polarity=event["polarity"], unasked=True)
+                assert [hit.id for hit in found.items] == [hit["id"] for hit in event.get("hits", [])]
+
+
+def test_nothing_is_written_to_the_bank_or_its_cache(bank: Path) -> None:
+    def state() -> dict[Path, tuple[int, int]]:
+        folders = (bank, bank.parent / "cache")
+        files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+
+    before = state()
+    assert hooked(prompt(), bank)
+    assert state() == before
+
+
+def test_a_key_of_the_environment_reaches_neither_spool_nor_search(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "correct-horse-battery")
+    secret = f"{PROMPT} with correct-horse-battery and sk-abcdefghijklmnopqrstuvwxyz"
+    assert hooked(prompt(text=secret), bank)
+    kept = "".join(path.read_text() for path in spool(bank).folder.glob("*.jsonl"))
+    assert "correct-horse" not in kept and "sk-abc" not in kept and "[key]" in kept
+
+
+def test_a_spool_is_bounded_owner_only_and_closed_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SPOOL_FILE_BYTES", 400)
+    monkeypatch.setattr(limits, "SPOOL_FILES", 3)
+    kept = Spool(tmp_path / "spool", "/somewhere")
+    for number in range(60):
+        kept.append({"kind": "note", "why": f"note {number}"})
+    assert len(kept.closed()) <= 3 and kept.look()[-1]["why"] == "note 59"
+    assert {path.stat().st_mode & 0o777 for path in kept.folder.iterdir()} == {0o600}
+    assert kept.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_lines_that_stay_are_kept_when_the_rest_is_removed(tmp_path: Path) -> None:
+    kept = Spool(tmp_path / "spool", "/somewhere")
+    for why in ("one", "two"):
+        kept.append({"kind": "note", "why": why})
+    waiting = kept.waiting()
+    kept.append({"kind": "note", "why": "three"})
+    kept.replace(waiting, waiting.lines[1:])
+    assert [line["why"] for line in kept.look()] == ["two", "three"]
+    kept.replace(kept.waiting(), [])
+    assert kept.look() == []
+
+
+@pytest.mark.slow
+def test_kill_9_at_random_loses_no_line_that_was_written_whole(bank: Path) -> None:
+    chance = random.Random(7)
+    for number in range(60):
+        process = start_hook(json.dumps(prompt(f"session {number}")).encode(), "--bank", str(bank))
+        time.sleep(chance.random() * 0.35)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert hooked(prompt("last"), bank)
+    lines = spool(bank).waiting()
+    assert lines.lines[-1]["kind"] == "recall" and lines.lines[-1]["session"] == "last"
+    prompts = {line["id"] for line in lines.lines if line["kind"] == "prompt"}
+    assert {line["of"] for line in lines.lines if line["kind"] == "recall"} <= prompts
