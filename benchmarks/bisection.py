@@ -21,7 +21,6 @@ from rbank_es.events import (
     NoteLogged,
     RunStarted,
 )
-from rbank_es.rerun.bisection import bisect_runs
 
 GOAL_S = 10
 GOAL_CHECKS = 20
@@ -33,11 +32,11 @@ GROUP = 2_000
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield rows for the checks and the time of one bad run; other items outranked each other in between."""
     with _planted_bank(place / "bank", sizes) as bank:
-        found = bisect_runs(bank, ["bad"], ["good"])
+        found = bank.bisect(["bad"], ["good"])
         [one] = found.runs
         [planted] = [change for change in found.changes if PLANTED.id in change.gained]
         assert planted.type == "memories_consolidated" and all(change.steady for change in one.changes)
-        samples = interleave({"ours": timed(partial(bisect_runs, bank, ["bad"], ["good"]))}, sizes.show_rounds)
+        samples = interleave({"ours": timed(partial(bank.bisect, ["bad"], ["good"]))}, sizes.show_rounds)
         what = f"bisect of {bank.position:,} events, {one.places:,} changes of memory"
         yield Row(
             "bisection",

@@ -234,7 +234,7 @@ def make(place: Path, **parts: Any) -> Path:
             made, purpose=told["purpose"], by=CURATOR, policies=_policies(), clock=clock, entropy=dice.randbytes
         ) as bank:
             Story(bank, source, clock, told, **parts).tell()
-            checked = bank.verify(retrievals=True).retrievals
+            checked = bank.check(retrievals=True).retrievals
             assert checked is not None and not checked.different and not checked.unverifiable
         place.mkdir(parents=True)
         for segment in sorted(made.glob("*.jsonl")):

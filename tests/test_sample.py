@@ -128,8 +128,8 @@ def test_it_is_about_the_ontology_that_is_shipped(bank: Bank) -> None:
 @pytest.mark.slow
 def test_it_verifies_with_every_retrieval(bank: Bank) -> None:
     """Each recorded search finds the same again, at its own position."""
-    verified = bank.verify(retrievals=True)
-    assert verified.log.torn is None
+    verified = bank.check(retrievals=True)
+    assert verified.torn is None
     assert verified.retrievals is not None
     assert verified.retrievals.checked >= 40
     assert (verified.retrievals.unverifiable, verified.retrievals.different) == (0, ())
@@ -274,7 +274,7 @@ def test_it_goes_through_an_export_of_events(bank: Bank, state: State, tmp_path:
 @pytest.mark.slow
 def test_every_retrieval_still_holds_after_an_export(bank: Bank, tmp_path: Path) -> None:
     with exported_and_imported(bank, tmp_path) as other:
-        checked = other.verify(retrievals=True).retrievals
+        checked = other.check(retrievals=True).retrievals
         assert checked is not None and checked.checked >= 40 and not checked.different
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, structs
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankQuestion, QuestionKind
-from rbank_es.bank.branches import common_history
+from rbank_es.bank.branches import CommonHistory, common_history
 from rbank_es.bank.difference import Difference, compared, difference_as, facts_at
 
 
@@ -24,6 +24,14 @@ class SharedHistory(Struct, frozen=True, kw_only=True):
     head_seq: int
     beyond: tuple[int, int]
     claimed_seq: int
+
+    @classmethod
+    def of(cls, found: CommonHistory) -> SharedHistory:
+        """Return what was found as an answer has it."""
+        head = found.head
+        return cls(
+            lineage=found.lineage, head=str(head), head_seq=head.seq, beyond=found.beyond, claimed_seq=found.claimed
+        )
 
 
 class BankDifference(Difference, frozen=True, kw_only=True):
@@ -76,15 +84,7 @@ def _shared(before: BankReader, after: BankReader) -> SharedHistory | None:
     if not (before.has_log and after.has_log):
         return None
     found = common_history(before.bank.log, after.bank.log, (before.position, after.position))
-    if found is None:
-        return None
-    return SharedHistory(
-        lineage=found.lineage,
-        head=str(found.head),
-        head_seq=found.head.seq,
-        beyond=found.beyond,
-        claimed_seq=found.claimed,
-    )
+    return None if found is None else SharedHistory.of(found)
 
 
 QUESTION = QuestionKind(

@@ -32,7 +32,7 @@ from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events.items import Item, truncate
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.events.short_repr import Shown
-from rbank_es.log import Erasing, Erasure, Head, Verification
+from rbank_es.log import Erasing, Erasure
 from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.shown_locator import shown_locator
@@ -41,10 +41,7 @@ from rbank_es.system.shown_locator import shown_locator
 # load.
 if TYPE_CHECKING:
     from rbank_es.answers.shared.moment import Moment
-    from rbank_es.bank.canonical_check import CanonicalCheck
     from rbank_es.bank.policy_record import PolicyInForce
-    from rbank_es.bank.retrieval_check import RetrievalCheck
-    from rbank_es.bank.strict_check import SlipCheck
     from rbank_es.bank.supposed_differences import WhatIf
     from rbank_es.projections.view import View
     from rbank_es.state import State
@@ -58,16 +55,6 @@ class Replayed(Shown, msgspec.Struct, frozen=True):
     at: str
     state: State
     digests: StateDigests
-
-
-class Verified(msgspec.Struct, frozen=True):
-    """The result of `verify`: of the log, of what is due, and, if asked for, of retrievals and slips of writers."""
-
-    log: Verification
-    canonical: CanonicalCheck
-    unknown_policies: tuple[PolicyInForce, ...] = ()
-    retrievals: RetrievalCheck | None = None
-    slips: SlipCheck | None = None
 
 
 class Bank(ItemActs, BankBranches, Questions):
@@ -190,33 +177,7 @@ class Bank(ItemActs, BankBranches, Questions):
         with self._view(point) as view:
             return truncate(self._in_full(view, item_id).content, max_chars)
 
-    # ---------------------------------------------------------------- checking and erasing
-
-    def verify(
-        self,
-        *,
-        noted: Sequence[Head] = (),
-        retrievals: bool = False,
-        decisions: bool = False,
-        strict: bool = False,
-        progress: OnProgress | None = None,
-    ) -> Verified:
-        """Check every byte of the log, heads noted before, and whether a correction is due.
-
-        Also, with `retrievals`, every recorded retrieval; with `decisions`, whether every decision is the one that
-        today's verdicts lead to; with `strict`, facts that have no subject.
-        Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval does not hold.
-        """
-        from rbank_es.bank.retrieval_check import check_retrievals
-        from rbank_es.bank.strict_check import check_slips
-
-        seen = self.log.verify(noted)
-        canonical = self.check_canonical(decisions=decisions, progress=progress)
-        check = check_retrievals(self.log, progress) if retrievals else None
-        if check is not None:
-            check.require_same()
-        unknown = tuple(each for each in self.policies() if each.problem)
-        return Verified(seen, canonical, unknown, check, check_slips(self.log, progress) if strict else None)
+    # ---------------------------------------------------------------- erasing
 
     def erase(
         self,

@@ -18,7 +18,7 @@ from rbank_es.ontology.written_terms import BareNames, written_terms
 from rbank_es.state import State, usage
 
 if TYPE_CHECKING:
-    from rbank_es.bank.bank import Bank
+    from rbank_es.bank.open_bank import OpenBank
 
 
 class LearnedText(Struct, frozen=True, kw_only=True):
@@ -45,24 +45,7 @@ class DriftedTerm(Struct, frozen=True, kw_only=True):
     changes: tuple[TermChange, ...]
 
 
-class DriftedText(Struct, frozen=True, kw_only=True):
-    """A text that names terms which changed. `broken`: one is gone or renamed, so that it can't hold as it stands."""
-
-    kind: Literal["item", "pattern", "guide"]
-    id: str
-    title: str
-    state: str
-    uses: int
-    wins: int
-    terms: tuple[DriftedTerm, ...]
-
-    @property
-    def broken(self) -> bool:
-        """Whether a term that it names is gone or renamed."""
-        return any(change.change in ("gone", "renamed") for term in self.terms for change in term.changes)
-
-
-def texts_at(bank: Bank, point: str | int | None = None) -> list[LearnedText]:
+def texts_at(bank: OpenBank, point: str | int | None = None) -> list[LearnedText]:
     """Return the active and pending items of a bank at a point, in order of birth, then the guides that are in use.
 
     A guide is in use until there is a later one of the same ontology. Raises `BadPoint`.
@@ -93,7 +76,7 @@ def _holds_query(content: str) -> bool:
     return "{" in content and any(form in content for form in ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"))
 
 
-def _guides(bank: Bank, state: State, position: int) -> Iterable[LearnedText]:
+def _guides(bank: OpenBank, state: State, position: int) -> Iterable[LearnedText]:
     latest: dict[str | None, ArtifactMaterialised] = {}
     given: defaultdict[str, set[str]] = defaultdict(set)
     for event in bank.events(point=position, types={"artifact_materialised", "context_built"}):
@@ -132,10 +115,10 @@ def _named(text: str, prefixes: Mapping[str, str], bare: BareNames | None) -> di
 
 def drifted(
     texts: Iterable[LearnedText], named: Iterable[Mapping[str, str]], changes: Mapping[str, tuple[TermChange, ...]]
-) -> tuple[DriftedText, ...]:
-    """Return the texts that name terms with changes: broken ones first, then by uses, then in the given order.
+) -> list[tuple[LearnedText, tuple[DriftedTerm, ...]]]:
+    """Return the texts that name terms with changes, with these: broken ones first, then by uses, then as given.
 
-    `named` are the IRIs of each text, as `named_terms` returns them.
+    `named` are the IRIs of each text, as `named_terms` returns them. A text is broken where a term is gone or renamed.
     """
     found = []
     for text, iris in zip(texts, named, strict=True):
@@ -143,15 +126,10 @@ def drifted(
             DriftedTerm(written=written, changes=changes[iri]) for iri, written in iris.items() if iri in changes
         )
         if terms:
-            found.append(
-                DriftedText(
-                    kind=text.kind,
-                    id=text.id,
-                    title=text.title,
-                    state=text.state,
-                    uses=text.uses,
-                    wins=text.wins,
-                    terms=terms,
-                )
-            )
-    return tuple(sorted(found, key=lambda each: (not each.broken, -each.uses)))
+            found.append((text, terms))
+    return sorted(found, key=lambda each: (not is_broken(each[1]), -each[0].uses))
+
+
+def is_broken(terms: Iterable[DriftedTerm]) -> bool:
+    """Return whether a term is gone or renamed, so that a text that names it can't hold as it stands."""
+    return any(change.change in ("gone", "renamed") for term in terms for change in term.changes)

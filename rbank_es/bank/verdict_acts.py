@@ -20,7 +20,6 @@ from rbank_es.system.progress import OnProgress
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
-    from rbank_es.bank.canonical_check import CanonicalCheck
     from rbank_es.bank.correction import Correction
     from rbank_es.bank.corrector import Corrector
     from rbank_es.bank.verdict_review import DoubtfulVerdict
@@ -130,28 +129,13 @@ class VerdictActs(OpenBank):
         With `decisions`, make every decision of the bank again, as `verify` does: also where the log claims, wrongly,
         that nothing is due.
         """
+        from rbank_es.bank.canonical_check import shows_nothing_due
         from rbank_es.bank.correction import Correction
 
-        if not decisions and self._shows_nothing_due():
+        if not decisions and shows_nothing_due(self):
             position = self.position
             return Correction(bank=self.name, since_seq=position, position=position)
         return self.corrector.correct(lambda state: [], every=decisions, dry_run=dry_run)
-
-    def check_canonical(self, *, decisions: bool = False, progress: OnProgress | None = None) -> CanonicalCheck:
-        """Return how far the bank is from its canonical form: by what is due, or with `decisions` by making every
-        decision again. `progress` is called with the number of candidates done and their total."""
-        from rbank_es.bank.canonical_check import NOTHING_DUE, check_canonical
-
-        if not decisions and self._shows_nothing_due():
-            return NOTHING_DUE
-        return check_canonical(self.latest, self.log.position(), every=decisions, progress=progress)
-
-    def _shows_nothing_due(self) -> bool:
-        """Return whether read models show that no correction is due; False where they are far behind, and where the
-        state is in memory: it answers at once, and folding the log takes ten times as long as reading it."""
-        from rbank_es.bank.canonical_check import is_nothing_due
-
-        return self.latest.is_empty() and is_nothing_due(self.log, self.read_models())
 
     def _known(self, kind: Literal["run", "item"], given: str) -> str:
         with self.latest.at(self.log.position()) as basis:

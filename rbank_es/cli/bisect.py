@@ -5,30 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, run_id, view_at
-from rbank_es.cli.shared.output import (
-    Cell,
-    Progress,
-    echo,
-    echo_fields,
-    echo_heading,
-    echo_json,
-    echo_table,
-    format_time,
-    styled,
-)
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_fields, echo_heading, echo_table, format_time, styled
 from rbank_es.errors import CheckFailed
-from rbank_es.events.event_sentences import summary
 from rbank_es.events.readable_text import count, safe_line
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
-    from rbank_es.projections.view import View
-    from rbank_es.rerun.bisection import Bisection, GivenChange, RunBisection, SharedChange
-    from rbank_es.rerun.recorded_prompt import RecordedAnswer
+    from rbank_es.answers.shared.bisection_answer import (
+        Bisection,
+        GivenChange,
+        RecordedAnswer,
+        RunBisection,
+        SharedChange,
+    )
 
 METRICS = ("success", "score")
 RECORDED = "recorded with that prompt"
@@ -45,7 +36,7 @@ RECORDED = "recorded with that prompt"
 @click.option(
     "--metric",
     type=click.Choice(METRICS),
-    help="Instead of runs: every task that succeeded and then failed, by verdict (success) or right answer (score).",
+    help="Every task that succeeded and then failed, by verdict (success; the default) or by right answer (score).",
 )
 def bisect(bank: str, bad: tuple[str, ...], good: tuple[str, ...], metric: Any, as_json: bool) -> None:
     """Find the event since which bad runs were given something else by the bank, without a model.
@@ -58,62 +49,25 @@ def bisect(bank: str, bad: tuple[str, ...], good: tuple[str, ...], metric: Any, 
     First order: how an agent would have gone on with other items is unknown. That memory changed before runs failed
     does not prove that they failed because of it. Exit code 1: a run can't be decided about, and the reason is printed.
     """
-    opened, point = open_at(bank)
-    with opened, Progress("searching the past") as progress:
-        from rbank_es.rerun.bisection import bisect_runs
-
-        failed, passed = ([run_id(opened, each, point) for each in runs] for runs in (bad, good))
-        found = bisect_runs(opened, failed, passed, metric=metric, point=point, progress=progress)
-        with view_at(opened, found.position) as view:
-            if as_json:
-                echo_json({"bank": opened.name, "ok": found.answered} | _facts(opened, view, found))
-            else:
-                _print(opened, view, found)
-    click.get_current_context().exit(0 if found.answered else CheckFailed.exit_code)
+    with opened_reader(bank) as reader, Progress("searching the past") as progress:
+        reader.progress = progress
+        found: Bisection = reader.ask("bisect", bad=bad, good=good, metric=metric)
+    print_answer(found, "bisect", lambda: _print(found), as_json)
+    click.get_current_context().exit(0 if found.ok else CheckFailed.exit_code)
 
 
-def _facts(bank: Bank, view: View, found: Bisection) -> dict[str, Any]:
-    facts: dict[str, Any] = msgspec.to_builtins(found)
-    sources = _sources(view) if found.changes else {}
-    for shown, change in zip(facts["changes"], found.changes, strict=True):
-        shown |= {"summary": summary(bank.event_at(change.position)), "items": _items(view, change, sources)}
-    return facts | {"needs_model": found.needs_model}
-
-
-def _sources(view: View) -> dict[str, list[str]]:
-    """Return the runs that each extraction was drawn from: read once, because the view scans all edges."""
-    found: dict[str, list[str]] = {}
-    for edge in view.rows("lineage_edges", relation="drawn_from"):
-        found.setdefault(edge["target"], []).append(edge["source"])
-    return found
-
-
-def _items(view: View, change: SharedChange, sources: dict[str, list[str]]) -> list[dict[str, Any]]:
-    """Return the items that runs gained or lost, each with the runs that it was drawn from."""
-    rows: list[dict[str, Any]] = []
-    for side, ids in (("given", change.gained), ("given no more", change.lost)):
-        for id in ids:
-            item = view.item(id) or {"title": "", "extraction": ""}
-            drawn_from = sources.get(item["extraction"], [])
-            rows.append({"item": id, "since": side, "title": item["title"], "drawn_from": drawn_from})
-    return rows
-
-
-def _print(bank: Bank, view: View, found: Bisection) -> None:
+def _print(found: Bisection) -> None:
     if not found.runs:
-        echo(f"no task of {bank.name} succeeded and then failed (metric: {found.metric})")
-        return
-    sources = _sources(view) if found.changes else {}
+        echo(f"no task of {found.bank} succeeded and then failed (metric: {found.metric})")
     for change in found.changes:
-        items = _items(view, change, sources)
-        _print_change(change, summary(bank.event_at(change.position)), items, len(found.runs))
+        _print_change(change, len(found.runs))
     for each in found.runs:
         _print_run(each)
 
 
-def _print_change(change: SharedChange, sentence: str, items: list[dict[str, Any]], runs: int) -> None:
-    echo_heading(f"since position {change.position:,}, {format_time(change.at)}: {change.type}")
-    echo(sentence)
+def _print_change(change: SharedChange, runs: int) -> None:
+    echo_heading(f"since position {change.position:,}, {format_time(change.recorded_at)}: {change.type}")
+    echo(change.summary)
     share = f"{len(change.runs)} of {count(runs, 'bad run')}"
     before, since = change.before, change.since
     echo_fields(
@@ -124,7 +78,8 @@ def _print_change(change: SharedChange, sentence: str, items: list[dict[str, Any
         }
     )
     rows: list[list[Cell]] = [
-        [each["item"], each["since"], each["title"] or "[erased]", ", ".join(each["drawn_from"])] for each in items
+        [each.id, "given" if each.gained else "given no more", each.title or "[erased]", ", ".join(each.drawn_from)]
+        for each in change.items
     ]
     if rows:
         echo_table(["item", "since then", "title", "drawn from"], rows, flexible=["title", "drawn from"])
@@ -135,7 +90,7 @@ def _print_run(found: RunBisection) -> None:
     echo_heading(f"{safe_line(found.run)} ({found.verdict or 'not judged'}), compared with {against}")
     echo(styled(safe_line(_conclusion(found)), "yellow" if found.outcome == "unknown" else "bold"))
     if found.checks:
-        where = f"after position {found.after:,}, up to {found.upto:,}"
+        where = f"after position {found.after_seq:,}, up to {found.upto_seq:,}"
         echo(f"memory changed at {count(found.places, 'position')} {where}; {count(len(found.checks), 'check')}:")
         rows: list[list[Cell]] = [
             [check.position, check.same, ", ".join(check.items) or "nothing", ", ".join(map(_told, check.answers))]

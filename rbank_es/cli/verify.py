@@ -6,20 +6,21 @@ import re
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.noted_heads import NotedHeads, parse_heads
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, read_text_file
-from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_heading, echo_json, echo_section, format_time
+from rbank_es.cli.shared.arguments import read_text_file, whole_bank
+from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_heading, echo_section, format_time, warn
 from rbank_es.errors import BadInput, CheckFailed, LogCorruption
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.log import Head
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank, Verified
+    from rbank_es.answers.check import Check
+    from rbank_es.bank.open_bank import OpenBank
     from rbank_es.bank.strict_check import SlipCheck
 
 _HEAD = re.compile(r"\d+:")
@@ -66,43 +67,22 @@ def verify(
     Exit code 1: a noted head, a retrieval or a decision does not hold, or --strict finds something. 3: damage, or
     something there that could be taken for a part of the log.
     """
-    with open_whole(bank) as opened, Progress("verifying") as progress:
-        noted = [_noted(text, opened) for text in heads]
-        every = [head for each in noted for head in each.heads]
-        seen = opened.verify(noted=every, retrievals=retrievals, decisions=decisions, strict=strict, progress=progress)
-        name = opened.name
-        shared = _shared(opened, parent) if parent is not None else None
-    others = sum(each.others for each in noted)
-    harmful = [each for each in seen.log.foreign if each.harmful]
-    failed = (decisions and not seen.canonical.canonical) or (seen.slips is not None and bool(seen.slips.slips))
-    if as_json:
-        facts = {"bank": name, "ok": not harmful and not failed} | msgspec.to_builtins(seen)
-        common = {"shared": str(shared)} if shared is not None else {}
-        echo_json(facts | {"head": str(seen.log.head), "heads_of_other_banks": others} | common)
-    else:
-        _print(name, seen)
-        if shared is not None:
-            where = f"position {shared.seq:,}, where both have the head {shared.digest}"
-            echo(f"the same as {shown_locator(str(parent))} up to {where}")
-        if others:
-            echo(f"left out {count(others, 'noted head')} of other banks")
-    if harmful:
+    with opened_reader(whole_bank(bank)) as reader, Progress("verifying") as progress:
+        reader.progress = progress
+        noted = [_noted(text, reader.bank) for text in heads]
+        every = [str(head) for each in noted for head in each.heads]
+        asked = {"retrievals": retrievals, "decisions": decisions, "strict": strict, "parent": parent}
+        found: Check = reader.ask("check", noted=every, **asked)
+    print_answer(found, "check", lambda: _print(found, parent), as_json)
+    if others := sum(each.others for each in noted):
+        warn(f"left out {count(others, 'noted head')} of other banks")
+    if any(each.harmful for each in found.foreign):
         raise click.exceptions.Exit(LogCorruption.exit_code)
-    if failed:
+    if not found.ok:
         raise click.exceptions.Exit(CheckFailed.exit_code)
 
 
-def _shared(bank: Bank, parent: str) -> Head:
-    """Return the head up to which a bank is the same as a relative. Raises `CheckFailed` where they claim more."""
-    with open_whole(parent) as other:
-        shared = bank.common_history(other)
-        if shared is None:
-            raise CheckFailed(f"{bank.name} and {other.name} share nothing: they do not descend from one bank")
-        shared.require_claimed(bank.name, other.name)
-        return shared.head
-
-
-def _noted(text: str, bank: Bank) -> NotedHeads:
+def _noted(text: str, bank: OpenBank) -> NotedHeads:
     """Return the heads that an argument names: the head itself, or a file of them."""
     if _HEAD.match(text):
         return NotedHeads((Head.parse(text),), 0)
@@ -118,44 +98,52 @@ def _noted(text: str, bank: Bank) -> NotedHeads:
     return found
 
 
-def _print(name: str, seen: Verified) -> None:
-    log = seen.log
-    echo(f"the log of {name} is sound: every byte was checked")
-    sizes = {"events": log.events, **log.parts, "texts stored apart": log.texts, "texts erased": log.erased}
-    echo_fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
-    if log.torn:
-        size = count(log.torn.size_bytes, "byte")
+def _print(found: Check, parent: str | None) -> None:
+    echo(f"the log of {found.bank} is sound: every byte was checked")
+    sizes = {
+        "events": found.events,
+        **found.parts,
+        "texts stored apart": found.texts_apart,
+        "texts erased": found.texts_erased,
+    }
+    echo_fields(sizes | {"noted heads that hold": len(found.noted) or None, "head": found.head})
+    if found.torn:
+        size = count(found.torn.size_bytes, "byte")
         echo(f"an append was interrupted: its {size} at the end are ignored, and the next append cuts them off")
-    for cut in log.cuts:
-        size = f"{count(cut.size_bytes, 'byte')} behind position {cut.after:,}"
-        echo(f"{format_time(cut.at)}: of an interrupted append, {size} were cut off into {safe_line(cut.kept)}")
-    recorded = {cut.kept for cut in log.cuts}
-    for kept, size_bytes in log.kept.items():
+    for cut in found.cuts:
+        size = f"{count(cut.size_bytes, 'byte')} behind position {cut.after_seq:,}"
+        echo(f"{format_time(cut.cut_at)}: of an interrupted append, {size} were cut off into {safe_line(cut.kept)}")
+    recorded = {cut.kept for cut in found.cuts}
+    for kept, size_bytes in found.kept.items():
         whose = "that were cut off" if kept in recorded else "of which the log has no record"
         echo(f"{kept} keeps {count(size_bytes, 'byte')} {whose}; any erasure removes it")
-    if log.erasing:
+    if found.erasing:
         echo("an erasure is incomplete: the next append or erase completes it")
-    if log.cleared:
+    if found.cleared:
         echo("writers had been stopped after a failed sync; the log is sound and open to them again")
-    foreign = [[each.name, each.kind, each.note] for each in log.foreign]
+    foreign = [[each.name, each.kind, each.note] for each in found.foreign]
     echo_section("in the bank's directory, and not of the bank", ["name", "is", "note"], foreign, flexible=["note"])
-    if check := seen.retrievals:
+    if check := found.retrievals:
         echo_heading("retrievals")
         counts = {
             "found the same again": check.checked,
             "unverifiable (texts erased, or another policy was in force)": check.unverifiable or None,
         }
         echo_fields(counts | {"made in other banks, not repeated": check.elsewhere or None})
-    _print_canonical(name, seen)
-    if seen.unknown_policies:
-        these = ", ".join(safe_line(f"{each.kind} {each.label}") for each in seen.unknown_policies)
+    _print_canonical(found)
+    if found.unknown_policies:
+        these = ", ".join(safe_line(f"{each.kind} {each.label}") for each in found.unknown_policies)
         echo(f"in force, and unknown to this release: {these}; what they decided is kept, and they decide nothing more")
-    if seen.slips is not None:
-        _print_slips(seen.slips)
+    if found.slips is not None:
+        _print_slips(found.slips)
+    if found.shared is not None:
+        _, _, digest = found.shared.head.partition(":")
+        where = f"position {found.shared.head_seq:,}, where both have the head {digest}"
+        echo(f"the same as {shown_locator(str(parent))} up to {where}")
 
 
-def _print_canonical(name: str, seen: Verified) -> None:
-    check = seen.canonical
+def _print_canonical(found: Check) -> None:
+    check = found.canonical
     if check.refolded:
         echo(f"{count(check.decided, 'decision')} made again by today's verdicts")
     if not check.canonical:
@@ -166,7 +154,7 @@ def _print_canonical(name: str, seen: Verified) -> None:
         # Where the log leaves nothing open, or not all of it, only making every decision again finds the difference.
         how = " --decisions" if check.refolded else ""
         change = " and ".join(differ)
-        echo(f"a correction is due: it would change {change}{since}; rbank-es correct {name}{how} makes it")
+        echo(f"a correction is due: it would change {change}{since}; rbank-es correct {found.bank}{how} makes it")
 
 
 def _print_slips(check: SlipCheck) -> None:

@@ -36,6 +36,8 @@ PARAMETER_CHARS = 1_000
 POSITION_DIGITS = 15
 # Seconds of one SQL statement for a page. Lists of 100,000 events take a tenth; others wait for the connection.
 STATEMENT_S = 2.0
+# Seconds of an answer that is computed, such as a what-if: of 10,000 events it takes 5, and a thread is busy meanwhile.
+ANSWER_S = 20
 # Bytes of a request's first line and of its head: addresses of the page have 2,000 at most, browsers send 2 kB.
 REQUEST_LINE_BYTES = 8 * KIB
 REQUEST_HEAD_BYTES = 16 * KIB

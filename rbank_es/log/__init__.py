@@ -11,6 +11,7 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
+    ForeignFile,
     LogEngine,
     Place,
     Relative,
@@ -51,6 +52,7 @@ __all__ = [
     "Place",
     "Relative",
     "Storage",
+    "ForeignFile",
     "TornTail",
     "Verification",
 ]

@@ -107,13 +107,13 @@ class Storage(msgspec.Struct, frozen=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The record that a writer cut off the remains of an interrupted append behind position `after`.
+    """The record that a writer cut off the remains of an interrupted append behind position `after_seq`.
 
     `kept` names the file that held the bytes then; an erasure removes it.
     """
 
-    after: int
-    at: str
+    after_seq: int
+    cut_at: str
     size_bytes: int
     kept: str
 

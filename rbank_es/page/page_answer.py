@@ -15,8 +15,8 @@ from rbank_es.page.answers import ANSWERS, answer
 class PageAnswers:
     """What a page can ask of a bank: with or without prompts, in commands that name the bank by `argument`.
 
-    `head` is the position up to which the log is known, by default the newest; `statement_s` bounds the seconds of each
-    question to the read models.
+    `head` is the position up to which the log is known, by default the newest. `served`: to a browser, which names no
+    files of this machine and waits so long at most.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class PageAnswers:
         prompts: bool = True,
         argument: str = "",
         head: int | None = None,
-        statement_s: float | None = None,
+        served: bool = False,
     ) -> None:
         self._bank = bank
         self._bounds = Bounds(
@@ -34,7 +34,9 @@ class PageAnswers:
             chars=page_limits.LIST_TEXT_CHARS,
             text_chars=page_limits.TEXT_CHARS,
             events_bytes=page_limits.EVENTS_BYTES,
-            statement_s=statement_s,
+            statement_s=page_limits.STATEMENT_S if served else None,
+            answer_s=page_limits.ANSWER_S if served else None,
+            files=not served,
             prompts=prompts,
             command=argument,
             digits=page_limits.FRACTION_DIGITS,

@@ -56,7 +56,7 @@ class PageHandler:
     def __init__(self, bank: Bank, port: int, *, prompts: bool = True, argument: str = "") -> None:
         """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name."""
         self.bank, self.port = bank, port
-        self._answers = PageAnswers(bank, prompts=prompts, argument=argument, statement_s=page_limits.STATEMENT_S)
+        self._answers = PageAnswers(bank, prompts=prompts, argument=argument, served=True)
         self._argument = argument or bank.name
         self._token = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets: set[str] = set()

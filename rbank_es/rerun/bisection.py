@@ -1,4 +1,4 @@
-"""The search for the events since which runs were given something else by the bank.
+"""The question `bisect`: the events since which runs were given something else by the bank.
 
 A bad run's own searches are repeated as of earlier positions, where they rank exactly as the bank ranked then. Of each
 item that the run gained or lost since the good run began, a binary search over the positions at which memory or the
@@ -8,15 +8,27 @@ retrieval policy changed finds the event: see `change_search`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from rbank_es import limits
+from rbank_es.answers import BankReader, QuestionKind
+from rbank_es.answers.shared.bisection_answer import (
+    Bisection,
+    BisectOutcome,
+    BisectQuestion,
+    ChangedItem,
+    GivenChange,
+    GivenCheck,
+    RunBisection,
+    SharedChange,
+)
 from rbank_es.bank import Bank
+from rbank_es.bank.ids import whole_id
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events import type_of
+from rbank_es.events.event_sentences import summary
 from rbank_es.projections.view import View
 from rbank_es.rerun.change_search import ChangeSearch, FoundChange, MemoryDifference
 from rbank_es.rerun.given_memory import (
@@ -28,148 +40,54 @@ from rbank_es.rerun.given_memory import (
     why_not_reproduced,
     why_unknown,
 )
-from rbank_es.rerun.recorded_prompt import RecordedAnswer, RecordedPrompts
-from rbank_es.rerun.task_outcomes import Fall, Metric, Tally, TaskRun, decided_runs, falls, tallies
-from rbank_es.system.progress import OnProgress
-
-Outcome = Literal["changed", "same", "nothing", "unknown"]
-"""changed: the run was given something else than when the good run began. same, nothing: it was given the same, or
-nothing of the bank, so memory had no part. unknown: nobody can tell; the reason says why."""
+from rbank_es.rerun.recorded_prompt import RecordedPrompts
+from rbank_es.rerun.task_outcomes import Fall, TaskRun, decided_runs, falls, tallies
 
 
-class GivenCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """One check: the items that the bank as of a position gives to a run, and whether all is as the run had it.
+def find_bisect(reader: BankReader, question: BisectQuestion) -> Bisection:
+    """Return the events since which bad runs were given something else than when a good run began.
 
-    `answers` are other recorded runs that had the very prompt which the run would have had then.
+    Without runs, those that `metric` chooses, by default `success`. Raises `NotInBank`, `AmbiguousId`; `BadInput` for
+    bad runs without a good one, a run that is both, a good run that began after every bad one, a bad one before every
+    good one, runs over different ontologies, and too many runs.
     """
+    bank, view, upto = reader.bank, reader.view, reader.position
+    assert isinstance(bank, Bank)  # every open bank with a log is one
+    bad, good = ([_id(reader, each) for each in runs] for runs in (question.bad, question.good))
+    if question.metric is not None and (bad or good):
+        raise BadInput("give runs or a metric, not both: a metric chooses the runs")
+    metric = question.metric or "success"
+    judged = decided_runs(view, metric)
+    if bad and not good:
+        raise BadInput(f"name a good run too{_suggested(judged, bad)}: between them it is searched what changed")
+    if bad or good:
+        pairs = _pairs(bank, bad, good, upto)
+    else:
+        pairs = [_pair(bank, fall, upto) for fall in falls(judged)[: limits.BISECT_RUNS]]
+    found: list[RunBisection] = []
+    for number, (use, before) in enumerate(pairs):
 
-    position: int
-    items: tuple[str, ...]
-    same: bool
-    answers: tuple[RecordedAnswer, ...] = ()
+        def on_check(number: int = number) -> None:
+            if reader.progress is not None:
+                reader.progress(number, len(pairs))
 
-
-class GivenChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The position of an event since which a run is given something else; `before` was checked last before it.
-
-    `gained` and `lost` are ids of items. `guide`: the guide is another one. `words`: the same items come in another
-    order or in other words. `steady`: no check contradicts that this change happened once, and for good.
-    """
-
-    position: int
-    before: int
-    gained: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    guide: bool = False
-    words: bool = False
-    steady: bool = True
-
-
-class RunBisection(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one bad run, in comparison with the bank just before its good run began.
-
-    Searched were the positions after `after` and up to `upto`; memory changed at `places` of them. `checks` are in the
-    order in which they were made.
-    """
-
-    run: str
-    good: str
-    verdict: str | None
-    good_verdict: str | None
-    after: int
-    upto: int
-    places: int = 0
-    outcome: Outcome
-    reason: str = ""
-    changes: tuple[GivenChange, ...] = ()
-    checks: tuple[GivenCheck, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether only a model could tell how the run would have gone with other memory: no check has an answer."""
-        return self.outcome == "changed" and not any(check.answers for check in self.checks if not check.same)
+        found.append(_OneRun(bank, view, use, before, _most_found(found), on_check).answer())
+    return Bisection(
+        bank=reader.name,
+        position=upto,
+        ok=all(each.outcome != "unknown" for each in found),
+        metric=metric,
+        runs=tuple(found),
+        changes=tuple(_shared(bank, view, found, judged)),
+        needs_model=tuple(each.run for each in found if each.needs_model),
+    )
 
 
-class SharedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """An event since which bad runs are given something else: its facts, those runs, what they gained and lost.
-
-    `before` and `since` count the successes of the same tasks, by the runs that began before the event and after it.
-    """
-
-    position: int
-    id: str
-    type: str
-    at: str
-    runs: tuple[str, ...]
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
-    before: Tally
-    since: Tally
-
-
-class Bisection(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers for all bad runs as of a position, and the events that explain them, those of most runs first."""
-
-    position: int
-    metric: Metric
-    runs: tuple[RunBisection, ...]
-    changes: tuple[SharedChange, ...]
-
-    @property
-    def answered(self) -> bool:
-        """Whether there is an answer for every bad run."""
-        return all(each.outcome != "unknown" for each in self.runs)
-
-    @property
-    def needs_model(self) -> tuple[str, ...]:
-        """The bad runs of which only a model could tell how they would have gone."""
-        return tuple(each.run for each in self.runs if each.needs_model)
-
-
-def bisect_runs(
-    bank: Bank,
-    bad: Sequence[str] = (),
-    good: Sequence[str] = (),
-    *,
-    metric: Metric | None = None,
-    point: str | int | None = None,
-    progress: OnProgress | None = None,
-) -> Bisection:
-    """Find the events since which bad runs were given something else than when a good run began. The bank is only read.
-
-    Args:
-        bank: holds the runs.
-        bad: ids of runs that went wrong; each is compared with the latest good run that began before it.
-        good: ids of runs that went well.
-        metric: instead of runs: the tasks that succeeded and then failed by this metric; see `task_outcomes`.
-        point: the point up to which the bank is read; None means its head.
-        progress: called with the number of bad runs done, and their number.
-
-    Raises:
-        NotInBank: there is no such run up to the point.
-        BadInput: no bad or no good run; a run that is both; a good run that began after every bad one, or a bad one
-            before every good one; runs over different ontologies; too many runs.
-    """
-    upto = bank.resolve(point)
-    # First the read models, because each view of models that are behind would be of a copy of its own.
-    bank.live().close()
-    with bank.as_of(upto) as view:
-        judged = decided_runs(view, metric or "success")
-        wanted = falls(judged)[: limits.BISECT_RUNS] if metric is not None else []
-        if metric is not None and (bad or good):
-            raise BadInput("give runs or a metric, not both: a metric chooses the runs")
-        if bad and not good:
-            raise BadInput(f"name a good run too{_suggested(judged, bad)}: between them it is searched what changed")
-        pairs = [_pair(bank, fall, upto) for fall in wanted] if metric is not None else _pairs(bank, bad, good, upto)
-        found: list[RunBisection] = []
-        for number, (use, before) in enumerate(pairs):
-            if progress is not None:
-                progress(number, len(pairs))
-            found.append(_OneRun(bank, view, use, before, _most_found(found)).answer())
-        return Bisection(
-            position=upto, metric=metric or "success", runs=tuple(found), changes=tuple(_shared(bank, found, judged))
-        )
+def _id(reader: BankReader, given: str) -> str:
+    # The log first: a run that never began has no row in the read models.
+    if given and next(reader.bank.events(point=reader.position, run=given), None) is not None:
+        return given
+    return whole_id(reader.view, "run", given)
 
 
 def _suggested(judged: Sequence[TaskRun], bad: Sequence[str]) -> str:
@@ -230,8 +148,11 @@ def _most_found(found: Iterable[RunBisection]) -> int | None:
 class _OneRun:
     """The search for one bad run, in comparison with the bank just before its good run began."""
 
-    def __init__(self, bank: Bank, view: View, use: MemoryUse, good: MemoryUse, hint: int | None) -> None:
-        self.bank, self.view, self.use, self.good, self.hint = bank, view, use, good, hint
+    def __init__(
+        self, bank: Bank, view: View, use: MemoryUse, good: MemoryUse, hint: int | None,
+        on_check: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.bank, self.view, self.use, self.good, self.hint, self.on_check = bank, view, use, good, hint, on_check
         self.upto = use.last_position
         # Rollouts of one group have one memory, whichever of them is recorded first.
         self.after = min(good.position, use.position)
@@ -279,6 +200,7 @@ class _OneRun:
         return self.after if place < 0 else self.places[place]
 
     def _given_at(self, place: int) -> GivenMemory:
+        self.on_check()
         return given_at(self.bank, self.use, self._position(place))
 
     def _guesses(self, difference: MemoryDifference, low: GivenMemory, high: GivenMemory) -> list[int]:
@@ -300,28 +222,31 @@ class _OneRun:
     def _change(self, found: FoundChange) -> GivenChange:
         return GivenChange(
             position=self.places[found.place],
-            before=self._position(found.place - 1),
+            checked_seq=self._position(found.place - 1),
             **msgspec.structs.asdict(found.difference),
             steady=found.steady,
         )
 
-    def _answer(self, outcome: Outcome, reason: str = "", *, changes: Sequence[GivenChange] = ()) -> RunBisection:
+    def _answer(self, outcome: BisectOutcome, reason: str = "", *, changes: Sequence[GivenChange] = ()) -> RunBisection:
+        checks = tuple(self._checks(outcome))
         return RunBisection(
             run=self.use.run,
             good=self.good.run,
             verdict=_verdict(self.view, self.use.run),
             good_verdict=_verdict(self.view, self.good.run),
-            after=self.after,
-            upto=self.upto,
+            after_seq=self.after,
+            upto_seq=self.upto,
             places=len(self.places),
             outcome=outcome,
             reason=reason,
             changes=tuple(changes),
-            checks=tuple(self._checks(outcome)),
+            checks=checks,
             notes=tuple(self._notes(outcome, changes)),
+            # Recorded runs that had a prompt from before answer without one.
+            needs_model=outcome == "changed" and not any(each.answers for each in checks if not each.same),
         )
 
-    def _checks(self, outcome: Outcome) -> Iterator[GivenCheck]:
+    def _checks(self, outcome: BisectOutcome) -> Iterator[GivenCheck]:
         own = self.search.given.get(self.search.last)
         if own is None:
             return
@@ -341,7 +266,7 @@ class _OneRun:
         recorded = given_recorded(self.use)
         return not self.use.is_of_loop or (own.procedures, own.guide) == (recorded.procedures, recorded.guide)
 
-    def _notes(self, outcome: Outcome, changes: Sequence[GivenChange]) -> Iterator[str]:
+    def _notes(self, outcome: BisectOutcome, changes: Sequence[GivenChange]) -> Iterator[str]:
         use, good, own = self.use, self.good, self.search.given.get(self.search.last)
         if use.started.task != good.started.task:
             yield f"{good.run} had another task: it only marks the time"
@@ -378,25 +303,52 @@ _BESIDES = ("executor", "model", "mode", "layers", "budgets", "iterations_max", 
 """Facts of a run that may be the cause as well as memory."""
 
 
-def _shared(bank: Bank, found: Sequence[RunBisection], judged: Sequence[TaskRun]) -> Iterator[SharedChange]:
+def _shared(bank: Bank, view: View, found: Sequence[RunBisection], judged: Sequence[TaskRun]) -> Iterator[SharedChange]:
     """Yield the events of all changes, those of most runs first, then the latest."""
     by_position: dict[int, list[tuple[str, GivenChange]]] = {}
     for each in found:
         for change in each.changes:
             by_position.setdefault(change.position, []).append((each.run, change))
     tasks = {each.run: each.task for each in judged}
+    sources = _sources(view) if by_position else {}
     for position, given in sorted(by_position.items(), key=lambda pair: (-len(pair[1]), -pair[0])):
         event = bank.event_at(position)
         # A run that was named may be undecided; its task is not among the judged ones then.
         before, since = tallies(judged, {tasks[run] for run, _ in given if run in tasks}, position)
+        changes = [change for _, change in given]
+        gained = dict.fromkeys(item for change in changes for item in change.gained)
+        lost = dict.fromkeys(item for change in changes for item in change.lost)
         yield SharedChange(
             position=position,
             id=event.id,
             type=type_of(event),
-            at=event.at,
+            recorded_at=event.at,
+            summary=summary(event),
             runs=tuple(run for run, _ in given),
-            gained=tuple(dict.fromkeys(item for _, change in given for item in change.gained)),
-            lost=tuple(dict.fromkeys(item for _, change in given for item in change.lost)),
+            items=tuple(_item(view, id, side is gained, sources) for side in (gained, lost) for id in side),
             before=before,
             since=since,
         )
+
+
+def _sources(view: View) -> dict[str, list[str]]:
+    """Return the runs that each extraction was drawn from: read once, because the view scans all edges."""
+    found: dict[str, list[str]] = {}
+    for edge in view.rows("lineage_edges", relation="drawn_from"):
+        found.setdefault(edge["target"], []).append(edge["source"])
+    return found
+
+
+def _item(view: View, id: str, gained: bool, sources: Mapping[str, Sequence[str]]) -> ChangedItem:
+    row = view.item(id) or {"title": "", "extraction": ""}
+    drawn_from = tuple(sources.get(row["extraction"], ()))
+    return ChangedItem(id=id, gained=gained, title=row["title"] or "", drawn_from=drawn_from)
+
+
+QUESTION = QuestionKind(
+    about="The events since which runs that went wrong were given something else by the bank.",
+    question=BisectQuestion,
+    answer=Bisection,
+    find=find_bisect,
+    rows="changes",
+)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
+from rbank_es.answers.shared.bisection_answer import RecordedAnswer
 from rbank_es.bank import Bank
 from rbank_es.events import RunStarted
 from rbank_es.projections.view import View
@@ -25,13 +26,6 @@ _AFTER_THE_RUN = frozenset(
     {"judge", "judge_lm", "supervised", "extract", "extract_from", "extractor_lm", "consolidation", "rollouts"}
 )
 """Settings of what follows a run, which no prompt of its agent depends on."""
-
-
-class RecordedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that had a prompt, and its standing verdict for learning; None if it was not judged."""
-
-    run: str
-    verdict: str | None = None
 
 
 class RecordedPrompts:

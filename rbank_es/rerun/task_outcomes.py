@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
+from rbank_es.answers.shared.bisection_answer import Metric, Tally
 from rbank_es.projections.view import View
-
-Metric = Literal["success", "score"]
-"""`success`: the standing verdict for learning. `score`: the standing verdict by the right answer, which only measures.
-"""
 
 _COLUMNS = {"success": "verdict", "score": "score"}
 
 TaskName = tuple[str, str]
 """The words of a task, and the id of its ontology; empty for none."""
-
-
-class Tally(msgspec.Struct, frozen=True):
-    """The number of successes among the runs that were decided: a success or a failure."""
-
-    successes: int
-    decided: int
 
 
 class TaskRun(NamedTuple):

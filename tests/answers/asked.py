@@ -29,6 +29,7 @@ def fillings(bank: Bank | Moment) -> dict[str, list[Any]]:
         "kind": ["item"],
         "event": [str(event.seq) for event in events.events(types=["run_started"])][:SOME],
         "path": ["task"],
+        "ont": ['["lights"]'],
         "query": ["the tallest"],
         "since": [0],
         "course": [SOME],

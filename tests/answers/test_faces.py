@@ -14,6 +14,7 @@ from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, Bounds, ListQuestion, Moment, question_kind
 from rbank_es.errors import BadInput
 from rbank_es.events import RunStarted
+from rbank_es.limits import page_limits
 from rbank_es.page.answers import ANSWERS
 from tests.answers.asked import fillings, parameters, required, served
 from tests.attacks.hostile_text import TEXTS, hostile_bank
@@ -134,3 +135,24 @@ def test_every_bank_is_answered_alike_on_every_face(strange: dict[str, Bank], ki
         # No argument of a command line can have U+0000.
         if not any("\0" in str(value) for value in given.values()):
             assert on_every_face(bank, name, given)["position"] == bank.position
+
+
+def test_a_page_waits_for_no_answer_that_takes_long(sample: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_limits, "ANSWER_S", 0)
+    asked = {
+        "whatif": {"without": '["lights-02"]'},
+        "bisect": {"bad": '["lights-08"]', "good": '["lights-05"]'},
+        "check": {"decisions": True},
+    }
+    for name, given in asked.items():
+        status, refused = served(sample, name, given)
+        assert status == 400 and "is over the limit of 0; ask for less, or ask rbank-es itself" in refused["error"], (
+            name
+        )
+    assert served(sample, "runs", {})[0] == 200
+
+
+def test_a_page_opens_no_file_and_no_other_bank(sample: Bank) -> None:
+    for name, given in (("drift", {"ont": '["/etc"]'}), ("check", {"parent": str(SAMPLE)})):
+        status, refused = served(sample, name, given)
+        assert status == 400 and refused["error"].startswith("a page opens no file and no other bank"), name

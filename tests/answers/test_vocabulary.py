@@ -14,7 +14,8 @@ from docs import make_words
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS
 from rbank_es.answers.shared.answer_schema import answer_fields
-from rbank_es.answers.shared.glossary import BOOLEAN, COLUMNS, LIST, OBJECT, POSITION, TIME
+from rbank_es.answers.shared.glossary import COLUMNS
+from rbank_es.answers.shared.glossary_units import BOOLEAN, LIST, OBJECT, POSITION, TIME
 from tests.answers.asked import answers_of
 from tests.answers.make_golden import complaint
 from tests.attacks.hostile_text import TEXTS, hostile_bank

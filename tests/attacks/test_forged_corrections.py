@@ -104,7 +104,7 @@ def forged(place: Path, attack: str) -> Bank:
 def test_whatever_corrections_are_forged_making_every_decision_again_mends_the_bank(attack: str, place: Path) -> None:
     with forged(place, attack) as bank:
         bank.correct(decisions=True)
-        assert bank.verify(decisions=True).canonical.canonical
+        assert bank.check(decisions=True).canonical.canonical
         end = bank.position
         assert not bank.correct(decisions=True).recorded and not bank.correct().recorded
         assert bank.position == end

@@ -79,7 +79,7 @@ def test_ids_of_decisions_cannot_be_taken_away(bank: Bank) -> None:
         report = bank.absorb(other)
         assert report.refused >= 1
         assert bank.absorb(other).brought == 0
-        assert bank.verify(decisions=True).canonical.canonical
+        assert bank.check(decisions=True).canonical.canonical
 
 
 @pytest.mark.parametrize("change", [{"id": ""}, {"id": "not-a-uuid"}, {"at": "yesterday"}, {"occurred_at": "~"}])

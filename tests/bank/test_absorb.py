@@ -103,7 +103,7 @@ def test_nothing_comes_of_policies_and_decisions_and_this_bank_decides(mine: Ban
 
 def test_the_bank_is_canonical_and_sound_afterwards(mine: Bank, theirs: Bank) -> None:
     mine.absorb(theirs)
-    seen = mine.verify(decisions=True, strict=True, retrievals=True)
+    seen = mine.check(decisions=True, strict=True, retrievals=True)
     assert seen.canonical.canonical and seen.slips is not None and not seen.slips.slips
 
 
@@ -150,7 +150,7 @@ def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, thei
     hit = Hit(id=HEIGHT.id, rank=1, score=-1.5)
     theirs.append(MemoriesRetrieved(run="lucky", k=2, policy="bm25-2", hits=(hit,), query="focal height"))
     mine.absorb(theirs)
-    check = mine.verify(retrievals=True).retrievals
+    check = mine.check(retrievals=True).retrievals
     assert check is not None and (check.elsewhere, check.checked, check.different) == (1, 0, ())
 
 
@@ -251,7 +251,7 @@ def test_corrections_made_there_hold_here(mine: Bank) -> None:
         verdict = bank.state().verdicts["wrong", "learning"]
         assert (verdict.verdict, verdict.kind) == ("failure", "human")
         [ruling] = bank.events(types={"judgment_overruled"})
-        assert ruling.origin == copied.id and bank.verify(decisions=True).canonical.canonical
+        assert ruling.origin == copied.id and bank.check(decisions=True).canonical.canonical
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_words_that_were_erased_there_come_empty_and_are_decided_as_erased(mine:
         if each.item == WARNING.id
     ]
     assert (decision.action, decision.reason) == ("discard", "erased")
-    assert mine.verify(decisions=True).canonical.canonical
+    assert mine.check(decisions=True).canonical.canonical
     assert mine.absorb(theirs).brought == mine.absorb(theirs).refused == 0
 
 
@@ -424,7 +424,7 @@ def test_words_that_were_erased_here_never_come_back() -> None:
         assert WARNING.content.encode() not in lines and WARNING.title.encode() not in lines
         assert bank.state().items[WARNING.id].state != "active" or bank.state().items[WARNING.id].erased
         assert bank.absorb(copied).refused == 0
-        assert bank.verify(decisions=True).canonical.canonical
+        assert bank.check(decisions=True).canonical.canonical
 
 
 def test_other_words_of_an_item_of_which_some_were_erased_here_come_in(mine: Bank) -> None:
@@ -456,7 +456,7 @@ def test_words_that_were_erased_there_since_are_listed_and_erased_where_that_is_
         done = bank.absorb(copied, erase=True)
         assert done.erasure and done.erasure.places == planned.erasure.places  # type: ignore[union-attr]
         assert not any(words in line for line in bank.log.lines())
-        assert bank.verify(noted=[head]).log.erased >= 2 and bank.verify(decisions=True).canonical.canonical
+        assert bank.check(noted=[head]).texts_erased >= 2 and bank.check(decisions=True).canonical.canonical
         again = bank.absorb(copied, erase=True)
         assert (again.erasure, again.last_seq) == (None, None)
 
@@ -504,7 +504,7 @@ def test_an_interrupted_absorption_is_completed_by_another_one(after: bool, monk
                 bank.absorb(other)
                 assert state_digests(bank.state()).items == wanted
                 assert len(list(bank.events(types={"bank_absorbed"}))) == 1
-                assert bank.verify(decisions=True).canonical.canonical
+                assert bank.check(decisions=True).canonical.canonical
 
 
 def test_large_banks_come_in_groups_under_the_limit(mine: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -626,7 +626,7 @@ def test_events_of_a_fast_clock_wait_and_the_rest_comes(since: int, mine: Bank, 
         assert {id: entry.state for id, entry in mine.state().items.items()} == {
             id: entry.state for id, entry in other.state().items.items()
         }
-        assert mine.verify(decisions=True, strict=True).canonical.canonical
+        assert mine.check(decisions=True, strict=True).canonical.canonical
 
 
 def test_what_names_an_event_that_waits_waits_with_it(mine: Bank) -> None:

@@ -185,7 +185,7 @@ def test_influence_of_many_verdicts_lasts_as_long_as_those_because_of_which_it_i
     assert set(states(bank)) == {a, lessons["r4"]}
     bank.overrule("r2", "success", reason="right after all")
     assert set(states(bank)) == {a, b, *lessons.values()}
-    assert bank.verify(decisions=True).canonical.canonical
+    assert bank.check(decisions=True).canonical.canonical
 
 
 def test_wins_are_counted_again(bank: Bank) -> None:
@@ -209,10 +209,10 @@ def test_wins_that_change_choose_again_what_was_forgotten(bank: Bank) -> None:
     assert set(active(bank.state())) == {a, c}
     made = bank.overrule("u", "failure", reason="wrong")
     assert {id: now for id, (_, now) in states_in(made).items()} == {a: "forgotten", b: "active"}
-    assert bank.verify(decisions=True).canonical.canonical
+    assert bank.check(decisions=True).canonical.canonical
     judged(bank, "u", "success", "human")
-    assert bank.verify().canonical.forgotten == 2 and bank.correct().recorded
-    assert set(active(bank.state())) == {a, c} and bank.verify(decisions=True).canonical.canonical
+    assert bank.check().canonical.forgotten == 2 and bank.correct().recorded
+    assert set(active(bank.state())) == {a, c} and bank.check(decisions=True).canonical.canonical
 
 
 def test_many_verdicts_are_one_correction(bank: Bank, abc: tuple[str, str, str]) -> None:
@@ -356,7 +356,7 @@ def test_a_decision_that_names_an_item_that_never_was_can_be_undone_and_taken_ba
     undone = bank.undo(decided.first, 0, because="x")
     bank.undo(undone.first_seq or 0, 0, because="x")
     assert set(active(bank.state())) == {item.id}
-    assert not bank.check_canonical(decisions=True).decisions
+    assert not bank.check(decisions=True).canonical.decisions
 
 
 def test_a_decision_that_names_a_target_twice_supports_it_once(bank: Bank, abc: tuple[str, str, str]) -> None:
@@ -492,4 +492,4 @@ def test_many_items_with_twins_leave_and_return_as_by_deciding_everything_again(
         gone, back = (bank.overrule("r1", verdict, reason="tried") for verdict in verdicts)
         assert len(gone.left) == len(gone.came) == len(back.left) == len(back.came) == 6
         assert {each.id for each in gone.left} == {each.id for each in back.came}
-        assert not bank.check_canonical(decisions=True).decisions
+        assert not bank.check(decisions=True).canonical.decisions

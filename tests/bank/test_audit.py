@@ -82,10 +82,10 @@ def test_an_erasure_that_runs_out_of_space_says_that_it_has_begun(tmp_path: Path
             bank.erase(event=3)
         with pytest.raises(ErasureUnfinished):
             bank.append(NoteLogged())
-        assert bank.verify().log.erasing
+        assert bank.check().erasing
         calls.full = False
         bank.append(NoteLogged())
-        assert bank.verify().log.erased == 1
+        assert bank.check().texts_erased == 1
 
 
 @pytest.mark.parametrize("depth", range(4))
@@ -141,7 +141,7 @@ def test_a_retrieval_that_differs_in_its_score_says_so(tmp_path: Path):
         wrong = Hit(id=item.id, rank=1, score=-99.5)
         bank.append(MemoriesRetrieved(k=1, policy="bm25-2", query="lamps", hits=(wrong,)))
         with pytest.raises(CheckFailed, match=rf"found {item.id} \(-99.5\) and now finds {item.id} \(0\."):
-            bank.verify(retrievals=True)
+            bank.check(retrievals=True)
 
 
 def test_an_argument_that_is_no_text_is_refused(tmp_path: Path):

@@ -154,7 +154,7 @@ class TestMaking:
         (tmp_path / "early" / f".00000000000000000001.jsonl.{'0' * 32}.tmp").write_text("{")
         for name in ("refused", "died", "early"):
             with Bank.create(tmp_path / name) as bank:
-                assert bank.position == 2 and bank.verify().log.events == 2
+                assert bank.position == 2 and bank.check().events == 2
 
     def test_makers_at_once(self, tmp_path: Path) -> None:
         """Of several that make the same bank, one does."""
@@ -431,10 +431,10 @@ class TestCheckingAndErasing:
     def test_verify(self, lively: Bank) -> None:
         """Noted heads hold, or don't."""
         noted = [lively.head(seq) for seq in (0, 5, 10)]
-        seen = lively.verify(noted=noted)
-        assert (seen.log.events, seen.log.head, seen.retrievals) == (10, noted[-1], None)
+        seen = lively.check(noted=noted)
+        assert (seen.events, seen.head, seen.retrievals) == (10, str(noted[-1]), None)
         with pytest.raises(CheckFailed):
-            lively.verify(noted=[Head(5, "ab" * 32)])
+            lively.check(noted=[Head(5, "ab" * 32)])
 
     def test_damage(self, lively: Bank) -> None:
         """Damage in a file is raised with segment, line and byte."""
@@ -468,7 +468,7 @@ class TestCheckingAndErasing:
         else:
             stored = b"\n".join([*lively.log.lines(), *files_of(lively)])
             assert not [form for form in forms_of(SECRET) if form in stored]
-        assert lively.verify(noted=noted).log.erased >= 1
+        assert lively.check(noted=noted).texts_erased >= 1
         with lively.as_of() as view:
             assert view.position == lively.position
             assert SECRET not in repr([view.rows(name) for name in ("items", "runs")])
@@ -553,7 +553,7 @@ def test_engines_agree(lively: Bank, tmp_path: Path) -> None:
                     assert len(list(one.rows(table))) == len(list(two.rows(table)))
             hits = [bank.at(point).search("query LIMIT classes", 5).hits for bank in (other, lively)]
             assert hits[0] == hits[1]
-        assert lively.verify(retrievals=True).retrievals == other.verify(retrievals=True).retrievals
+        assert lively.check(retrievals=True).retrievals == other.check(retrievals=True).retrievals
 
 
 @pytest.mark.parametrize("into", [None, "memory:into-", "file"])

@@ -60,7 +60,7 @@ def test_banks_in_memory_are_forked_and_know_each_other() -> None:
         assert fork.log.ancestors() == (Ancestor(parent.id, 3),) and fork.name == "fork-of-it"
         assert [each.place for each in fork.erase(event=3, dry_run=True).relatives] == ["memory:parent-of-forks"]
         assert [each.bank for each in parent.erase(event=3).relatives] == [fork.id]
-        assert parent.verify().log.erased == 1 and fork.verify().log.erased == 0
+        assert parent.check().texts_erased == 1 and fork.check().texts_erased == 0
         with pytest.raises(BankExists):
             parent.fork("memory:fork-of-it")
         with pytest.raises(BadInput, match="stays with the log engine of its bank"):
@@ -74,7 +74,7 @@ def test_one_of_two_forks_to_the_same_place_is_made(sample: Bank, tmp_path: Path
         made = at_once(*[lambda place=place: sample.fork(place)] * 3)  # type: ignore[misc]
         forks = [each for each in made if isinstance(each, Bank)]
         assert len(forks) == 1 and sum(isinstance(each, BankExists) for each in made) == 2
-        forks[0].verify()
+        forks[0].check()
         forks[0].close()
     assert not list(tmp_path.glob(".fork-*"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.bank.canonical_check import CanonicalCheck
+from rbank_es.bank.canonical_check import CanonicalCheck, check_canonical
 from rbank_es.events import (
     ContextBuilt,
     Decision,
@@ -46,14 +46,14 @@ def judged(run: str, verdict: VerdictValue) -> RunJudged:
 
 def test_a_canonical_bank_has_nothing_due(bank: Bank) -> None:
     nothing = CanonicalCheck(refolded=False, decided=0, decisions=0, forgotten=0, causes=())
-    assert bank.verify().canonical == nothing
-    every = bank.verify(decisions=True).canonical
+    assert bank.check().canonical == nothing
+    every = bank.check(decisions=True).canonical
     assert every.canonical and every.refolded and every.decided == 1
 
 
 def test_making_all_decisions_again_tells_how_far_it_is(bank: Bank) -> None:
     told: list[tuple[int, int]] = []
-    bank.verify(decisions=True, progress=lambda done, total: told.append((done, total)))
+    check_canonical(bank, every=True, progress=lambda done, total: told.append((done, total)))
     assert (0, 1) in told
 
 
@@ -61,10 +61,10 @@ def test_a_verdict_whose_consequences_are_not_recorded_is_named_until_somebody_c
     twin = bank.remember("Ask for its classes first", "ONE, two, the (three)!", src="success")
     assert twin.action == "skip"
     cause = bank.append(judged("r1", "failure")).events[0].id
-    due = bank.verify().canonical
+    due = bank.check().canonical
     assert (due.decisions, due.causes, due.canonical) == (1, (cause,), False)
     bank.correct()
-    assert bank.verify().canonical.canonical and bank.verify(decisions=True).canonical.canonical
+    assert bank.check().canonical.canonical and bank.check(decisions=True).canonical.canonical
 
 
 def test_a_decision_by_hand_is_weighed_also_under_the_name_of_a_policy(bank: Bank) -> None:
@@ -72,8 +72,8 @@ def test_a_decision_by_hand_is_weighed_also_under_the_name_of_a_policy(bank: Ban
     extracted = bank.append(MemoriesExtracted(kind="seed", heads=(item.head,), candidates=(item.text,)))
     decision = Decision(candidate=0, action="add", item=item.id)
     bank.append(MemoriesConsolidated(extraction=extracted.events[0].id, policy="dedup-2", decisions=(decision,)))
-    assert bank.verify().canonical.decisions == bank.verify(decisions=True).canonical.decisions == 1
-    assert bank.correct().decided == 1 and bank.verify(decisions=True).canonical.canonical
+    assert bank.check().canonical.decisions == bank.check(decisions=True).canonical.decisions == 1
+    assert bank.correct().decided == 1 and bank.check(decisions=True).canonical.canonical
 
 
 SLIPS: dict[str, Event] = {
@@ -96,10 +96,10 @@ SLIPS: dict[str, Event] = {
 
 @pytest.mark.parametrize("slip", SLIPS)
 def test_each_slip_of_a_writer_is_listed_and_none_without_it(bank: Bank, slip: str) -> None:
-    before = bank.verify(strict=True).slips
+    before = bank.check(strict=True).slips
     assert before is not None and not before.slips and not before.counts
     seq = bank.append(SLIPS[slip]).last
-    found = bank.verify(strict=True).slips
+    found = bank.check(strict=True).slips
     assert found is not None
     assert [(f"{each.kind} {each.name}", each.seq) for each in found.slips] == [(slip, seq)]
 
@@ -107,9 +107,9 @@ def test_each_slip_of_a_writer_is_listed_and_none_without_it(bank: Bank, slip: s
 def test_a_policy_in_force_that_this_release_does_not_know_is_named_and_fails_only_if_asked(tmp_path: Path) -> None:
     unknown = PolicyChoice(kind="forgetting", name="lru", version=9)
     with Bank.create(tmp_path / "bank") as made:
-        assert made.verify().unknown_policies == ()
+        assert made.check().unknown_policies == ()
         made.append(PolicySet(policies=(unknown,)))
-        assert [each.label for each in made.verify().unknown_policies] == ["lru-9"]
+        assert [each.label for each in made.check().unknown_policies] == ["lru-9"]
     assert "unknown to this release: forgetting lru-9;" in command("verify", "./bank", cwd=tmp_path).out
     assert command("verify", "./bank", "--json", cwd=tmp_path).json["unknown_policies"][0]["kind"] == "forgetting"
     command("verify", "./bank", "--strict", cwd=tmp_path, code=1)

@@ -36,11 +36,11 @@ def test_with_read_models_at_the_head_or_nearly_no_state_is_folded_to_find_nothi
 
 def test_verify_folds_no_state_either_to_find_nothing_due(place: Path) -> None:
     with Bank.open(place) as bank:
-        assert bank.verify().canonical.canonical and bank.latest.is_empty()
-        assert bank.verify(decisions=True).canonical.decided == 1
+        assert bank.check().canonical.canonical and bank.latest.is_empty()
+        assert bank.check(decisions=True).canonical.decided == 1
     with Bank.open(place) as bank:
         bank.append(judgment("failure"))
-        assert len(bank.verify().canonical.causes) == 1
+        assert len(bank.check().canonical.causes) == 1
 
 
 def test_what_came_after_the_read_models_is_corrected(place: Path) -> None:

@@ -61,7 +61,7 @@ def test_one_candidate_waits_and_not_its_extraction(bank: Bank) -> None:
     state = bank.state()
     [pair] = state.records[Item.make_id(*RIGHT)].pairs
     assert state.pairs[pair].targets == (Item.make_id(*WRONG),)
-    assert bank.verify(decisions=True).canonical.canonical
+    assert bank.check(decisions=True).canonical.canonical
 
 
 def test_no_extraction_admits_it_and_a_person_does(bank: Bank) -> None:
@@ -85,7 +85,7 @@ def test_an_admitted_correction_clears_its_rewordings_and_none_of_the_wrong_one(
     assert made[0] == "add" and not made[2]
     feet = (REWORDED[0], REWORDED[1].replace("metres", "feet"))
     assert learned(bank, feet) == [("add", "near-rejected", True)]
-    assert bank.verify(decisions=True).canonical.canonical
+    assert bank.check(decisions=True).canonical.canonical
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_it_is_decided_about_again_when_the_rejection_is_lifted(bank: Bank, lift
     assert made.decided >= 1 and state_of(bank, RIGHT) == "active"
     bank.reject(id, because="wrong, I said")
     assert state_of(bank, RIGHT) == "pending"
-    assert bank.verify(decisions=True).canonical.canonical
+    assert bank.check(decisions=True).canonical.canonical
 
 
 def test_a_rejection_holds_what_was_learned_before_and_is_near(bank: Bank) -> None:
@@ -176,7 +176,7 @@ def test_a_person_corrects_a_value_at_once_and_a_rewording_waits(bank: Bank, tmp
     assert state_of(bank, RIGHT) == "active"
     [made] = learned(bank, REWORDED)
     assert made[0] == "add" and not made[2], "what a person gave clears its rewordings, too"
-    assert bank.verify(decisions=True).canonical.canonical
+    assert bank.check(decisions=True).canonical.canonical
 
 
 def test_people_are_shown_both_texts_and_the_difference(tmp_path: Path) -> None:

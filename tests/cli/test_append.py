@@ -62,7 +62,7 @@ def test_what_is_taken_is_a_bank_like_any_other(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep" / "er").iterdir()] == ["new"]
     with Bank.open(tmp_path / "deep" / "er" / "new") as bank:
         assert (next(iter(bank.events())).name, bank.position, str(bank.head())) == ("new", 3, said["head"])  # type: ignore[attr-defined]
-        bank.verify()
+        bank.check()
     again = run("append", "./deep/er/new", "--create", "--json", cwd=tmp_path, stdin=KNOWN % 1).json
     assert (again["created"], again["duplicate"], again["first"]) == (False, True, 3)
 
@@ -90,7 +90,7 @@ def test_several_may_make_it_at_once(tmp_path: Path) -> None:
         thread.join()
     assert sorted(each.json["created"] for each in done) == [False, False, False, True]
     with Bank.open(tmp_path / "new") as bank:
-        assert bank.position == 6 and bank.verify().log.events == 6
+        assert bank.position == 6 and bank.check().events == 6
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 

@@ -68,7 +68,6 @@ def test_what_nobody_can_tell_is_exit_code_1(misled: Path) -> None:
     one_in(
         4,
         [
-            ([], "at least one bad and one good run"),
             (["--good", "well"], "at least one bad and one good run"),
             (["--bad", "misled"], "such as well, the latest success before"),
             (["--bad", "misled", "--good", "misled"], "as bad and as good"),

@@ -69,13 +69,13 @@ def drift(place: Path, *options: str, bank: str = "notes") -> Any:
 
 
 def by_title(facts: Any) -> dict[str, Any]:
-    return {each["title"]: each for each in facts["drifted"]}
+    return {each["title"]: each for each in facts["rows"]}
 
 
 def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_they_were_worth(facts: Any) -> None:
     found = by_title(facts)
-    assert facts["looked_at"] == 6 and set(found) == {TOWER[0], PATTERN[0], BARE[0], "guide to lights"}
-    assert [each["title"] for each in facts["drifted"]][0] == TOWER[0]
+    assert facts["texts_total"] == 6 and set(found) == {TOWER[0], PATTERN[0], BARE[0], "guide to lights"}
+    assert [each["title"] for each in facts["rows"]][0] == TOWER[0]
     assert {title: (each["kind"], each["uses"], each["wins"]) for title, each in found.items()} == {
         TOWER[0]: ("item", 2, 1),
         PATTERN[0]: ("pattern", 0, 0),
@@ -107,7 +107,7 @@ def test_people_read_the_changes_and_the_proposals(made: Path) -> None:
 def test_a_proposal_can_be_typed_and_nothing_is_done_before_that(facts: Any, place: Path) -> None:
     with Bank.open(place / "logs" / "notes") as bank:
         assert bank.position == facts["position"]
-    run(*shlex.split(by_title(facts)[TOWER[0]]["proposal"]), cwd=place)
+    run(*shlex.split(by_title(facts)[TOWER[0]]["command"])[1:], cwd=place)
     assert TOWER[0] not in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl"))
     assert TOWER[0] in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl", bank="notes@HEAD~2"))
 
@@ -131,7 +131,7 @@ def test_a_changed_range_is_listed_apart(place: Path) -> None:
     text = (place / "old.ttl").read_text()
     (place / "wider.ttl").write_text(text + "\nlt:towerHeight rdfs:domain lt:Area .\n")
     facts = drift(place, "--ont", "wider.ttl", "--old", "old.ttl")
-    assert {each["title"]: each["broken"] for each in facts["drifted"]} == {
+    assert {each["title"]: each["broken"] for each in facts["rows"]} == {
         TOWER[0]: False,
         BARE[0]: False,
         "guide to lights": False,
@@ -144,12 +144,12 @@ def test_a_changed_range_is_listed_apart(place: Path) -> None:
 def test_broken_texts_come_before_those_that_were_used_more(place: Path) -> None:
     text = re.sub(r"\bOutage\b", "Gap", (place / "old.ttl").read_text())
     (place / "both.ttl").write_text(text + "\nlt:towerHeight rdfs:domain lt:Area .\n")
-    found = [each["broken"] for each in drift(place, "--ont", "both.ttl", "--old", "old.ttl")["drifted"]]
+    found = [each["broken"] for each in drift(place, "--ont", "both.ttl", "--old", "old.ttl")["rows"]]
     assert True in found and False in found and found == sorted(found, reverse=True)
 
 
 def test_the_same_ontology_drifts_nowhere(made: Path) -> None:
-    assert drift(made, "--ont", "old.ttl", "--old", "old.ttl")["drifted"] == []
+    assert drift(made, "--ont", "old.ttl", "--old", "old.ttl")["rows"] == []
     assert "terms: 0 of 6" in run("drift", "notes", "--ont", "lights", cwd=made).out
 
 
@@ -165,9 +165,9 @@ def test_the_words_of_items_neither_reach_the_terminal_raw_nor_become_part_of_a_
         bank.remember("An odd item", f"<{NS}x\x1b[2J\u202e> and {NS}$(reboot)';y lt:towerHeight", src="success")
     said = run("drift", "notes", "--ont", "new.ttl", cwd=place).out
     assert "\x1b" not in said and "\u202e" not in said
-    proposal = by_title(drift(place, "--ont", "new.ttl"))["An odd item"]["proposal"]
+    proposal = by_title(drift(place, "--ont", "new.ttl"))["An odd item"]["command"]
     words = shlex.split(proposal)
-    assert words[:2] == ["retract", "notes"] and words[3] == "--because" and len(words) == 5
+    assert words[:3] == ["rbank-es", "retract", "notes"] and words[4] == "--because" and len(words) == 6
 
 
 @pytest.mark.slow
@@ -229,5 +229,5 @@ def test_the_reason_in_a_proposed_command_has_200_characters(place: Path) -> Non
     terms = [f"lt:goneProperty{n:02}" for n in range(40)]
     with Bank.open(place / "logs" / "notes") as bank:
         remember(bank, Item.make("Many terms", f"Ask for {', '.join(terms)}."))
-    proposal = by_title(drift(place, "--ont", "new.ttl"))["Many terms"]["proposal"]
-    assert len(shlex.split(proposal)[-1]) in range(190, 201)
+    proposal = by_title(drift(place, "--ont", "new.ttl"))["Many terms"]["command"]
+    assert len(shlex.split(proposal)[-1]) in range(180, 201)

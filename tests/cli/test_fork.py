@@ -28,7 +28,7 @@ def test_a_fork_is_a_bank_with_an_id_of_its_own(place: Path) -> None:
     assert made["parent"] == {"bank": "notes", "id": parent["id"], "head": parent["head"]}
     assert made["bank"] == "trial" and made["id"] != parent["id"]
     assert made["parts"] == 2 and made["shared_parts"] == 0
-    assert run("verify", "trial", "--parent", "notes", "--json", cwd=place).json["shared"] == parent["head"]
+    assert run("verify", "trial", "--parent", "notes", "--json", cwd=place).json["shared"]["head"] == parent["head"]
     assert "the same as trial up to position 9" in run("verify", "notes", "--parent", "trial", cwd=place).out
     said = on_terminal("log", "trial", "--since", "9", cwd=place, columns=140).out
     assert f"trial, from {parent['id']} at position 9, mo" in said

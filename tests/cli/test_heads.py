@@ -45,10 +45,10 @@ def test_noted_heads_of_a_bank_hold_and_those_of_others_are_left_out(place: Path
     append(place)
     with (place / "heads.txt").open("a") as file:
         file.write(run("head", "notes", cwd=place).out)
-    seen = run("verify", "notes", "--head", "heads.txt", cwd=place).out
-    assert "noted heads that hold  2" in seen and "left out 1 noted head of other banks" in seen
+    seen = run("verify", "notes", "--head", "heads.txt", cwd=place)
+    assert "noted heads that hold  2" in seen.out and "left out 1 noted head of other banks" in seen.err
     facts = run("verify", "notes", "--head", "heads.txt", "--json", cwd=place).json
-    assert (len(facts["log"]["noted"]), facts["heads_of_other_banks"]) == (2, 1)
+    assert len(facts["noted"]) == 2
 
 
 def test_heads_of_a_parent_hold_in_its_fork(place: Path) -> None:
@@ -58,9 +58,9 @@ def test_heads_of_a_parent_hold_in_its_fork(place: Path) -> None:
     with (place / "heads.txt").open("a") as file:
         file.write(run("head", "notes", cwd=place).out + run("head", "trial", cwd=place).out)
     facts = run("verify", "trial", "--head", "heads.txt", "--json", cwd=place).json
-    assert ([head["seq"] for head in facts["log"]["noted"]], facts["heads_of_other_banks"]) == ([2, 3], 2)
+    assert [head.partition(":")[0] for head in facts["noted"]] == ["2", "3"]
     facts = run("verify", "notes", "--head", "heads.txt", "--json", cwd=place).json
-    assert ([head["seq"] for head in facts["log"]["noted"]], facts["heads_of_other_banks"]) == ([2, 3], 2)
+    assert [head.partition(":")[0] for head in facts["noted"]] == ["2", "3"]
 
 
 def test_a_bare_head_in_a_file_is_of_the_bank_that_is_verified(place: Path) -> None:

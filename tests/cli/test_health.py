@@ -192,7 +192,7 @@ def test_a_rule_of_attribution_that_is_unknown_counts_either_way_and_is_named(pl
         policies = [{"kind": "attribution", "name": choice.name, "version": 3, "settings": choice.settings}]
         bank.append(json.loads(json.dumps({"type": "policy_set", "policies": policies})))
         assert health_with(bank) == before
-        assert [each.name for each in bank.verify().unknown_policies] == ["moonlight"]
+        assert [each.name for each in bank.check().unknown_policies] == ["moonlight"]
 
 
 def health_with(bank: Bank) -> object:

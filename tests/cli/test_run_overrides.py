@@ -60,7 +60,7 @@ def test_without_dedup_a_near_duplicate_is_added_in_that_loop_alone(place: Path)
     looped(place, "--extract", script="third")
     with Bank.open(place / "bank") as bank:
         assert overrides(bank)[2] == {} and decided(bank)[2] == ("dedup-2", ["skip"])
-        assert len(of_type(bank, PolicySet)) == 1 and bank.verify(decisions=True).canonical.canonical
+        assert len(of_type(bank, PolicySet)) == 1 and bank.check(decisions=True).canonical.canonical
 
 
 def test_a_judge_is_chosen_for_that_loop_alone(place: Path) -> None:

@@ -134,7 +134,7 @@ def test_the_event_tells_what_the_agent_got(lights: Ontology, bank: Bank) -> Non
     bank.append([*context.retrievals, event])
     with bank.as_of() as view:
         assert view.usage() == {"do": (1, 0), "dont": (1, 0)}
-    assert bank.verify(retrievals=True).retrievals is not None
+    assert bank.check(retrievals=True).retrievals is not None
 
 
 def test_it_writes_nothing(lights: Ontology, bank: Bank) -> None:

@@ -53,7 +53,7 @@ def test_the_searches_are_events_that_verify(bank: Bank) -> None:
         ("failure", 1, "auto", "run-1"),
     ]
     bank.append(retrievals)
-    checked = bank.verify(retrievals=True).retrievals
+    checked = bank.check(retrievals=True).retrievals
     assert checked is not None
     assert (checked.checked, checked.different) == (2, ())
 
@@ -63,7 +63,7 @@ def test_searches_without_hits_are_events_too(bank: Bank) -> None:
     assert (packed.text, packed.truncated, packed.items) == ("", False, ())
     assert [event.hits for event in retrievals] == [(), ()]
     bank.append(retrievals)
-    assert bank.verify(retrievals=True).retrievals is not None
+    assert bank.check(retrievals=True).retrievals is not None
 
 
 def test_a_point_in_time_shows_what_was_known_then(bank: Bank) -> None:
@@ -88,7 +88,7 @@ def test_items_of_the_domain_come_first(bank: Bank) -> None:
     assert packed.items[0] == "foreign"
     assert {event.ontology for event in retrievals} == {"nets"}
     bank.append(retrievals)
-    assert bank.verify(retrievals=True).retrievals is not None
+    assert bank.check(retrievals=True).retrievals is not None
 
 
 @pytest.mark.parametrize(("successes", "failures"), [(limits.SEARCH_HITS + 1, 1), (-1, 1)])

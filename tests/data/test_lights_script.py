@@ -142,7 +142,7 @@ def test_all_is_scripted_recorded_and_intact(demo: Demo) -> None:
     assert {event.model for event in events(bank, "lm_called")} == {"script:lights_script"}
     assert sum(result.lm_calls for result in results.values()) == len(events(bank, "lm_called")) >= 6 * 3
     assert type_of(next(bank.events())) == "bank_created"
-    checked = bank.verify(retrievals=True)
+    checked = bank.check(retrievals=True)
     assert checked.retrievals is not None and checked.retrievals.checked == 2 * len(SCRIPTED_TASKS)
 
 

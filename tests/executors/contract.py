@@ -148,7 +148,7 @@ class ExecutorContract:
         with pytest.raises(KeyboardInterrupt):
             made.run(self.name, self.interpreters)
         assert len(made.steps) == 1 and "run_finished" not in made.types
-        assert made.bank.verify().log.events == made.bank.position
+        assert made.bank.check().events == made.bank.position
 
     # ---------------------------------------------------------------- a prompt that is too long for the model
 
@@ -370,7 +370,7 @@ class ExecutorContract:
         assert (result.outcome, result.error_code, result.answer) == ("failed", "not_recorded", "")
         disk.fail = lambda name, number: None
         again = Bank.open(tmp_path / "bank")
-        assert again.verify().log.events == again.position
+        assert again.check().events == again.position
         kept = [event for event in again.events(run=made.run_id, resolve=True) if isinstance(event, StepTaken)]
         assert [step.index for step in kept] == [1] and "rock light" in str(kept[0].output)
 
@@ -384,7 +384,7 @@ class ExecutorContract:
         with pytest.raises(KeyboardInterrupt):
             self.setting(tmp_path, *said).run(self.name, self.interpreters)
         bank = Bank.open(tmp_path / "left")
-        assert bank.verify().log.events == bank.position
+        assert bank.check().events == bank.position
         steps = [event for event in bank.events(resolve=True) if isinstance(event, StepTaken)]
         assert [step.index for step in steps] == [1, 2]
         assert "rock light" in str(steps[0].output) and "sand light" in str(steps[1].output)

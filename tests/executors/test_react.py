@@ -71,7 +71,7 @@ class TestReact(ExecutorContract):
         said = rendered({"next_thought": "t", "next_tool_name": "find", "next_tool_args": arguments})
         made = self.setting(tmp_path, said, self.submits())
         assert made.run(self.name).outcome == "submitted"
-        assert made.bank.verify().log.events == made.bank.position
+        assert made.bank.check().events == made.bank.position
 
     def test_a_long_answer_of_a_tool_is_shown_shortened(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, call("llm_query", {"prompt": "x" * 9_000}), self.submits())

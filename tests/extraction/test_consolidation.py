@@ -122,7 +122,7 @@ def test_a_policy_in_the_place_of_the_banks_decides_once_and_its_decision_is_kep
     for verdict in verdicts:
         bank.append(RunJudged(run="r", purpose="learning", verdict=verdict, judge="j", judge_version="1", kind="human"))
         bank.correct()
-    assert bank.replay().digests.items == before and bank.verify(decisions=True).canonical.canonical
+    assert bank.replay().digests.items == before and bank.check(decisions=True).canonical.canonical
     third = Item.make("Count with DISTINCT?", NEAR.content, "success")
     assert consolidate(bank, [extraction(third)]).decisions[0].action == "skip"
 

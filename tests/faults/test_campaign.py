@@ -93,7 +93,7 @@ class Answers:
             assert list(bank.log.read(run=self.run, resolve=TYPES)) == self.of_run
             assert found(bank) == self.found
             assert bank.log.seq_of_id(self.events[2].id) == 3
-            assert bank.verify().log.events >= len(self.events)
+            assert bank.check().events >= len(self.events)
             assert bank.append(note("after")).last > len(self.events)
             assert found(bank) == self.found
             write_people_database(bank, place.parent / "out.sqlite", force=True)

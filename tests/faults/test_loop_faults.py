@@ -196,9 +196,9 @@ def test_a_disk_that_fills_up_amid_the_loop_leaves_a_bank_that_verifies_and_goes
             looped(bank, settings)
         assert "space" in str(caught.value)
     with Bank.open(tmp_path / "bank") as bank:
-        bank.verify()
+        bank.check()
         results = looped(bank, settings)
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
         with quick(tmp_path / "whole") as whole:
             assert summary(results) == summary(looped(whole, settings))
             assert learnt(bank) == learnt(whole) and told(bank) == told(whole)

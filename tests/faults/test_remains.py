@@ -49,7 +49,7 @@ def test_a_cut_is_said_kept_and_recorded(log: FileLog) -> None:
     assert (kept.read_bytes(), kept.stat().st_mode & 0o777) == (TORN, 0o600)
     seen = FileLog.open(log.directory).verify()
     (cut,) = seen.cuts
-    assert (cut.after, cut.size_bytes, cut.kept, seen.kept, seen.torn) == (1, 40, "torn-1", {"torn-1": 40}, None)
+    assert (cut.after_seq, cut.size_bytes, cut.kept, seen.kept, seen.torn) == (1, 40, "torn-1", {"torn-1": 40}, None)
 
 
 def test_the_record_does_not_change_positions_or_heads(log: FileLog) -> None:
@@ -70,7 +70,7 @@ def test_a_record_before_a_roll_and_an_erasure(log: FileLog, monkeypatch: pytest
     torn(log)
     assert log.erase(Erasing(events=frozenset({1}))).places
     seen = log.verify()
-    assert [cut.after for cut in seen.cuts] == [1, 2] and seen.kept == {}
+    assert [cut.after_seq for cut in seen.cuts] == [1, 2] and seen.kept == {}
 
 
 @pytest.mark.skipif(which("node") is None, reason="node is not installed")
@@ -90,7 +90,7 @@ def test_an_append_that_is_refused_cuts_nothing_and_the_next_records_its_own_cut
     assert refused.append([note("a", 1)]).duplicate
     other.append([note("c")])
     refused.append([note("d")])
-    assert [cut.after for cut in log.verify().cuts] == [1] and log.verify().head.seq == 3
+    assert [cut.after_seq for cut in log.verify().cuts] == [1] and log.verify().head.seq == 3
 
 
 def test_an_erasure_that_finds_nothing_leaves_no_record_for_later(log: FileLog) -> None:

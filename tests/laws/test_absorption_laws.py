@@ -88,7 +88,7 @@ def test_it_brings_all_loses_nothing_ends_and_leaves_a_canonical_bank(
         found = {row[0]: row[1] for row in rows(canonical(log))}
         state = mine.bank.state()
         assert {id: entry.state for id, entry in state.items.items() if entry.state != "unsupported"} == found, wanted
-        assert mine.bank.verify(decisions=True).canonical.canonical
+        assert mine.bank.check(decisions=True).canonical.canonical
         # Again, back, and round.
         position = mine.bank.position
         assert mine.bank.absorb(other.bank).brought == 0 and mine.bank.position == position
@@ -143,7 +143,7 @@ def test_banks_that_go_on_and_absorb_each_other_in_turn_hold_the_same_in_the_end
     for life in banks:
         found = {row[0]: row[1] for row in rows(canonical(life.log))}
         states = {id: entry.state for id, entry in life.bank.state().items.items() if entry.state != "unsupported"}
-        assert states == found and life.bank.verify(decisions=True).canonical.canonical
+        assert states == found and life.bank.check(decisions=True).canonical.canonical
 
 
 SAYING = st.one_of(learns, judges("lm", "check", "outcome", "human"), overrules, acts, acts, undos, asides, uses, lates)

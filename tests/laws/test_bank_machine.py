@@ -394,7 +394,7 @@ class BankMachine(RuleBasedStateMachine):
     @rule()
     def verify(self) -> None:
         """Every byte is sound, and every head noted holds."""
-        assert self.banks[1].verify(noted=self.noted).log.events == self.bank.position
+        assert self.banks[1].check(noted=self.noted).events == self.bank.position
 
     @invariant()
     def positions_have_no_gap(self) -> None:

@@ -142,6 +142,6 @@ def test_what_an_extraction_composed_is_erased_with_the_answer_and_earlier_heads
         noted = [bank.head(position) for position in range(1, bank.position + 1)]
         erasure = bank.erase(text=words)
         assert NORMALISED in erasure.searched.forms and erasure.residue is not None and not erasure.residue.found
-        assert bank.verify(noted=noted).log.erased == len(erasure.places) == 2
+        assert bank.check(noted=noted).texts_erased == len(erasure.places) == 2
     held = b"".join(path.read_bytes() for path in (tmp_path / "bank").rglob("*.jsonl"))
     assert b"Harbour Lane 12" not in held and b"Harbour Lane 13" in held

@@ -189,7 +189,7 @@ def check(text: str, more: Callable[[Bank, Path], Iterator[Event]], ways_of: Cal
             assert report.residue and not report.residue.found and not report.residue.unread
             left = stored(bank, place)
             assert not [form for form in forms if form in left]
-            bank.verify(noted=noted)
+            bank.check(noted=noted)
 
 
 def nothing_more(bank: Bank, folder: Path) -> Iterator[Event]:

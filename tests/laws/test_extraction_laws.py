@@ -101,7 +101,7 @@ def learning() -> Iterator[Bank]:
     """A bank that learns from one answer after the other; in the end, its log is sound and lawful."""
     with bank_of(Dedup()) as bank:
         yield bank
-        bank.verify()
+        bank.check()
         assert_lawful(bank, Dedup())
 
 

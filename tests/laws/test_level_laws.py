@@ -99,7 +99,7 @@ def test_searches_with_a_level_are_repeated_exactly_and_change_only_where_memory
         assert {at for at in range(2, len(whole) + 1) if whole[at - 1] != whole[at - 2]} <= told
         assert event.level == level
         bank.append(event)
-        checked = bank.verify(retrievals=True).retrievals
+        checked = bank.check(retrievals=True).retrievals
         assert checked is not None and (checked.checked, checked.different) == (1, ())
 
 

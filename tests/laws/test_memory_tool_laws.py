@@ -174,5 +174,5 @@ def test_no_call_exceeds_its_cap_or_raises_or_makes_an_item(
 def test_all_that_was_asked_of_the_bank_above_can_be_asked_again(box: Toolbox) -> None:
     """After whatever the law before made of the bank."""
     box.call("mem_search", {"q": "lamps"})
-    seen = box.session.bank.verify(retrievals=True).retrievals
+    seen = box.session.bank.check(retrievals=True).retrievals
     assert seen is not None and seen.checked and not seen.different

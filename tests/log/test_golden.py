@@ -95,10 +95,10 @@ def test_every_released_schema_has_a_golden_log() -> None:
 def test_a_golden_log_verifies_with_its_heads(bank: Bank, expected: dict[str, Any]) -> None:
     """Every byte is sound, and the head at every position is the one noted when the log was made."""
     heads = [Head.parse(text) for text in expected["heads"]]
-    seen = bank.verify(noted=heads).log
+    seen = bank.check(noted=heads)
     assert bank.id == expected["bank"]
     assert [str(bank.head(seq)) for seq in range(bank.position + 1)] == expected["heads"]
-    assert (seen.parts["segments"], seen.texts, seen.erased) == (
+    assert (seen.parts["segments"], seen.texts_apart, seen.texts_erased) == (
         expected["segments"],
         expected["texts"],
         expected["erased"],
@@ -160,7 +160,7 @@ def test_a_golden_log_can_be_appended_to(golden: Path, expected: dict[str, Any])
         before = bank.position
         bank.append({"type": "note_logged", "note": {"appended": "by a later release"}})
         assert bank.position == before + 1
-        bank.verify(noted=[Head.parse(text) for text in expected["heads"]])
+        bank.check(noted=[Head.parse(text) for text in expected["heads"]])
 
 
 def test_a_golden_log_is_read_where_nothing_can_be_written(golden: Path, expected: dict[str, Any]) -> None:

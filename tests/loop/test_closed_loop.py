@@ -77,7 +77,7 @@ def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
         assert contexts[0].items == () and contexts[1].items == (guardrail,)
         assert learnt(bank)["A tower's height is not the light's"] == ("failure", 1)
         assert learnt(bank)["Ask for the focal height of a light by its name"] == ("success", 1)
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
 
 
 def test_a_run_says_how_it_was_made(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_with_leave_one_out_a_run_gets_nothing_that_its_own_task_taught(tmp_path
         given = [context.items for context in of_type(bank, ContextBuilt)]
         assert given[:2] == [(), (guardrail,)] and given[2] and {*given[2]} <= {*other.added}
         assert {event.without_task for event in of_type(bank, MemoriesRetrieved)} == {"height", "again"}
-        assert bank.verify(retrievals=True).retrievals.checked == len(of_type(bank, MemoriesRetrieved))
+        assert bank.check(retrievals=True).retrievals.checked == len(of_type(bank, MemoriesRetrieved))
         assert all(each.identical for each in reruns(bank))
         with LoopResources(bank, settings, source()) as resources:
             box = resources.tools("by hand", TASKS[0])
@@ -142,7 +142,7 @@ def test_a_run_is_given_what_fits_the_level_of_its_task_where_the_policy_says_so
         assert easier.added and all(guardrail not in each.items for each in contexts if given[each.run] == 1)
         assert any(guardrail in each.items for each in contexts if given[each.run] == 3)
         assert all(event.level == given[str(event.run)] for event in of_type(bank, MemoriesRetrieved))
-        assert bank.verify(retrievals=True).retrievals.checked == len(of_type(bank, MemoriesRetrieved))
+        assert bank.check(retrievals=True).retrievals.checked == len(of_type(bank, MemoriesRetrieved))
         assert all(each.identical for each in reruns(bank, tasks=tasks))
         with LoopResources(bank, settings, source()) as resources:
             for task in tasks:
@@ -303,9 +303,9 @@ def test_a_loop_that_is_resumed_leaves_the_bank_that_it_would_have_left(
     with quick(place) as bank, pytest.raises(error):  # type: ignore[arg-type]
         looped(cut_off(bank, after, error, dead=dead), settings)
     with Bank.open(place) as bank:
-        bank.verify()
+        bank.check()
         results = looped(bank, settings)
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
         assert summary(results) == whole[1]
         assert learnt(bank) == whole[2]
         assert told(bank) == whole[3]
@@ -341,7 +341,7 @@ def test_a_run_that_fails_of_what_all_would_fail_of_stops_the_loop(tmp_path: Pat
         assert caught.value.code == "script_mismatch" and caught.value.run.startswith("again-")
         ends = of_type(bank, RunFinished)
         assert [end.error_code for end in ends] == [None, "script_mismatch"]
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
         results = looped(bank, scripted(tmp_path))
         assert [each.how for each in results] == ["known", "ran"] and results[1].verdict == "success"
 

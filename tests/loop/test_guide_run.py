@@ -129,7 +129,7 @@ def test_cut_off_anywhere_the_same_call_ends_with_one_guide(tmp_path: Path, afte
     with Bank.open(place) as bank:
         made = write_guide(bank, settings, source(), interpreters=local)
         assert made.text == TEXT and len(of_type(bank, ArtifactMaterialised)) == 1
-        bank.verify()
+        bank.check()
 
 
 def test_no_guide_comes_of_an_agent_that_hands_in_nothing(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_comparing_is_chosen_by_the_settings(tmp_path: Path) -> None:
         looped(bank, scripted(tmp_path, SCRIPT, rollouts=3, extract_from="contrastive"), [TASK])
         kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor not in PROPOSED_BY]
         assert kinds == ["contrastive", "pattern"] and len(learnt(bank)) >= 2
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
     with quick(tmp_path / "other") as bank:
         looped(bank, scripted(tmp_path, SCRIPT, rollouts=3, extract_from="best"), [TASK])
         assert [event.kind for event in of_type(bank, MemoriesExtracted)][0] == "success"
@@ -172,7 +172,7 @@ def test_cut_off_rollouts_are_run_again_and_the_others_are_kept(
         assert sorted(judged) == sorted(result.runs)
         kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor not in PROPOSED_BY]
         assert kinds == ["contrastive", "pattern"] and learnt(bank) == whole[1]
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
         assert looped(bank, settings, [TASK])[0].how == "known"
 
 

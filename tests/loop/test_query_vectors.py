@@ -42,7 +42,7 @@ def test_searches_of_a_loop_are_ranked_by_vectors_and_repeated_without_the_endpo
         retrieved = of_type(bank, MemoriesRetrieved)
         assert {event.fallback for event in retrieved} == {None}
         assert any(event.hits for event in retrieved if event.mode == "auto")
-        checked = bank.verify(retrievals=True).retrievals
+        checked = bank.check(retrievals=True).retrievals
         assert checked is not None and (checked.checked, checked.unverifiable) == (len(retrieved), 0)
         assert [again.difference for again in reruns(bank)] == [None, None]
 
@@ -61,7 +61,7 @@ def test_a_failing_endpoint_costs_no_run_and_is_recorded(
         assert [event.outcome for event in of_type(bank, RunFinished)] == ["submitted"] * 2
         assert {event.fallback for event in of_type(bank, MemoriesRetrieved)} == {"no-query-vector"}
         assert all(event.error_code for event in of_type(bank, WordsEmbedded))
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
         assert [again.difference for again in reruns(bank)] == [None, None]
 
 

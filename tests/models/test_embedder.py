@@ -109,7 +109,7 @@ def test_ranking_by_recorded_vectors_is_verified_without_the_endpoint(bank: Bank
     with embedder(bank) as (it, _):
         it.embed(bank, missing_vectors(bank, "m", [QUERY]))
     bank.append(procedures(bank, QUERY).retrievals)
-    checked = bank.verify(retrievals=True).retrievals
+    checked = bank.check(retrievals=True).retrievals
     assert checked is not None and checked.checked == 2
 
 

@@ -95,6 +95,7 @@ def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
             "run": {"run": run.run}, "item": {"item": item.id}, "event": {"event": "5"},
             "text": {"event": str(run.started_seq), "path": "task"},
             "changes": {"from": "100"}, "search": {"query": "light"}, "lineage": {"kind": "run", "id": run.run},
+                "drift": {"ont": '["lights"]'},
         }  # fmt: skip
         for name in {*ANSWERS, *QUESTIONS.names()}:
             given = {"at": "400", **asked.get(name, {})}

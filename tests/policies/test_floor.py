@@ -281,12 +281,12 @@ def test_what_was_withheld_is_verified_too(change: object) -> None:
             event = view.retrieve("which harbour buoys and lamps were repaired after storms?").event
         assert event.hits == () and len(event.withheld) == 3
         bank.append(event)
-        check = bank.verify(retrievals=True).retrievals
+        check = bank.check(retrievals=True).retrievals
         assert check is not None and check.checked == 1
         wrong: MemoriesRetrieved = change(event)  # type: ignore[operator]
         bank.append(wrong)
         with pytest.raises(CheckFailed, match="1 of 2"):
-            bank.verify(retrievals=True)
+            bank.check(retrievals=True)
 
 
 def test_nothing_pending_rejected_or_of_judges_is_given_or_withheld() -> None:

@@ -276,7 +276,7 @@ def test_an_erased_item_loses_its_vector_too(tmp_path: Path, bank: Bank) -> None
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or gone not in path.read_bytes(), path
     assert "near" not in ids(bank)
-    bank.verify(retrievals=True)
+    bank.check(retrievals=True)
 
 
 def test_an_erased_run_takes_its_own_vectors_and_leaves_those_of_words_that_another_run_has_too(bank: Bank) -> None:
@@ -294,9 +294,9 @@ def test_a_retrieval_whose_vectors_were_erased_is_unverifiable(bank: Bank) -> No
     """A recorded one is exact, and stays so until its vectors are gone; then it proves nothing."""
     embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
     bank.append(procedures(bank, QUERY).retrievals)
-    assert bank.verify(retrievals=True).retrievals.checked == 2
+    assert bank.check(retrievals=True).retrievals.checked == 2
     bank.erase(event=bank.position - 2)
-    checked = bank.verify(retrievals=True).retrievals
+    checked = bank.check(retrievals=True).retrievals
     assert (checked.checked, checked.unverifiable) == (0, 2)
 
 

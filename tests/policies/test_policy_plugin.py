@@ -63,7 +63,7 @@ def test_a_policy_of_another_package_ranks_and_is_verified_and_is_an_error_witho
         with pytest.raises(BadPolicy, match="no retrieval policy 'shortest'"):
             bank.search("lamps")
         with pytest.raises(BadPolicy, match="position 5 was ranked by shortest-3, which this release doesn't know"):
-            bank.verify(retrievals=True)
+            bank.check(retrievals=True)
 
 
 TWO_VERSIONS = PLUGIN.replace(

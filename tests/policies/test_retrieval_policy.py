@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank, Item, limits
+from rbank_es.bank.retrieval_check import check_retrievals
 from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadPolicy, CheckFailed
 from rbank_es.events import (
@@ -119,11 +120,11 @@ def test_a_retrieval_is_verified_by_the_settings_that_ranked_it(tmp_path: Path, 
         found = [held[[each.id for each in held].index(hit.id)].domain for hit in recorded[0].hits]
         assert found == FOUND[ranking]
         bank.set_policies({"retrieval": {"domains": "prefer", "floor": 9.0, "k_success": 0, "k_failure": 1}})
-        check = bank.verify(retrievals=True).retrievals
+        check = bank.check(retrievals=True).retrievals
         assert check is not None and (check.checked, check.unverifiable) == (len(recorded), 0)
         bank.append(replace(recorded[0], id="", seq=0, at="", salt="", hits=recorded[0].hits[::-1]))
         with pytest.raises(CheckFailed, match="1 of"):
-            bank.verify(retrievals=True)
+            bank.check(retrievals=True)
 
 
 def searched(bank: Bank, query: str) -> MemoriesRetrieved:
@@ -142,8 +143,8 @@ def test_retrievals_by_two_versions_of_a_policy_are_each_verified_by_their_own(b
     assert (one.policy, two.policy) == ("bm25-1", "bm25-2")
     assert {hit.score for hit in one.hits}.isdisjoint(hit.score for hit in two.hits)
     told: list[tuple[int, int]] = []
-    check = bank.verify(retrievals=True, progress=lambda done, total: told.append((done, total))).retrievals
-    assert check is not None and (check.checked, check.unverifiable) == (2, 0)
+    check = check_retrievals(bank.log, lambda done, total: told.append((done, total)))
+    assert (check.checked, check.unverifiable) == (2, 0)
     assert told == [(bank.position - 2, bank.position), (bank.position, bank.position)]
 
 
@@ -152,7 +153,7 @@ def test_a_recorded_version_that_nobody_knows_is_an_error_and_never_a_default(ba
         retrieval_policy(PolicyChoice(kind="retrieval", name="bm25", version=9))
     bank.append(MemoriesRetrieved(k=1, policy="bm25-9", query="lamps"))
     with pytest.raises(BadPolicy, match=r"bm25-9.*it knows bm25-1, bm25-2"):
-        bank.verify(retrievals=True)
+        bank.check(retrievals=True)
 
 
 def test_version_2_searches_for_stop_words_too_at_their_weight() -> None:

@@ -111,14 +111,14 @@ def test_retrievals_by_utility_are_verified_at_their_own_position() -> None:
             bank.append([ContextBuilt(run=run, chars=1, items=layer.packed.items), judged(run, verdict)])  # type: ignore[arg-type]
         bank.set_policies({"attribution": {"counted": "read"}})
         bank.overrule("r0", "failure", reason="wrong")
-        assert bank.verify(retrievals=True).retrievals.checked == 8  # type: ignore[union-attr]
+        assert bank.check(retrievals=True).retrievals.checked == 8  # type: ignore[union-attr]
         bank.append(
             MemoriesRetrieved(
                 mode="auto", k=1, policy="utility-1", query="lamps", hits=(Hit(id="i0", rank=1, score=-9),)
             )
         )
         with pytest.raises(Exception, match="now find other"):
-            bank.verify(retrievals=True)
+            bank.check(retrievals=True)
 
 
 def test_a_tool_searches_again_after_the_uses_of_a_judged_run_changed(tmp_path: Path) -> None:
@@ -146,9 +146,9 @@ def test_what_utility_forgets_is_forgotten_again_by_a_correction() -> None:
         forgotten = {id for id, entry in bank.state().items.items() if entry.state == "forgotten"}
         assert forgotten == {"i4", "i5"}, "neither was used; i2 lost, and has a use more"
         bank.set_policies({"attribution": {"counted": "read"}})
-        assert bank.verify(decisions=True).canonical.canonical
+        assert bank.check(decisions=True).canonical.canonical
         consolidate(bank, [Item.make("Nets", "Quite another matter.", id="newer")])
         state = bank.state()
         assert {id for id, entry in state.items.items() if entry.state == "forgotten"} - forgotten == {"i0"}
         assert LeastProven(max_items=4, grace=0).to_forget(state)
-        assert bank.verify(decisions=True).canonical.canonical
+        assert bank.check(decisions=True).canonical.canonical

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyoxigraph
 import pytest
 
-from rbank_es.bank.drifted_texts import LearnedText, drifted, named_terms
+from rbank_es.bank.drifted_texts import LearnedText, drifted, is_broken, named_terms
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.schema_changes import schema_changes
 
@@ -56,5 +56,5 @@ def test_terms_removed_and_renamed_are_found_and_so_is_what_names_them(
         for old_name in (f"<{iri}>",)
     ]
     found_texts = drifted(texts, named_terms(texts, old.prefixes), changes)
-    assert {each.id for each in found_texts if each.broken} == gone
-    assert {each.id for each in found_texts} == set(changes)
+    assert {each.id for each, terms in found_texts if is_broken(terms)} == gone
+    assert {each.id for each, _ in found_texts} == set(changes)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rbank_es.answers.shared.bisection_answer import Bisection, RunBisection
 from rbank_es.bank import Bank
 from rbank_es.bank.ids import whole_id
 from rbank_es.context.assembly import build_context
@@ -21,7 +22,6 @@ from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRetrieved, PolicyC
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies import default_policies
-from rbank_es.rerun.bisection import Bisection, RunBisection, bisect_runs
 from rbank_es.rerun.change_search import GUESSES
 from tests.cli import misled
 from tests.cli_runner import SAMPLE
@@ -89,24 +89,24 @@ def only(found: Bisection) -> RunBisection:
 def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
     """The consolidation of what a wrong verdict let in, as asking at every position shows; with few checks."""
     misled = run_of(sample, MISLED)
-    found = bisect_runs(sample, [misled], [run_of(sample, BEFORE)])
+    found = sample.bisect([misled], [run_of(sample, BEFORE)])
     one = only(found)
     task = next(event.task for event in sample.events(run=misled, resolve=True) if isinstance(event, RunStarted))
     given = {
         position: procedures(sample, str(task), point=position, domain="lights").packed.items
-        for position in range(one.after, one.upto + 1)
+        for position in range(one.after_seq, one.upto_seq + 1)
     }
-    own = given[one.upto]
+    own = given[one.upto_seq]
     for change in one.changes:
         for item in change.gained:
             assert item in own and item in given[change.position] and item not in given[change.position - 1]
         for item in change.lost:
             assert item not in own and item in given[change.position - 1] and item not in given[change.position]
-    assert {item for change in one.changes for item in change.gained} == set(own) - set(given[one.after])
+    assert {item for change in one.changes for item in change.gained} == set(own) - set(given[one.after_seq])
     title = "Compare how tall lighthouses are by focal height"
     [misleading] = [each for each in found.changes if any(sample.get([id])[0].title == title for id in each.gained)]
     assert misleading.type == "memories_consolidated" and misleading.runs == (misled,)
-    assert one.outcome == "changed" and found.answered and one.needs_model
+    assert one.outcome == "changed" and found.ok and one.needs_model
     assert len(one.checks) <= 2 + len(one.changes) * bound(one.places)
 
 
@@ -115,8 +115,8 @@ def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
     with sample.as_of() as view:
         [bad, *passed] = view.ids("run", "lights-16-", 3)
     for good in passed:
-        one = only(bisect_runs(sample, [bad], [good]))
-        assert (one.outcome, one.places, len(one.checks), one.after) == ("same", 0, 1, one.upto)
+        one = only(sample.bisect([bad], [good]))
+        assert (one.outcome, one.places, len(one.checks), one.after_seq) == ("same", 0, 1, one.upto_seq)
         [check] = one.checks
         assert {(each.run, each.verdict) for each in check.answers} == {(run, "success") for run in passed}
         assert not one.needs_model
@@ -126,15 +126,15 @@ def test_rollouts_of_one_group_were_given_the_same(sample: Bank) -> None:
 def test_every_run_of_the_sample_is_given_again_what_is_recorded(sample: Bank) -> None:
     """So there is an answer for each that asked the bank, also for agents that searched by themselves."""
     runs = [event.run for event in sample.events(types={"run_started"}) if isinstance(event, RunStarted)]
-    found = bisect_runs(sample, runs[1:], runs[:1])
-    assert found.answered and len(found.runs) == len(runs) - 1
+    found = sample.bisect(runs[1:], runs[:1])
+    assert found.ok and len(found.runs) == len(runs) - 1
     assert {each.outcome for each in found.runs} >= {"changed"}
     assert not any("quotes" in note for each in found.runs for note in each.notes)
 
 
 def test_a_guide_can_be_the_event(sample: Bank) -> None:
     """The first run with the layer L3 was given a guide that an agent had written just before."""
-    found = bisect_runs(sample, [run_of(sample, "lights-19")], [run_of(sample, "lights-17")])
+    found = sample.bisect([run_of(sample, "lights-19")], [run_of(sample, "lights-17")])
     [guide] = [change for change in only(found).changes if change.guide]
     made = next(event for event in sample.events(types={"artifact_materialised"}))
     assert guide.position == made.seq
@@ -156,7 +156,7 @@ def test_a_planted_event_is_found_for_all_bad_runs(bank: Bank) -> None:
         learned(bank, f"lamp {number}")
     for run in ("bad-1", "bad-2"):
         ran(bank, run, verdict="failure")
-    found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
+    found = bank.bisect(["bad-1", "bad-2"], ["good"])
     [change] = found.changes
     assert (change.position, change.gained, change.lost) == (planted, (bad_item,), ())
     assert change.runs == ("bad-1", "bad-2")
@@ -175,7 +175,7 @@ def test_an_item_that_left_is_found_where_it_ended(bank: Bank) -> None:
     ended = next(event.seq for event in bank.events(types={"memories_retracted"}))
     learned(bank, "lamp")
     ran(bank, "bad")
-    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    [change] = bank.bisect(["bad"], ["good"]).changes
     assert (change.position, change.type, change.lost) == (ended, "memories_retracted", (kept,))
 
 
@@ -186,7 +186,7 @@ def test_a_policy_can_be_the_event(bank: Bank) -> None:
     bank.set_policies({"retrieval": {"floor": 900}})
     changed = bank.position
     ran(bank, "bad")
-    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    [change] = bank.bisect(["bad"], ["good"]).changes
     assert (change.position, change.type, len(change.lost)) == (changed, "policy_set", 1)
 
 
@@ -202,7 +202,7 @@ def test_a_lower_level_of_what_an_item_rests_on_can_be_the_event(bank: Bank) -> 
         misled.learned(bank, lesson, (run, "success"))
     fits = bank.position
     ran(bank, "bad", level=2)
-    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    [change] = bank.bisect(["bad"], ["good"]).changes
     assert (change.position, change.gained) == (fits, (lesson.id,))
 
 
@@ -216,7 +216,7 @@ def test_a_policy_that_was_dropped_can_be_the_event(bank: Bank) -> None:
     dropped = bank.position
     learned(bank, "lamp")
     ran(bank, "bad")
-    [change] = bisect_runs(bank, ["bad"], ["good"]).changes
+    [change] = bank.bisect(["bad"], ["good"]).changes
     assert (change.position, change.gained) == (dropped, (mine,))
 
 
@@ -230,7 +230,7 @@ def test_a_second_run_takes_few_checks_where_the_first_found_the_event(bank: Ban
             bank.set_policies({"retrieval": {"floor": 900}})
     for run in ("bad-1", "bad-2"):
         ran(bank, run)
-    found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
+    found = bank.bisect(["bad-1", "bad-2"], ["good"])
     assert [change.type for change in found.changes] == ["policy_set"]
     first, second = (len(each.checks) for each in found.runs)
     assert second <= 5 < first <= 2 + bound(61)
@@ -242,10 +242,10 @@ def test_the_event_of_most_runs_comes_first_then_the_latest(bank: Bank) -> None:
     boats = learned(bank, "boats follow the tide in the harbour")
     ran(bank, "bad-1", "boat")
     ran(bank, "bad-2", "cranes lift, boats, tide in the harbour")
-    found = bisect_runs(bank, ["bad-1", "bad-2"], ["good"])
+    found = bank.bisect(["bad-1", "bad-2"], ["good"])
     told = [(change.gained, change.runs) for change in found.changes]
     assert told == [((boats,), ("bad-1", "bad-2")), ((cranes,), ("bad-2",))]
-    assert [change.gained for change in bisect_runs(bank, ["bad-2"], ["good"]).changes] == [(boats,), (cranes,)]
+    assert [change.gained for change in bank.bisect(["bad-2"], ["good"]).changes] == [(boats,), (cranes,)]
 
 
 def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
@@ -258,9 +258,9 @@ def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
     learned_at = bank.position
     bank.append(searched(bank, "bad"))
     learned(bank, "boats and tides")
-    one = only(bisect_runs(bank, ["bad"], ["good"]))
+    one = only(bank.bisect(["bad"], ["good"]))
     assert [(change.position, change.gained) for change in one.changes] == [(learned_at, (late,))]
-    assert (one.after, one.upto) == (before, learned_at), "from just before the good run to the last search"
+    assert (one.after_seq, one.upto_seq) == (before, learned_at), "from just before the good run to the last search"
 
 
 @st.composite
@@ -296,15 +296,18 @@ def test_in_any_log_a_change_is_one_that_asking_at_every_position_shows(data: st
         ran(bank, "good", query)
         live(bank, data.draw(lives()))
         ran(bank, "bad", query)
-        one = only(bisect_runs(bank, ["bad"], ["good"]))
-        given = {at: {hit.id for hit in bank.at(at).search(query, 2)} for at in range(one.after, one.upto + 1)}
+        one = only(bank.bisect(["bad"], ["good"]))
+        given = {at: {hit.id for hit in bank.at(at).search(query, 2)} for at in range(one.after_seq, one.upto_seq + 1)}
         gained = {item for change in one.changes for item in change.gained}
         lost = {item for change in one.changes for item in change.lost}
-        assert (gained, lost) == (given[one.upto] - given[one.after], given[one.after] - given[one.upto])
+        assert (gained, lost) == (
+            given[one.upto_seq] - given[one.after_seq],
+            given[one.after_seq] - given[one.upto_seq],
+        )
         for change in one.changes:
             now, then = given[change.position], given[change.position - 1]
             assert set(change.gained) <= now - then and set(change.lost) <= then - now
-            flips = [at for at in given if at > one.after and given[at] != given[at - 1]]
+            flips = [at for at in given if at > one.after_seq and given[at] != given[at - 1]]
             if len(flips) == 1:
                 assert [change.position] == flips and change.steady
         if one.places:
@@ -330,7 +333,7 @@ def test_a_recorded_run_with_the_prompt_from_before_answers_without_a_model(bank
     ran_by_loop(bank, "bad", model="m")
     ran_by_loop(bank, "other", model="n")
     ran_by_loop(bank, "thinking", model="m", settings='{"perturbation": "thinking"}')
-    found = bisect_runs(bank, ["bad", "other", "thinking"], ["good"])
+    found = bank.bisect(["bad", "other", "thinking"], ["good"])
     told = {
         each.run: [(check.same, [one.run for one in check.answers]) for check in each.checks] for each in found.runs
     }
@@ -349,7 +352,7 @@ def test_a_run_that_also_searched_by_itself_is_never_answered_by_its_first_promp
     ran_by_loop(bank, "bad")
     late = learned(bank, "boat tide")  # it would outrank what is in the context
     bank.append(searched(bank, "bad"))
-    found = bisect_runs(bank, ["bad"], ["good"])
+    found = bank.bisect(["bad"], ["good"])
     assert found.needs_model == ("bad",)
     assert any(late in change.gained for change in only(found).changes)
 
@@ -358,7 +361,7 @@ def test_what_comes_after_a_run_makes_no_other_prompt(bank: Bank) -> None:
     ran_by_loop(bank, "good", settings='{"judge": "lm", "extract": true}')
     learned(bank, "boats follow the tide")
     ran_by_loop(bank, "bad", settings='{"judge": null, "extract": false, "rollouts": 1}')
-    assert bisect_runs(bank, ["bad"], ["good"]).needs_model == ()
+    assert bank.bisect(["bad"], ["good"]).needs_model == ()
 
 
 @pytest.mark.parametrize(
@@ -369,8 +372,8 @@ def test_settings_that_cannot_be_read_are_those_of_no_loop(settings_: str, bank:
     ran_by_loop(bank, "good")
     learned(bank, "boats follow the tide")
     ran_by_loop(bank, "bad", settings=settings_)
-    found = bisect_runs(bank, ["bad"], ["good"])
-    assert found.answered and found.needs_model == ("bad",)
+    found = bank.bisect(["bad"], ["good"])
+    assert found.ok and found.needs_model == ("bad",)
 
 
 # ---------------------------------------------------------------- by a metric
@@ -386,11 +389,11 @@ def test_a_metric_chooses_tasks_that_succeeded_and_then_failed(bank: Bank) -> No
     ran(bank, "lamp-2", "lamp", verdict="failure")
     ran(bank, "lamp-3", "lamp", verdict="success")
     ran(bank, "crane-2", "crane", verdict="failure")
-    found = bisect_runs(bank, metric="success")
+    found = bank.bisect(metric="success")
     assert [(each.run, each.good, each.outcome) for each in found.runs] == [("tide-2", "tide-1", "changed")]
     [change] = found.changes
     assert (change.before.successes, change.before.decided, change.since.decided) == (1, 1, 2)
-    assert bisect_runs(bank, metric="score").runs == ()
+    assert bank.bisect(metric="score").runs == ()
 
 
 # ---------------------------------------------------------------- what can't be told, and bad input
@@ -400,7 +403,7 @@ def test_a_run_that_asked_nothing_was_given_nothing(bank: Bank) -> None:
     ran(bank, "good")
     learned(bank, "boats follow the tide")
     bank.append(RunStarted(run="bad", task="boat tide"))
-    one = only(bisect_runs(bank, ["bad"], ["good"]))
+    one = only(bank.bisect(["bad"], ["good"]))
     assert (one.outcome, one.checks) == ("nothing", ()) and "asked nothing" in one.reason
 
 
@@ -408,8 +411,8 @@ def test_items_given_by_an_unrecorded_search_are_unknown(bank: Bank) -> None:
     ran(bank, "good")
     item = learned(bank, "boats follow the tide")
     bank.append([RunStarted(run="bad", task="boat tide"), ContextBuilt(run="bad", chars=9, items=(item,))])
-    found = bisect_runs(bank, ["bad"], ["good"])
-    assert only(found).outcome == "unknown" and not found.answered
+    found = bank.bisect(["bad"], ["good"])
+    assert only(found).outcome == "unknown" and not found.ok
     assert "not recorded" in only(found).reason
 
 
@@ -420,7 +423,7 @@ def test_hits_that_the_bank_doesnt_give_are_unknown(bank: Bank) -> None:
     retrieved = MemoriesRetrieved(run="bad", k=2, policy="bm25-2", hits=(hit,), query="boat")
     bank.append([RunStarted(run="bad", task="boat"), retrieved])
     bank.append([RunStarted(run="other", task="boat"), replace(retrieved, run="other", policy="other-1", id="")])
-    reasons = {each.run: each.reason for each in bisect_runs(bank, ["bad", "other"], ["good"]).runs}
+    reasons = {each.run: each.reason for each in bank.bisect(["bad", "other"], ["good"]).runs}
     assert "verify --retrievals" in reasons["bad"] and "other-1" in reasons["other"]
 
 
@@ -430,7 +433,7 @@ def test_a_policy_that_is_not_known_here_is_unknown(bank: Bank) -> None:
     bank.append(PolicySet(policies=(*kinds, PolicyChoice(kind="retrieval", name="bm25", version=77))))
     learned(bank, "boats follow the tide")
     bank.append([RunStarted(run="bad"), MemoriesRetrieved(run="bad", k=2, policy="bm25-77", query="boat tide")])
-    assert "version 77" in only(bisect_runs(bank, ["bad"], ["good"])).reason
+    assert "version 77" in only(bank.bisect(["bad"], ["good"])).reason
 
 
 def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
@@ -443,12 +446,12 @@ def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
         ran(bank, "bad")
         ran(bank, "late", "harbour master of the town")
         bank.erase(item=lost)
-        one = only(bisect_runs(bank, ["bad"], ["good"]))
+        one = only(bank.bisect(["bad"], ["good"]))
         assert one.outcome == "changed" and any("erased" in note for note in one.notes)
         bank.erase(item=mine)
-        assert "erased since" in only(bisect_runs(bank, ["bad"], ["good"])).reason
+        assert "erased since" in only(bank.bisect(["bad"], ["good"])).reason
         bank.erase(text="harbour master of the town")
-        assert "were erased" in only(bisect_runs(bank, ["late"], ["good"])).reason
+        assert "were erased" in only(bank.bisect(["late"], ["good"])).reason
 
 
 @pytest.mark.parametrize(
@@ -472,19 +475,19 @@ def test_runs_that_contradict_are_refused(bank: Bank, bad: list[str], good: list
     ran(bank, "bad", ontology="lights", verdict="failure")
     ran(bank, "late", ontology="lights")
     with pytest.raises(BadInput, match=said):
-        bisect_runs(bank, bad, good)
+        bank.bisect(bad, good)
 
 
 def test_a_verdict_that_says_otherwise_than_the_asker_is_noted(bank: Bank) -> None:
     ran(bank, "good", verdict="failure")
     learned(bank, "boats follow the tide")
     ran(bank, "bad", verdict="success")
-    notes = " ".join(only(bisect_runs(bank, ["bad"], ["good"])).notes)
+    notes = " ".join(only(bank.bisect(["bad"], ["good"])).notes)
     assert "bad counts as bad here, though its verdict is success" in notes
     assert "good counts as good here, though its verdict is failure" in notes
     judged(bank, "good", "success")
     judged(bank, "bad", "failure")
-    assert not only(bisect_runs(bank, ["bad"], ["good"])).notes
+    assert not only(bank.bisect(["bad"], ["good"])).notes
 
 
 def test_runs_that_are_not_there_and_mixtures_are_refused(bank: Bank) -> None:
@@ -492,14 +495,14 @@ def test_runs_that_are_not_there_and_mixtures_are_refused(bank: Bank) -> None:
     before = bank.position
     ran(bank, "bad")
     with pytest.raises(NotInBank, match="nowhere"):
-        bisect_runs(bank, ["nowhere"], ["good"])
+        bank.bisect(["nowhere"], ["good"])
     with pytest.raises(NotInBank, match="bad"):
-        bisect_runs(bank, ["bad"], ["good"], point=before)
+        bank.at(before).bisect(["bad"], ["good"])
     with pytest.raises(BadInput, match="not both"):
-        bisect_runs(bank, ["bad"], ["good"], metric="success")
+        bank.bisect(["bad"], ["good"], metric="success")
 
 
 def test_the_bank_is_only_read(sample: Bank) -> None:
     before: list[Event] = list(sample.events(after=sample.position - 3))
-    bisect_runs(sample, [run_of(sample, MISLED)], [run_of(sample, BEFORE)])
+    sample.bisect([run_of(sample, MISLED)], [run_of(sample, BEFORE)])
     assert list(sample.events(after=sample.position - 3)) == before

@@ -146,7 +146,7 @@ def test_a_run_can_be_run_again_from_the_bank_that_a_rerun_left(six_steps: Bank,
     [run] = runs_of(six_steps)
     rerun(six_steps, run, into=tmp_path / "again")
     with Bank.open(tmp_path / "again") as again:
-        again.verify()
+        again.check()
         assert rerun(again, run).identical
     with pytest.raises(BadInput, match="is not empty"):
         rerun(six_steps, run, into=tmp_path / "again")
@@ -382,6 +382,6 @@ def test_a_loop_and_its_reruns_in_memory(tmp_path: Path) -> None:
         before = bank.head()
         for run in runs_of(bank):
             assert rerun(bank, run).identical
-        assert bank.head() == before and bank.verify(retrievals=True).retrievals is not None
+        assert bank.head() == before and bank.check(retrievals=True).retrievals is not None
         assert rerun(bank, runs_of(bank)[0], into="memory:rerun").identical
         assert Bank.open("memory:rerun").position > 0

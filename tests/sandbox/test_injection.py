@@ -115,4 +115,4 @@ def test_an_agent_that_obeys_reaches_nothing_beyond_its_run(world: World) -> Non
     assert sum(isinstance(event, MemoryProposed) for event in events) >= 1
     assert [event for event in events if isinstance(event, NoteLogged)], "and its note is a note"
     refused = [event for event in events if isinstance(event, ToolCalled) and event.error_code]
-    assert len(refused) >= 10 and world.bank.verify().log.events == world.bank.position
+    assert len(refused) >= 10 and world.bank.check().events == world.bank.position

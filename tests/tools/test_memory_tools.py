@@ -139,7 +139,7 @@ def test_nothing_found_comes_with_a_hint_and_is_recorded(bank: Bank, box: Toolbo
         result = box.call("mem_search", {"q": query})
         assert result["ok"] and result["hits"] == [] and "other words" in result["hint"]
     assert len(events(bank, MemoriesRetrieved)) == 6
-    bank.verify(retrievals=True)
+    bank.check(retrievals=True)
 
 
 def test_items_that_serve_the_judge_are_never_found(bank: Bank, box: Toolbox) -> None:
@@ -210,7 +210,7 @@ def test_every_search_can_be_made_again_while_somebody_else_writes(bank: Bank, b
     assert len(retrieved) == 10
     for event in retrieved:
         assert [hit.id for hit in event.hits] == [hit.id for hit in bank.at(event.seq - 1).search("lamps", 20)]
-    seen = bank.verify(retrievals=True).retrievals
+    seen = bank.check(retrievals=True).retrievals
     assert seen is not None and seen.checked == 10
 
 
@@ -228,7 +228,7 @@ def test_a_search_overtaken_by_a_writer_reads_again(bank: Bank, box: Toolbox, mo
     result = box.call("mem_search", {"q": "lamps"})
     assert late.id in {hit["id"] for hit in result["hits"]}
     assert len(events(bank, MemoriesRetrieved)) == 1
-    bank.verify(retrievals=True)
+    bank.check(retrievals=True)
 
 
 def test_what_changes_between_two_looks_is_seen(bank: Bank, box: Toolbox) -> None:
@@ -250,7 +250,7 @@ def test_what_changes_between_two_looks_is_seen(bank: Bank, box: Toolbox) -> Non
     assert seen() == {first.id, second.id}
     bank.append(PolicySet(policies=(Bm25V1(weights=(0.0, 5.0, 1.0, 1.0)).choice,)))
     assert seen() == {first.id, second.id}
-    checked = bank.verify(retrievals=True).retrievals
+    checked = bank.check(retrievals=True).retrievals
     assert checked is not None and not checked.different
 
 
@@ -263,7 +263,7 @@ def test_a_look_leaves_the_read_models_alone_while_no_memory_changed(
         patch.setattr(Bank, "project", lambda *_: pytest.fail("nothing that matters was appended"))
         assert len(box.call("mem_search", {"q": "lamps"})["hits"]) == 2
         assert box.call("mem_get", {"ids": lamps(1)[0].id})["ok"]
-    bank.verify(retrievals=True)
+    bank.check(retrievals=True)
 
 
 def test_memory_is_searched_where_no_ontology_is(box: Toolbox) -> None:

@@ -517,7 +517,7 @@ def test_the_pattern_of_a_result_is_proposed_and_not_stored(bank: Bank, box: Too
     assert (item.domain, item.title) == ("lights", done["title"]) and "Cormorant" not in repr(item)
     assert event.why == "by query-pattern-1; task How high is the light?; because one height"
     assert bank.state().items == {} and size(done) <= tool_limits.TOOL_RETURN_CHARS
-    bank.verify(retrievals=True)
+    bank.check(retrievals=True)
 
 
 def test_a_call_tokenises_its_query_once(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -331,7 +331,7 @@ def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, 
         assert (retrieved.mode, retrieved.k, retrieved.polarity) == ("tool", 1, polarity)
         assert retrieved.call == calls(bank)[-1].call
     assert types([called]) == ["tool_called"]
-    assert bank.verify(retrievals=True).retrievals is not None
+    assert bank.check(retrievals=True).retrievals is not None
 
 
 @pytest.mark.parametrize("policy", [ToolPolicy(), ToolPolicy(related=False)])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import ceil
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -11,7 +14,7 @@ from msgspec import Struct
 from rbank_es.answers.shared.conditions import conditions_of, is_list, sort_of, where_texts
 from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page
 from rbank_es.answers.shared.question_registry import question_kind
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.event import Text
 from rbank_es.events.items import truncate
 from rbank_es.system.progress import OnProgress
@@ -32,6 +35,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     text_chars   characters of each text of one run or event at most, unless asked for fewer
     events_bytes bytes of JSON of a run's events in one answer at most, but one event at least
     statement_s  seconds of each question to the read models
+    answer_s     seconds of an answer that computes: what-if, bisection, checks
+    files        whether files of this machine, and other banks, may be named
     prompts      whether what models were sent and answered is shown
     command      the bank as commands of this face name it, by default its name
     digits       significant digits of fractions in an event's facts
@@ -43,6 +48,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     text_chars: int | None = None
     events_bytes: int | None = None
     statement_s: float | None = None
+    answer_s: int | None = None
+    files: bool = True
     prompts: bool = True
     command: str = ""
     digits: int | None = None
@@ -57,15 +64,32 @@ class BankReader:
 
     progress: OnProgress | None = None
 
-    def __init__(self, view: View, name: str, *, bank: OpenBank | None = None, bounds: Bounds | None = None) -> None:
-        self.view, self.name, self.bounds = view, name, bounds or Bounds()
-        self._bank = bank
+    def __init__(
+        self,
+        view: View | Callable[[], View],
+        name: str,
+        *,
+        bank: OpenBank | None = None,
+        bounds: Bounds | None = None,
+        position: int | None = None,
+    ) -> None:
+        """Read from a view, or from one that is opened when it is first needed, if its position is known."""
+        self._view, self._position = view, position
+        self.name, self.bounds, self._bank = name, bounds or Bounds(), bank
+        if self.bounds.answer_s is not None:
+            self.progress = _deadline(self.bounds.answer_s)
+
+    @cached_property
+    def view(self) -> View:
+        """The read models as of the position."""
+        view = self._view() if callable(self._view) else self._view
         view.statement_s = self.bounds.statement_s
+        return view
 
     @property
     def position(self) -> int:
         """The position that the answer is as of."""
-        return self.view.position
+        return self.view.position if self._position is None else self._position
 
     @property
     def bank(self) -> OpenBank:
@@ -93,6 +117,11 @@ class BankReader:
         if isinstance(found, Page):
             found.goes_on(lambda after: self.ask(name, **{**given, "after": after}))
         return found
+
+    def require_files(self, *names: str) -> None:
+        """Raise `BadInput` for names of files or of other banks, unless they may be named."""
+        if names and not self.bounds.files:
+            raise BadInput(f"a page opens no file and no other bank: ask rbank-es itself about {names[0]!r}")
 
     def text(self, value: Text | None, chars: int | None = None) -> str | None:
         """Return the words of a text, at most so many characters; None if absent or erased."""
@@ -137,6 +166,18 @@ class BankReader:
     def text_chars(self, asked: int | None) -> int | None:
         """Return the characters of each text of one run or event: as asked, and no more than this face allows."""
         return min(filter(None, (asked, self.bounds.text_chars)), default=None)
+
+
+def _deadline(seconds: int) -> OnProgress:
+    """Return what ends an answer that takes longer. It raises `LimitExceeded`."""
+    began = monotonic()
+
+    def check(done: int, total: int) -> None:
+        took_s = monotonic() - began
+        if took_s > seconds:
+            raise LimitExceeded("seconds of this answer", ceil(took_s), seconds, "ask for less, or ask rbank-es itself")
+
+    return check
 
 
 def shortened(text: str | None, chars: int | None) -> str | None:

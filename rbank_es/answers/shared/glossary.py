@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-POSITION = "position in the log"
-CHARS = "characters"
-TIME = "UTC time, ISO 8601"
-NUMBER = "number"
-SHARE = "share, 0 to 1"
-BOOLEAN = "true or false; 1 or 0 in SQL"
-TEXT = "text"
-ID = "id"
-LIST = "JSON list"
-OBJECT = "JSON object"
-NAME = "name"
-DIFFERENCE = "difference of shares"
-SECONDS = "seconds"
-DOLLARS = "US dollars"
+from rbank_es.answers.shared.glossary_checks import CHECKS
+from rbank_es.answers.shared.glossary_units import (
+    BOOLEAN,
+    CHARS,
+    DIFFERENCE,
+    DOLLARS,
+    ID,
+    LIST,
+    NAME,
+    NUMBER,
+    OBJECT,
+    POSITION,
+    SECONDS,
+    SHARE,
+    TEXT,
+    TIME,
+)
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
+    **CHECKS,
     "branches": (LIST, "the things behind it that the tree shows"),
     "counts": (OBJECT, "the things that were reached, by kind"),
     "depth": (NUMBER, "steps from the thing that was asked about"),
@@ -353,7 +357,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "WhatIf.policies": (LIST, "the policies and settings that differ, as supposed"),
     "BankDifference.policies": (LIST, "the policies and settings that differ"),
     "policy": (NAME, "the policy that decided, with its version"),
-    "position": (POSITION, "the head of the bank when this file was written"),
+    "position": (POSITION, "what the answer is as of; of a file: the head of the bank when it was written"),
     "prompt_chars_max": (CHARS, "the longest prompt of the run; null: unknown"),
     "purpose": (NAME, "learning: lessons follow from it; scoring: for measurement alone"),
     "quarter": (NUMBER, "the quarter of the bank's runs in which the run began, 1 to 4"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from rbank_es.answers.shared.glossary import (
+from rbank_es.answers.shared.glossary import COLUMNS
+from rbank_es.answers.shared.glossary_units import (
     BOOLEAN,
     CHARS,
-    COLUMNS,
     DIFFERENCE,
     DOLLARS,
     NUMBER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from rbank_es.answers.shared.bank_reader import BankReader, Bounds
@@ -30,8 +30,9 @@ class Moment(Questions):
 
     def ask(self, name: str, /, **given: Any) -> Any:
         """Return the answer to a question by its name, with its parameters. Raises `BadInput`, and as the question."""
-        with self._open() as view:
-            found = BankReader(view, self.bank.name, bank=self.bank, bounds=self.bounds).ask(name, **given)
+        with ExitStack() as stack:
+            facts: dict[str, Any] = {"bank": self.bank, "bounds": self.bounds, "position": self.position}
+            found = BankReader(lambda: stack.enter_context(self._open()), self.bank.name, **facts).ask(name, **given)
         if isinstance(found, Page):
             # Asked of the moment, because the reading ends here.
             found.goes_on(lambda after: self.ask(name, **{**given, "after": after}))

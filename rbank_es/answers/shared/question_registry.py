@@ -1,4 +1,7 @@
-"""The registry of questions: every module of `rbank_es.answers` is one, under its own name; plugins add others."""
+"""The registry of questions: every module of `rbank_es.answers` is one, under its own name; plugins add others.
+
+A question that needs what stands above this floor has its home there.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ PACKAGE = "rbank_es.answers"
 _NAMES = sorted(path.stem for path in Path(__file__).parents[1].glob("*.py") if not path.stem.startswith("_"))
 
 QUESTIONS: Registry[QuestionKind[Any, Any]] = Registry(
-    "question", {name: f"{PACKAGE}.{name}:QUESTION" for name in _NAMES}
+    "question",
+    {name: f"{PACKAGE}.{name}:QUESTION" for name in _NAMES} | {"bisect": "rbank_es.rerun.bisection:QUESTION"},
 )
 """The questions by name: `QUESTION` of each module."""
 

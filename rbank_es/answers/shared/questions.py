@@ -10,8 +10,10 @@ from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
     from rbank_es.answers.about import About
+    from rbank_es.answers.check import Check
     from rbank_es.answers.difference import BankDifference
     from rbank_es.answers.doubts import Doubts
+    from rbank_es.answers.drift import Drift
     from rbank_es.answers.event import EventAnswer
     from rbank_es.answers.health import Health
     from rbank_es.answers.item import ItemAnswer
@@ -23,9 +25,12 @@ if TYPE_CHECKING:
     from rbank_es.answers.run import RunAnswer
     from rbank_es.answers.runs import RunPage
     from rbank_es.answers.search import Found
+    from rbank_es.answers.shared.bisection_answer import Bisection, Metric
     from rbank_es.answers.shared.conditions import Where
     from rbank_es.bank.supposed_differences import WhatIf
     from rbank_es.events.run_events import VerdictValue
+    from rbank_es.log import Head
+    from rbank_es.ontology.source_names import Names
 
 
 class Questions:
@@ -168,6 +173,40 @@ class Questions:
         """
         supposed = {"policies": dict(policies or {}), "verdicts": dict(verdicts or {}), "without": tuple(without)}
         found: WhatIf = self.ask("whatif", **supposed, since=since, until=until, chars=chars)
+        return found
+
+    def check(
+        self, *, noted: Iterable[Head | str] = (), retrievals: bool = False, decisions: bool = False,
+        strict: bool = False, parent: str | None = None,
+    ) -> Check:  # fmt: skip
+        """Check every byte of the log, heads noted before, and whether a correction is due; see `CheckQuestion`.
+
+        Raises `LogCorruption` for damage; `CheckFailed` if a noted head, a retrieval or the ancestry does not hold.
+        """
+        heads = tuple(map(str, noted))
+        found: Check = self.ask(
+            "check", noted=heads, retrievals=retrievals, decisions=decisions, strict=strict, parent=parent
+        )
+        return found
+
+    def bisect(self, bad: Iterable[str] = (), good: Iterable[str] = (), *, metric: Metric | None = None) -> Bisection:
+        """Return the events since which bad runs were given something else than when a good run began.
+
+        Without runs, those of tasks that succeeded and then failed, by `metric`. Raises `NotInBank`, `AmbiguousId`,
+        `BadInput`.
+        """
+        found: Bisection = self.ask("bisect", bad=tuple(bad), good=tuple(good), metric=metric)
+        return found
+
+    def drift(self, ont: Names, old: Names = (), *, skip_unreadable: bool = False) -> Drift:
+        """Return the texts that name what an ontology changed; without `old`, what doesn't exist in it.
+
+        Raises `BadOntology`, `BadFiles`, `MissingExtra`, `QueryFailed`.
+        """
+        from rbank_es.ontology.source_names import listed
+
+        new, before = ([str(each) for each in listed(names)] for names in (ont, old))
+        found: Drift = self.ask("drift", ont=new, old=before, skip_unreadable=skip_unreadable)
         return found
 
     def overview(self) -> Overview:

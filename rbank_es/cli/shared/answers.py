@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 import msgspec
@@ -23,6 +24,10 @@ from rbank_es.cli.shared.stored_bank import stored_bank
 from rbank_es.errors import BadInput
 from rbank_es.exchange.csv_text import csv_of
 from rbank_es.limits import answer_limits
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.projections.view import View
 
 A = TypeVar("A", bound=BankAnswer)
 Columns = Mapping[str, Callable[[Any], Cell]]
@@ -67,8 +72,15 @@ def opened_reader(text: str) -> Iterator[BankReader]:
             yield BankReader(view, stored.name)
         return
     opened, point = open_at(text)
-    with opened, view_at(opened, opened.resolve(point)) as view:
-        yield BankReader(view, opened.name, bank=opened, bounds=Bounds(command=split_point(text)[0]))
+    with opened, ExitStack() as stack:
+        position, bounds = opened.resolve(point), Bounds(command=split_point(text)[0])
+        # Opened when it is needed, because some questions are answered by the log alone.
+        opening = partial(_view, stack, opened, position)
+        yield BankReader(opening, opened.name, bank=opened, bounds=bounds, position=position)
+
+
+def _view(stack: ExitStack, bank: Bank, position: int) -> View:
+    return stack.enter_context(view_at(bank, position))
 
 
 def resolved(reader: BankReader, text: str, point: str) -> int:

@@ -80,7 +80,7 @@ def test_a_life_is_recorded_as_the_loop_records_runs_marked_and_with_its_scores_
         for built in (each for each in events if isinstance(each, ContextBuilt)):
             retrieved = (each for each in events if isinstance(each, MemoriesRetrieved) and each.run == built.run)
             assert set(built.items) <= {hit.id for each in retrieved for hit in each.hits}
-        bank.verify(retrievals=True, decisions=True)
+        bank.check(retrievals=True, decisions=True)
 
 
 def changed(plan: SimulationPlan, **fields: Any) -> SimulationPlan:
