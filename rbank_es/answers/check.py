@@ -19,7 +19,7 @@ from rbank_es.errors import CheckFailed
 from rbank_es.log import Cut, ForeignFile, Head, TornTail
 
 
-class Check(BankAnswer, frozen=True, kw_only=True):
+class BankCheck(BankAnswer, frozen=True, kw_only=True):
     """The result of checking a sound log to its end, `head`, whatever position was asked about; and what is due.
 
     `ok`: nothing among the log's files could be taken for a part of it, and neither a decision nor, where asked for, a
@@ -60,7 +60,7 @@ class CheckQuestion(BankQuestion, frozen=True, kw_only=True):
     )
 
 
-def find_check(reader: BankReader, question: CheckQuestion) -> Check:
+def find_check(reader: BankReader, question: CheckQuestion) -> BankCheck:
     """Check every byte of the log, and what is asked for.
 
     Raises `LogCorruption` for damage; `CheckFailed` if a noted head, a retrieval or the claimed ancestry does not hold;
@@ -76,7 +76,7 @@ def find_check(reader: BankReader, question: CheckQuestion) -> Check:
         retrievals.require_same()
     slips = check_slips(bank.log, progress) if question.strict else None
     differs = question.decisions and not canonical.canonical
-    return Check(
+    return BankCheck(
         bank=reader.name,
         position=reader.position,
         ok=not (differs or any(each.harmful for each in seen.foreign) or (slips is not None and slips.slips)),
@@ -114,6 +114,6 @@ def _shared(reader: BankReader, parent: str) -> SharedHistory:
 QUESTION = QuestionKind(
     about="Whether the log is undamaged and unchanged, and whether a correction is due.",
     question=CheckQuestion,
-    answer=Check,
+    answer=BankCheck,
     find=find_check,
 )

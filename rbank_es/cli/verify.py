@@ -19,7 +19,7 @@ from rbank_es.log import Head
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
-    from rbank_es.answers.check import Check
+    from rbank_es.answers.check import BankCheck
     from rbank_es.bank.open_bank import OpenBank
     from rbank_es.bank.strict_check import SlipCheck
 
@@ -72,7 +72,7 @@ def verify(
         noted = [_noted(text, reader.bank) for text in heads]
         every = [str(head) for each in noted for head in each.heads]
         asked = {"retrievals": retrievals, "decisions": decisions, "strict": strict, "parent": parent}
-        found: Check = reader.ask("check", noted=every, **asked)
+        found: BankCheck = reader.ask("check", noted=every, **asked)
     print_answer(found, "check", lambda: _print(found, parent), as_json)
     if others := sum(each.others for each in noted):
         warn(f"left out {count(others, 'noted head')} of other banks")
@@ -98,7 +98,7 @@ def _noted(text: str, bank: OpenBank) -> NotedHeads:
     return found
 
 
-def _print(found: Check, parent: str | None) -> None:
+def _print(found: BankCheck, parent: str | None) -> None:
     echo(f"the log of {found.bank} is sound: every byte was checked")
     sizes = {
         "events": found.events,
@@ -142,7 +142,7 @@ def _print(found: Check, parent: str | None) -> None:
         echo(f"the same as {shown_locator(str(parent))} up to {where}")
 
 
-def _print_canonical(found: Check) -> None:
+def _print_canonical(found: BankCheck) -> None:
     check = found.canonical
     if check.refolded:
         echo(f"{count(check.decided, 'decision')} made again by today's verdicts")

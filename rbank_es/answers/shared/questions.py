@@ -10,7 +10,7 @@ from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
     from rbank_es.answers.about import About
-    from rbank_es.answers.check import Check
+    from rbank_es.answers.check import BankCheck
     from rbank_es.answers.difference import BankDifference
     from rbank_es.answers.doubts import Doubts
     from rbank_es.answers.drift import Drift
@@ -178,13 +178,13 @@ class Questions:
     def check(
         self, *, noted: Iterable[Head | str] = (), retrievals: bool = False, decisions: bool = False,
         strict: bool = False, parent: str | None = None,
-    ) -> Check:  # fmt: skip
+    ) -> BankCheck:  # fmt: skip
         """Check every byte of the log, heads noted before, and whether a correction is due; see `CheckQuestion`.
 
         Raises `LogCorruption` for damage; `CheckFailed` if a noted head, a retrieval or the ancestry does not hold.
         """
         heads = tuple(map(str, noted))
-        found: Check = self.ask(
+        found: BankCheck = self.ask(
             "check", noted=heads, retrievals=retrievals, decisions=decisions, strict=strict, parent=parent
         )
         return found
