@@ -13,8 +13,11 @@ from rbank_es.context.assembly import build_context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import Mode
+from rbank_es.extraction.prompts import UNREADABLE
 from rbank_es.judging.checks import judge_by_checks
+from rbank_es.judging.lm_judge import LEANINGS, SHOWN
 from rbank_es.judging.run_outcome import RunOutcome
+from rbank_es.models.prompt_table import PromptKind, prompt_for
 from rbank_es.policies.packed_items import pack_items
 
 WORDS_OF_SOURCES = re.compile(
@@ -23,6 +26,9 @@ WORDS_OF_SOURCES = re.compile(
     re.IGNORECASE,
 )
 """One list for all of these texts."""
+
+KINDS = [kind for kind in get_args(PromptKind) if kind != "rating"]
+"""Ratings are of experiments, whose suites are about an ontology or an endpoint."""
 
 TASK = "Which invoices are overdue?"
 ITEMS = [
@@ -36,6 +42,15 @@ def texts() -> Iterator[tuple[str, str]]:
     for mode, memory_graph in product(get_args(Mode), (False, True)):
         instructions = base_instructions(mode, memory_graph=memory_graph, source=False)
         yield f"base instructions, {mode}{', history' * memory_graph}", instructions.text
+    for kind in KINDS:
+        prompt = prompt_for(kind, over_source=False)
+        [schema] = {field.schema for field in prompt.outputs.values() if field.schema} or {""}
+        for message in prompt.messages(dict.fromkeys(prompt.inputs, "none"), problem="none"):
+            yield f"{kind}, {message['role']}", message["content"].replace(schema, "")  # has JSON's own words
+    for strictness, leaning in LEANINGS.items():
+        if leaning:
+            yield f"judge, {strictness}", leaning.format(shown=SHOWN[False])
+    yield "an unreadable answer", UNREADABLE
     yield "procedures", pack_items(ITEMS, about=TASK).text
     yield "context", build_context(TASK).text
     for outcome, answer in product(("submitted", "forced_at_limit", "failed"), ("Two.", "")):

@@ -25,6 +25,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.items import Item
+from rbank_es.events.run_events import has_source
 from rbank_es.extraction.candidates import Extraction, Usable, usable
 from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
 from rbank_es.extraction.prompts import ExtractorReply, ask
@@ -207,14 +208,19 @@ class _PendingExtraction(NamedTuple):
     facts: ExtractionFacts
 
     @property
+    def over_source(self) -> bool:
+        """Whether any of the runs is about an ontology or an endpoint."""
+        return has_source(self.facts.get("domain")) or any(run.over_source for run, _ in self.judged)
+
+    @property
     def blank(self) -> Extraction:
-        """The extraction without items or a reason."""
+        """The extraction without items or a reason. Its extractor names the prompts: those in general words by that."""
         named = [(run.run, verdict) for run, verdict in self.judged if run.run]
         return Extraction(
             kind=self.kind,
             runs=tuple(run for run, _ in named),
             relied=tuple(verdict.relied(run) for run, verdict in named),
-            extractor=self.policy.label,
+            extractor=self.policy.label if self.over_source else f"{self.policy.label}-general",
         )
 
     def ask_model(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
@@ -227,7 +233,8 @@ class _PendingExtraction(NamedTuple):
             return usable(entries, self.kind, domain=domain, tags=tags, most=most)
 
         try:
-            made = self._made(ask(self.kind, inputs, lms, make, self.policy, self.facts.get("rollout_id")))
+            rollout, over_source = self.facts.get("rollout_id"), self.over_source
+            made = self._made(ask(self.kind, inputs, lms, make, self.policy, rollout, over_source=over_source))
         except LmFailed as failure:
             if failure.code not in PASSING:
                 raise

@@ -99,15 +99,17 @@ def ask(
     make: Callable[[list[Any]], Usable],
     policy: SuccessFailure,
     rollout_id: int | None = None,
+    *,
+    over_source: bool = True,
 ) -> ExtractorReply:
     """Ask the model in the role `extractor`, and again after each unusable answer, up to `policy.tries` times.
 
-    `kind` is that of the prompt; `make` turns the entries of an answer into items. Raises `LmFailed` if the model
-    gives no answer, and `MissingExtra` without dspy.
+    `kind` and `over_source` choose the prompt; `make` turns the entries of an answer into items. Raises `LmFailed` if
+    the model gives no answer, and `MissingExtra` without dspy.
     """
     asked = ExtractorReply()
     with lms.context("extractor", temperature=policy.temperature, rollout_id=rollout_id):
-        messages = prompt_for(kind, policy.items_max).messages(inputs)
+        messages = prompt_for(kind, policy.items_max, over_source=over_source).messages(inputs)
         for number in range(1, policy.tries + 1):
             reply = answered(messages)
             asked = _read(read_answer(reply, ENTRIES, WHY_NONE), make, number)

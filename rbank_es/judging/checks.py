@@ -134,7 +134,7 @@ def check(outcome: RunOutcome, source: Source | None = None, *, grounding: bool 
     query, unread = _read(outcome, source)
     terms = ground(query, outcome.answer, source) if source is not None and grounding else None
     if not outcome.sparql.strip():
-        unasked = _no_query(outcome) if source is not None or outcome.over_source else ()
+        unasked = _no_query(outcome) if outcome.over_source(source) else ()
         return CheckedRun(_ordered([*unasked, *_ungrounded(terms)]), terms)
     if query is None:
         return CheckedRun(_ordered([*unread, *_ungrounded(terms)]), terms)
@@ -172,7 +172,7 @@ def _ended(outcome: RunOutcome) -> Finding | None:
     if outcome.converged:
         if outcome.answer.strip() or outcome.sparql.strip():
             return None
-        what = "neither an answer nor a query" if outcome.over_source else "no answer"
+        what = "neither an answer nor a query" if outcome.over_source() else "no answer"
         return Finding(code="no_answer", message=f"{what} was submitted", sure=True)
     how = {"forced_at_limit": "it was stopped at a limit", "failed": "it failed"}[outcome.outcome]
     after = f" after {outcome.iterations:,} iterations" if outcome.iterations else ""

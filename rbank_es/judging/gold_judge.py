@@ -61,7 +61,7 @@ def judge_by_gold(
         JudgeFailed: the right answer is unknown, because its query can't be read or the source doesn't answer.
     """
     findings = [each for each in check(outcome, grounding=False).findings if each.code in _HOPELESS]
-    blind = (source is not None or outcome.over_source) and not outcome.sparql.strip() and not outcome.saw_data
+    blind = outcome.over_source(source) and not outcome.sparql.strip() and not outcome.saw_data
     if not findings and blind:
         findings = [Finding(code="no_query", message="an answer in prose, with no look at the data behind it")]
     if findings:

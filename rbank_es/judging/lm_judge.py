@@ -13,7 +13,7 @@ from rbank_es.events.items import Item
 from rbank_es.judging.verdict import Finding, Verdict, bounded
 from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.models.call_recorder import NO_WORD
-from rbank_es.models.prompt import signature_of
+from rbank_es.models.prompt import Prompt, signature_of
 from rbank_es.models.prompt_table import prompt_for
 from rbank_es.policies import LmJudging
 from rbank_es.policies.run_policies import Strictness
@@ -34,13 +34,19 @@ if TYPE_CHECKING:
 JUDGE, VERSION = "lm", "1"
 
 LEANINGS: dict[Strictness, str] = {
-    "strict": "Be strict. Say success only where each row and each part of the answer is shown by the query and its "
-    "rows. In doubt, and where anything that was asked is missing, unproven or added, say failure.",
+    "strict": "Be strict. Say success only where {shown}. In doubt, and where anything that was asked is missing, "
+    "unproven or added, say failure.",
     "plain": "",
     "lenient": "Be lenient. Say success where a reasonable reader would take the answer for what was asked, even if "
     "some of it is missing or added, or its form is another one. In doubt, say success.",
 }
 """The instruction about doubtful cases, by the policy's setting. Another wording is another version."""
+
+SHOWN = {
+    True: "each row and each part of the answer is shown by the query and its rows",
+    False: "each part of the answer, and each act that it reports, is shown by the steps",
+}
+"""What a strict judge demands, for runs over a source and for others."""
 
 NONE = "none"
 """The text of an empty field: to a model, a field with no text looks like a mistake."""
@@ -78,7 +84,9 @@ class LmJudge:
             k = {"principles": settings.principles, "cases": settings.cases}
             known = precedents_for(outcome, inputs.bank, **k, point=inputs.point)
         seen = Evidence(inputs.checked.findings, inputs.answer, outcome.ending) if settings.evidence else Evidence()
-        return judge_by_lm(outcome, inputs.lms, known, seen, purpose=inputs.purpose, strictness=settings.strictness)
+        over_source = outcome.over_source(inputs.source)
+        options: dict[str, Any] = {"purpose": inputs.purpose, "strictness": settings.strictness}
+        return judge_by_lm(outcome, inputs.lms, known, seen, over_source=over_source, **options)
 
 
 class Evidence(NamedTuple):
@@ -110,10 +118,12 @@ def judge_by_lm(
     *,
     purpose: Purpose = "learning",
     strictness: Strictness = "plain",
+    over_source: bool | None = None,
 ) -> Verdict:
     """Return the verdict of the model in the role `judge`, at temperature 0, with its confidence if it gave one.
 
-    `strictness` chooses what the model is told about doubtful cases; the judge's version names it unless plain.
+    `strictness` chooses what the model is told about doubtful cases, `over_source` (that of the outcome unless given)
+    whether it is asked about a query and its rows. The judge's version names what differs: `1-general-strict`.
 
     After a reply that gives no one verdict, the model is asked again with the reason, and after a lost connection
     without, `JUDGE_TRIES` times in all; then the run is undecided. Every call is recorded, and there are no others.
@@ -121,6 +131,8 @@ def judge_by_lm(
     Raises `LmFailed` if the model gave no reply: there is no verdict then.
     """
     known, seen = precedents or Precedents(), evidence or Evidence()
+    about = outcome.over_source() if over_source is None else over_source
+    prompt = prompt_for("judge", over_source=about).telling(LEANINGS[strictness].format(shown=SHOWN[about]))
     asked = {
         "task": within(outcome.task, limits.JUDGE_ANSWER_CHARS),
         "answer": within(outcome.answer, limits.JUDGE_ANSWER_CHARS),
@@ -132,13 +144,13 @@ def judge_by_lm(
         "cases": known.cases,
     }
     before = len(lms.calls.ids)
-    reply = _reply(lms, asked, LEANINGS[strictness])
+    reply = _reply(lms, asked, prompt)
     return Verdict(
         verdict=reply.verdict,
         reason=bounded(reply.reason),
         kind="lm",
         judge=f"{JUDGE}:{lms.choice('judge').name}",
-        judge_version=VERSION if strictness == "plain" else f"{VERSION}-{strictness}",
+        judge_version="-".join([VERSION, *([] if about else ["general"]), *([strictness] * (strictness != "plain"))]),
         purpose=purpose,
         confidence=reply.confidence,
         findings=seen.findings,
@@ -171,11 +183,11 @@ def within(text: str, chars: int) -> str:
     return f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}"
 
 
-def _reply(lms: Lms, asked: dict[str, str], leaning: str) -> LmReply:
+def _reply(lms: Lms, asked: dict[str, str], prompt: Prompt) -> LmReply:
     problem, before = "", len(lms.calls.ids)
     for left in reversed(range(limits.JUDGE_TRIES)):
         try:
-            found = _once(lms, asked, leaning, problem)
+            found = _once(lms, asked, prompt, problem)
         except LmFailed as failure:
             if not left or not may_ask_again(failure, len(lms.calls.ids) - before):
                 raise
@@ -186,13 +198,13 @@ def _reply(lms: Lms, asked: dict[str, str], leaning: str) -> LmReply:
     return LmReply("undecided", f"{limits.JUDGE_TRIES} replies gave no one verdict; of the last one: {problem}")
 
 
-def _once(lms: Lms, asked: dict[str, str], leaning: str, problem: str) -> LmReply | str:
+def _once(lms: Lms, asked: dict[str, str], prompt: Prompt, problem: str) -> LmReply | str:
     """Ask once; return the reply, or why it can't be read."""
     from rbank_es.models.model_call import answered
 
     # At 0, because the verdict on the same run should be the same again.
     with lms.context("judge", temperature=0.0):
-        return read_reply(answered(prompt_for("judge").telling(leaning).messages(asked, problem)))
+        return read_reply(answered(prompt.messages(asked, problem)))
 
 
 # ---------------------------------------------------------------- principles and past cases

@@ -19,6 +19,7 @@ from rbank_es.tools.runtime.tool_family import tools_named_as
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.sparql.source import Source
 
 
 PROVIDERS = frozenset(
@@ -80,9 +81,10 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the agent itself submitted, within its limits."""
         return self.outcome == "submitted"
 
-    @property
-    def over_source(self) -> bool:
-        """Whether it is about an ontology or an endpoint: see `has_source`."""
+    def over_source(self, source: Source | None = None) -> bool:
+        """Return whether it is about an ontology or an endpoint, or is judged by one: see `has_source`."""
+        if source is not None:
+            return True
         queries = [each.query for each in self.queries or ()]
         return has_source(self.ontology, self.endpoint, self.sparql, *queries, *self.looked)
 
@@ -131,7 +133,7 @@ def outcome_of(bank: Bank, run: str) -> RunOutcome:
         raise NotInBank(run, bank.position)
     outcome = outcome_from(bank, events)
     # Over a source, the output of a step shows its calls; other agents may record both, each with its own words.
-    kinds = StepTaken if outcome.over_source else StepTaken | ToolCalled
+    kinds = StepTaken if outcome.over_source() else StepTaken | ToolCalled
     acts = [event for event in events.events if isinstance(event, kinds)]
     return msgspec.structs.replace(outcome, ending=_ending(bank, acts))
 

@@ -60,6 +60,23 @@ def test_a_success_gives_strategies(tmp_path: Path) -> None:
     assert "run-a" not in prompt
 
 
+def test_of_a_run_without_a_source_the_model_is_asked_in_general_words_and_the_extractor_named_so(
+    tmp_path: Path,
+) -> None:
+    with extractor(tmp_path, GOOD) as (_, lms, engine):
+        made = extract(past(sparql=""), TASK, LOST, lms)
+        over = extract(past(sparql="", endpoint="https://e.example/"), TASK, LOST, lms)
+        named = extract(past(sparql=""), TASK, LOST, lms, domain="lights")
+    assert [each.extractor for each in (made, over, named)] == [
+        "success-failure-1-general",
+        "success-failure-1",
+        "success-failure-1",
+    ]
+    plain, *others = engine.prompts
+    assert "ontology" not in plain and "## sparql ##" not in plain and "a failure: the class is missing" in plain
+    assert all("## sparql ##" in each for each in others)
+
+
 def test_a_failure_gives_guardrails_and_is_asked_for_its_cause(tmp_path: Path) -> None:
     """With how the run ended."""
     with extractor(tmp_path, GOOD) as (_, lms, engine):

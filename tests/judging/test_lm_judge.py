@@ -205,6 +205,23 @@ def test_a_strict_and_a_lenient_judge_are_told_so_and_recorded_as_versions_of_th
     assert "gives exactly what was asked" in strict
 
 
+def test_of_a_run_without_a_source_the_model_is_asked_in_general_words_by_a_version_of_its_own(bank: Bank) -> None:
+    run = run_of(
+        "", "Rename the two lamps.", answer="Both are renamed.", ending="call of rename\nresult:\nno such lamp"
+    )
+    engine = Replies(NO)
+    with models(bank, engine) as lms:
+        add(bank, Item.make("Rename the lamps whole", "Lamps that keep a name are not renamed.", "principle"))
+        verdicts = [decide(run, policy=LmJudging(strictness=each), lms=lms, bank=bank) for each in ("plain", "strict")]
+        with_source = judge_by_lm(run, lms, over_source=True)
+    assert [verdict.judge_version for verdict in (*verdicts, with_source)] == ["1-general", "1-general-strict", "1"]
+    asked = engine.requests[0].messages[-1].text
+    for shown in ("Rename the two lamps.", "Both are renamed.", "no such lamp", "Lamps that keep a name"):
+        assert shown in asked
+    assert "## sparql ##" not in str(engine.requests[1]) and "## rows ##" not in str(engine.requests[1])
+    assert "is shown by the steps" in str(engine.requests[1]) and "## rows ##" in str(engine.requests[2])
+
+
 def test_a_model_that_does_not_answer_is_no_verdict(bank: Bank) -> None:
     with models(bank, Replies("")) as lms, pytest.raises(LmFailed, match="empty"):
         judge_by_lm(RUN, lms)

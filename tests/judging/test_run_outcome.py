@@ -71,7 +71,7 @@ def test_a_run_without_a_source_is_shown_by_its_steps_and_its_calls(bank: Bank) 
         ToolCalled(run="r", tool="count", arguments="{}", error="no number", error_code="broken"),
     ]
     seen = outcome(bank, *acts, finished(sparql=None, answer="Two."))
-    assert not seen.over_source
+    assert not seen.over_source()
     assert seen.ending.split("\n\n") == [
         "step 1\nwords:\nI look for lamps.",
         'call of find\narguments:\n{"q": "lamps"}\nresult:\ntwo lamps',

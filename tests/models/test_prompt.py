@@ -17,10 +17,12 @@ KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("most", [1, 3])
-def test_messages_are_those_of_dspys_adapter_character_for_character(kind: PromptKind, most: int) -> None:
+@pytest.mark.parametrize(("most", "over_source"), [(1, True), (3, True), (3, False)])
+def test_messages_are_those_of_dspys_adapter_character_for_character(
+    kind: PromptKind, most: int, over_source: bool
+) -> None:
     """Else a rerun would not find calls that were recorded when dspy formatted them."""
-    prompt = prompt_for(kind, most)
+    prompt = prompt_for(kind, most, over_source=over_source)
     types: dict[str, Any] = {ENTRIES: list[memory_item()], PROPOSALS: list[dict[str, Any]]}  # type: ignore[misc]
     texts = {name: f"  the {name} é\n\n  of 'it'\u2028 " for name in prompt.inputs}
     assert prompt.messages(texts) == adapter().format(signature_of(prompt, types), demos=[], inputs=texts)
