@@ -7,7 +7,8 @@ file's name plays no part. Importers share the units of events below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,6 +57,13 @@ class ImportUnit(msgspec.Struct, frozen=True):
     apart: Callable[[int], ImportUnit | None] | None = None
 
 
+class LineRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that can't be read, by its number from 1, and why."""
+
+    line: int
+    reason: str
+
+
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A file as events that are not appended yet.
 
@@ -64,6 +72,9 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     a list, known by their own ids. `left_out` counts events of the file that have no place in another bank. `zoneless`:
     ids of events (with a field `extra`) whose time was written without a zone, and was read as UTC. `notes` are
     sentences about what can't be known of the file's records; people read them before anything is written.
+
+    Of a form that is read line by line, `lines_refused` counts lines that can't be read while the others come in;
+    `refusals` are the first of them. `unknown_types` counts lines of types that the importer doesn't know.
     """
 
     path: str
@@ -75,13 +86,16 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int = 0
     zoneless: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    lines_refused: int = 0
+    refusals: tuple[LineRefusal, ...] = ()
+    unknown_types: dict[str, int] = {}
 
 
 class Opening(NamedTuple):
     """The beginning of a file, by which importers tell their own.
 
-    `data` is the whole file without byte order mark and leading white space; `fields` its first JSON object, in
-    whatever layout, empty where there is none.
+    `data` is the whole file, or a beginning of it, without byte order mark and leading white space; `fields` its first
+    JSON object, in whatever layout, empty where there is none.
     """
 
     data: bytes
@@ -91,13 +105,16 @@ class Opening(NamedTuple):
 class Importer(msgspec.Struct, frozen=True, kw_only=True):
     """One form of files: `about` describes it in messages, `parse` gets the file's path and bytes.
 
-    `parse` is pure, and raises `BadImport` with the line.
+    `parse` is pure, and raises `BadImport` with the line. `stream` is for a form whose files have no bound and grow while
+    they are read: it yields a file at a path in pieces, the last of which has what it says of the whole; it raises as
+    `parse`, before the first piece that has units where it can.
     """
 
     form: str
     about: str
     recognise: Callable[[Opening], bool]
     parse: Callable[[str, bytes], Parsed]
+    stream: Callable[[Path], Iterator[Parsed]] | None = None
 
 
 IMPORTERS: Registry[Importer] = Registry(
@@ -105,8 +122,14 @@ IMPORTERS: Registry[Importer] = Registry(
     {
         "items": "rbank_es.exchange.item_lists:IMPORTER",
         "trajectory": "rbank_es.exchange.trajectories:IMPORTER",
-        "events": "rbank_es.exchange.event_lines:IMPORTER",
         "reasoningbank": "rbank_es.exchange.reasoningbank:IMPORTER",
+        # Before events, because lines of transcripts have a type too.
+        "atif": "rbank_es.agents.transcripts.transcript_importers:ATIF",
+        "gemini-cli": "rbank_es.agents.transcripts.transcript_importers:GEMINI",
+        "claude-code": "rbank_es.agents.transcripts.transcript_importers:CLAUDE_CODE",
+        "codex": "rbank_es.agents.transcripts.transcript_importers:CODEX",
+        "chat": "rbank_es.agents.transcripts.transcript_importers:CHAT",
+        "events": "rbank_es.exchange.event_lines:IMPORTER",
     },
 )
 """Every importer by its form, in the order in which they are asked; those of plugins come last."""
@@ -121,22 +144,27 @@ def parse(path: str, data: bytes) -> Parsed:
     if len(data) > limits.IMPORT_FILE_BYTES:
         raise LimitExceeded(f"bytes of {path}", len(data), limits.IMPORT_FILE_BYTES, "split it at line ends")
     bare = without_mark(data, path)
-    importer = _importer_of(path, bare)
+    importer = importer_of(path, bare)
     parsed = checked_result(importer.parse(path, bare), Parsed, importer.form, importer.parse)
     return replace(parsed, units=tuple(sized(path, unit) for unit in parsed.units))
 
 
-def _importer_of(path: str, data: bytes) -> Importer:
+def importer_of(path: str, data: bytes) -> Importer:
+    """Return the importer of a file, told by its bytes. Raises `BadImport` where there is none."""
     start = data.lstrip()
     opening = Opening(start, first_object(start) if start.startswith((b"{", b"[")) else {})
-    # Ours first, because a plugin must not take files over that were imported before.
-    for _, importer in IMPORTERS.all():
-        if importer.recognise(opening):
-            return importer
+    if (importer := recognised(opening)) is not None:
+        return importer
     if start.startswith((b"{", b"[")):
         # What is broken is the better message.
         next(json_records(path, data), None)
     raise _of_no_form(path, opening, data.count(b"\n", 0, len(data) - len(start)) + 1)
+
+
+def recognised(opening: Opening) -> Importer | None:
+    """Return the importer that takes a file with this beginning; None where there is none."""
+    # Ours first, because a plugin must not take files over that were imported before.
+    return next((importer for _, importer in IMPORTERS.all() if importer.recognise(opening)), None)
 
 
 def _of_no_form(path: str, opening: Opening, line: int) -> BadImport:

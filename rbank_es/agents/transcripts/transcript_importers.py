@@ -1,0 +1,206 @@
+"""The importers of transcripts: a file, or its bytes, as units of events; the registry of importers names them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.agents.transcripts.atif import atif_runs, decode_document, is_atif, reward_in, trial_outcome
+from rbank_es.agents.transcripts.chat_messages import chat_runs, is_chat
+from rbank_es.agents.transcripts.claude_code import claude_code_runs, is_claude_code
+from rbank_es.agents.transcripts.codex import codex_runs, is_codex, withdrawn_turns
+from rbank_es.agents.transcripts.gemini import gemini_runs, is_gemini
+from rbank_es.agents.transcripts.transcript_events import EventWriter
+from rbank_es.agents.transcripts.transcript_lines import Tally, read_lines
+from rbank_es.agents.transcripts.transcript_run import TranscriptRun, TrialOutcome
+from rbank_es.errors import BadImport, LimitExceeded
+from rbank_es.events.redaction import secrets
+from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, sized
+from rbank_es.exchange.json_records import json_records
+from rbank_es.limits.transcript_limits import (
+    REWARD_FILE_BYTES,
+    TRANSCRIPT_BATCH_UNITS,
+    TRANSCRIPT_BYTES,
+    TRANSCRIPT_GROUP_BYTES,
+    TRANSCRIPT_LINE_BYTES,
+    TRIAL_FILE_BYTES,
+)
+from rbank_es.system.files import opened, read_regular
+from rbank_es.system.given_file import read_given
+from rbank_es.system.utc_times import utc_text
+
+Runs = Callable[[str, BinaryIO, Tally], Iterator[TranscriptRun]]
+"""Returns the runs of an open file with that path."""
+
+_MARK = b"\xef\xbb\xbf"
+
+
+def raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file from its beginning; of one that is too long its beginning, which is no JSON."""
+    file.seek(0)
+    first = True
+    while line := file.readline(TRANSCRIPT_LINE_BYTES):
+        yield line.removeprefix(_MARK) if first else line
+        first = False
+        while len(line) == TRANSCRIPT_LINE_BYTES and not line.endswith(b"\n"):
+            line = file.readline(TRANSCRIPT_LINE_BYTES)
+
+
+def _claude_code(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+    return claude_code_runs(read_lines(raw_lines(file), tally), tally)
+
+
+def _gemini(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+    file.seek(0)
+    whole = file.read(limits.IMPORT_FILE_BYTES)
+    try:
+        document = msgspec.json.decode(whole)
+    except (ValueError, RecursionError):
+        return gemini_runs(read_lines(raw_lines(file), tally), tally)
+    return gemini_runs(read_lines([msgspec.json.encode(document)], tally), tally)
+
+
+def _codex(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+    # Read for this alone where it is needed: what a rollback takes back stands before it.
+    marked = (line for line in raw_lines(file) if b'"thread_rolled_back"' in line or b'"task_started"' in line)
+    withdrawn = withdrawn_turns(read_lines(marked, Tally()))
+    yield from codex_runs(read_lines(raw_lines(file), tally), tally, path, withdrawn)
+
+
+def _chat(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+    file.seek(0)
+    return chat_runs(json_records(path, file.read(limits.IMPORT_FILE_BYTES)), tally)
+
+
+def _atif(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+    file.seek(0)
+    document = decode_document(path, file.read(limits.IMPORT_FILE_BYTES).removeprefix(_MARK))
+    tally.lines = tally.known = 1
+    return atif_runs(path, document, trial_beside(Path(path)))
+
+
+def trial_beside(trajectory: Path) -> TrialOutcome | None:
+    """Return the outcome of the trial whose folder has this file as `agent/…`; None where it lies in none.
+
+    Raises `BadImport` for a `result.json` that is broken: a verdict must not be lost silently.
+    """
+    folder = trajectory.parent.parent
+    if trajectory.parent.name != "agent" or not (folder / "result.json").is_file():
+        return None
+    path = folder / "result.json"
+    try:
+        result = decode_document(str(path), read_regular(path, TRIAL_FILE_BYTES))
+    except (OSError, LimitExceeded) as error:
+        raise BadImport(str(path), str(getattr(error, "strerror", None) or error)) from None
+    return trial_outcome(result, _reward_file(folder / "verifier"))
+
+
+def _reward_file(folder: Path) -> float | None:
+    with suppress(OSError, LimitExceeded, ValueError):
+        return reward_in(msgspec.json.decode(read_regular(folder / "reward.json", REWARD_FILE_BYTES)))
+    with suppress(OSError, LimitExceeded, ValueError):
+        return float(read_regular(folder / "reward.txt", REWARD_FILE_BYTES))
+    return None
+
+
+def transcript_runs(path: str | os.PathLike[str]) -> tuple[list[TranscriptRun], Tally]:
+    """Return the runs of one transcript, told by its content, with what else is said of it. Raises `BadImport`, OSError.
+
+    For files of a size that memory holds: an import streams them.
+    """
+    from rbank_es.exchange.importer import importer_of
+
+    data = read_given(path, limits.IMPORT_FILE_BYTES)
+    form = importer_of(os.fspath(path), data).form
+    if form not in _READERS:
+        raise BadImport(os.fspath(path), f"of the form {form!r}, which is no transcript")
+    tally = Tally()
+    return list(_READERS[form](os.fspath(path), BytesIO(data), tally)), tally
+
+
+def _pieces_of(form: str, path: str, file: BinaryIO) -> Iterator[Parsed]:
+    """Yield a file in pieces: each with some of its runs, the last with what is said of all."""
+    tally, writer = Tally(), EventWriter(secrets(), utc_text(datetime.now(UTC)))
+    empty = Parsed(path=path, form=form, units=())
+    batch, size, count = list[ImportUnit](), 0, 0
+    met = set[str]()
+    for run in _READERS[form](path, file, tally):
+        count += 1
+        made = [sized(path, unit) for unit in writer.units(run)]
+        tally.unanswered += not made
+        # A record that comes again is compared with what is stored of it by then.
+        if batch and (
+            len(batch) + len(made) > TRANSCRIPT_BATCH_UNITS
+            or size > TRANSCRIPT_GROUP_BYTES
+            or any(unit.events[0].id in met for unit in made)
+        ):
+            yield replace(empty, units=tuple(batch))
+            batch, size, met = [], 0, set()
+        batch += made
+        size += sum(unit.size for unit in made)
+        met |= {unit.events[0].id for unit in made}
+    if not count:
+        _check_known(path, tally)
+    yield replace(
+        empty,
+        units=tuple(batch),
+        notes=tally.sentences() + (() if count else ("it has no turn of a user",)),
+        lines_refused=tally.refused,
+        refusals=tuple(tally.refusals),
+        unknown_types=dict(tally.unknown),
+    )
+
+
+def _check_known(path: str, tally: Tally) -> None:
+    """Raise `BadImport` for a file without a run whose lines can't be read, or are of no type that is known."""
+    if not (tally.refused or tally.unknown):
+        return
+    told = [f"line {each.line:,}: {each.reason}" for each in tally.refusals[: limits.CHOICES_NAMED]]
+    told += [f"{count:,} of the unknown type {name}" for name, count in tally.unknown.most_common(limits.CHOICES_NAMED)]
+    first = tally.refusals[0].line if tally.refusals else None
+    raise BadImport(path, f"no turn of a user can be read in {tally.lines:,} lines: {'; '.join(told)}", line=first)
+
+
+def _merged(parts: Iterable[Parsed]) -> Parsed:
+    pieces = list(parts)
+    return replace(pieces[-1], units=tuple(unit for piece in pieces for unit in piece.units))
+
+
+def _importer(form: str, about: str, recognise: Callable[[dict[str, Any]], bool]) -> Importer:
+    def stream(path: Path) -> Iterator[Parsed]:
+        with opened(path, follow=True) as fd, os.fdopen(fd, "rb", closefd=False) as file:
+            size = os.fstat(fd).st_size
+            if size > TRANSCRIPT_BYTES:
+                raise LimitExceeded(f"bytes of {path}", size, TRANSCRIPT_BYTES, "split it at line ends")
+            yield from _pieces_of(form, str(path), file)
+
+    return Importer(
+        form=form,
+        about=about,
+        recognise=lambda opening: recognise(opening.fields),
+        parse=lambda path, data: _merged(_pieces_of(form, path, BytesIO(data))),
+        stream=stream,
+    )
+
+
+_READERS: dict[str, Runs] = {
+    "atif": _atif,
+    "gemini-cli": _gemini,
+    "claude-code": _claude_code,
+    "codex": _codex,
+    "chat": _chat,
+}
+ATIF = _importer("atif", "an ATIF trajectory (schema_version)", is_atif)
+GEMINI = _importer("gemini-cli", "a Gemini CLI transcript (projectHash)", is_gemini)
+CLAUDE_CODE = _importer("claude-code", "a Claude Code transcript (sessionId)", is_claude_code)
+CODEX = _importer("codex", "a Codex rollout (payload)", is_codex)
+CHAT = _importer("chat", "chat messages (role)", is_chat)
