@@ -15,7 +15,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
 from rbank_es.cli.shared.ontology_options import skip_option, skips_unreadable
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_section, echo_table, warn
-from rbank_es.errors import BankNotFound
+from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events.readable_text import count, safe_line
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_j
     """Import files, whose form is recognised by their content; of a directory, all .json and .jsonl files in it.
 
     Forms: items; trajectories, one run a file; ReasoningBank memory, one run a line; events as written by export. Each
-    as JSON Lines or as a JSON array. Times in a file become occurred_at; those without a zone are read as UTC.
+    as JSON Lines or as a JSON array. Transcripts of coding agents: sessions of Claude Code, rollouts of Codex, sessions
+    of the Gemini CLI, ATIF trajectories with the outcome of their trial, lists of chat messages; a run is a turn of the
+    user, and the tests that ran in it, or the reward of its trial, give its verdict. Times in a file become
+    occurred_at; those without a zone are read as UTC.
 
     A record that is known adds only what is new of it: a file may grow, move, be saved again or come back from an
     export. What can't be known is said before anything is written.
@@ -60,6 +63,21 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_j
         echo_json(facts | msgspec.to_builtins(report))
     else:
         _print_report(facts, report)
+        _print_refusals(report)
+    if not report.is_whole:
+        raise click.exceptions.Exit(BadInput.exit_code)
+
+
+def _print_refusals(report: ImportReport) -> None:
+    """Print the lines and the files that can't be read, on standard error."""
+    for file in report.files:
+        for each in file.refusals[: limits.TABLE_ROWS]:
+            warn(f"{file.path}, line {each.line}: {each.reason}; the line was left out")
+        if file.lines_refused > limits.TABLE_ROWS:
+            warn(f"{file.path}: {file.lines_refused - limits.TABLE_ROWS:,} more lines can't be read")
+    for refusal in report.refused:
+        place = f"{refusal.path}, line {refusal.line}" if refusal.line else refusal.path
+        warn(f"{place}: {refusal.reason}; nothing of it was imported")
 
 
 @contextmanager
@@ -85,7 +103,9 @@ def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
     from rbank_es.exchange.file_import import find_imports
 
     place = lasting(whole_bank(bank))
-    find_imports(paths).usable(skip_unreadable=skips_unreadable())
+    found = find_imports(paths)
+    found.usable(skip_unreadable=skips_unreadable())
+    found.check_transcripts()
     return open_or_create(place)
 
 

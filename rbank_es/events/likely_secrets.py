@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rbank_es.events.redaction import REDACTED, redact
 
-# Each pattern after marks, of which a text has one if the pattern fits: the search for a mark is a hundred times faster.
+# Each pattern with marks, of which a text that it fits has one: the search for a mark is a hundred times faster.
 _PATTERNS: Sequence[tuple[tuple[str, ...], re.Pattern[str]]] = (
     (("sk-",), re.compile(r"\bsk-[-_A-Za-z0-9]{8,}")),
     (("_live_", "_test_"), re.compile(r"\b[sprw][kh]\w{0,3}_(?:live|test)_[A-Za-z0-9]{8,}")),

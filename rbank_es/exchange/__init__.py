@@ -3,6 +3,8 @@
     items           a list of items
     trajectory      the lines of one recorded run
     reasoningbank   ReasoningBank memories, in its three forms
+    atif, gemini-cli, claude-code, codex, chat
+                    transcripts of coding agents, read by `rbank_es.agents.transcripts`
     events          another bank's events, as `export --format events` writes them
 
 `IMPORTERS` is their registry: an importer is one file. `parse` is pure: from a file's bytes to units of events whose

@@ -21,9 +21,10 @@ from rbank_es.bank.decisions import Decider, Latest, optimistically
 from rbank_es.errors import BadFiles, BadImport, BadInput, Notice
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.exchange.event_lines import news_of_export
-from rbank_es.exchange.importer import ImportUnit, Parsed, events_of, parse, untimed
+from rbank_es.exchange.importer import ImportUnit, LineRefusal, Parsed, events_of, parse, untimed
 from rbank_es.exchange.item_lists import news_of_list
 from rbank_es.exchange.known_records import News, RecordChange, news_of
+from rbank_es.exchange.streamed_files import stream_head
 from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
 from rbank_es.policies.known_items import KnownItems
@@ -33,6 +34,9 @@ from rbank_es.system.files import kind_of
 from rbank_es.system.given_file import read_given
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.utc_times import utc_text
+
+_COMPANION = ".meta.json"
+"""Ending of what an agent notes beside the transcript of a sub-agent."""
 
 SUFFIXES = frozenset({".json", ".jsonl"})
 """Suffixes of the files of a directory; a file that is named itself may have any suffix."""
@@ -46,7 +50,7 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
     out: events of another bank's own affairs, texts that are no items, and what differs under a known id. `changes` are
     known records that the file has otherwise than the bank, the first `limits.REFUSALS_LISTED` of `changed`. `notes`
     say what can't be known of the file's records. `times_unset` counts events whose time has no zone and was left
-    unset.
+    unset. Of a transcript, `lines_refused`, `refusals` and `unknown_types` are as in `Parsed`.
     """
 
     path: str
@@ -62,19 +66,36 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[RecordChange, ...] = ()
     notes: tuple[str, ...] = ()
     times_unset: int = 0
+    lines_refused: int = 0
+    refusals: tuple[LineRefusal, ...] = ()
+    unknown_types: dict[str, int] = {}
     first: int = 0
     last: int = 0
 
 
+class FileRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of which nothing was imported: its path and why, with the line if that is known."""
+
+    path: str
+    reason: str
+    line: int | None = None
+
+
 class ImportReport(msgspec.Struct, frozen=True):
-    """The outcome of an import, file by file, in order."""
+    """The outcome of an import, file by file, in order. `refused` are files that stayed out beside transcripts."""
 
     files: tuple[FileImport, ...]
+    refused: tuple[FileRefusal, ...] = ()
 
     @property
     def appended(self) -> int:
         """Events appended."""
         return sum(file.appended for file in self.files)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that was given could be read."""
+        return not self.refused and not any(file.lines_refused for file in self.files)
 
 
 class FoundImports(NamedTuple):
@@ -82,13 +103,31 @@ class FoundImports(NamedTuple):
 
     files: tuple[Path, ...]
     failures: tuple[BadInput, ...]
+    transcripts: frozenset[Path] = frozenset()
 
     def usable(self, *, skip_unreadable: bool = False) -> tuple[Path, ...]:
-        """Return the files. Raises `BadFiles` for those that can't be read, unless they are skipped; if none can."""
-        if self.failures and not (skip_unreadable and self.files):
+        """Return the files. Raises `BadFiles` for those that can't be read, unless they are skipped; if none can.
+
+        Beside transcripts they are always skipped: a folder in which agents write is never whole.
+        """
+        if self.failures and not ((skip_unreadable or self.transcripts) and self.files):
             alone = len(self.failures) == 1 and not self.files
             raise self.failures[0] if alone else BadFiles(self.failures, len(self.files))
         return self.files
+
+    def check_transcripts(self) -> None:
+        """Raise `BadImport` where all files are transcripts of which nothing can be read."""
+        failure: BadInput | None = None
+        for path in self.files:
+            head = stream_head(path)
+            try:
+                # The first piece with something in it is enough.
+                if head is None or any(piece.units for piece in head.pieces):
+                    return
+            except BadInput as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
 
 def find_imports(paths: Iterable[str | Path]) -> FoundImports:
@@ -99,17 +138,22 @@ def find_imports(paths: Iterable[str | Path]) -> FoundImports:
     found: list[Path] = []
     failures: list[BadInput] = []
     began: dict[Path, str] = {}
+    transcripts: set[Path] = set()
     for path in map(Path, paths):
         inside, refused = _below(path) if _is_directory(path) else ([path], [])
         found += inside
         failures += refused
     for path in dict.fromkeys(found):
         try:
-            began[path] = _began(read_file(path))
+            if (head := stream_head(path)) is not None:
+                transcripts.add(path)
+                began[path] = head.began
+            else:
+                began[path] = _began(read_file(path))
         except BadInput as failure:
             failures.append(failure)
     files = sorted((path for path in found if path in began), key=began.__getitem__)
-    return FoundImports(tuple(files), tuple(failures))
+    return FoundImports(tuple(files), tuple(failures), frozenset(transcripts))
 
 
 def _is_directory(path: Path) -> bool:
@@ -123,12 +167,22 @@ def _is_directory(path: Path) -> bool:
 def _below(folder: Path) -> tuple[list[Path], list[BadInput]]:
     """Return the files to import below a directory, sorted by path, and the errors of those that can't be listed."""
     refused: list[OSError] = []
-    below = [Path(place, name) for place, _, names in os.walk(folder, onerror=refused.append) for name in names]
+    below = list[Path]()
+    for place, folders, names in os.walk(folder, onerror=refused.append):
+        if _is_trial(Path(place)):
+            # What else is in it tells of the same run: the verdict is read with the trajectory, logs are its source.
+            folders.clear()
+            names = ["agent/trajectory.json"]
+        below += [Path(place, name) for name in names if not name.endswith(_COMPANION)]
     inside = sorted(file for file in below if file.suffix in SUFFIXES and kind_of(file) == "a file")
     failures: list[BadInput] = [BadImport(str(each.filename), each.strerror or str(each)) for each in refused]
     if not inside and not failures:
         failures.append(BadImport(str(folder), "no file below this directory ends in .json or .jsonl"))
     return inside, failures
+
+
+def _is_trial(folder: Path) -> bool:
+    return kind_of(folder / "agent" / "trajectory.json") == kind_of(folder / "result.json") == "a file"
 
 
 def read_file(path: Path) -> Parsed:
@@ -171,6 +225,10 @@ def import_paths(
     (`rbank_es.exchange.identity`), is not added again and not decided again. A dry run imports into a copy that is
     removed.
 
+    A transcript of a coding agent is read line by line and appended in pieces, because it may be of any size, and its
+    agent may be writing it: lines that can't be read are reported, and all others come in. Files that can't be read
+    beside transcripts are reported too, and the others come in; see `ImportReport.is_whole`.
+
     Raises `BadImport`, `BadFiles`, `LimitExceeded`, `BadPolicy`; `DuplicateEvent` if an exported event is known with
     other content; `PositionConflict` if other writers were faster `limits.IMPORT_TRIES` times; and as
     `EventLog.append`.
@@ -180,23 +238,45 @@ def import_paths(
     # Several are parsed twice each, because all of them together may not fit into memory.
     found = FoundImports(named, ()) if alone else find_imports(named)
     files = found.usable(skip_unreadable=skip_unreadable)
-    if found.failures:
+    refused = [_refusal(failure) for failure in found.failures] if found.transcripts else []
+    if found.failures and not refused:
         warnings.warn(Notice(left_out_files(found.failures, len(files))), stacklevel=2)
     if dry_run:
         with bank.log.copy(bank.log.position()) as trial:
-            return _imported(_Importer(trial, Latest(trial), on_notes), files, progress)
-    return _imported(_Importer(bank.log, bank.latest, on_notes), files, progress)
+            return _imported(_Importer(trial, Latest(trial), on_notes), files, progress, refused, alone=alone)
+    return _imported(_Importer(bank.log, bank.latest, on_notes), files, progress, refused, alone=alone)
 
 
-def _imported(importer: _Importer, files: Sequence[Path], progress: OnProgress | None) -> ImportReport:
+def _imported(
+    importer: _Importer,
+    files: Sequence[Path],
+    progress: OnProgress | None,
+    refused: list[FileRefusal],
+    *,
+    alone: bool,
+) -> ImportReport:
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     reports: list[FileImport] = []
     # File by file, because decisions about one depend on the items of those before.
     for number, path in enumerate(files):
-        reports.append(importer.add(read_file(path)))
+        head = stream_head(path)
+        try:
+            reports.append(importer.add(read_file(path)) if head is None else importer.add_all(head.pieces))
+        except BadInput as failure:
+            if alone or head is None:
+                raise
+            refused.append(_refusal(failure))
         if progress is not None:
             progress(sum(sizes[: number + 1]), sum(sizes))
-    return ImportReport(tuple(reports))
+    if refused and not reports:
+        raise BadImport(refused[0].path, refused[0].reason, line=refused[0].line)
+    return ImportReport(tuple(reports), tuple(refused))
+
+
+def _refusal(failure: BadInput) -> FileRefusal:
+    if isinstance(failure, BadImport):
+        return FileRefusal(path=failure.path, reason=failure.reason, line=failure.line)
+    return FileRefusal(path="", reason=str(failure))
 
 
 def _began(parsed: Parsed) -> str:
@@ -233,7 +313,13 @@ class _Importer:
     def add(self, parsed: Parsed) -> FileImport:
         parsed, times_unset = _without_false_times(parsed)
         report = FileImport(
-            path=parsed.path, form=parsed.form, groups=len(parsed.units), groups_known=len(parsed.units)
+            path=parsed.path,
+            form=parsed.form,
+            groups=len(parsed.units),
+            groups_known=len(parsed.units),
+            lines_refused=parsed.lines_refused,
+            refusals=parsed.refusals,
+            unknown_types=parsed.unknown_types,
         )
         told: tuple[str, ...] = ()
 
@@ -254,6 +340,19 @@ class _Importer:
         done = optimistically(self._log, try_once, limits.IMPORT_TRIES)
         # A file that was known already left no time unset in this bank.
         return replace(done, times_unset=times_unset if done.appended else 0)
+
+    def add_all(self, pieces: Iterable[Parsed]) -> FileImport:
+        """Append a file piece by piece; return the outcome of the whole."""
+        reports = [self.add(piece) for piece in pieces]
+        counts = ("groups", "groups_known", "appended", "items_added", "items_skipped", "runs", "left_out", "changed")
+        changes = tuple(change for report in reports for change in report.changes)
+        return replace(
+            reports[-1],
+            **{name: sum(getattr(report, name) for report in reports) for name in counts},
+            changes=changes[: limits.REFUSALS_LISTED],
+            first=next((report.first for report in reports if report.first), 0),
+            last=max(report.last for report in reports),
+        )
 
     def _news(self, parsed: Parsed, position: int) -> News:
         if parsed.exported:

@@ -105,9 +105,9 @@ class Opening(NamedTuple):
 class Importer(msgspec.Struct, frozen=True, kw_only=True):
     """One form of files: `about` describes it in messages, `parse` gets the file's path and bytes.
 
-    `parse` is pure, and raises `BadImport` with the line. `stream` is for a form whose files have no bound and grow while
-    they are read: it yields a file at a path in pieces, the last of which has what it says of the whole; it raises as
-    `parse`, before the first piece that has units where it can.
+    `parse` is pure, and raises `BadImport` with the line. `stream` is for a form whose files have no bound and grow
+    while they are read: it yields a file in pieces, the last of which has what is said of the whole; it raises as
+    `parse`.
     """
 
     form: str

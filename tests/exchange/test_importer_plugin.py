@@ -69,5 +69,8 @@ def test_an_importer_that_returns_something_else_is_named(tmp_path: Path) -> Non
 
 def test_every_importer_is_registered_under_its_form() -> None:
     assert [(name, importer.form) for name, importer in IMPORTERS.all()] == [
-        (form, form) for form in ("items", "trajectory", "events", "reasoningbank")
+        (form, form)
+        for form in (
+            *("items", "trajectory", "reasoningbank", "atif", "gemini-cli", "claude-code", "codex", "chat", "events"),
+        )
     ]

@@ -15,7 +15,7 @@ from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
     ToolUse,
     TranscriptRun,
-    TrialOutcome,
+    TrialReward,
     count_or_none,
     text_in,
     text_or_none,
@@ -57,7 +57,7 @@ def is_atif(fields: Mapping[str, Any]) -> bool:
     return str(fields.get("schema_version", "")).startswith("ATIF-")
 
 
-def atif_runs(path: str, document: Mapping[str, Any], trial: TrialOutcome | None = None) -> Iterator[TranscriptRun]:
+def atif_runs(path: str, document: Mapping[str, Any], trial: TrialReward | None = None) -> Iterator[TranscriptRun]:
     """Yield the run of a trajectory, then those of its sub-agents. `trial` is the outcome of the first alone.
 
     Raises `BadImport` for a version that isn't known, and with every fault of a document.
@@ -74,7 +74,7 @@ def atif_runs(path: str, document: Mapping[str, Any], trial: TrialOutcome | None
         yield _run_of(inner, None, parent=document)
 
 
-def trial_outcome(result: Mapping[str, Any], reward: float | None) -> TrialOutcome:
+def trial_outcome(result: Mapping[str, Any], reward: float | None) -> TrialReward:
     """Return the outcome of a trial: of its `result.json`, and the reward in a file of its own where that has none.
 
     A trial that an exception stopped has no reward, nor has one whose reward isn't valid.
@@ -83,13 +83,13 @@ def trial_outcome(result: Mapping[str, Any], reward: float | None) -> TrialOutco
     stopped = result.get("exception_info")
     if stopped:
         told = stopped.get("exception_type") if isinstance(stopped, dict) else stopped
-        return TrialOutcome(task=task, trial=trial, error=str(told or "an exception")[:GIVEN_CHARS])
+        return TrialReward(task=task, trial=trial, error=str(told or "an exception")[:GIVEN_CHARS])
     if result.get("reward_valid") is False:
-        return TrialOutcome(task=task, trial=trial, error="its reward isn't valid")
+        return TrialReward(task=task, trial=trial, error="its reward isn't valid")
     verified = result.get("verifier_result")
     rewards = verified.get("rewards") if isinstance(verified, dict) else None
     found = reward_in(rewards)
-    return TrialOutcome(task=task, trial=trial, reward=found if found is not None else reward)
+    return TrialReward(task=task, trial=trial, reward=found if found is not None else reward)
 
 
 def reward_in(rewards: Any) -> float | None:
@@ -103,7 +103,7 @@ def reward_in(rewards: Any) -> float | None:
 
 
 def _run_of(
-    document: Mapping[str, Any], trial: TrialOutcome | None, parent: Mapping[str, Any] | None = None
+    document: Mapping[str, Any], trial: TrialReward | None, parent: Mapping[str, Any] | None = None
 ) -> TranscriptRun:
     agent, steps = document["agent"], [step for step in document["steps"] if not step.get("is_copied_context")]
     session = text_or_none(document.get("session_id")) or ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from rbank_es.agents.transcripts.transcript_lines import Tally
+from rbank_es.agents.transcripts.transcript_lines import LineTally
 from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, text_in, text_or_none
 from rbank_es.exchange.identity import canonical
 from rbank_es.exchange.json_records import JsonRecord
@@ -28,7 +28,7 @@ def is_chat(fields: Mapping[str, Any]) -> bool:
     return fields.get("role") in _ROLES and ("content" in fields or "tool_calls" in fields)
 
 
-def chat_runs(records: Iterator[JsonRecord], tally: Tally) -> Iterator[TranscriptRun]:
+def chat_runs(records: Iterator[JsonRecord], tally: LineTally) -> Iterator[TranscriptRun]:
     """Yield the runs of the conversations in a file, in order."""
     loose = _Conversation(tally)
     for record in records:
@@ -47,7 +47,7 @@ def chat_runs(records: Iterator[JsonRecord], tally: Tally) -> Iterator[Transcrip
 class _Conversation:
     """The state of reading one conversation."""
 
-    def __init__(self, tally: Tally, model: str | None = None) -> None:
+    def __init__(self, tally: LineTally, model: str | None = None) -> None:
         self._tally, self._model = tally, model
         self._digest = sha256()
         self._run: TranscriptRun | None = None

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rbank_es.agents.transcripts.transcript_lines import Line, Tally
+from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
 from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
     ToolUse,
@@ -51,7 +51,7 @@ def is_claude_code(fields: Mapping[str, Any]) -> bool:
     return isinstance(fields.get("type"), str) and not noted.isdisjoint(fields) and "seq" not in fields
 
 
-def claude_code_runs(lines: Iterable[Line], tally: Tally) -> Iterator[TranscriptRun]:
+def claude_code_runs(lines: Iterable[Line], tally: LineTally) -> Iterator[TranscriptRun]:
     """Yield the runs of a session in the order in which they end; `tally` is full when they are read.
 
     A sub-agent's turn is a run of its own: its file, or its lines in the file of its session, name the session.
@@ -65,7 +65,7 @@ def claude_code_runs(lines: Iterable[Line], tally: Tally) -> Iterator[Transcript
 class _Session:
     """The state of reading: the current turn of the user and of each sub-agent, and what was met before."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: LineTally) -> None:
         self._tally = tally
         self._turns: dict[str | None, TranscriptRun] = {}
         # Hashes, because a file of gigabytes has millions of lines.

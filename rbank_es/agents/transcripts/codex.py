@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from rbank_es.agents.transcripts.transcript_lines import Line, Tally
+from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
 from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
     ToolUse,
@@ -80,7 +80,7 @@ def withdrawn_turns(lines: Iterable[Line]) -> frozenset[int]:
 
 
 def codex_runs(
-    lines: Iterable[Line], tally: Tally, path: str = "the file", withdrawn: frozenset[int] = frozenset()
+    lines: Iterable[Line], tally: LineTally, path: str = "the file", withdrawn: frozenset[int] = frozenset()
 ) -> Iterator[TranscriptRun]:
     """Yield the runs of a thread in order; `tally` is full when they are read.
 
@@ -95,7 +95,7 @@ def codex_runs(
 class _Thread:
     """The state of reading: the thread, whether its lines are its parent's, and the current turn."""
 
-    def __init__(self, tally: Tally, path: str, withdrawn: frozenset[int]) -> None:
+    def __init__(self, tally: LineTally, path: str, withdrawn: frozenset[int]) -> None:
         self._tally, self._path, self._withdrawn = tally, path, withdrawn
         self._meta: dict[str, Any] = {}
         self._is_forked = self._copies = False

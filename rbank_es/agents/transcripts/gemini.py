@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rbank_es.agents.transcripts.transcript_lines import Line, Tally
+from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
 from rbank_es.agents.transcripts.transcript_run import (
-    ModelMessage,
     ToolUse,
     TranscriptRun,
     count_or_none,
@@ -27,7 +26,7 @@ def is_gemini(fields: Mapping[str, Any]) -> bool:
     return {"sessionId", "projectHash"} <= fields.keys()
 
 
-def gemini_runs(lines: Iterable[Line], tally: Tally) -> Iterator[TranscriptRun]:
+def gemini_runs(lines: Iterable[Line], tally: LineTally) -> Iterator[TranscriptRun]:
     """Yield the runs of a session, in order."""
     session, messages = "", dict[str, Line]()
     for line in lines:
@@ -45,7 +44,7 @@ def gemini_runs(lines: Iterable[Line], tally: Tally) -> Iterator[TranscriptRun]:
     yield from _runs(session, messages.values(), tally)
 
 
-def _rewind(messages: dict[str, Line], line: Line, tally: Tally) -> None:
+def _rewind(messages: dict[str, Line], line: Line, tally: LineTally) -> None:
     to = line.fields["$rewindTo"]
     if not isinstance(to, str) or to not in messages:
         tally.refuse(line.number, "it goes back to a message that isn't in the file")
@@ -55,7 +54,7 @@ def _rewind(messages: dict[str, Line], line: Line, tally: Tally) -> None:
         tally.withdrawn += messages.pop(id).fields.get("type") == "user"
 
 
-def _place(messages: dict[str, Line], line: Line, tally: Tally) -> None:
+def _place(messages: dict[str, Line], line: Line, tally: LineTally) -> None:
     id = text_or_none(line.fields.get("id"))
     if id is None or not isinstance(line.fields.get("type"), str):
         tally.refuse(line.number, "a message without id or type")
@@ -64,7 +63,7 @@ def _place(messages: dict[str, Line], line: Line, tally: Tally) -> None:
     messages[id] = line
 
 
-def _runs(session: str, messages: Iterable[Line], tally: Tally) -> Iterator[TranscriptRun]:
+def _runs(session: str, messages: Iterable[Line], tally: LineTally) -> Iterator[TranscriptRun]:
     run: TranscriptRun | None = None
     for line in messages:
         fields, kind = line.fields, line.fields["type"]

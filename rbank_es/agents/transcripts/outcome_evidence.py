@@ -82,7 +82,7 @@ _NO_VERDICT_CODES = frozenset({4, 5, 124, 126, 127, 130, 137, 143})
 """Codes of a command that was not found, misused, ended from outside, or that ran no test (pytest: 4, 5)."""
 
 
-class Evidence(NamedTuple):
+class OutcomeEvidence(NamedTuple):
     """The verdict that what happened gives: the code of its kind, the reason, and the call that decided."""
 
     verdict: VerdictValue
@@ -92,10 +92,8 @@ class Evidence(NamedTuple):
     at: str | None = None
 
 
-class TestRun(NamedTuple):
+class SuiteRun(NamedTuple):
     """One run of tests in a call: whether they passed, their targets, and the words that say so."""
-
-    __test__ = False
 
     call: ToolUse
     passed: bool
@@ -109,7 +107,7 @@ class _Segment(NamedTuple):
     is_joined: bool
 
 
-def evidence_of(run: TranscriptRun) -> Evidence | None:
+def evidence_of(run: TranscriptRun) -> OutcomeEvidence | None:
     """Return the verdict that follows from the reward of a run's trial, else from its own tests; None without one.
 
     None too for a run that was interrupted, ended by an error that isn't its own, or did not end. The tests that an
@@ -119,37 +117,39 @@ def evidence_of(run: TranscriptRun) -> Evidence | None:
         return _rewarded(run.trial.reward) if not run.trial.error else None
     if run.ending != "done" or run.form == "atif":
         return None
-    return _decided(list(test_runs(run.calls)))
+    return _decided(list(suite_runs(run.calls)))
 
 
-def _rewarded(reward: float | None) -> Evidence | None:
+def _rewarded(reward: float | None) -> OutcomeEvidence | None:
     if reward is None:
         return None
     verdict: VerdictValue = "success" if reward >= 1 else "failure" if reward <= 0 else "undecided"
-    return Evidence(verdict, "reward", f"the tests of the trial gave the reward {reward:g}")
+    return OutcomeEvidence(verdict, "reward", f"the tests of the trial gave the reward {reward:g}")
 
 
-def _decided(runs: Sequence[TestRun]) -> Evidence | None:
-    """Return the verdict of test runs in order: that of the last, unless it healed only a part of an earlier red one."""
+def _decided(runs: Sequence[SuiteRun]) -> OutcomeEvidence | None:
+    """Return the verdict of test runs in order: the last one's, unless it healed only a part of an earlier red one."""
     if not runs:
         return None
     last = runs[-1]
-    if last.passed:
-        red = next((each for each in reversed(runs) if not each.passed), None)
-        healed = [each for each in runs if each.passed and (red is None or runs.index(each) > runs.index(red))]
-        if red is not None and not any(_covers(each, red) for each in healed):
-            return None
+    unhealed = (
+        run
+        for number, run in enumerate(runs)
+        if not run.passed and not any(later.passed and _covers(later, run) for later in runs[number + 1 :])
+    )
+    if last.passed and any(unhealed):
+        return None
     verdict: VerdictValue = "success" if last.passed else "failure"
     code = "tests_passed" if last.passed else "tests_failed"
-    return Evidence(verdict, code, f"{last.call.command.strip()}: {last.seen}", last.call.id, last.call.ended)
+    return OutcomeEvidence(verdict, code, f"{last.call.command.strip()}: {last.seen}", last.call.id, last.call.ended)
 
 
-def _covers(green: TestRun, red: TestRun) -> bool:
+def _covers(green: SuiteRun, red: SuiteRun) -> bool:
     """Return whether a green run ran at least the tests of a red one, as far as their targets tell."""
     return not green.targets or green.targets == red.targets
 
 
-def test_runs(calls: Sequence[ToolUse]) -> Iterator[TestRun]:
+def suite_runs(calls: Sequence[ToolUse]) -> Iterator[SuiteRun]:
     """Yield the test runs among calls whose outcome is known."""
     for call in calls:
         if not call.answered or call.is_stopped or not (command := call.command):
@@ -158,10 +158,7 @@ def test_runs(calls: Sequence[ToolUse]) -> Iterator[TestRun]:
         segments = [each for each in segments if not _NO_TEST.search(each.words)]
         if segments and (found := _outcome(call, segments)) is not None:
             passed, seen = found
-            yield TestRun(call, passed, frozenset(_targets(segments)), seen)
-
-
-test_runs.__test__ = False  # type: ignore[attr-defined]
+            yield SuiteRun(call, passed, frozenset(_targets(segments)), seen)
 
 
 def _outcome(call: ToolUse, segments: Sequence[_Segment]) -> tuple[bool, str] | None:
@@ -195,7 +192,7 @@ def _line_of(text: str, found: re.Match[str]) -> str:
 def _segments(command: str) -> Iterator[_Segment]:
     """Yield the simple commands of a command line, bare of assignments and wrappers.
 
-    `is_masked`: the line's exit code isn't this command's. `is_joined`: another one follows with `&&`, so that a failure
+    `is_masked`: the line's exit code isn't this command's. `is_joined`: another one follows with `&&`, and a failure
     may be that one's.
     """
     # Of the same length, so that places stay: a separator within quotes separates nothing.

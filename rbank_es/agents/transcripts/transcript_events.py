@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.agents.transcripts.outcome_evidence import Evidence, evidence_of
+from rbank_es.agents.transcripts.outcome_evidence import OutcomeEvidence, evidence_of
 from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, clipped
 from rbank_es.events import Event, LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.likely_secrets import redact_likely
@@ -175,7 +175,7 @@ class _RunEvents:
             duration_s=_seconds(None, self._writer.time(run.began), self._writer.time(run.ended)),
         )
 
-    def _judged(self, evidence: Evidence) -> RunJudged:
+    def _judged(self, evidence: OutcomeEvidence) -> RunJudged:
         # By the call that decided: a turn that goes on may be judged again, and the latest verdict stands.
         return RunJudged(
             **self._common(

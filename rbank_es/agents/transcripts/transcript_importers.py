@@ -20,8 +20,8 @@ from rbank_es.agents.transcripts.claude_code import claude_code_runs, is_claude_
 from rbank_es.agents.transcripts.codex import codex_runs, is_codex, withdrawn_turns
 from rbank_es.agents.transcripts.gemini import gemini_runs, is_gemini
 from rbank_es.agents.transcripts.transcript_events import EventWriter
-from rbank_es.agents.transcripts.transcript_lines import Tally, read_lines
-from rbank_es.agents.transcripts.transcript_run import TranscriptRun, TrialOutcome
+from rbank_es.agents.transcripts.transcript_lines import LineTally, read_lines
+from rbank_es.agents.transcripts.transcript_run import TranscriptRun, TrialReward
 from rbank_es.errors import BadImport, LimitExceeded
 from rbank_es.events.redaction import secrets
 from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, sized
@@ -38,7 +38,7 @@ from rbank_es.system.files import opened, read_regular
 from rbank_es.system.given_file import read_given
 from rbank_es.system.utc_times import utc_text
 
-Runs = Callable[[str, BinaryIO, Tally], Iterator[TranscriptRun]]
+Runs = Callable[[str, BinaryIO, LineTally], Iterator[TranscriptRun]]
 """Returns the runs of an open file with that path."""
 
 _MARK = b"\xef\xbb\xbf"
@@ -55,11 +55,11 @@ def raw_lines(file: BinaryIO) -> Iterator[bytes]:
             line = file.readline(TRANSCRIPT_LINE_BYTES)
 
 
-def _claude_code(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+def _claude_code(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
     return claude_code_runs(read_lines(raw_lines(file), tally), tally)
 
 
-def _gemini(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+def _gemini(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
     file.seek(0)
     whole = file.read(limits.IMPORT_FILE_BYTES)
     try:
@@ -69,26 +69,26 @@ def _gemini(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
     return gemini_runs(read_lines([msgspec.json.encode(document)], tally), tally)
 
 
-def _codex(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+def _codex(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
     # Read for this alone where it is needed: what a rollback takes back stands before it.
     marked = (line for line in raw_lines(file) if b'"thread_rolled_back"' in line or b'"task_started"' in line)
-    withdrawn = withdrawn_turns(read_lines(marked, Tally()))
+    withdrawn = withdrawn_turns(read_lines(marked, LineTally()))
     yield from codex_runs(read_lines(raw_lines(file), tally), tally, path, withdrawn)
 
 
-def _chat(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+def _chat(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
     file.seek(0)
     return chat_runs(json_records(path, file.read(limits.IMPORT_FILE_BYTES)), tally)
 
 
-def _atif(path: str, file: BinaryIO, tally: Tally) -> Iterator[TranscriptRun]:
+def _atif(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
     file.seek(0)
     document = decode_document(path, file.read(limits.IMPORT_FILE_BYTES).removeprefix(_MARK))
     tally.lines = tally.known = 1
     return atif_runs(path, document, trial_beside(Path(path)))
 
 
-def trial_beside(trajectory: Path) -> TrialOutcome | None:
+def trial_beside(trajectory: Path) -> TrialReward | None:
     """Return the outcome of the trial whose folder has this file as `agent/…`; None where it lies in none.
 
     Raises `BadImport` for a `result.json` that is broken: a verdict must not be lost silently.
@@ -112,10 +112,10 @@ def _reward_file(folder: Path) -> float | None:
     return None
 
 
-def transcript_runs(path: str | os.PathLike[str]) -> tuple[list[TranscriptRun], Tally]:
-    """Return the runs of one transcript, told by its content, with what else is said of it. Raises `BadImport`, OSError.
+def transcript_runs(path: str | os.PathLike[str]) -> tuple[list[TranscriptRun], LineTally]:
+    """Return the runs of one transcript, told by its content, and what else is said of it.
 
-    For files of a size that memory holds: an import streams them.
+    For files of a size that memory holds: an import streams them. Raises `BadImport`, OSError.
     """
     from rbank_es.exchange.importer import importer_of
 
@@ -123,13 +123,13 @@ def transcript_runs(path: str | os.PathLike[str]) -> tuple[list[TranscriptRun], 
     form = importer_of(os.fspath(path), data).form
     if form not in _READERS:
         raise BadImport(os.fspath(path), f"of the form {form!r}, which is no transcript")
-    tally = Tally()
+    tally = LineTally()
     return list(_READERS[form](os.fspath(path), BytesIO(data), tally)), tally
 
 
 def _pieces_of(form: str, path: str, file: BinaryIO) -> Iterator[Parsed]:
     """Yield a file in pieces: each with some of its runs, the last with what is said of all."""
-    tally, writer = Tally(), EventWriter(secrets(), utc_text(datetime.now(UTC)))
+    tally, writer = LineTally(), EventWriter(secrets(), utc_text(datetime.now(UTC)))
     empty = Parsed(path=path, form=form, units=())
     batch, size, count = list[ImportUnit](), 0, 0
     met = set[str]()
@@ -160,7 +160,7 @@ def _pieces_of(form: str, path: str, file: BinaryIO) -> Iterator[Parsed]:
     )
 
 
-def _check_known(path: str, tally: Tally) -> None:
+def _check_known(path: str, tally: LineTally) -> None:
     """Raise `BadImport` for a file without a run whose lines can't be read, or are of no type that is known."""
     if not (tally.refused or tally.unknown):
         return

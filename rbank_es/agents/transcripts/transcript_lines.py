@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
+from rbank_es.events.readable_text import count
 from rbank_es.exchange.importer import LineRefusal
 from rbank_es.limits.transcript_limits import TRANSCRIPT_LINE_BYTES
 
@@ -25,7 +26,7 @@ class Line(NamedTuple):
     fields: dict[str, Any]
 
 
-class Tally(msgspec.Struct, kw_only=True):
+class LineTally(msgspec.Struct, kw_only=True):
     """What a reader says of a file beside its runs.
 
     `known` counts lines of a known type, `unknown` those of types that the reader doesn't know, by type. `refusals` has
@@ -52,19 +53,19 @@ class Tally(msgspec.Struct, kw_only=True):
 
     def sentences(self) -> tuple[str, ...]:
         """Return what people should know of the file, one sentence each."""
-        types = ", ".join(f"{count:,} {name}" for name, count in self.unknown.most_common(limits.CHOICES_NAMED))
+        types = ", ".join(f"{number:,} {name}" for name, number in self.unknown.most_common(limits.CHOICES_NAMED))
         told = {
             f"lines of types that this version doesn't know were passed over: {types}": self.unknown.total(),
-            f"{self.outside:,} lines belong to no turn of a user": self.outside,
-            f"{self.copied:,} lines are copies of another session's, which has them itself": self.copied,
-            f"{self.withdrawn:,} turns were taken back, and stay out": self.withdrawn,
-            f"{self.unanswered:,} turns have no answer yet, and stay out until they have one": self.unanswered,
+            f"of no turn of a user: {count(self.outside, 'line')}": self.outside,
+            f"copies of another session's lines, which has them itself: {self.copied:,}": self.copied,
+            f"taken back by the user, and left out: {count(self.withdrawn, 'turn')}": self.withdrawn,
+            f"without an answer, and left out until there is one: {count(self.unanswered, 'turn')}": self.unanswered,
             "the last line isn't finished": self.is_cut,
         }
-        return tuple(sentence for sentence, count in told.items() if count)
+        return tuple(sentence for sentence, number in told.items() if number)
 
 
-def read_lines(raw: Iterable[bytes], tally: Tally) -> Iterator[Line]:
+def read_lines(raw: Iterable[bytes], tally: LineTally) -> Iterator[Line]:
     """Yield the objects of a file's lines; count the lines, and refuse those that are no JSON object.
 
     A line is bytes up to and with its line feed. Bytes that are not UTF-8 and halves of characters are replaced.
@@ -85,7 +86,7 @@ def read_lines(raw: Iterable[bytes], tally: Tally) -> Iterator[Line]:
             tally.refuse(number, f"expected a JSON object, got {type(fields).__name__}")
 
 
-def _decoded_leniently(line: bytes, number: int, tally: Tally) -> Any:
+def _decoded_leniently(line: bytes, number: int, tally: LineTally) -> Any:
     """Return the value of a line that is no strict JSON in UTF-8; None where it is refused, or is blank."""
     bare = line.strip(_BLANK)
     if not bare:

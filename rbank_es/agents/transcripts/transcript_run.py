@@ -19,9 +19,9 @@ _COMMITS = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|revert|cherry-pick|merge|reb
 class ToolUse(msgspec.Struct, kw_only=True):
     """One call of a tool.
 
-    `result` is the beginning of its answer, `end` its last characters if it is longer, `chars` the length of the whole. `answered`: the
-    transcript has its result. `exit_code`: of a command, where known. `is_stopped`: it was interrupted, or goes on in
-    the background, so its result decides nothing. `agent`: the id of the sub-agent that it started.
+    `result` is the beginning of its answer, `end` its last characters if it is longer, `chars` the length of the whole.
+    `answered`: the transcript has its result. `exit_code`: of a command, where known. `is_stopped`: it was interrupted,
+    or goes on in the background, so its result decides nothing. `agent`: the id of the sub-agent that it started.
     """
 
     id: str
@@ -81,7 +81,7 @@ class ModelMessage(msgspec.Struct, kw_only=True):
     is_last: bool = False
 
 
-class TrialOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class TrialReward(msgspec.Struct, frozen=True, kw_only=True):
     """What the tests of a trial gave: a reward, else why there is none."""
 
     reward: float | None = None
@@ -119,7 +119,7 @@ class TranscriptRun(msgspec.Struct, kw_only=True):
     acts: list[ToolUse | ModelMessage] = msgspec.field(default_factory=list)
     contexts: list[str] = msgspec.field(default_factory=list)
     copied: bool = False
-    trial: TrialOutcome | None = None
+    trial: TrialReward | None = None
     last_words: str = ""
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
     by_id: dict[str, ToolUse | ModelMessage] = msgspec.field(default_factory=dict)
@@ -171,7 +171,7 @@ class TranscriptRun(msgspec.Struct, kw_only=True):
             self.contexts.append(clipped(text))
 
     def close(self, *, goes_on: bool) -> None:
-        """Settle how it ended; `goes_on`: the session has a later turn, so it ended unless it is a copy that was cut."""
+        """Settle how it ended. `goes_on`: the session has a later turn, so it did, unless it is a copy that was cut."""
         if self.ending != "open":
             return
         last = self.acts[-1] if self.acts else None
