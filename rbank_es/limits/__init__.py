@@ -341,6 +341,8 @@ LM_REQUEST_BYTES = 4 * MIB
 # Bytes of one answer that are read, with all that a provider puts around it, and characters of it that are kept.
 LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
+# Values in the arguments of a wrapped function that its record holds: more than a long conversation has.
+CALL_VALUES = 100_000
 # The longest field of malformed JSON that is repaired, in up to 1 s; 32,000 characters took 66 s.
 LM_REPAIRED_CHARS = 2_000
 # One file of scripted turns.

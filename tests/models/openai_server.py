@@ -8,13 +8,16 @@ Answers come from a list, in order, or from a function of the request; each is a
 
 from __future__ import annotations
 
+import gzip
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tests.sparql.fault_server import Asked, Behaviour, FaultServer, drips, floods, hangs, head, says, whole
+from tests.sparql.fault_server import Asked, Behaviour, FaultServer, chunk, drips, floods, hangs, head, says, whole
 
 JSON = "application/json"
 Reply = str | Behaviour
@@ -101,6 +104,32 @@ def empty(finish_reason: str = "stop") -> Behaviour:
 
 def very_long(chars: int) -> Behaviour:
     return says(completion("a" * chars), JSON)
+
+
+def gzipped(text: str) -> Behaviour:
+    return says(gzip.compress(completion(text)), JSON, "200 OK", "Content-Encoding: gzip")
+
+
+def streamed(*words: str, done: bool = True, breaks: bool = False, pause_s: float = 0.0) -> Behaviour:
+    """A stream of chunks, the last with the usage, then `[DONE]`; `breaks` ends it within its chunked encoding."""
+
+    def behave(connection: socket.socket, asked: Asked) -> None:
+        connection.sendall(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked", "Connection: close"))
+        for word in words:
+            connection.sendall(chunk(_event({"choices": [{"index": 0, "delta": {"content": word}}]})))
+            time.sleep(pause_s)
+        if done:
+            usage = {"prompt_tokens": 10, "completion_tokens": len(words), "total_tokens": 10 + len(words)}
+            connection.sendall(chunk(_event({"choices": [], "usage": usage}) + b"data: [DONE]\n\n"))
+        if not breaks:
+            connection.sendall(b"0\r\n\r\n")
+
+    return behave
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    body = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "stub", **data}
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
 
 
 def closing() -> Behaviour:

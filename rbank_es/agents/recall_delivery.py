@@ -1,0 +1,105 @@
+"""Whether what was recalled for a run reached its agent's prompts: a search for the texts in each request.
+
+A text was sent if one string of a request's JSON holds it. Line ends count as equal, and escapes of JSON inside of a
+string are undone, because agents put JSON into prompts. A text that was truncated or reworded was not sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rbank_es import limits
+
+_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class RecallDelivery:
+    """The texts recalled for a run, and those of them that its requests held. Not safe for threads by itself."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str], bool] = {}
+        """The texts that no request held yet, each after its item, and whether a request was made since."""
+        self._found = self._uncertain = False
+
+    def recall(self, texts: Mapping[str, str]) -> None:
+        """Add recalled texts by the ids of their items; they are looked for in later requests."""
+        for item, text in texts.items():
+            if text.strip():
+                self._waiting.setdefault((item, with_plain_line_ends(text)), False)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to look for."""
+        return not self._waiting
+
+    def look(self, request: Any) -> None:
+        """Look for the texts in a request: plain data, as its JSON has it."""
+        if self.complete:
+            return
+        held = held_texts(request, {text for _, text in self._waiting})
+        self._found |= bool(held)
+        self._waiting = {key: True for key in self._waiting if key[1] not in held}
+
+    def miss(self) -> None:
+        """Note a request that could not be searched: a text that was not found may have been in it."""
+        self._uncertain = True
+
+    @property
+    def sent(self) -> bool | None:
+        """Whether every text recalled before a request stood in one; None without such a text, or if uncertain."""
+        if self._uncertain and self.unsent:
+            return None
+        return False if self.unsent else True if self._found else None
+
+    @property
+    def unsent(self) -> tuple[str, ...]:
+        """Ids of the items whose texts stood in no request that was made after they were recalled, each once."""
+        return tuple(dict.fromkeys(item for (item, _), asked in self._waiting.items() if asked))
+
+
+def held_texts(request: Any, texts: set[str]) -> set[str]:
+    """Return those of the texts that a string of the request holds, as it is or with escapes of JSON undone."""
+    held: set[str] = set()
+    for string in _strings(request):
+        for reading in _readings(string):
+            held |= {text for text in texts - held if text in reading}
+        if len(held) == len(texts):
+            break
+    return held
+
+
+def with_plain_line_ends(text: str) -> str:
+    """Return the text with each line end as a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    # A stack instead of recursion: the request is as deep as its sender made it.
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            left += each
+
+
+def _readings(string: str) -> Iterator[str]:
+    """Yield the string, then with one level of escapes after another undone."""
+    for _ in range(limits.ERASURE_LEVELS):
+        yield with_plain_line_ends(string)
+        undone = _ESCAPE.sub(_character, string) if "\\" in string else string
+        if undone == string:
+            return
+        # Two escaped halves of a character are joined; a lone half stays.
+        string = undone.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _character(found: re.Match[str]) -> str:
+    code, mark = found.groups()
+    return chr(int(code, 16)) if code else _SHORT.get(mark, mark)

@@ -1,0 +1,465 @@
+"""Clients of models that are recorded: OpenAI's over the loopback, `dspy.LM`, functions; and what can't be wrapped."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import json
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from rbank_es import Bank, limits
+from rbank_es.agents.model_calls import ModelCalls
+from rbank_es.agents.wrapped_clients import wrapped
+from rbank_es.errors import BadInput, LogBusy
+from rbank_es.events import LmCalled
+from tests.models.openai_server import (
+    OpenAiServer,
+    closing,
+    failing,
+    gzipped,
+    half_a_body,
+    hanging,
+    not_json,
+    openai_server,
+    rate_limited,
+    streamed,
+    too_much_context,
+    unauthorized,
+)
+
+KEY = "sk-a-key-of-nobody-0123456789"
+ASK: list[Any] = [{"role": "user", "content": "Which lamps are lit?"}]
+LESSON = 'Look at the "porch" too.\nIts lamp is on a timer.'
+
+
+@pytest.fixture
+def bank() -> Iterator[Bank]:
+    with Bank.create("memory:") as bank:
+        yield bank
+
+
+@pytest.fixture
+def calls(bank: Bank) -> ModelCalls:
+    return ModelCalls(bank, "r1", "a-model")
+
+
+def recorded(bank: Bank) -> list[LmCalled]:
+    return [event for event in bank.log.read(resolve={"lm_called"}) if isinstance(event, LmCalled)]
+
+
+def client_of(server: OpenAiServer, **more: Any) -> openai.OpenAI:
+    return openai.OpenAI(base_url=server.url, api_key=KEY, **{"max_retries": 0, **more})
+
+
+def async_client_of(server: OpenAiServer, **more: Any) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=server.url, api_key=KEY, **{"max_retries": 0, **more})
+
+
+def ask(client: openai.OpenAI, **more: Any) -> Any:
+    return client.chat.completions.create(model="stub", messages=ASK, **more)
+
+
+# ---------------------------------------------------------------- OpenAI
+
+
+def test_a_call_is_recorded_as_sent_and_as_received(bank: Bank, calls: ModelCalls) -> None:
+    """The bytes of both, tokens, parameters, a duration; no header, no key, and the client itself is as before."""
+    with openai_server(["The hall's, says " + KEY, "again"]) as server:
+        client = client_of(server)
+        before = dict(vars(client))
+        reply = ask(wrapped(client, calls), temperature=0.5)
+        assert reply.choices[0].message.content == "The hall's, says " + KEY
+        assert vars(client) == before
+        ask(client)
+        [call] = recorded(bank)
+        assert json.loads(str(call.request)) == server.requests[0]
+        assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert (call.run, call.role, call.model, call.attempt, call.error_code) == ("r1", "agent", "stub", 1, None)
+    assert (call.tokens_in, call.tokens_out, call.tokens_cached) == (10, 4, 4)
+    assert call.parameters == {"temperature": 0.5} and call.duration_s and call.previews == ()
+    assert json.loads(str(call.response))["choices"][0]["message"]["content"] == "The hall's, says [key]"
+    assert KEY not in b"".join(bank.log.lines()).decode()
+
+
+def test_each_retry_is_a_call_of_its_own(bank: Bank, calls: ModelCalls) -> None:
+    """Numbered; the user gets the last answer."""
+    with openai_server([rate_limited(0), failing(), "at last"]) as server:
+        client = wrapped(client_of(server, max_retries=2), calls)
+        assert ask(client).choices[0].message.content == "at last"
+    assert [(call.attempt, call.error_code) for call in recorded(bank)] == [
+        (1, "rate_limited"),
+        (2, "server_error"),
+        (3, None),
+    ]
+    assert recorded(bank)[0].error == "slow down"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (unauthorized(), "wrong_key"),
+        (too_much_context(), "context_too_long"),
+        (closing(), "bad_response"),
+        (half_a_body(), "bad_response"),
+        (not_json(), "bad_response"),
+    ],
+)
+def test_a_failure_has_its_code_and_reaches_the_user(bank: Bank, calls: ModelCalls, answer: Any, code: str) -> None:
+    """As without the wrapper: the same class of exception."""
+    with openai_server([answer, answer]) as server:
+        outcomes = []
+        for client in (client_of(server), wrapped(client_of(server), calls)):
+            try:
+                outcomes.append(type(ask(client)))
+            except Exception as error:
+                outcomes.append(type(error))
+    assert outcomes[0] is outcomes[1]
+    assert [call.error_code for call in recorded(bank)] == [code]
+
+
+def test_a_server_that_is_not_there_is_recorded(bank: Bank, calls: ModelCalls) -> None:
+    client = openai.OpenAI(base_url="http://127.0.0.1:9/v1", api_key=KEY, max_retries=0)
+    with pytest.raises(openai.APIConnectionError):
+        ask(wrapped(client, calls))
+    [call] = recorded(bank)
+    assert (call.error_code, call.response) == ("unreachable", None) and call.request
+
+
+def test_a_compressed_answer_is_recorded_in_plain(bank: Bank, calls: ModelCalls) -> None:
+    with openai_server([gzipped("squeezed")]) as server:
+        assert ask(wrapped(client_of(server), calls)).choices[0].message.content == "squeezed"
+    assert "squeezed" in str(recorded(bank)[0].response) and recorded(bank)[0].tokens_out == 1
+
+
+def test_a_stream_is_recorded_when_it_ends(bank: Bank, calls: ModelCalls) -> None:
+    """Word for word as without the wrapper, with the usage of its end."""
+    with openai_server([streamed("the ", "hall")]) as server:
+        said = [
+            chunk.choices[0].delta.content
+            for chunk in ask(wrapped(client_of(server), calls), stream=True)
+            if chunk.choices
+        ]
+    assert said == ["the ", "hall"]
+    [call] = recorded(bank)
+    assert (call.error_code, call.tokens_out, call.parameters["stream"]) == (None, 2, True)
+    assert str(call.response).endswith("data: [DONE]\n\n") and "hall" in str(call.response)
+
+
+@pytest.mark.parametrize(("breaks", "raises"), [(False, None), (True, httpx.RemoteProtocolError)])
+def test_a_stream_that_is_cut_says_so(
+    bank: Bank, calls: ModelCalls, breaks: bool, raises: type[Exception] | None
+) -> None:
+    """A clean close looks whole to the client: only the record knows that the end is missing."""
+    with openai_server([streamed("the ", done=False, breaks=breaks)]) as server:
+        stream = ask(wrapped(client_of(server), calls), stream=True)
+        if raises is None:
+            assert len(list(stream)) == 1
+        else:
+            with pytest.raises(Exception, match="peer closed|incomplete"):
+                list(stream)
+    [call] = recorded(bank)
+    assert call.error_code == "stream_cut" and "the " in str(call.response)
+
+
+@pytest.mark.parametrize("way", ["closed", "left"])
+def test_a_stream_that_its_reader_leaves_is_recorded(bank: Bank, calls: ModelCalls, way: str) -> None:
+    """At once if it is closed; at the next call, or the end of the run, if it is only dropped."""
+    with openai_server([streamed("the ", "hall", pause_s=0.02)]) as server:
+        stream = ask(wrapped(client_of(server), calls), stream=True)
+        next(iter(stream))
+        if way == "closed":
+            stream.close()
+        del stream
+        gc.collect()
+    calls.close()
+    [call] = recorded(bank)
+    assert call.error_code == "closed_early" and "the " in str(call.response)
+
+
+def test_an_asynchronous_client_is_recorded_in_the_same_way(bank: Bank, calls: ModelCalls) -> None:
+    """Calls, retries, streams, and a call that is cancelled."""
+
+    async def work(server: OpenAiServer) -> None:
+        client = wrapped(async_client_of(server, max_retries=1), calls)
+        await client.chat.completions.create(model="stub", messages=ASK)
+        stream = await client.chat.completions.create(model="stub", messages=ASK, stream=True)
+        assert len([chunk async for chunk in stream]) == 3
+        task = asyncio.create_task(client.chat.completions.create(model="stub", messages=ASK))
+        while len(server.requests) < 4:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with openai_server([rate_limited(0), "one", streamed("a", "b"), hanging()]) as server:
+        asyncio.run(work(server))
+    assert [call.error_code for call in recorded(bank)] == ["rate_limited", None, None, "interrupted"]
+    assert [call.attempt for call in recorded(bank)] == [1, 2, 1, 1]
+
+
+def test_threads_share_one_wrapped_client(bank: Bank, calls: ModelCalls) -> None:
+    """Each call is recorded once, with its own answer."""
+    with openai_server(lambda body: "re " + body["messages"][0]["content"]) as server:
+        client = wrapped(client_of(server), calls)
+
+        def one(number: int) -> str:
+            ask: list[Any] = [{"role": "user", "content": f"n{number}"}]
+            return str(client.chat.completions.create(model="stub", messages=ask).choices[0].message.content)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(one, range(20))) == [f"re n{number}" for number in range(20)]
+    pairs = [(json.loads(str(c.request))["messages"], json.loads(str(c.response))) for c in recorded(bank)]
+    assert len(pairs) == 20
+    assert all(r["choices"][0]["message"]["content"] == "re " + q[0]["content"] for q, r in pairs)
+
+
+def test_what_calls_no_model_is_passed_on_unrecorded(bank: Bank, calls: ModelCalls) -> None:
+    """Lists, embeddings, uploads."""
+    seen: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url.path)
+        return httpx.Response(200, json={"object": "list", "data": []})
+
+    inner = httpx.Client(transport=httpx.MockTransport(answer))
+    client = wrapped(openai.OpenAI(base_url="http://a/v1", api_key=KEY, http_client=inner), calls)
+    client.models.list()
+    client.files.create(file=b"{}", purpose="batch")
+    assert seen == ["/v1/models", "/v1/files"] and recorded(bank) == []
+
+
+def test_a_stand_in_for_a_server_is_recorded(bank: Bank, calls: ModelCalls) -> None:
+    """Tests of agents answer from a function: there the body is whole before it is read."""
+    body = {"id": "c", "object": "chat.completion", "created": 1, "model": "stub", "choices": []}
+    inner = httpx.Client(transport=httpx.MockTransport(lambda request: httpx.Response(200, json=body)))
+    ask(wrapped(openai.OpenAI(base_url="http://a/v1", api_key=KEY, http_client=inner), calls))
+    [call] = recorded(bank)
+    assert call.error_code is None and json.loads(str(call.response)) == body
+
+
+def test_a_call_that_can_not_be_recorded_still_answers(bank: Bank, calls: ModelCalls, monkeypatch: Any) -> None:
+    """The failure is warned of once, and kept."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise LogBusy("notes", 60.0)
+
+    monkeypatch.setattr(bank, "append", refuse)
+    with openai_server(["one", "two"]) as server, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        client = wrapped(client_of(server), calls)
+        assert [ask(client).choices[0].message.content for _ in range(2)] == ["one", "two"]
+    assert isinstance(calls.unrecorded, LogBusy)
+    assert [str(each.message)[:35] for each in warned if each.category is RuntimeWarning] == [
+        "a model call of run r1 was not reco"
+    ]
+
+
+def test_a_huge_answer_is_recorded_within_bounds(bank: Bank, calls: ModelCalls) -> None:
+    with openai_server(["b" * 3_000_000]) as server:
+        assert len(ask(wrapped(client_of(server), calls)).choices[0].message.content) == 3_000_000
+    [call] = recorded(bank)
+    assert len(str(call.response)) == limits.LM_RESPONSE_CHARS and call.previews == ("response",)
+    assert call.tokens_out == 1 and call.error_code is None
+
+
+def test_a_late_call_reaches_its_model_and_belongs_to_no_run(bank: Bank, calls: ModelCalls) -> None:
+    """One that began before the end belongs to its run, whenever it answers."""
+    began, release = threading.Event(), threading.Event()
+
+    def slow(prompt: str) -> str:
+        began.set()
+        release.wait(10)
+        return "late"
+
+    early = wrapped(slow, calls)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(early, "early")
+        began.wait(10)
+        calls.close()
+        release.set()
+        assert answer.result() == "late"
+    assert early("later") == "late"
+    assert [call.run for call in recorded(bank)] == ["r1", None]
+
+
+def test_a_client_whose_inside_is_unknown_is_refused_with_another_way(calls: ModelCalls) -> None:
+    client = type("OpenAI", (), {"__module__": "openai"})()
+    with pytest.raises(BadInput, match="run.wrap\\(client.chat.completions.create\\)"):
+        wrapped(client, calls)
+
+
+@pytest.mark.parametrize("given", ["gpt-5", None, 5, {"model": "gpt-5"}, openai.OpenAI])
+def test_anything_else_is_refused_with_what_can_be_wrapped(calls: ModelCalls, given: Any) -> None:
+    with pytest.raises(BadInput, match="an OpenAI client, a dspy.LM, or a function|make a client of it"):
+        wrapped(given, calls)
+
+
+# ---------------------------------------------------------------- functions
+
+
+def test_a_function_keeps_its_signature_and_its_answer(bank: Bank, calls: ModelCalls) -> None:
+    """Prompt and reply are recorded as JSON; named arguments by name, with the model and the temperature."""
+
+    def complete(prompt: str, *, temperature: float = 1.0, model: str = "m") -> str:
+        """Ask."""
+        return f"re {prompt}"
+
+    ask = wrapped(complete, calls)
+    assert (ask("one"), ask("two", temperature=0.5, model="m2")) == ("re one", "re two")
+    assert inspect.signature(ask) == inspect.signature(complete) and ask.__doc__ == "Ask."
+    one, two = recorded(bank)
+    assert (one.request, one.response, one.model, one.run) == ('"one"', '"re one"', "a-model", "r1")
+    assert json.loads(str(two.request)) == {"arguments": ["two"], "temperature": 0.5, "model": "m2"}
+    assert (two.model, two.parameters) == ("m2", {"temperature": 0.5})
+
+
+def test_asynchronous_functions_and_objects_are_recorded(bank: Bank, calls: ModelCalls) -> None:
+    """Coroutine functions, objects with an asynchronous `__call__`, functions that return an awaitable."""
+
+    class Asked:
+        async def __call__(self, prompt: str) -> str:
+            return "object " + prompt
+
+    async def plain(prompt: str) -> str:
+        return "plain " + prompt
+
+    async def failing(prompt: str) -> str:
+        raise ValueError("no")
+
+    async def work() -> list[str]:
+        assert inspect.iscoroutinefunction(wrapped(plain, calls))
+        with pytest.raises(ValueError, match="no"):
+            await wrapped(failing, calls)("x")
+        return [await wrapped(each, calls)("x") for each in (plain, Asked(), lambda prompt: plain(prompt))]
+
+    assert asyncio.run(work()) == ["plain x", "object x", "plain x"]
+    assert [(call.error_code, call.response) for call in recorded(bank)] == [
+        ("unexpected", None), (None, '"plain x"'), (None, '"object x"'), (None, '"plain x"'),
+    ]  # fmt: skip
+
+
+class Hostile(dict[str, str]):
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+
+class Endless:
+    def __repr__(self) -> str:
+        raise AssertionError("nobody asks for it")
+
+
+CIRCLE: list[Any] = []
+CIRCLE += [CIRCLE] * 9
+
+
+@pytest.mark.parametrize(
+    ("reply", "response", "whole"),
+    [
+        (None, "null", True),
+        (b"caf\xc3\xa9 \xff", '"café \ufffd"', True),
+        ({"usage": {"prompt_tokens": 3}}, '{"usage":{"prompt_tokens":3}}', True),
+        ("\ud800", '"?"', True),
+        (float("nan"), "null", True),
+        (Hostile(), "null", False),
+        (Endless(), f'"<{__name__}.Endless>"', False),
+        (2**70, '"<builtins.int>"', False),
+    ],
+)
+def test_any_reply_is_recorded_and_returned_as_it_is(
+    bank: Bank, calls: ModelCalls, reply: Any, response: str, whole: bool
+) -> None:
+    assert wrapped(lambda prompt: reply, calls)("x") is reply
+    [call] = recorded(bank)
+    assert (call.response, call.previews) == (response, () if whole else ("response",))
+
+
+@pytest.mark.parametrize("huge", ["a" * 10_000_000, "\0" * 10_000_000, b"\xff" * 10_000_000, ["a"] * 5_000_000, CIRCLE])
+def test_huge_arguments_and_replies_are_recorded_within_bounds(bank: Bank, calls: ModelCalls, huge: Any) -> None:
+    assert wrapped(lambda prompt: huge, calls)(huge) is huge
+    [call] = recorded(bank)
+    assert len(str(call.response).encode()) <= limits.LM_RESPONSE_CHARS and call.previews == ("request", "response")
+    assert len(str(call.request).encode()) <= limits.LM_REQUEST_BYTES
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("wrong " + KEY), KeyboardInterrupt(), TimeoutError("late"), SystemExit(3)]
+)
+def test_an_exception_is_recorded_and_raised_again(
+    bank: Bank, calls: ModelCalls, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(prompt: str) -> str:
+        raise error
+
+    calls.hide(KEY)
+    with pytest.raises(type(error)) as raised:
+        wrapped(fail, calls)("x")
+    assert raised.value is error
+    [call] = recorded(bank)
+    codes = {
+        ValueError: "unexpected",
+        KeyboardInterrupt: "interrupted",
+        TimeoutError: "timeout",
+        SystemExit: "interrupted",
+    }
+    assert call.error_code == codes[type(error)] and KEY not in str(call.error) and call.response is None
+
+
+def test_a_function_that_never_returns_holds_up_nobody(bank: Bank, calls: ModelCalls) -> None:
+    """The wrapper adds no bound to it; other calls, and the end of the run, go on."""
+    hangs = threading.Event()
+    thread = threading.Thread(target=wrapped(lambda prompt: hangs.wait(20), calls), args=("x",), daemon=True)
+    thread.start()
+    assert wrapped(lambda prompt: "y", calls)("x") == "y"
+    calls.close()
+    assert len(recorded(bank)) == 1
+    hangs.set()
+    thread.join(10)
+    assert [call.run for call in recorded(bank)] == ["r1", "r1"]
+
+
+# ---------------------------------------------------------------- dspy
+
+
+def test_a_dspy_lm_is_recorded_with_its_usage(bank: Bank, calls: ModelCalls) -> None:
+    """In threads of `dspy.Parallel`, and asynchronously; the LM itself is as before."""
+    import dspy
+
+    def answer(body: dict[str, Any]) -> str:
+        said = body["messages"][-1]["content"]
+        return "[[ ## answer ## ]]\n" + said.split("]]")[1].strip().split()[0] + "\n\n[[ ## completed ## ]]"
+
+    with openai_server(answer) as server:
+        lm = dspy.LM("openai/stub", api_base=server.url, api_key=KEY, cache=False, num_retries=0, engine="lm15")
+        recording = wrapped(lm, calls)
+        assert lm.callbacks == [] and recording.model == lm.model
+        predict = dspy.Predict("question -> answer")
+        with dspy.context(lm=recording):
+            pairs = [(predict, dspy.Example(question=f"q{number}").with_inputs("question")) for number in range(8)]
+            answers = dspy.Parallel(num_threads=4, timeout=0, disable_progress_bar=True)(pairs)
+            assert [each.answer for each in answers] == [f"q{number}" for number in range(8)]
+            assert asyncio.run(predict.acall(question="q9")).answer == "q9"
+    events = recorded(bank)
+    assert len(events) == 9 and {call.run for call in events} == {"r1"}
+    assert all((call.model, call.tokens_in) == ("openai/stub", 10) for call in events)
+    assert all(call.tokens_out and "q" in str(call.response) and KEY not in str(call.request) for call in events)
+
+
+def test_an_error_of_a_dspy_lm_is_recorded(bank: Bank, calls: ModelCalls) -> None:
+    import dspy
+
+    with openai_server([unauthorized()]) as server:
+        lm = dspy.LM("openai/stub", api_base=server.url, api_key=KEY, cache=False, num_retries=0, engine="lm15")
+        with pytest.raises(Exception, match="wrong key"):
+            wrapped(lm, calls)("hello")
+    [call] = recorded(bank)
+    assert call.error_code == "unexpected" and "wrong key" in str(call.error)
+    assert json.loads(str(call.request))["messages"] == [{"role": "user", "content": "hello"}]
