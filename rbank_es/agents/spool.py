@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from rbank_es.limits import hook_limits as limits
 
-_OPEN, _PLACE = "spool.jsonl", "place"
+_OPEN, _PLACE, _LAST = "spool.jsonl", "place", "last.json"
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TRIES = 5
 
@@ -106,10 +106,24 @@ class Spool:
         """Return all lines, closed and open, without changing anything."""
         return [line for path in (*self.closed(), self.folder / _OPEN) for line in _read(path)[0]]
 
-    def replace(self, taken: SpoolLines, kept: list[dict[str, Any]]) -> None:
-        """Remove the files that were taken in, after keeping some of their lines in the last of them."""
+    def last(self) -> dict[str, float]:
+        """Return when a hook last `ran`, and a lesson was last `delivered`, as the lines taken in had it; 0: never."""
+        with suppress(OSError, ValueError, RecursionError):
+            found = json.loads((self.folder / _LAST).read_bytes())
+            return {key: float(found[key]) for key in ("ran", "delivered") if isinstance(found.get(key), int | float)}
+        return {}
+
+    def replace(self, taken: SpoolLines, kept: list[dict[str, Any]], delivered: float = 0.0) -> None:
+        """Remove the files that were taken in, after keeping some of their lines in the last of them.
+
+        `delivered` is when the last lesson was given that a transcript has.
+        """
         if not taken.files:
             return
+        known = self.last()
+        ran = max([known.get("ran", 0.0), *map(seconds_of, taken.lines)])
+        last_times = {"ran": ran, "delivered": max(known.get("delivered", 0.0), delivered)}
+        (self.folder / _LAST).write_bytes(json.dumps(last_times).encode())
         *whole, last = taken.files
         if kept:
             scratch = last.with_name(f".{last.name}.{secrets.token_hex(8)}.tmp")

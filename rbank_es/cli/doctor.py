@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,15 +25,22 @@ TIMES = {
 }
 
 
-@command("doctor", "rbank-es doctor", "rbank-es doctor --warm")
+@command("doctor", "rbank-es doctor", "rbank-es doctor --warm", "rbank-es doctor --hooks")
+@click.option("--hooks", is_flag=True, help="Check the hooks of coding agents instead, for the folder you are in.")
 @click.option("--warm", is_flag=True, help="Fill the sandbox's cache first (13 MB from the npm registry).")
 @click.pass_context
-def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
+def doctor(context: click.Context, hooks: bool, warm: bool, as_json: bool) -> None:
     """Check whether the sandbox that runs an agent's code works here, and print fixes where it doesn't.
 
     The check starts a real session from the cache, without a network, and runs code that calls a tool. Agents never
     fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.
+
+    --hooks: where the hook is installed, whether it is trusted and found, its bank, its last run, and whether the last
+    lesson that it gave reached the agent. Exit code 1: something of that fails.
     """
+    if hooks:
+        _check_hooks(context, as_json)
+        return
     from rbank_es.sandbox.doctor import examine
 
     seen = examine(fill_cache=warm)
@@ -42,6 +50,19 @@ def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
     else:
         _print(seen)
     context.exit(0 if seen.ok else 1)
+
+
+def _check_hooks(context: click.Context, as_json: bool) -> None:
+    from rbank_es.agents.hook_checks import examine_hooks
+
+    checks = examine_hooks(str(Path.cwd()))
+    ok = all(check.ok for check in checks)
+    if as_json:
+        echo_json({"ok": ok, "checks": checks})
+    else:
+        for check in checks:
+            _print_check(check, "ok", "FAILS")
+    context.exit(0 if ok else 1)
 
 
 def _vectors() -> Check:

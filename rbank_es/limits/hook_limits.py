@@ -27,3 +27,5 @@ SPOOL_TAIL_BYTES = 256 * KIB
 SETTINGS_BYTES = 4 * MIB
 # Folders from a working directory up that are looked through for the root of its repository.
 PROJECT_DEPTH = 64
+# Bytes of a transcript in which `doctor` looks for the last lesson given; a longer session isn't looked through.
+TRANSCRIPT_LOOK_BYTES = 64 * MIB

@@ -1,0 +1,168 @@
+"""Installing the hook by the command line: the change is shown, the bank is made and trusted, and `doctor` tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import Bank
+from tests.agents.hook_banks import LESSON, PROMPT, hooked, live_in, notes, sample, spool, taught, teach
+from tests.cli_runner import run
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return live_in(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def repository(home: Path) -> Path:
+    place = home / "shop"
+    (place / "src" / "deep").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    return place
+
+
+def environment(home: Path) -> dict[str, str]:
+    names = ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
+    return {name: os.environ[name] for name in names}
+
+
+def command(home: Path, cwd: Path, *arguments: str) -> Any:
+    return run(*arguments, "--json", cwd=cwd, env=environment(home)).json
+
+
+def prompt(cwd: Path, session: str = "s") -> dict[str, Any]:
+    return {**sample("claude-code/UserPromptSubmit"), "session_id": session, "cwd": str(cwd)}
+
+
+def test_a_project_is_installed_and_its_bank_is_found_from_every_folder(home: Path, repository: Path) -> None:
+    facts = command(home, repository / "src", "install", "claude-code", "--project", "--yes")
+    bank = repository / ".rbank" / "bank"
+    assert facts["created"] and facts["changed"] and facts["bank"] == str(bank)
+    assert (repository / ".rbank" / ".gitignore").read_text() == "*\n"
+    ignored = subprocess.run(["git", "-C", str(repository), "status", "--short"], capture_output=True, check=True)
+    assert b".rbank" not in ignored.stdout
+    with Bank.open(bank) as opened:
+        teach(opened, LESSON)
+    assert hooked(prompt(repository / "src" / "deep"))
+    assert not hooked(prompt(home, "elsewhere"))
+    again = command(home, repository, "install", "claude-code", "--project", "--yes")
+    assert not again["changed"] and not again["created"]
+
+
+def test_the_users_bank_serves_all_projects_without_one(home: Path, repository: Path) -> None:
+    facts = command(home, home, "install", "claude-code", "--yes")
+    assert facts["bank"] == str(home / "data" / "rbank-es" / "banks" / "coding")
+    with Bank.open(facts["bank"]) as opened:
+        teach(opened, LESSON)
+    assert hooked(prompt(repository)) and hooked(prompt(home, "elsewhere"))
+
+
+def test_a_named_bank_is_used_without_another_command_string(home: Path) -> None:
+    taught(home / "notes")
+    command(home, home, "install", "codex", "--bank", "./notes", "--yes")
+    assert json.loads((home / ".codex" / "hooks.json").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"] == (
+        "rbank-es hook"
+    )
+    assert hooked({**sample("codex/UserPromptSubmit"), "cwd": str(home)})
+
+
+def test_the_bank_that_a_clone_brings_is_a_strangers_until_the_user_says_so(home: Path, repository: Path) -> None:
+    """Whoever writes the bank of a repository writes into the prompts of all who clone it, if they let him."""
+    command(home, home, "install", "claude-code", "--yes")
+    taught(repository / ".rbank" / "bank")
+    user = home / "data" / "rbank-es" / "banks" / "coding"
+    assert hooked(prompt(repository)) == "" and "not trusted" in notes(user)[0]
+    said = run("install", "claude-code", "--project", cwd=repository, env=environment(home), stdin="n\n", code=None)
+    assert said.code != 0 and "1 active item" in said.err + said.out
+    assert hooked(prompt(repository, "two")) == ""
+    command(home, repository, "install", "claude-code", "--project", "--yes")
+    assert LESSON.id in hooked(prompt(repository, "three"))
+
+
+def test_another_bank_in_the_place_of_a_trusted_one_gives_nothing(home: Path, repository: Path) -> None:
+    bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
+    for path in bank.iterdir():
+        path.unlink()
+    bank.rmdir()
+    taught(bank)
+    assert hooked(prompt(repository)) == "" and "another bank" in notes(bank)[0]
+
+
+def test_a_configuration_that_others_can_write_trusts_nobody(home: Path, repository: Path) -> None:
+    bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
+    with Bank.open(bank) as opened:
+        teach(opened, LESSON)
+    (home / "config" / "rbank-es" / "hooks.json").chmod(0o666)
+    assert hooked(prompt(repository)) == ""
+
+
+def test_a_link_in_the_place_of_the_projects_folder_is_refused(home: Path, repository: Path) -> None:
+    (home / "elsewhere").mkdir()
+    (repository / ".rbank").symlink_to(home / "elsewhere")
+    said = run("install", "claude-code", "--project", "--yes", cwd=repository, env=environment(home), code=2)
+    assert "not a directory" in said.err
+    assert list((home / "elsewhere").iterdir()) == []
+
+
+def test_without_a_yes_nothing_is_changed(home: Path) -> None:
+    (home / ".claude").mkdir()
+    settings = home / ".claude" / "settings.json"
+    settings.write_text("{}\n")
+    said = run("install", "claude-code", cwd=home, env=environment(home), stdin="n\n", code=None)
+    assert said.code != 0 and '+    "SessionStart": [' in said.out and settings.read_text() == "{}\n"
+    assert not (home / "config").exists()
+    settings.write_text("{\n // mine\n}")
+    refused = run("install", "claude-code", "--yes", cwd=home, env=environment(home), code=2)
+    assert f"{settings}:2: a comment" in refused.err
+
+
+def test_uninstall_gives_the_bytes_back(home: Path) -> None:
+    (home / ".claude").mkdir()
+    settings = home / ".claude" / "settings.json"
+    settings.write_text('{"model":   "opus"}')
+    command(home, home, "install", "claude-code", "--yes")
+    assert command(home, home, "uninstall", "claude-code", "--yes")["changed"]
+    assert settings.read_text() == '{"model":   "opus"}'
+    assert not command(home, home, "uninstall", "claude-code", "--yes")["changed"]
+
+
+def test_doctor_tells_what_is_installed_what_ran_and_whether_the_lesson_arrived(home: Path, repository: Path) -> None:
+    def checks() -> dict[str, Any]:
+        said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)
+        return {check["name"]: check for check in said.json["checks"]}
+
+    assert not checks()["installed"]["ok"] and not checks()["last run"]["ok"]
+    bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
+    with Bank.open(bank) as opened:
+        teach(opened, LESSON)
+    transcript = home / "session.jsonl"
+    transcript.write_text("{}\n")
+    assert hooked({**prompt(repository), "transcript_path": str(transcript)})
+    found = checks()
+    assert found["installed claude-code --project"]["ok"] and found["bank"]["ok"] and found["last run"]["ok"]
+    assert not found["delivery"]["ok"]
+    transcript.write_text(spool(bank).look()[-1]["text"])
+    assert checks()["delivery"]["ok"]
+    assert sample("claude-code/UserPromptSubmit")["prompt"] == PROMPT
+
+
+def test_doctor_says_what_codex_does_not_trust(home: Path) -> None:
+    def trusted() -> dict[str, Any]:
+        said = run("doctor", "--hooks", "--json", cwd=home, env=environment(home), code=None)
+        found: dict[str, Any] = next(check for check in said.json["checks"] if check["name"] == "trusted")
+        return found
+
+    command(home, home, "install", "codex", "--yes")
+    assert not trusted()["ok"] and "runs nothing untrusted" in trusted()["detail"]
+    hooks = home / ".codex" / "hooks.json"
+    events = json.loads(hooks.read_text())["hooks"]
+    state = "".join(f'[hooks.state."{hooks}:{event}:0:0"]\ntrusted_hash = "x"\n' for event in events)
+    (home / ".codex" / "config.toml").write_text(state)
+    assert trusted()["ok"]
