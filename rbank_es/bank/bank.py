@@ -25,6 +25,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.answers.shared.questions import Questions
+from rbank_es.bank.agent_run import AgentActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
 from rbank_es.bank.item_acts import ItemActs
@@ -57,7 +58,7 @@ class Replayed(Shown, msgspec.Struct, frozen=True):
     digests: StateDigests
 
 
-class Bank(ItemActs, BankBranches, Questions):
+class Bank(ItemActs, BankBranches, AgentActs, Questions):
     """One bank, for use as a context manager. Threads may share it; processes open the same place each.
 
     A forked child may go on with it. Where other threads of the parent search meanwhile, spawn the child instead: it

@@ -23,6 +23,7 @@ from rbank_es.context.companion_files import CompanionFiles, companions_of
 from rbank_es.context.layer import (
     LAYER_TABLE,
     LAYERS,
+    SEPARATOR,
     ContextRequest,
     LayerText,
     Preset,
@@ -41,9 +42,6 @@ from rbank_es.sparql.source import Source, SourceLike, open_source
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.layer import CuratedLine
-
-SEPARATOR = "\n\n"
-"""Between layers. The base instructions leave room for four of them within their own budget."""
 
 
 class Context(Shown, msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.errors import BadContextFile, BadInput, LimitExceeded
 from rbank_es.events import MemoriesRetrieved
+from rbank_es.events.items import Item
 from rbank_es.policies.packed_text import Packed, checked_budget, fair_shares
 from rbank_es.system.given_file import read_given
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 Preset = Literal["full", "lean"]
 CuratedKind = Literal["constraint", "anti_pattern", "rubric"]
+
+SEPARATOR = "\n\n"
+"""Between layers. The base instructions leave room for four of them within their own budget."""
 
 ELLIPSIS = "…"
 
@@ -87,10 +91,11 @@ class ContextRequest(NamedTuple):
 
 
 class LayerText(NamedTuple):
-    """A packed layer, and the searches that chose its items: events for the caller to append."""
+    """A packed layer, the searches that chose its items (events for the caller to append), and the items found."""
 
     packed: Packed
     retrievals: tuple[MemoriesRetrieved, ...] = ()
+    items: tuple[Item, ...] = ()
 
 
 Packer = Callable[[ContextRequest, int], LayerText | None]

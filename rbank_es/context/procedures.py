@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -46,15 +47,16 @@ def procedures(
     level: int | None = None,
     successes: int | None = None,
     failures: int | None = None,
+    known: Collection[str] = (),
     budget_chars: int = limits.CONTEXT_L2_CHARS,
 ) -> LayerText:
     """Return the items that fit a task best, by the retrieval policy in force at a point: so many of each polarity.
 
     `successes` and `failures` are the policy's numbers unless given. `domain` is that of the task, whose items the
     policy may prefer; `level` is the task's, above which it may leave items out. Items drawn from runs of the task with
-    the id `without_task` are left out. Nothing is written: appended before the memory changes, the returned searches
-    are exact for `verify(retrievals=True)`. Raises `BadInput` for a number below 0 or above `SEARCH_HITS` or a budget
-    below 0, `BadPoint`, `BadPolicy`.
+    the id `without_task` are left out; those with the ids `known` are found, and left out of the text. Nothing is
+    written: appended before the memory changes, the returned searches are exact for `verify(retrievals=True)`. Raises
+    `BadInput` for a number below 0 or above `SEARCH_HITS` or a budget below 0, `BadPoint`, `BadPolicy`.
     """
     # One view for all searches, so that no append falls between them.
     with bank.as_of(point) as view:
@@ -67,6 +69,7 @@ def procedures(
             level=level,
             successes=successes,
             failures=failures,
+            known=known,
             budget_chars=budget_chars,
         )
 
@@ -81,6 +84,7 @@ def procedures_in(
     level: int | None = None,
     successes: int | None = None,
     failures: int | None = None,
+    known: Collection[str] = (),
     budget_chars: int = limits.CONTEXT_L2_CHARS,
 ) -> LayerText:
     """Return what `procedures` does, of a view."""
@@ -108,7 +112,8 @@ def procedures_in(
             )
             items += [_item(hit) for hit in found.items]
             retrievals.append(replace(found.event, run=run))
-    return LayerText(pack_items(items, budget_chars, about=task), tuple(retrievals))
+    unknown = [item for item in items if item.id not in known]
+    return LayerText(pack_items(unknown, budget_chars, about=task), tuple(retrievals), tuple(items))
 
 
 def _item(hit: FoundItem) -> Item:

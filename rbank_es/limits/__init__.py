@@ -5,7 +5,7 @@ write or print more than is named here. A comment covers all limits below it, up
 
 Here are those that several packages share. What one alone has stands beside this file: `tool_limits.py` (an agent's
 tools), `page_limits.py` (the page and its server), `hook_limits.py` and `transcript_limits.py` (coding agents),
-`answer_limits.py`, `sandbox_limits.py`, `experiment_limits.py`.
+`answer_limits.py`, `sandbox_limits.py`, `experiment_limits.py`, `agent_limits.py` (runs of an agent of one's own).
 """
 
 KIB = 1024

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from rbank_es.bank.run_end import close_run
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
 from rbank_es.events.run_events import TaskChoice, VerdictValue
 from rbank_es.events.run_totals import known_sum
@@ -34,7 +35,7 @@ from rbank_es.loop.history import (
 )
 from rbank_es.loop.resources import LoopResources, check_source
 from rbank_es.loop.rollouts import Rollout, Spread, side_by_side, spread_of
-from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, execute
+from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, execute
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.policies import BestOf, selection_policy

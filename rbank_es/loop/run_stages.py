@@ -14,6 +14,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.registrations import is_registered, registration
+from rbank_es.bank.run_end import close_run
 from rbank_es.bank.run_judgments import judgments_of, standing
 from rbank_es.errors import (
     JudgeFailed,
@@ -24,7 +25,7 @@ from rbank_es.errors import (
     RBankError,
     SandboxUnavailable,
 )
-from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
+from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunJudged, RunStarted
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import TaskChoice
 from rbank_es.executors.executor import Recorder, RunResult
@@ -37,7 +38,6 @@ from rbank_es.judging.judge_protocol import JudgingPolicy
 from rbank_es.judging.judges import decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import is_agents_own, outcome_of
 from rbank_es.judging.verdict import Verdict
-from rbank_es.log.run_reader import read_run
 from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
@@ -220,14 +220,6 @@ def _code_of(error: Exception) -> str:
     if isinstance(error, LmFailed | SandboxUnavailable):
         return error.code
     return "not_recorded" if isinstance(error, LogError) else "unexpected"
-
-
-def close_run(bank: Bank, run: str, code: str, message: str) -> None:
-    """Record that a run failed, unless it has ended; its iterations are the recorded steps. Raises as `Bank.append`."""
-    known = read_run(bank.log, run, types={"step_taken", "run_finished"})
-    if known.end is None:
-        steps, error = known.iterations, message[: limits.ERROR_CHARS]
-        bank.append(RunFinished(run=run, outcome="failed", iterations=steps, error_code=code, error=error))
 
 
 class PostRun:

@@ -33,7 +33,7 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
 
 
 def test_one_strategy_and_one_guardrail_are_quoted_with_their_ids(bank: Bank) -> None:
-    packed, _ = procedures(bank, TASK)
+    packed, _, _ = procedures(bank, TASK)
     assert packed.text == "\n".join(
         [
             HEADING,
@@ -47,7 +47,7 @@ def test_one_strategy_and_one_guardrail_are_quoted_with_their_ids(bank: Bank) ->
 
 
 def test_the_searches_are_events_that_verify(bank: Bank) -> None:
-    _, retrievals = procedures(bank, TASK, run="run-1")
+    _, retrievals, _ = procedures(bank, TASK, run="run-1")
     assert [(event.polarity, event.k, event.mode, event.run) for event in retrievals] == [
         ("success", 1, "auto", "run-1"),
         ("failure", 1, "auto", "run-1"),
@@ -59,7 +59,7 @@ def test_the_searches_are_events_that_verify(bank: Bank) -> None:
 
 
 def test_searches_without_hits_are_events_too(bank: Bank) -> None:
-    packed, retrievals = procedures(bank, "zygote")
+    packed, retrievals, _ = procedures(bank, "zygote")
     assert (packed.text, packed.truncated, packed.items) == ("", False, ())
     assert [event.hits for event in retrievals] == [(), ()]
     bank.append(retrievals)
@@ -76,7 +76,7 @@ def test_a_point_in_time_shows_what_was_known_then(bank: Bank) -> None:
 
 def test_two_strategies_and_no_guardrail_can_be_asked_for(bank: Bank) -> None:
     bank.set_policies({"retrieval": {"share_of_best": 0.5}})
-    packed, retrievals = procedures(bank, TASK, successes=2, failures=0)
+    packed, retrievals, _ = procedures(bank, TASK, successes=2, failures=0)
     assert packed.items == ("do", "other")
     assert "Guardrails:" not in packed.text
     assert len(retrievals) == 1
@@ -84,7 +84,7 @@ def test_two_strategies_and_no_guardrail_can_be_asked_for(bank: Bank) -> None:
 
 def test_items_of_the_domain_come_first(bank: Bank) -> None:
     learn(bank, FOREIGN)
-    packed, retrievals = procedures(bank, TASK, domain="nets")
+    packed, retrievals, _ = procedures(bank, TASK, domain="nets")
     assert packed.items[0] == "foreign"
     assert {event.ontology for event in retrievals} == {"nets"}
     bank.append(retrievals)
@@ -108,7 +108,7 @@ def test_of_a_long_item_what_is_about_the_task_is_quoted_and_no_code_is_cut(bank
     query = "SELECT ?d WHERE { ?o a lt:Outage ; lt:from ?d }"
     bank.set_policies({"retrieval": {"share_of_best": 0.0}})
     learn(bank, Item.make("Dates in the register", f"{preamble}When an outage began: {query}. {preamble}", id="long"))
-    packed, _ = procedures(bank, "Which dates did an outage have?", successes=3)
+    packed, _, _ = procedures(bank, "Which dates did an outage have?", successes=3)
     [line] = [line for line in packed.text.splitlines() if line.startswith("- [long]")]
     assert line.startswith(f"- [long] Dates in the register. …When an outage began: {query}. When asked")
     assert len(line) <= limits.CONTEXT_L2_ITEM_CHARS and line.endswith("…")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.bank.run_end import close_run
 from rbank_es.errors import CannotRerun, NotInBank, RBankError, SandboxUnavailable
 from rbank_es.events import LmCalled, OntologyRegistered, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.exchange import import_paths
 from rbank_es.exchange.exporters import export_files
 from rbank_es.log.disk import System
-from rbank_es.loop.run_stages import close_run
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.recorded_run import runs_of
 from rbank_es.sandbox import deno

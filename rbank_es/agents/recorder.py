@@ -1,0 +1,358 @@
+"""The recorder: one run of an agent of one's own, from its start to its end. See `rbank_es.bank.agent_run`.
+
+>>> from rbank_es import Bank
+>>> bank = Bank.create("memory:")
+>>> with bank.record("Which lamps are lit?", model="a-model") as run:
+...     lessons = run.recall()
+...     run.tool("search", {"q": "lamps"}, ["hall", "porch"])
+...     run.finish("The hall's.")
+>>> run.judge(False, by="tests", reason="The porch's, too.")
+>>> bank.run(run.id).run.verdict, bank.run(run.id).run.outcome
+('failure', 'submitted')
+"""
+
+from __future__ import annotations
+
+import os
+import secrets as random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from rbank_es import __version__, limits
+from rbank_es.agents.recorded_values import (
+    RecordedText,
+    recorded_amount,
+    recorded_count,
+    recorded_error,
+    recorded_json,
+    recorded_name,
+    recorded_settings,
+    recorded_text,
+)
+from rbank_es.agents.writer_marks import WriterMark, close_left_runs
+from rbank_es.errors import BadInput, DuplicateEvent, LogBusy, RBankError
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    LmCalled,
+    NoteLogged,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+)
+from rbank_es.events.redaction import secrets
+from rbank_es.events.run_events import Outcome, Role, VerdictValue, verdict_value
+from rbank_es.limits import agent_limits
+from rbank_es.system.forks import told_of_forks
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.bank.agent_run import Lessons
+
+JUDGE_VERSION = "1"
+"""The version of a judge that is no part of this project: its name says what it is."""
+
+
+class RunRecorder:
+    """One run of an agent while it is recorded; see `AgentRun`."""
+
+    def __init__(self, bank: Bank, task: str, facts: Mapping[str, Any]) -> None:
+        """Record in `bank`; `facts` are fields of `run_started`. Nothing is recorded before the `with`."""
+        if not isinstance(task, str):
+            raise BadInput(f"the task of a run is a text, and {type(task).__name__} was given")
+        self.id = f"run-{random.token_hex(8)}"
+        self.task = task
+        self._bank, self._facts = bank, _checked(facts)
+        self._lock, self._process = RLock(), os.getpid()
+        self._start_id, self._end_id = bank.log.new_id(), bank.log.new_id()
+        self._mark: WriterMark | None = None
+        self._began, self._ended = False, False
+        self._steps, self._began_s = 0, 0.0
+        self._context: ContextBuilt | None = None
+        told_of_forks.add(self)
+
+    @property
+    def ended(self) -> bool:
+        """See `AgentRun.ended`."""
+        return self._ended
+
+    def forget_parent(self) -> None:
+        """See `Forkable.forget_parent`: the run stays that of the process that began it."""
+        self._lock = RLock()
+
+    # ---------------------------------------------------------------- beginning and end
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            self._require_own_process()
+            if self._began:
+                raise BadInput(f"the run {self.id} has begun already; bank.record(task) makes another")
+            close_left_runs(self._bank)
+            self._mark, self._began_s = WriterMark(self._bank, self.id), time.perf_counter()
+            try:
+                self._bank.append(self._started())
+                self._began = True
+            except BaseException as error:
+                # An interruption may come when the start is on disk, and no `with` would end the run then.
+                self._left_by(error, only_if_begun=True)
+                raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A child that was forked inside of the `with` leaves the run to its parent.
+        if self._ended or os.getpid() != self._process:
+            return
+        if error is not None:
+            self._left_by(error)
+            return
+        try:
+            with self._lock:
+                self._finish("failed", code="unfinished", error="the agent's loop ended without run.finish(answer)")
+        except BaseException as interruption:
+            self._left_by(interruption)
+            raise
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def finish(self, answer: object = "", *, sparql: str | None = None, evidence: object = None) -> None:
+        """See `AgentRun.finish`."""
+        hidden = secrets()
+        texts = {"answer": recorded_text(answer, hidden)}
+        if sparql is not None:
+            texts["sparql"] = recorded_text(sparql, hidden)
+        if evidence is not None:
+            texts["evidence"] = recorded_json(evidence, hidden)
+        with self._lock:
+            self._require_running("finish")
+            self._finish("submitted", texts=texts)
+
+    def _left_by(self, error: BaseException, *, only_if_begun: bool = False) -> None:
+        """Record that an exception ended the run. The exception must be raised even if that can't be recorded."""
+        try:
+            with self._lock:
+                begun = not only_if_begun or self._bank.log.seq_of_id(self._start_id) is not None
+                if begun and isinstance(error, Exception):
+                    self._finish("failed", code="raised", error=recorded_error(error, secrets())[1])
+                elif begun:
+                    words = f"the run was interrupted ({type(error).__name__})"
+                    self._finish("failed", code="interrupted", error=words)
+                elif self._mark is not None:
+                    self._mark.release()
+        except (RBankError, OSError) as failure:
+            error.add_note(f"the end of the run {self.id} could not be recorded: {failure}")
+
+    def _finish(
+        self,
+        outcome: Outcome,
+        *,
+        texts: Mapping[str, RecordedText] | None = None,
+        code: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        given = texts or {}
+        event = RunFinished(
+            id=self._end_id,
+            run=self.id,
+            outcome=outcome,
+            answer_chars=given["answer"].chars if "answer" in given else None,
+            duration_s=max(0.0, round(time.perf_counter() - self._began_s, 6)),
+            error_code=code,
+            error=error,
+            **_fields(given),
+        )
+        # Under one id, because an end that was interrupted may be on disk already, and a run has one.
+        with suppress(DuplicateEvent):
+            self._bank.append(event)
+        self._ended = True
+        if self._mark is not None:
+            self._mark.release()
+
+    def _started(self) -> RunStarted:
+        task = recorded_text(self.task, secrets()).text
+        return RunStarted(id=self._start_id, run=self.id, release=__version__, task=task, **self._facts)
+
+    # ---------------------------------------------------------------- in between
+
+    def recall(self, question: str | None = None) -> Lessons:
+        """See `AgentRun.recall`."""
+        from rbank_es.agents.recall import append_recall, recall  # an agent may go without, and searching loads SQLite
+
+        asked = self.task if question is None else question
+        if not isinstance(asked, str):
+            raise BadInput(f"a question is a text, and {type(asked).__name__} was given")
+        asked = recorded_text(asked, secrets()).text
+        began_s = time.perf_counter()
+        with self._lock:
+            for _ in range(agent_limits.RECALL_TRIES):
+                self._require_running("recall")
+                found = recall(
+                    self._bank,
+                    asked,
+                    run=self.id,
+                    domain=self._facts["ontology"],
+                    level=self._facts["level"],
+                    before=self._context,
+                )
+                if append_recall(self._bank, found):
+                    self._context = found.context
+                    return found.lessons
+        raise LogBusy(self._bank.place, time.perf_counter() - began_s)
+
+    def tool(
+        self,
+        name: str,
+        arguments: object = None,
+        result: object = None,
+        *,
+        error: object = None,
+        duration_s: float | None = None,
+    ) -> None:
+        """See `AgentRun.tool`."""
+        hidden = secrets()
+        code, message = (None, None) if error is None else recorded_error(error, hidden)
+        texts = {"arguments": recorded_json({} if arguments is None else arguments, hidden)}
+        if result is not None:
+            texts["result"] = recorded_text(result, hidden)
+        self._record(
+            "tool",
+            ToolCalled(
+                run=self.id,
+                tool=recorded_name(name),
+                # What the agent got of a call that failed is the message.
+                chars=texts["result"].chars if "result" in texts else len(message or ""),
+                duration_s=recorded_amount(duration_s, limits.EVENT_S),
+                error_code=code,
+                error=message,
+                **_fields(texts),
+            ),
+        )
+
+    def step(self, *, reasoning: object = None, code: object = None, output: object = None) -> None:
+        """See `AgentRun.step`."""
+        hidden, given = secrets(), {"reasoning": reasoning, "code": code, "output": output}
+        texts = {name: recorded_text(value, hidden) for name, value in given.items() if value is not None}
+        chars = texts["output"].chars if "output" in texts else None
+        with self._lock:
+            self._record("step", StepTaken(run=self.id, index=self._steps + 1, stdout_chars=chars, **_fields(texts)))
+            self._steps += 1
+
+    def call(
+        self,
+        *,
+        request: object = None,
+        response: object = None,
+        model: str | None = None,
+        role: Role = "agent",
+        parameters: Mapping[str, object] | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
+        tokens_cached: int | None = None,
+        cost_usd: float | None = None,
+        duration_s: float | None = None,
+        error: object = None,
+    ) -> None:
+        """See `AgentRun.call`."""
+        hidden = secrets()
+        code, message = (None, None) if error is None else recorded_error(error, hidden)
+        self._record(
+            "call",
+            LmCalled(
+                run=self.id,
+                role=role,
+                model=recorded_name(model or self._facts["model"]),
+                parameters=recorded_settings(parameters),
+                tokens_in=recorded_count(tokens_in),
+                tokens_out=recorded_count(tokens_out),
+                tokens_cached=recorded_count(tokens_cached),
+                cost_usd=recorded_amount(cost_usd, limits.EVENT_USD),
+                duration_s=recorded_amount(duration_s, limits.EVENT_S),
+                error_code=code,
+                request=None if request is None else recorded_json(request, hidden).text,
+                response=None if response is None else recorded_json(response, hidden).text,
+                error=message,
+            ),
+        )
+
+    def note(self, note: object) -> None:
+        """See `AgentRun.note`."""
+        self._record("note", NoteLogged(run=self.id, note=recorded_json(note, secrets()).text))
+
+    # ---------------------------------------------------------------- afterwards
+
+    def judge(
+        self,
+        verdict: bool | VerdictValue,
+        *,
+        by: str,
+        reason: str = "",
+        kind: Literal["outcome", "human"] = "outcome",
+    ) -> None:
+        """See `AgentRun.judge`."""
+        value = verdict_value(verdict)
+        if value is None:
+            raise BadInput(f"{verdict!r} is no verdict: give True, False or 'undecided'")
+        if kind not in ("outcome", "human"):
+            raise BadInput(f"{kind!r} is no kind of a judge here: give outcome for what happened, human for a person")
+        if not self._ended:
+            raise BadInput(f"the run {self.id} has not ended: judge it after run.finish(answer), or after the `with`")
+        if kind == "human":
+            self._bank.overrule(self.id, value, reason=reason, by=recorded_name(by))
+            return
+        facts: dict[str, Any] = {"judge": recorded_name(by, "outcome"), "judge_version": JUDGE_VERSION}
+        words = recorded_text(reason, secrets()).text
+        self._bank.append(
+            RunJudged(run=self.id, purpose="learning", verdict=value, kind="outcome", reason=words, **facts)
+        )
+
+    # ---------------------------------------------------------------- checks
+
+    def _record(self, what: str, event: Event) -> None:
+        with self._lock:
+            self._require_running(what)
+            self._bank.append(event)
+
+    def _require_running(self, what: str) -> None:
+        self._require_own_process()
+        if not self._began:
+            raise BadInput(f"{what}: the run has not begun; use it in a `with`: with bank.record(task) as run: …")
+        if self._ended:
+            raise BadInput(f"{what}: the run {self.id} has ended; bank.record(task) makes another")
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise BadInput(
+                f"the run {self.id} is recorded by the process that made it, not by its children: record in that one, "
+                "or let the child record a run of its own"
+            )
+
+
+def _checked(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a run as an event holds them. Raises `BadInput` for one that none can hold."""
+    level = facts["level"]
+    if level is not None and recorded_count(level) is None:
+        raise BadInput(f"{level!r} is no level of a task: give a whole number, such as 1 for the easiest")
+    for name, value in facts.items():
+        if isinstance(value, str) and value != recorded_name(value, value):
+            raise BadInput(f"{name}: a name has at most {limits.NAME_CHARS} characters, and no U+0000")
+        if value is not None and not isinstance(value, str | int):
+            raise BadInput(f"{name}: {type(value).__name__} was given, where a text is expected")
+    return dict(facts)
+
+
+def _fields(texts: Mapping[str, RecordedText]) -> dict[str, Any]:
+    previews = tuple(name for name, each in texts.items() if each.cut)
+    return {"previews": previews, **{name: each.text for name, each in texts.items()}}

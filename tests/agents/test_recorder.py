@@ -1,0 +1,536 @@
+"""The recorder: what an agent of one's own did, as the bank keeps it, whatever happens to the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es import Bank
+from rbank_es.agents.writer_marks import FOLDER, close_left_runs
+from rbank_es.bank.agent_run import AgentRun
+from rbank_es.errors import BadInput, LogUnavailable
+from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.limits import agent_limits
+from rbank_es.log.run_reader import RunEvents, read_run
+from tests.processes import PROCESSES, alone
+
+LAMP = "Ask for lamps, not lights"
+SWITCH = "Never trust a switch"
+TASK = "Which lamps are lit?"
+
+
+def bank_of_lamps(place: str | Path = "memory:") -> Bank:
+    bank = Bank.create(place)
+    bank.remember(LAMP, "Which lamps are lit is asked of lamps: lights are something else.", src="success")
+    bank.remember(SWITCH, "Which lamps are lit is asked of lamps: a switch that is on says nothing.", src="failure")
+    return bank
+
+
+def events_of(bank: Bank, run: AgentRun) -> RunEvents:
+    return read_run(bank.log, run.id, resolve=True)
+
+
+def end_of(bank: Bank, run: AgentRun) -> RunFinished:
+    end = events_of(bank, run).end
+    assert end is not None
+    return end
+
+
+def test_a_run_is_recorded_as_it_happens() -> None:
+    with bank_of_lamps() as bank:
+        with bank.record(TASK, model="m", task_id="lamps", level=2, domain="house") as run:
+            lessons = run.recall()
+            run.call(request=[{"role": "user"}], response="look", tokens_in=7, tokens_out=2, cost_usd=0.5)
+            run.tool("search", {"q": "lamps"}, ["hall", "porch"], duration_s=0.25)
+            run.tool("open", error=KeyError("door"))
+            run.step(reasoning="I look.", code="look()", output="hall")
+            run.note({"seen": 1})
+            assert not run.ended
+            run.finish("the hall's", evidence={"keys": [1]})
+        run.judge(False, by="tests", reason="the porch's, too")
+        found = events_of(bank, run)
+        started = found.started
+        assert started is not None
+        assert (started.task, started.model, started.task_id, started.level, started.ontology, started.executor) == (
+            TASK, "m", "lamps", 2, "house", "recorder"
+        )  # fmt: skip
+        assert lessons.added == found.contexts[0].items and len(lessons.items) == 2
+        assert LAMP in lessons.text and SWITCH in lessons.text and len(lessons.text) <= 600
+        assert found.contexts[0].chars == len(lessons.text)
+        search, opened = found.of(ToolCalled)
+        assert (search.arguments, search.result, search.chars) == ('{"q": "lamps"}', '["hall", "porch"]', 17)
+        assert (opened.error_code, opened.error, opened.chars) == (
+            "KeyError",
+            "KeyError: 'door'",
+            len("KeyError: 'door'"),
+        )
+        [call], [step], [note] = found.of(LmCalled), found.of(StepTaken), found.of(NoteLogged)
+        assert (call.model, call.role, call.tokens_in, call.request) == ("m", "agent", 7, '[{"role": "user"}]')
+        assert (step.index, step.code, step.stdout_chars, note.note) == (1, "look()", 4, '{"seen": 1}')
+        end = end_of(bank, run)
+        assert (end.outcome, end.answer, end.answer_chars, end.iterations) == ("submitted", "the hall's", 10, None)
+        row = bank.run(run.id)
+        assert (row.run.verdict, row.run.kind, row.run.authority) == ("failure", "outcome", "the outcome")
+        assert row.leakage.items_injected == 2 and row.leakage.context_size == len(lessons.text)
+        assert row.leakage.total_chars_returned == 17 + 16
+        assert set(bank.state().uses) == set(lessons.added)
+        checked = bank.verify(retrievals=True, strict=True)
+        assert checked.retrievals is not None and checked.retrievals.checked == 2
+        assert checked.slips is not None and not checked.slips.counts
+
+
+def test_a_second_recall_gives_what_is_new_and_the_run_has_both() -> None:
+    with bank_of_lamps() as bank:
+        bank.remember("Close the cellar door", "The cellar door is closed at night.", src="success")
+        with bank.record(TASK) as run:
+            first, again = run.recall(), run.recall()
+            second = run.recall("Is the cellar door closed? Which lamps are lit?")
+            assert (again.text, again.added) == ("", ()) and again.items == first.items
+            assert "cellar" in second.text and LAMP not in second.text and SWITCH not in second.text
+            run.finish()
+        context = events_of(bank, run).context
+        assert context is not None
+        assert context.items == (*first.added, *second.added) and context.chars == len(first.text) + 2 + len(
+            second.text
+        )
+        assert [use.layer for use in context.layers] == ["L2", "L2"] and context.texts == (first.text, second.text)
+        assert bank.run(run.id).leakage.items_injected == 3
+        assert bank.verify(retrievals=True).log.events == bank.position
+
+
+def test_a_bank_without_a_fitting_item_gives_an_empty_text_and_says_that_it_was_asked() -> None:
+    with Bank.create("memory:") as bank:
+        with bank.record(TASK) as run:
+            assert run.recall().text == ""
+            run.finish("dark")
+        found = events_of(bank, run)
+        assert len(found.searches) == 2 and [each.items for each in found.contexts] == [()]
+
+
+# ---------------------------------------------------------------- how it ends
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ValueError("no lamp"), "raised", "ValueError: no lamp"),
+        (KeyboardInterrupt(), "interrupted", "the run was interrupted (KeyboardInterrupt)"),
+        (asyncio.CancelledError(), "interrupted", "the run was interrupted (CancelledError)"),
+        (SystemExit(3), "interrupted", "the run was interrupted (SystemExit)"),
+        (None, "unfinished", "the agent's loop ended without run.finish(answer)"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_a_run_that_is_left_without_an_answer_failed_and_says_of_what(
+    error: BaseException | None, code: str, message: str
+) -> None:
+    with Bank.create("memory:") as bank:
+        run, raised = bank.record(TASK), None
+        try:
+            with run:
+                if error is not None:
+                    raise error
+        except BaseException as caught:  # whatever it is, it comes out of the `with`
+            raised = caught
+        assert raised is error
+        end = end_of(bank, run)
+        assert (end.outcome, end.error_code, end.error, end.answer) == ("failed", code, message, None)
+        run.judge("failure", by="tests")
+        assert bank.run(run.id).run.verdict == "failure"
+
+
+def test_a_run_that_finished_before_an_error_keeps_its_answer() -> None:
+    with Bank.create("memory:") as bank:
+        with pytest.raises(ValueError, match="later"), bank.record(TASK) as run:
+            run.finish("hall")
+            raise ValueError("later")
+        assert [each.answer for each in events_of(bank, run).of(RunFinished)] == ["hall"]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interruption_while_the_end_is_recorded_leaves_one_end(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before or after it is on the disk: the run is closed, and the interruption is raised."""
+    with Bank.create("memory:") as bank:
+        append, struck = bank.log.append, list[bool]()
+
+        def once(events: Any, **given: Any) -> Any:
+            strikes = not struck and any(isinstance(event, RunFinished) for event in events)
+            struck.extend([True] * strikes)
+            if strikes and not after:
+                raise KeyboardInterrupt
+            done = append(events, **given)
+            if strikes:
+                raise KeyboardInterrupt
+            return done
+
+        monkeypatch.setattr(bank.log, "append", once)
+        with pytest.raises(KeyboardInterrupt), bank.record(TASK) as run:
+            run.finish("hall")
+        [end] = events_of(bank, run).of(RunFinished)
+        assert (end.error_code, end.answer) == ((None, "hall") if after else ("interrupted", None))
+
+
+def test_an_interruption_while_the_start_is_recorded_closes_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Bank.create("memory:") as bank:
+        append = bank.log.append
+
+        def late(events: Any, **given: Any) -> Any:
+            append(events, **given)
+            if any(isinstance(event, RunStarted) for event in events):
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(bank.log, "append", late)
+        run = bank.record(TASK)
+        with pytest.raises(KeyboardInterrupt), run:
+            raise AssertionError("the body runs")
+        assert end_of(bank, run).error_code == "interrupted"
+
+
+def test_what_can_not_be_recorded_of_a_run_is_refused_in_a_sentence() -> None:
+    with Bank.create("memory:") as bank:
+        run = bank.record(TASK)
+        early: dict[str, Callable[[], object]] = {
+            "recall": run.recall, "tool": lambda: run.tool("t"), "finish": run.finish, "note": lambda: run.note(1)
+        }  # fmt: skip
+        for name, act in early.items():
+            with pytest.raises(BadInput, match=f"{name}: the run has not begun; use it in a `with`"):
+                act()
+        with pytest.raises(BadInput, match="has not ended: judge it after"):
+            run.judge(True, by="tests")
+        with run:
+            with pytest.raises(BadInput, match="has not ended: judge it after"):
+                run.judge(True, by="tests")
+            with pytest.raises(BadInput, match="has begun already"):
+                run.__enter__()
+            run.finish("hall")
+            for name, act in early.items():
+                with pytest.raises(BadInput, match=f"{name}: the run {run.id} has ended"):
+                    act()
+        position = bank.position
+        with pytest.raises(BadInput, match="'perhaps' is no verdict: give True, False or 'undecided'"):
+            run.judge("perhaps", by="tests")  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="'gold' is no kind"):
+            run.judge(True, by="tests", kind="gold")  # type: ignore[arg-type]
+        for facts in ({"level": -1}, {"model": "m" * 257}, {"task_id": 7.5}, {"domain": "a\0b"}):
+            with pytest.raises(BadInput):
+                bank.record(TASK, **facts)  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="a text, and NoneType was given"):
+            bank.record(None)  # type: ignore[arg-type]
+        assert bank.position == position
+
+
+def test_a_person_is_above_what_happened_and_gives_a_reason() -> None:
+    with Bank.create("memory:") as bank:
+        with bank.record(TASK) as run:
+            run.finish("hall")
+        with pytest.raises(BadInput, match="a reason is missing"):
+            run.judge(True, by="ann", kind="human")
+        run.judge(True, by="ann", kind="human", reason="The tests are old.")
+        run.judge(False, by="tests")
+        assert bank.run(run.id).run.verdict == "success"
+        run.judge(False, by="bo", kind="human", reason="They are not.")
+        assert bank.run(run.id).run.verdict == "failure"
+
+
+def test_judged_twice_the_latest_stands() -> None:
+    with Bank.create("memory:") as bank:
+        with bank.record(TASK) as run:
+            run.finish("hall")
+        for verdict in (True, False, True, False):
+            run.judge(verdict, by="tests")
+            assert bank.run(run.id).run.verdict == ("success" if verdict else "failure")
+
+
+# ---------------------------------------------------------------- any value
+
+
+class Silent:
+    """Its words raise."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@dataclass
+class Found:
+    """A result of a tool."""
+
+    name: str
+    lit: bool
+
+
+class Dumped:
+    """As pydantic's models are."""
+
+    def model_dump(self) -> dict[str, int]:
+        return {"n": 1}
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("hall \ud800", "hall ?"),
+        (b"hall \xff", "hall \ufffd"),
+        (Found("hall", lit=True), '{"name": "hall", "lit": true}'),
+        ({"when": {"hall"}}, '{"when": ["hall"]}'),
+        ({"raw": b"hall"}, '{"raw": "hall"}'),
+        (Dumped(), '{"n": 1}'),
+        (Silent(), '"<Silent, which has no words>"'),
+        (float("nan"), '"nan"'),
+        (LOOP, '"[[...]]"'),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_of_any_kind_is_recorded_as_words(value: object, text: str) -> None:
+    with Bank.create("memory:") as bank:
+        with bank.record(TASK) as run:
+            run.tool("t", value, value)
+            run.note(value)
+            run.step(output=value)
+            run.call(request=value, response=value)
+            run.finish(value, evidence=value)
+        found = events_of(bank, run)
+        assert found.calls[0].result == text and end_of(bank, run).answer == text
+        assert all(json.loads(str(event.note)) is not None for event in found.of(NoteLogged))
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary()
+KEYS = st.text() | st.integers() | st.tuples()
+VALUES = st.recursive(
+    PLAIN | st.just(Silent()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(VALUES, VALUES, VALUES)
+def test_no_value_raises_into_the_agent(one: Any, other: Any, third: Any) -> None:
+    with Bank.create("memory:") as bank:
+        with bank.record(TASK) as run:
+            run.tool(one, other, third, error=one, duration_s=other)
+            run.step(reasoning=one, code=other, output=third)
+            run.call(request=one, response=other, model=one, parameters={"p": third}, tokens_in=one, cost_usd=other)
+            run.note(third)
+            run.finish(one, evidence=other)
+        run.judge(True, by=one, reason=other)
+        assert bank.run(run.id).run.verdict == "success"
+
+
+def test_a_long_text_is_recorded_as_its_beginning_with_its_true_size() -> None:
+    size = 2 * agent_limits.REDACTED_CHARS + 5
+    with Bank.create("memory:") as bank:
+        with bank.record("x" * size) as run:
+            run.tool("read", {"text": "\0" * size}, "é" * size)
+            run.call(request="\0" * size, response="b")
+            run.finish("a" * size)
+        found, end = events_of(bank, run), end_of(bank, run)
+        [call] = found.calls
+        assert (call.chars, call.previews, len(str(call.result))) == (
+            size, ("arguments", "result"), agent_limits.RECORDED_CHARS
+        )  # fmt: skip
+        assert (end.answer_chars, end.previews, len(str(end.answer))) == (
+            size,
+            ("answer",),
+            agent_limits.RECORDED_CHARS,
+        )
+
+
+def test_secrets_of_the_environment_are_in_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "4c2f0a91-lamp-key"
+    monkeypatch.setenv("LAMP_API_KEY", secret)
+    with bank_of_lamps() as bank:
+        with pytest.raises(ValueError, match="lamp"), bank.record(f"{TASK} {secret}") as run:
+            run.recall(f"lamps lit {secret}")
+            run.tool("t", {"key": secret}, secret, error=secret)
+            run.step(reasoning=secret, code=secret, output=secret)
+            run.call(request={"key": secret}, response=secret, error=RuntimeError(secret))
+            run.note([secret])
+            raise ValueError(secret)
+        run.judge(False, by="tests", reason=secret)
+        assert not any(secret.encode() in line for line in bank.log.lines())
+        assert secret not in str(events_of(bank, run).events)
+
+
+# ---------------------------------------------------------------- side by side
+
+
+def test_threads_share_a_run_and_its_totals_are_right() -> None:
+    with bank_of_lamps() as bank, bank.record(TASK) as run:
+        given = list[str]()
+
+        def work(number: int) -> None:
+            given.extend(run.recall().added)
+            for _ in range(5):
+                run.tool("t", {"n": number}, "12345")
+                run.step(output=str(number))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(given) == sorted(set(given)) and len(given) == 2
+        run.finish("hall")
+        found = events_of(bank, run)
+        assert [step.index for step in found.steps] == [*range(1, 21)] and len(found.calls) == 20
+        assert bank.run(run.id).leakage.total_chars_returned == 100
+        assert bank.verify(retrievals=True).log.events == bank.position
+
+
+def test_async_with_records_a_run_and_a_cancelled_one() -> None:
+    async def work(bank: Bank) -> tuple[AgentRun, AgentRun]:
+        async with bank.record(TASK) as done:
+            done.finish("hall")
+        cancelled = bank.record(TASK)
+
+        async def endless() -> None:
+            async with cancelled:
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(endless())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return done, cancelled
+
+    with Bank.create("memory:") as bank:
+        done, cancelled = asyncio.run(work(bank))
+        assert end_of(bank, done).answer == "hall" and end_of(bank, cancelled).error_code == "interrupted"
+
+
+def test_two_recorders_and_another_writer_side_by_side(tmp_path: Path) -> None:
+    """Each recall is of the bank as it was just before it, whoever else writes."""
+    with bank_of_lamps(tmp_path / "bank") as bank, Bank.open(tmp_path / "bank") as other:
+        stop = threading.Event()
+
+        def write() -> None:
+            while not stop.wait(0.002):
+                other.append(NoteLogged(note={"n": 1}))  # type: ignore[arg-type]
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        with bank.record(TASK) as one, other.record(TASK) as two:
+            texts = {one.recall().text, two.recall().text}
+            one.finish("a")
+            two.finish("b")
+        stop.set()
+        writer.join()
+        assert len(texts) == 1
+        assert {end_of(bank, one).answer, end_of(bank, two).answer} == {"a", "b"}
+        checked = bank.verify(retrievals=True).retrievals
+        assert checked is not None and checked.checked == 4
+
+
+def _forked(place: str) -> None:
+    with Bank.open(place) as bank, bank.record(TASK) as run:
+        child = os.fork()
+        if not child:
+            refused = 0
+            for act in (lambda: run.tool("t"), run.finish, run.recall):
+                try:
+                    act()
+                except BadInput as error:
+                    refused += "is recorded by the process that made it" in str(error)
+            # The child leaves the `with` as any code would, and records a run of its own.
+            with Bank.open(place) as own, own.record("a child's") as mine:
+                mine.finish("x" * refused)
+            raise SystemExit
+        os.waitpid(child, 0)
+        run.finish("parent")
+
+
+def test_a_forked_child_leaves_the_run_to_its_parent(tmp_path: Path) -> None:
+    Bank.create(tmp_path / "bank").close()
+    assert alone(_forked, str(tmp_path / "bank")) == 0
+    with Bank.open(tmp_path / "bank") as bank:
+        assert {row.task: bank.run(row.run).answer for row in bank.runs().rows} == {TASK: "parent", "a child's": "xxx"}
+
+
+# ---------------------------------------------------------------- writers that are gone
+
+
+def _begun(place: str, ready: multiprocessing.synchronize.Event) -> None:
+    with Bank.open(place) as bank, bank.record(TASK) as run:
+        run.tool("t", {}, "hall")
+        ready.set()
+        threading.Event().wait(60)
+
+
+def test_the_run_of_a_killed_process_is_closed_by_the_next_recorder_and_no_living_one(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank") as bank:
+        ready = PROCESSES.Event()
+        process = PROCESSES.Process(target=_begun, args=(str(tmp_path / "bank"), ready))
+        process.start()
+        assert ready.wait(30)
+        with bank.record("another") as mine:
+            [theirs] = [row for row in bank.runs().rows if row.task == TASK]
+            assert theirs.outcome is None and close_left_runs(bank) == ()
+            process.kill()
+            process.join()
+            with bank.record("a third") as third:
+                third.finish()
+            mine.finish()
+        row = bank.run(theirs.run).run
+        assert (row.outcome, row.error_code, row.error) == (
+            "failed", "process_ended", "the process that recorded it ended before it did"
+        )  # fmt: skip
+        assert end_of(bank, mine).outcome == "submitted"
+        assert close_left_runs(bank) == () and not list((bank.log.derived_directory / FOLDER).iterdir())
+
+
+def test_a_mark_of_another_machine_or_of_no_run_closes_nothing(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.append(RunStarted(run="run-" + "a" * 16, task=TASK))
+        folder = bank.log.derived_directory / FOLDER
+        folder.mkdir()
+        (folder / f"run-{'a' * 16}").write_text("another machine")
+        (folder / f"run-{'b' * 16}").write_text("")
+        (folder / "run-outside").symlink_to(tmp_path)
+        assert close_left_runs(bank) == () and bank.position == 3
+        assert sorted(path.name for path in folder.iterdir()) == [f"run-{'a' * 16}", "run-outside"]
+
+
+def test_a_bank_whose_derived_files_were_removed_goes_on_recording(tmp_path: Path) -> None:
+    with bank_of_lamps(tmp_path / "bank") as bank:
+        with bank.record(TASK) as run:
+            for path in (bank.log.derived_directory / FOLDER).iterdir():
+                path.unlink()
+            run.finish("hall")
+        assert end_of(bank, run).answer == "hall"
+
+
+def test_a_log_that_can_not_be_written_raises_and_the_agents_own_error_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Bank.create("memory:") as bank:
+
+        def full(events: Any, **given: Any) -> Any:
+            raise LogUnavailable("memory:", "write to", OSError(28, "No space left on device"))
+
+        with pytest.raises(ValueError, match="mine") as caught, bank.record(TASK) as run:
+            monkeypatch.setattr(bank.log, "append", full)
+            with pytest.raises(LogUnavailable):
+                run.tool("t")
+            with pytest.raises(LogUnavailable):
+                run.finish("hall")
+            raise ValueError("mine")
+        assert re.search(r"the end of the run .* could not be recorded: .*No space left", caught.value.__notes__[0])
+        with pytest.raises(LogUnavailable), bank.record(TASK):
+            raise AssertionError("the body runs")
