@@ -15,11 +15,11 @@ from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionK
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.bank.near_items import NearItem, rejected_near
 from rbank_es.events.items import Polarity, Source
-from rbank_es.events.run_events import VerdictValue, has_source
+from rbank_es.events.run_events import VerdictValue, has_source, source_of
 from rbank_es.limits import answer_limits
 from rbank_es.system.command_lines import whole_command
 
-LOOKED_AT = ("run", "task", "verdict", "score", "outcome", "ontology", "endpoint")
+LOOKED_AT = ("run", "task", "verdict", "score", "outcome", "ontology", "endpoint", "executor", "mode")
 LOSING = ("id", "title", "src", "wins", "losses")
 
 
@@ -116,7 +116,8 @@ def _run(reader: BankReader, row: Mapping[Any, Any]) -> RunToSettle:
     names = [reader.command, row["run"]]
     if row["verdict"] is None:
         ended = "was stopped at a limit" if row["outcome"] == "forced_at_limit" else "ended"
-        by = "--ont FILE" if has_source(row["ontology"], row["endpoint"]) else "--judge-lm MODEL"
+        asked = source_of(row["ontology"], row["endpoint"], row["executor"], row["mode"])
+        by = "--ont FILE" if has_source(asked) else "--judge-lm MODEL"
         why, command = f"it {ended}, and nobody judged it", whole_command("judge run", names, by)
     else:
         why = f"judged a {row['verdict']}, and scored a {row['score']}"

@@ -371,8 +371,16 @@ JudgeKind = Literal["check", "lm", "gold", "outcome", "human"]
 VerdictValue = Literal["success", "failure", "undecided"]
 
 
+def source_of(ontology: str | None, endpoint: str | None, executor: str | None, mode: str | None) -> str | None:
+    """Return the ontology or endpoint that a run asks, by these fields of its start; None for a run that asks none.
+
+    An agent of another make, whose executor names no mode, has only the domain of its task under `ontology`.
+    """
+    return endpoint or (ontology if executor is None or mode is not None else None)
+
+
 def has_source(*signs: str | None) -> bool:
-    """Return whether a run is about a source: its ontology, its endpoint or a query of it is known and not blank.
+    """Return whether a run is about a source: what it asks, or a query of it, is known and not blank.
 
     This alone decides which words the agent, its judge, its extractor and people are given.
     """

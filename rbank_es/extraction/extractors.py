@@ -210,7 +210,8 @@ class _PendingExtraction(NamedTuple):
     @property
     def over_source(self) -> bool:
         """Whether any of the runs is about an ontology or an endpoint."""
-        return has_source(self.facts.get("domain")) or any(run.over_source for run, _ in self.judged)
+        given = self.facts.get("domain")
+        return any(run.over_source or (not run.domain and has_source(given)) for run, _ in self.judged)
 
     @property
     def blank(self) -> Extraction:

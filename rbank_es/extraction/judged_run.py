@@ -10,7 +10,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Reliance, StepTaken, ToolCalled
-from rbank_es.events.run_events import Outcome, VerdictValue, has_source, verdict_value
+from rbank_es.events.run_events import Outcome, VerdictValue, has_source, source_of, verdict_value
 from rbank_es.log.run_reader import RunEvents, read_run
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PastStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a task with its steps. `domain` is the id of its ontology, `endpoint` the one that it asked, if any."""
+    """A run of a task with its steps. `domain` is that of the task, `source` the ontology or endpoint that it asked."""
 
     task: str
     run: str = ""
@@ -53,7 +53,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome = "submitted"
     error: str = ""
     domain: str | None = None
-    endpoint: str | None = None
+    source: str | None = None
     steps: tuple[PastStep, ...] = ()
 
     @classmethod
@@ -61,13 +61,13 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return the run that a mapping's keys or an object's attributes describe.
 
         They are `answer`, `sparql`, `steps` or `trajectory`, `outcome` or `converged`, `run`, `error`, `domain` and
-        `endpoint`. A `PastRun` is returned as it is, with this task.
+        `source`. A `PastRun` is returned as it is, with this task.
         """
         if isinstance(result, PastRun):
             return msgspec.structs.replace(result, task=task)
         steps = _get(result, "steps") or _get(result, "trajectory") or ()
         converged = _get(result, "converged") is not False
-        texts = {name: _get(result, name) for name in ("run", "answer", "sparql", "error", "domain", "endpoint")}
+        texts = {name: _get(result, name) for name in ("run", "answer", "sparql", "error", "domain", "source")}
         known = {name: text for name, text in texts.items() if isinstance(text, str) and text}
         return cls(
             task=task,
@@ -79,7 +79,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def over_source(self) -> bool:
         """Whether it is about an ontology or an endpoint: see `has_source`."""
-        return has_source(self.domain, self.endpoint, self.sparql)
+        return has_source(self.source, self.sparql)
 
     @property
     def empty(self) -> bool:
@@ -179,7 +179,11 @@ def past_run(bank: Bank, run: str) -> PastRun:
         texts = {name: bank.text(getattr(finished, name)) or "" for name in ("answer", "sparql", "error")}
         end = {"outcome": finished.outcome, **texts}
     made = PastRun(
-        task=bank.text(started.task) or "", run=run, domain=started.ontology, endpoint=started.endpoint, **end
+        task=bank.text(started.task) or "",
+        run=run,
+        domain=started.ontology,
+        source=source_of(started.ontology, started.endpoint, started.executor, started.mode),
+        **end,
     )
     return msgspec.structs.replace(made, steps=_acts(bank, events, over_source=made.over_source))
 

@@ -11,7 +11,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.events.run_events import Outcome, has_source
+from rbank_es.events.run_events import Outcome, has_source, source_of
 from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
@@ -53,11 +53,11 @@ class QueryRun(msgspec.Struct, frozen=True, kw_only=True):
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a judge sees it. Make it from a bank's events with `outcome_of`, or by hand.
 
-    `ontology` or `endpoint` is the one that the run was about. `queries` are those that the run executed, in order;
-    None if unknown, as for imported runs. `looked` names the other tools that showed the run some of the data. `ending`
-    is the text of its last steps, and of its last calls where it had no source, within `JUDGE_STEPS_CHARS`. `recorded`
-    is False if the submission is not in the bank, because an import brought only its size, or because it was erased.
-    `error_code` is that of `run_finished`.
+    `ontology` is the domain of the task, `source` the ontology or endpoint that the run asked, if any. `queries` are
+    those that the run executed, in order; None if unknown, as for imported runs. `looked` names the other tools that
+    showed the run some of the data. `ending` is the text of its last steps, and of its last calls where it had no
+    source, within `JUDGE_STEPS_CHARS`. `recorded` is False if the submission is not in the bank, because an import
+    brought only its size, or because it was erased. `error_code` is that of `run_finished`.
     """
 
     task: str
@@ -65,7 +65,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     sparql: str = ""
     run: str = ""
     ontology: str | None = None
-    endpoint: str | None = None
+    source: str | None = None
     outcome: Outcome = "submitted"
     iterations: int | None = None
     evidence: str = ""
@@ -86,7 +86,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
         if source is not None:
             return True
         queries = [each.query for each in self.queries or ()]
-        return has_source(self.ontology, self.endpoint, self.sparql, *queries, *self.looked)
+        return has_source(self.source, self.sparql, *queries, *self.looked)
 
     @property
     def by_provider(self) -> bool:
@@ -145,7 +145,7 @@ def outcome_from(bank: Bank, events: RunEvents) -> RunOutcome:
     return RunOutcome(
         run=events.run,
         ontology=started.ontology if started else None,
-        endpoint=started.endpoint if started else None,
+        source=source_of(started.ontology, started.endpoint, started.executor, started.mode) if started else None,
         task=(bank.text(started.task) or "") if started else "",
         **_end(bank, end),
         queries=_queries(bank, calls, imported=_imported(started, end)),

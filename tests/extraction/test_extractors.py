@@ -65,7 +65,7 @@ def test_of_a_run_without_a_source_the_model_is_asked_in_general_words_and_the_e
 ) -> None:
     with extractor(tmp_path, GOOD) as (_, lms, engine):
         made = extract(past(sparql=""), TASK, LOST, lms)
-        over = extract(past(sparql="", endpoint="https://e.example/"), TASK, LOST, lms)
+        over = extract(past(sparql="", source="https://e.example/"), TASK, LOST, lms)
         named = extract(past(sparql=""), TASK, LOST, lms, domain="lights")
     assert [each.extractor for each in (made, over, named)] == [
         "success-failure-1-general",

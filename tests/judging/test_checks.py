@@ -68,7 +68,7 @@ def test_of_a_run_without_a_source_no_query_is_expected(lights_source: Source) -
 
 
 def test_prose_alone_is_no_answer_unless_the_run_looked_at_the_data() -> None:
-    assert codes(run_of("", answer="An Activity occurs over time.", ontology="lights")) == ["no_query"]
+    assert codes(run_of("", answer="An Activity occurs over time.", source="lights")) == ["no_query"]
     assert codes(run_of("", answer="It does.", queries=(ran(THINGS, error_code="timeout"),))) == ["no_query"]
     assert codes(run_of("", answer="It does.", looked=("g_describe",))) == ["no_query"]
     assert codes(run_of("", answer="It does.", queries=(ran(THINGS, table((iri("a"),))),))) == ["no_query"]

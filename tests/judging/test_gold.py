@@ -122,7 +122,7 @@ def test_right_words_are_looked_for_in_the_answer() -> None:
     assert gold is not None
     prose = "It is called “District Sud”."
     assert judge_by_gold(run_of("", answer=prose), gold).verdict == "success"
-    assert judge_by_gold(run_of("", answer=prose, ontology="lights"), gold).verdict == "failure"  # no query behind it
+    assert judge_by_gold(run_of("", answer=prose, source="lights"), gold).verdict == "failure"  # no query behind it
     assert judge_by_gold(run_of(ALL, answer="It is called “District Sud”."), gold).verdict == "success"
     assert judge_by_gold(run_of(ALL, answer="It is called South."), gold).verdict == "failure"
 

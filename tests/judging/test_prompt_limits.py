@@ -73,7 +73,7 @@ def test_a_model_is_shown_as_much_of_each_text(
 def test_a_model_that_judges_is_shown_so_many_rows_principles_and_cases(tmp_path: Path) -> None:
     with extractor(tmp_path, "success") as (bank, lms, engine):
         add(bank, *(Item.make(f"Owls by type, {kind} {n}", f"owls {n}", kind) for n in range(9) for kind in KINDS))
-        run = run_of("", "Which owls have a type?", ontology="owls")
+        run = run_of("", "Which owls have a type?", source="owls")
         judge_by_lm(run, lms, evidence=Evidence(answer=table(*[(text("ρ"),)] * 30)))
         found = precedents_for(run, bank)
         assert (engine.prompts[0].count("ρ"), found.principles.count("\n") + 1, found.cases.count("\n") + 1) == (

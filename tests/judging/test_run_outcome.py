@@ -15,6 +15,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import JudgeFailed, NotInBank
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.extraction import past_run
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome, outcome_of
 from rbank_es.sparql.results import to_json
@@ -81,6 +82,24 @@ def test_a_run_without_a_source_is_shown_by_its_steps_and_its_calls(bank: Bank) 
         [RunStarted(run="s", task="?", endpoint="https://e.example/"), *(replace(act, run="s") for act in acts)]
     )
     assert "call of" not in outcome_of(bank, "s").ending
+
+
+@pytest.mark.parametrize(
+    ("about", "over_source"),
+    [
+        ({"ontology": "lights"}, True),
+        ({"ontology": "lights", "executor": "rlm", "mode": "auto"}, True),
+        ({"ontology": "billing", "executor": "recorder"}, False),
+        ({"endpoint": "https://e.example/", "executor": "recorder"}, True),
+        ({"executor": "recorder"}, False),
+    ],
+)
+def test_the_domain_of_an_agent_of_another_make_is_no_source(
+    about: dict[str, Any], over_source: bool, bank: Bank
+) -> None:
+    bank.append([RunStarted(run="r", task="?", **about), finished(sparql=None)])
+    assert outcome_of(bank, "r").over_source() == over_source
+    assert past_run(bank, "r").over_source == over_source
 
 
 def test_of_a_long_run_the_last_steps_are_seen_and_of_a_long_step_the_end(bank: Bank) -> None:

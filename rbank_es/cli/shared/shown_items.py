@@ -54,20 +54,20 @@ def _print_utility(found: ItemAnswer) -> None:
     decided = count(item.wins + item.losses, "decided use")
     low, high = percent(item.win_rate_low), percent(item.win_rate_high)
     echo(f"won {item.wins:,} of {decided}: {percent(item.win_rate)}, from {low} to {high} at 95 %")
-    echo(_beside(found.compared, "of the same ontology and time" if item.domain else "of the same time"))
+    echo(_beside(found.compared))
     echo()
 
 
-def _beside(compared: Compared, alike: str) -> str:
+def _beside(compared: Compared) -> str:
     sides = f"{count(compared.matched_runs, 'run')} on each side"
     if compared.rate_difference is None or compared.low is None or compared.high is None:
         return (
-            f"too few runs to compare: {sides} with and without it, {alike}; "
+            f"too few runs to compare: {sides} with and without it, of the same domain and time; "
             f"{compared.needed_runs:,} would show a difference of {SOUGHT_DIFFERENCE * 100:.0f} points"
         )
     value, low, high = map(points, (compared.rate_difference, compared.low, compared.high))
     return (
-        f"beside runs without it, {alike}: {value} points, from {low} to {high}; {sides}. "
+        f"beside runs without it, of the same domain and time: {value} points, from {low} to {high}; {sides}. "
         "Runs were not given it at random, so this is no effect of it"
     )
 
