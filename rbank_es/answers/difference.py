@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct, structs
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankQuestion, QuestionKind
 from rbank_es.bank.branches import CommonHistory, common_history
-from rbank_es.bank.difference import Difference, compared, difference_as, facts_at
+from rbank_es.bank.difference import Difference, ItemDifference, RunDifference, compared, difference_as, facts_at
+from rbank_es.limits import answer_limits
 
 
 class SharedHistory(Struct, frozen=True, kw_only=True):
@@ -34,12 +37,45 @@ class SharedHistory(Struct, frozen=True, kw_only=True):
         )
 
 
+class ItemSince(ItemDifference, frozen=True, kw_only=True):
+    """An item before and after, and the event that put it in another state, if it is in one."""
+
+    changed_seq: int | None
+
+
+class RunSince(RunDifference, frozen=True, kw_only=True):
+    """A run before and after, and the event that gave it another verdict for learning, if it has one."""
+
+    task: str | None
+    changed_seq: int | None
+
+
+class ChangeCounts(Struct, frozen=True, kw_only=True):
+    """The number of changes, also of those that a page leaves out.
+
+    `items_in_state` are in another state than before, those new to the bank too. The first verdict on a run changes
+    none: `first_verdicts` counts them by their value.
+    """
+
+    items: int
+    items_added: int
+    items_in_state: int
+    runs: int
+    runs_began: int
+    first_verdicts: dict[str, int]
+    verdicts_changed: int
+
+
 class BankDifference(Difference, frozen=True, kw_only=True):
     """What changed from one point to another, of one bank, or from another bank `since_bank` to this one.
 
     `shared` is what two banks share; None for one bank, and for two that descend from none together.
     """
 
+    items: tuple[ItemSince, ...] = ()
+    runs: tuple[RunSince, ...] = ()
+    counts: ChangeCounts
+    since_at: str | None = None
     since_bank: str | None = None
     shared: SharedHistory | None = None
 
@@ -51,8 +87,18 @@ class DifferenceQuestion(BankQuestion, frozen=True, kw_only=True):
         str | int,
         Meta(description="The point before: a position, an ISO time, HEAD~n or the id of a run; it may be later, too."),
     ] = 0
+    states: Annotated[
+        bool,
+        Meta(
+            description="Whether to leave out items in the same state, and runs whose verdict is the first or the same."
+        ),
+    ] = False
+    limit: Annotated[
+        Annotated[int, Meta(ge=1, le=answer_limits.ANSWER_ROWS_MOST)] | None,
+        Meta(description="Items and runs at most, those first that changed their state or verdict last; null: all."),
+    ] = None
     chars: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each title at most; null: whole.")
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each title and task at most; null: whole.")
     ] = None
 
 
@@ -60,24 +106,86 @@ def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDif
     """Return what changed since a point. Raises `BadPoint`, and `BadInput` for a file of read models."""
     bank = reader.bank
     with bank.as_of(bank.resolve(question.since)) as earlier:
-        found = between(BankReader(earlier, reader.name, bank=bank, bounds=reader.bounds), reader)
-    chars = reader.chars(question.chars)
-    if chars is None:
+        before = BankReader(earlier, reader.name, bank=bank, bounds=reader.bounds)
+        found = between(before, reader, question.chars)
+    if question.states:
+        items, runs = filter(_is_in_state, found.items), filter(_is_judged_again, found.runs)
+        found = structs.replace(found, items=tuple(items), runs=tuple(runs))
+    most = question.limit or reader.bounds.rows_most
+    if most is None:
         return found
-    items = (structs.replace(each, title=shortened(each.title, chars) or "") for each in found.items)
-    return structs.replace(found, items=tuple(items))
+    most = reader.limit(most)
+    return structs.replace(found, items=_latest(found.items, most), runs=_latest(found.runs, most))
 
 
-def between(before: BankReader, after: BankReader) -> BankDifference:
+def between(before: BankReader, after: BankReader, chars: int | None = None) -> BankDifference:
     """Return what changed from a bank as of a position, or of a file of read models, to another one."""
     found = compared(after.name, facts_at(before.view), facts_at(after.view))
     same = before.has_log and after.has_log and before.bank.place == after.bank.place
+    states, verdicts = (after.view.changed_states, after.view.changed_verdicts) if same else (None, None)
+    items = {row[0]: row[-1] for row in states(before.position)} if states else {}
+    runs = {row[0]: row[-1] for row in verdicts(before.position)} if verdicts else {}
+    tasks, chars = after.tasks([each.run for each in found.runs]), after.chars(chars)
     return difference_as(
         BankDifference,
-        found,
+        structs.replace(
+            found,
+            items=tuple(
+                ItemSince(
+                    id=each.id,
+                    title=shortened(each.title, chars) or "",
+                    before=each.before,
+                    after=each.after,
+                    changed_seq=items.get(each.id),
+                )
+                for each in found.items
+            ),
+            runs=tuple(
+                RunSince(
+                    run=each.run,
+                    before=each.before,
+                    after=each.after,
+                    task=shortened(tasks.get(each.run), chars),
+                    changed_seq=runs.get(each.run),
+                )
+                for each in found.runs
+            ),
+        ),
+        counts=_counts(found),
+        since_at=before.bank.time_at(before.position) or None if before.has_log else None,
         since_bank=None if same else before.name,
         shared=None if same else _shared(before, after),
     )
+
+
+def _is_in_state(each: ItemDifference) -> bool:
+    return (each.before and each.before.state) != (each.after and each.after.state)
+
+
+def _is_judged_again(each: RunDifference) -> bool:
+    """Return whether a run had a verdict for learning, and has another one, or none."""
+    was = each.before and each.before.verdict
+    return was is not None and was != (each.after and each.after.verdict)
+
+
+def _counts(found: Difference) -> ChangeCounts:
+    verdicts = [(each.before, each.after.verdict) for each in found.runs if each.after and each.after.verdict]
+    return ChangeCounts(
+        items=len(found.items),
+        items_added=sum(each.before is None for each in found.items),
+        items_in_state=sum(map(_is_in_state, found.items)),
+        runs=len(found.runs),
+        runs_began=sum(each.before is None for each in found.runs),
+        first_verdicts=dict(Counter(now for was, now in verdicts if not (was and was.verdict)).most_common()),
+        verdicts_changed=sum(map(_is_judged_again, found.runs)),
+    )
+
+
+Changed = TypeVar("Changed", ItemSince, RunSince)
+
+
+def _latest(rows: Sequence[Changed], most: int) -> tuple[Changed, ...]:
+    return tuple(sorted(rows, key=lambda each: -(each.changed_seq or 0))[:most])
 
 
 def _shared(before: BankReader, after: BankReader) -> SharedHistory | None:

@@ -116,7 +116,10 @@ def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgre
     blocks = [*_blocks("run", runs), *_blocks("item", items)]
     jobs: list[tuple[int, int | None, Sequence[Question]]] = [
         (0, asking.head, NEWEST),
-        *((1, None if stop == asking.head else stop, [("changes", {"from": str(stop)})]) for stop in stops),
+        *(
+            (1, None if stop == asking.head else stop, [("difference", {"since": str(stop), "states": "true"})])
+            for stop in stops
+        ),
         *((number, None, block) for number, block in enumerate(blocks, 2)),
     ]
     parts: list[HeldAnswers] = []

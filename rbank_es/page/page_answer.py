@@ -9,7 +9,6 @@ from rbank_es.answers import QUESTIONS, Bounds, Moment, question_kind
 from rbank_es.bank import Bank
 from rbank_es.errors import LimitExceeded
 from rbank_es.limits import page_limits
-from rbank_es.page.answers import ANSWERS, answer
 
 
 class PageAnswers:
@@ -44,20 +43,17 @@ class PageAnswers:
         )
 
     def __contains__(self, name: str) -> bool:
-        return name in ANSWERS or name in QUESTIONS.names()
+        return name in QUESTIONS
 
     def rows_name(self, name: str) -> str:
         """Return the name that the rows of a list have in its answer."""
-        return "rows" if name in ANSWERS else question_kind(name).rows_name or "rows"
+        return question_kind(name).rows_name or "rows"
 
     def ask(self, name: str, given: Mapping[str, Any]) -> Any:
         """Return the answer to a question, to be shown as JSON, as of the point `at`; what is empty isn't asked for.
 
-        Raises `LimitExceeded` for a long parameter, and as `rbank_es.page.answers.answer` and `Moment.ask`.
+        Raises `LimitExceeded` for a long parameter, and as `Moment.ask`.
         """
-        if name in ANSWERS:
-            texts = {each: str(value) for each, value in given.items()}
-            return answer(self._bank, name, texts, statement_s=self._bounds.statement_s)
         for each, value in given.items():
             if (chars := len(str(value))) > page_limits.PARAMETER_CHARS:
                 raise LimitExceeded(f"characters of {each}", chars, page_limits.PARAMETER_CHARS, "ask for less")

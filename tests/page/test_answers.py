@@ -471,7 +471,7 @@ def test_a_course_is_thinned_to_the_last_of_each_group() -> None:
 @pytest.mark.parametrize(("since", "at"), one_in(3, [(200, 202), (0, HEAD), (100, 450), (300, 300)]))
 def test_changes_are_the_differences_of_two_folds(bank: Bank, since: int, at: int) -> None:
     before, after = bank.state(since), bank.state(at)
-    found = ask(bank, "changes", at, **{"from": since})
+    found = ask(bank, "difference", at, since=since, states=True)
 
     def states(state: Any) -> dict[str, str]:
         return {id: entry.state for id, entry in state.items.items()}
@@ -479,27 +479,39 @@ def test_changes_are_the_differences_of_two_folds(bank: Bank, since: int, at: in
     def verdicts(state: Any) -> dict[str, str]:
         return {run: each.verdict for (run, purpose), each in state.verdicts.items() if purpose == "learning"}
 
-    for kind, key, read in (("items", "id", states), ("verdicts", "run", verdicts)):
+    for kind, key, fact, read in (("items", "id", "state", states), ("runs", "run", "verdict", verdicts)):
         old, new = read(before), read(after)
         wanted = {name: (old.get(name), new.get(name)) for name in old | new if old.get(name) != new.get(name)}
-        if kind == "verdicts":  # a first one changes none
-            assert found["first_verdicts"] == Counter(now for was, now in wanted.values() if was is None)
+        if kind == "runs":  # a first one changes none
+            assert found["counts"]["first_verdicts"] == Counter(now for was, now in wanted.values() if was is None)
             wanted = {name: pair for name, pair in wanted.items() if pair[0] is not None}
+            assert found["counts"]["verdicts_changed"] == len(wanted)
         else:
-            assert found[kind]["added"] == sum(was is None for was, _ in wanted.values())
-        assert {row[key]: (row["before"], row["after"]) for row in found[kind]["rows"]} == wanted
-        assert all(since < row["seq"] <= at for row in found[kind]["rows"])
-    assert found["runs"] == len(after.runs) - len(before.runs)
+            assert found["counts"]["items_added"] == sum(was is None for was, _ in wanted.values())
+            assert found["counts"]["items_in_state"] == len(wanted)
+        sides = {row[key]: [side and side[fact] for side in (row["before"], row["after"])] for row in found[kind]}
+        assert sides == {name: list(pair) for name, pair in wanted.items()}
+        assert all(since < row["changed_seq"] <= at for row in found[kind])
+    assert found["counts"]["runs_began"] == len(after.runs) - len(before.runs)
+    every = bank.at(at).difference(since)
+    assert (len(every.items), len(every.runs)) == (every.counts.items, every.counts.runs)
+    assert {each.id for each in every.items} >= {row["id"] for row in found["items"]}
 
 
 def test_the_day_of_an_overruled_verdict_names_the_run_and_the_items_that_fell(bank: Bank) -> None:
-    found = ask(bank, "changes", 201, **{"from": 200})
-    assert [(row["run"], row["before"], row["after"]) for row in found["verdicts"]["rows"]] == [
-        ("lights-07-c225789b-1", "success", "failure")
-    ]
-    assert [(row["before"], row["after"]) for row in found["items"]["rows"]] == [("active", "unsupported")]
-    with pytest.raises(BadInput, match="exchange the two"):
-        ask(bank, "changes", 100, **{"from": 200})
+    found = ask(bank, "difference", 201, since=200, states=True)
+    assert [
+        (row["run"], row["before"]["verdict"], row["after"]["verdict"], row["changed_seq"]) for row in found["runs"]
+    ] == [("lights-07-c225789b-1", "success", "failure", 201)]
+    assert found["runs"][0]["task"].startswith("Which lighthouse") and found["since_at"].startswith("2026-03-11")
+    assert [(row["before"]["state"], row["after"]["state"]) for row in found["items"]] == [("active", "unsupported")]
+
+
+def test_a_difference_of_so_many_rows_has_those_that_changed_last(bank: Bank) -> None:
+    every, some = bank.difference(100), bank.difference(100, limit=5)
+    assert len(some.items) == len(some.runs) == 5 and some.counts == every.counts
+    changed = [each.changed_seq or 0 for each in some.items]
+    assert changed == sorted((each.changed_seq or 0 for each in every.items), reverse=True)[:5]
 
 
 def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:

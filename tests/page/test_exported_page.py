@@ -184,7 +184,7 @@ def test_a_file_holds_what_a_served_bank_answers(sample_page: str) -> None:
     with Bank.open(SAMPLE) as bank, bank.as_of() as view:
         assert (stops[0], stops[-1], len(stops)) == (0, bank.position, 22)
         names = Counter(name for name, _, _ in held)
-        assert {names[name] for name in ("about", "overview", "runs", "items", "health", "changes")} == {len(stops)}
+        assert {names[name] for name in ("about", "overview", "runs", "items", "health", "difference")} == {len(stops)}
         assert names["leakage"] == len(stops) and names["review"] == names["doubts"] == 1
         assert names["run"] == len(view.rows("runs")) and names["item"] == len(view.items())
         cut = {(text["path"], event["seq"]) for name, _, run in held if name == "run" for event in run["events"]

@@ -11,7 +11,6 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.page import write_page
-from rbank_es.page.answers import answer
 from rbank_es.page.page_answer import PageAnswers
 from rbank_es.testing import extraction
 from tests.cli_runner import SAMPLE
@@ -116,8 +115,8 @@ def test_a_file_says_of_which_position_it_shows_what_lies_between_two_of_its_sto
             shown = tab.eval("[...document.querySelectorAll('main tbody th a')].map(e => e.hash.split('?')[0])")
             assert shown == [f"#/run/{row.run}" for row in rows]
             go(tab, f"#/changes?from={point}")
-            changed = answer(bank, "changes", {"from": at})
-            assert f"position {at}, " in text(tab) and f"{changed['items']['added']} items added" in text(tab)
+            changed = bank.difference(at)
+            assert f"position {at}, " in text(tab) and f"{changed.counts.items_added} items added" in text(tab)
         for point in ("nosuch", "9999"):
             go(tab, f"#/runs?at={point}")
             assert "there is no such point in this file" in text(tab)

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rbank_es.answers.shared.glossary_units import BOOLEAN, CHARS, ID, LIST, NAME, NUMBER, OBJECT, POSITION, TEXT
+from rbank_es.answers.shared.glossary_units import BOOLEAN, CHARS, ID, LIST, NAME, NUMBER, OBJECT, POSITION, TEXT, TIME
 
 OVERVIEWS: Mapping[str, tuple[str, str]] = {
+    "difference.counts": (OBJECT, "the number of changes, those that are left out of this answer too"),
+    "ChangeCounts.items": (NUMBER, "items of which anything changed"),
+    "items_added": (NUMBER, "items that were not there before"),
+    "items_in_state": (NUMBER, "items in another state than before, the new ones too"),
+    "ChangeCounts.runs": (NUMBER, "runs of which anything changed"),
+    "runs_began": (NUMBER, "runs that had neither begun before nor been judged"),
+    "first_verdicts": (OBJECT, "runs that were judged for the first time, by the verdict that stands for learning"),
+    "verdicts_changed": (NUMBER, "runs that had another verdict for learning before"),
+    "changed_seq": (POSITION, "what changed the item's state or the run's verdict last; null: nothing did, or unknown"),
+    "since_at": (TIME, "when the event at `since_seq` was recorded; null: there is none, or no log"),
     "branches": (LIST, "the things behind it that the tree shows"),
     "counts": (OBJECT, "the things that were reached, by kind"),
     "depth": (NUMBER, "steps from the thing that was asked about"),

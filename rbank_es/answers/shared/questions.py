@@ -92,9 +92,9 @@ class Questions:
         found: Leakage = self.ask("leakage", **given)
         return found
 
-    def difference(self, since: str | int = 0, *, chars: int | None = None) -> BankDifference:
+    def difference(self, since: str | int = 0, *, limit: int | None = None, chars: int | None = None) -> BankDifference:
         """Return what changed since a point, which may be later, too: items, runs, policies. Raises `BadPoint`."""
-        found: BankDifference = self.ask("difference", since=since, chars=chars)
+        found: BankDifference = self.ask("difference", since=since, limit=limit, chars=chars)
         return found
 
     def item(self, item: str, *, limit: int = answer_limits.ANSWER_ROWS, history: bool = True) -> ItemAnswer:

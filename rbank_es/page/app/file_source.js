@@ -50,7 +50,7 @@ export class FileSource {
     if (stop === undefined) return { error: NO_POINT };
     if (name === "about") return { ...(await this.find(name, {}, stop)), ...this.around(stop), between };
     if (name === "search") return { error: "Items are ranked by an index of the bank, which this file does not hold.", command: this.command("search", [asked.query ?? ""]) };
-    if (name === "changes") return this.changes(asked.from, stop);
+    if (name === "difference") return this.difference(asked, stop);
     if (!Object.hasOwn(LISTS, name)) return (await this.find(name, asked, stop)) ?? this.missing(name, asked, stop);
     return pageOf(withRows(name, await this.find(name, {}, stop)), asked, LISTS[name]);
   }
@@ -58,11 +58,10 @@ export class FileSource {
   /** Tell of new positions: a file has none. */
   follow() {}
 
-  async changes(point, stop) {
-    const { stop: from, between } = this.stopOf(point);
-    if (from === undefined) return { error: NO_POINT };
-    const found = await this.find("changes", { from }, stop);
-    return found ? { ...found, between } : this.missing("changes", {}, stop);
+  async difference(asked, stop) {
+    const { stop: since, between } = this.stopOf(asked.since);
+    if (since === undefined) return { error: NO_POINT };
+    return { ...((await this.find("difference", { ...asked, since }, stop)) ?? this.missing("difference", {}, stop)), between };
   }
 
   /** Return the last stop up to a point, and the point where it may lie between two; no stop where there is no such point. */
@@ -93,7 +92,7 @@ export class FileSource {
   async find(name, asked, stop) {
     if (stop < this.head) return (await this.part(0)).find(questionOf(name, { ...asked, at: stop }));
     const question = questionOf(name, asked);
-    const block = name === "changes" ? 0 : this.blockOf.get(questionOf(name, { id: asked[name] }));
+    const block = name === "difference" ? 0 : this.blockOf.get(questionOf(name, { id: asked[name] }));
     for (const place of block === undefined ? this.opened.keys() : [block]) {
       const found = (await this.part(place)).find(question);
       if (found) return found;
