@@ -43,6 +43,7 @@ SUBJECTS = (
     "rollouts",
     "sandbox",
     "simulated runs",
+    "skills",
     "reports",
     "harness",
 )
@@ -56,7 +57,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help=f"keep the data in {DATA.name}")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where results go")
     options = parser.parse_args()
-    chosen = options.only.split(",") if options.only else list(SUBJECTS)
+    chosen: list[str] = options.only.split(",") if options.only else [*SUBJECTS]
     if unknown := set(chosen) - set(SUBJECTS):
         parser.error(f"unknown subject: {', '.join(sorted(unknown))}")
     missing = [name for name in ("dspy", "eventsourcing", "simdjson") if find_spec(name) is None]
@@ -99,6 +100,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         search_times,
         served_pages,
         simulated_runs,
+        skill_files,
         startup,
         suppositions,
         tools,
@@ -128,6 +130,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "rollouts": rollouts.measure,
         "sandbox": sandboxes.measure,
         "simulated runs": simulated_runs.measure,
+        "skills": skill_files.measure,
         "reports": experiment_reports.measure,
         "harness": harness.measure,
     }

@@ -25,6 +25,7 @@ settings.load_profile("rbank-es")
 CACHE = Path(__file__).resolve().parents[1] / ".pytest_cache" / "rbank"
 """The cache of all tests: not that of whoever runs them. Parsed graphs stay from run to run."""
 os.environ["RBANK_CACHE"] = str(CACHE)
+os.environ["XDG_DATA_HOME"] = str(CACHE / "data")
 if "PYTEST_XDIST_WORKER" not in os.environ:
     shutil.rmtree(CACHE / "banks", ignore_errors=True)
 

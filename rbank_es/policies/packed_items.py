@@ -32,7 +32,7 @@ def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHAR
     budget below 0.
     """
     budget_chars, wanted = checked_budget(budget_chars), query_words(about)
-    worded = [item for item in items if _words(item)]
+    worded = [item for item in items if item_words(item)]
     # Fewer items with enough room each teach more than all of them cut short.
     for count in range(len(worded), 0, -1):
         quotes = _quotes(worded[:count], budget_chars, wanted)
@@ -46,11 +46,11 @@ def _quotes(items: Sequence[Item], budget_chars: int, wanted: Sequence[str]) -> 
     """Return each item with its quote; none unless all get enough room."""
     polarities: set[Polarity] = {item.polarity for item in items}
     markup = len(HEADING) + sum(1 + len(SUBHEADINGS[polarity]) for polarity in polarities) + len(items)
-    whole = [_start(item) + _words(item) for item in items]
+    whole = [item_start(item) + item_words(item) for item in items]
     needs = [min(len(text), limits.CONTEXT_L2_ITEM_CHARS) for text in whole]
     shares = fair_shares(needs, max(budget_chars - markup, 0))
     if any(
-        share < min(need, limits.CONTEXT_ITEM_LEAST_CHARS + len(_start(item)))
+        share < min(need, limits.CONTEXT_ITEM_LEAST_CHARS + len(item_start(item)))
         for item, need, share in zip(items, needs, shares, strict=True)
     ):
         return []
@@ -62,7 +62,7 @@ def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_c
     for polarity, title in SUBHEADINGS.items():
         of_kind = [text for item, text in quotes if item.polarity == polarity]
         lines += [title, *of_kind] if of_kind else []
-    shortened = sum(len(text) < len(_start(item) + _words(item)) for item, text in quotes)
+    shortened = sum(len(text) < len(item_start(item) + item_words(item)) for item, text in quotes)
     left_out = [
         *([f"{shortened} of {len(quotes)} items shortened"] if shortened else []),
         *([f"without {counted(len(worded) - len(quotes), 'item')}"] if len(worded) > len(quotes) else []),
@@ -77,7 +77,8 @@ def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_c
     )
 
 
-def _start(item: Item) -> str:
+def item_start(item: Item) -> str:
+    """Return the beginning of an item's line: its id in brackets, unless that is longer than `CONTEXT_ID_CHARS`."""
     id = plain(item.id).translate(_ID_UNSAFE)
     return f"- [{id}] " if 0 < len(id) <= limits.CONTEXT_ID_CHARS else "- "
 
@@ -85,14 +86,14 @@ def _start(item: Item) -> str:
 def _quote(item: Item, chars: int, wanted: Sequence[str]) -> str:
     """Return an item's line in at most so many characters: its title, and of its content what is about the words."""
     title, content = _title_and_content(item)
-    start = _start(item) + (f"{title}. " if title and content else title)
+    start = item_start(item) + (f"{title}. " if title and content else title)
     room = chars - len(start)
     if room < min(len(content), limits.CONTEXT_ITEM_LEAST_CHARS):
         return truncate(start + content, chars)
     return start + excerpt(content, wanted, room)
 
 
-def _words(item: Item) -> str:
+def item_words(item: Item) -> str:
     """Return title and content on one line."""
     return ". ".join(part for part in _title_and_content(item) if part)
 

@@ -56,6 +56,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "guide": "Have an agent write a guide to an ontology, once.",
         "ontology": "Show the contents of an ontology, and its card.",
         "context": "Print the context of an agent, layer by layer; write nothing.",
+        "skills": "Write lessons to files that coding agents read, and take them back when they fall.",
         "tools": "List the tools an agent may call, and try them.",
         "judge": "Judge a run, or measure a judge on labelled cases.",
         "experiment": "Run experiments: conditions over a suite, each trial in a bank of its own.",
